@@ -30,10 +30,10 @@ ROOT_PYTEST_ARGS := $(if $(AS_ROOT),-p no:cacheprovider)
 # A make that is killed outright cannot pass anything on.
 ENDS_WITH_MAKE := setpriv --pdeathsig TERM --
 
-.PHONY: help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-clouds shape lock clean
+.PHONY: help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-answers bench-clouds shape lock clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
 
 setup:  ## install what is missing: Debian packages, .venv with the pinned requirements
 	@bin/setup
@@ -107,6 +107,10 @@ bench: setup  ## time and memory from qstat and qhost bytes to a plan; Grid Engi
 
 bench-idle: setup  ## processor time and memory of the service on a private cell where nothing happens
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m bench.idle
+
+bench-answers: setup  ## processor and wall time of commands that show something; one job in 500 MB of accounting
+	@$(BIN)/python -m bench.accounting
+	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m bench.answers
 
 bench-clouds: setup  ## ordering and listing 1,000 workers against the clouds' bare clients
 	@$(BIN)/python -m bench.aws

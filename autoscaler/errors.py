@@ -23,6 +23,7 @@ Errors of providers (`OutOfCapacity`, …) stand in `providers.interface`, since
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
 
 
@@ -31,6 +32,10 @@ def suggestion(name: str, known: Iterable[str], prefix: str = "") -> str:
     names = tuple(dict.fromkeys(known))
     close = difflib.get_close_matches(name, names, n=1)
     return f"did you mean {prefix}{close[0]}?" if close else f"known are {', '.join(prefix + each for each in names)}"
+
+
+NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS))
+"""Numbers of an OSError that is no defect: nothing can be written there now."""
 
 
 class AutoscalerError(Exception):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -145,6 +145,7 @@ class JobEnd:
     failed: int
     exit_status: int
     slots: int
+    owner: str = ""
 
     @property
     def how(self) -> str:
@@ -153,17 +154,15 @@ class JobEnd:
         return said if not self.failed else f"{said}, failed: {WORDS.get(self.failed, f'code {self.failed}')}"
 
 
-MOST_SEARCHED = 256 << 20
-"""Bytes of the end of the file in which a job is looked for."""
+MOST_SEARCHED = 64 << 20
+"""Bytes of the end of the file in which a job is looked for where nobody keeps an index of it."""
 
 
 def read_ends(file: Path, job: int, most: int = MOST_SEARCHED) -> tuple[JobEnd, ...]:
     """What `accounting` and the file of objects beside it say of a job, in the order written. Nothing where there is
     no file; raises OSError where one is there and cannot be read.
     """
-    mark = re.compile(rb':%d:|"job_number"\s*:\s*%d\b' % (job, job))
-    digits = str(job).encode()  # found faster
-    found: list[JobEnd | None] = []
+    found: list[JobEnd] = []
     for each in files_of(file):
         try:
             opened = each.open("rb")
@@ -171,9 +170,34 @@ def read_ends(file: Path, job: int, most: int = MOST_SEARCHED) -> tuple[JobEnd, 
             continue
         with opened:
             opened.seek(max(os.fstat(opened.fileno()).st_size - most, 0))
-            lines = (line for line in opened if digits in line and mark.search(line))
-            found += [_end(line.decode("utf-8", "replace").strip(), job) for line in lines]
-    return tuple(end for end in found if end is not None)
+            found += ends_among(opened, job)
+    return tuple(found)
+
+
+def ends_among(lines: Iterable[bytes], job: int) -> Iterator[JobEnd]:
+    """The records of a job, in their order."""
+    mark = re.compile(rb':%d:|"job_number"\s*:\s*%d\b' % (job, job))
+    digits = str(job).encode()  # found faster
+    for line in lines:
+        if digits in line and mark.search(line):
+            end = _end(line.decode("utf-8", "replace").strip(), job)
+            if end is not None:
+                yield end
+
+
+_JOB_FIELD = 5
+_JOB_OBJECT = re.compile(rb'"job_number"\s*:\s*(\d+)')
+
+
+def job_numbers(lines: Iterable[bytes]) -> set[int]:
+    """Of which jobs these lines may tell; whether one is a record shows when it is read."""
+    found: set[bytes] = set()
+    for line in lines:
+        if line.startswith(b"{"):
+            found.update(_JOB_OBJECT.findall(line))
+        else:
+            found.update(line.split(b":", _JOB_FIELD + 1)[_JOB_FIELD : _JOB_FIELD + 1])
+    return {int(text) for text in found if text.isdigit() and len(text) <= _DIGITS}
 
 
 _NAMES: Mapping[str, int] = MappingProxyType(
@@ -251,4 +275,5 @@ def _end(line: str, job: int) -> JobEnd | None:
         failed=start.failed,
         exit_status=status,
         slots=record.get("slots", 1),
+        owner=start.owner,
     )

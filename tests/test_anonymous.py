@@ -50,8 +50,8 @@ def record(folder: Path, **changed: str) -> Path:
     provider = (folder / "provider.json").read_text().replace("10.0.0.3", "10.3.4.5")
     (folder / "provider.json").write_text(provider.replace('"w1"', '"node8.corp.example.com"'))
     (folder / "master").write_text("qmaster.corp.example.com\n")
-    wishes = json.loads((folder / "wishes.json").read_text()) | {"paused_by": "beatrix", "keep": ["node8"]}
-    (folder / "wishes.json").write_text(json.dumps(wishes))
+    overrides = json.loads((folder / "wishes.json").read_text()) | {"paused_by": "beatrix", "keep": ["node8"]}
+    (folder / "wishes.json").write_text(json.dumps(overrides))
     return folder
 
 

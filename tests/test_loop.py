@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import resource
@@ -23,7 +24,7 @@ from autoscaler.core.model.request_sets import CreatedNode
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Policy
 from autoscaler.core.requests.orders import outstanding
-from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.core.snapshot import Plan, Snapshot, WorkerVerdict
 from autoscaler.engine.loop import LONG_REST, RESTING, Loop, staying
 from autoscaler.engine.observe import Observation, Observer
 from autoscaler.engine.systemd import Notifier
@@ -222,6 +223,39 @@ def test_a_defect_in_one_pass_does_not_end_the_loop(world: World, caplog: pytest
     assert "a defect ended this pass; the next pass starts anew" in caplog.messages
 
 
+def test_a_full_disk_is_said_once_and_is_no_defect(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    def full(_: Snapshot) -> Plan:
+        raise OSError(errno.ENOSPC, "No space left on device", "/etc/hosts")
+
+    loop = start(world, decide=full)
+    pauses = [loop._guarded_pass() for _ in range(3)]
+    said = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert (len(said), "the disk is full" in caplog.text, "Traceback" in caplog.text) == (1, True, False)
+    assert (pauses[0] < pauses[2], loop.unobserved.startswith("the disk is full")) == (True, True)
+
+
+def test_others_answer_from_the_last_pass_and_know_why_there_is_no_newer_one(world: World) -> None:
+    failing: list[bool] = []
+
+    def deciding(snapshot: Snapshot) -> Plan:
+        if failing:
+            raise GridEngineNotObservable("qstat hangs")
+        return nothing(snapshot)
+
+    loop = start(world, decide=deciding)
+    before = loop.decided
+    loop._guarded_pass()
+    first = loop.decided
+    assert first is not None
+    assert (before, first[1], first[0].plan.memory.passes, loop.unobserved) == (None, 1, 1, "")
+    failing.append(True)
+    loop._guarded_pass()
+    assert (loop.decided is first, "qstat hangs" in loop.unobserved) == (True, True)
+    failing.clear()
+    loop._guarded_pass()
+    assert (loop.decided is first, loop.unobserved) == (False, "")
+
+
 def test_a_pass_that_acted_is_followed_soon(world: World) -> None:
     loop = start(world, decide=launching)
     assert [loop._guarded_pass(), loop._guarded_pass()] == [1.0, 10.0]
@@ -287,7 +321,7 @@ def test_a_wish_wakes_the_loop(world: World) -> None:
     loop = looping(world, until=2)
     loop.poll = PATIENCE
     other = world.open_store()
-    wisher = threading.Timer(0.2, lambda: other.wishes.ask(Verb.PAUSE, who="ann", at=1.0))
+    wisher = threading.Timer(0.2, lambda: other.overrides.ask(Verb.PAUSE, who="ann", at=1.0))
     wisher.start()
     began = time.monotonic()
     loop.run()
@@ -345,13 +379,26 @@ def test_a_person_waits_but_a_moment_for_qmaster_to_be_left_alone(
     def wish() -> None:
         while loop._last is None:
             time.sleep(0.01)
-        world.open_store().wishes.ask(Verb.PAUSE, who="ann", at=1.0)
+        world.open_store().overrides.ask(Verb.PAUSE, who="ann", at=1.0)
 
     wisher = threading.Thread(target=wish)
     wisher.start()
     began = time.monotonic()
     loop.run()
     wisher.join()
+    assert time.monotonic() - began < PATIENCE / 2
+
+
+@pytest.mark.parametrize("code", (Code.BOOTING, Code.BOOTED, Code.JOINING))
+def test_a_worker_on_its_way_waits_but_a_moment_for_qmaster_to_be_left_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch, code: Code
+) -> None:
+    monkeypatch.setattr("autoscaler.engine.loop.PERSONS_WAIT", 0.0)
+    loop = start(world, decide=nothing)
+    loop.guard, loop.stopwatch = Calm(rest=PATIENCE), time.monotonic
+    loop._arrivals.next_look([WorkerVerdict("w", "w", "wait", because(code))], world.clock.now, 0.01)
+    began = time.monotonic()
+    loop._rest(0.0, at_least=0.0)
     assert time.monotonic() - began < PATIENCE / 2
 
 
@@ -447,26 +494,26 @@ def test_wrong_settings_on_a_hangup_leave_the_old_ones(world: World) -> None:
 
 def test_a_wish_to_stop_is_fulfilled_once_nothing_of_ours_is_left(world: World) -> None:
     loop = looping(world, until=99)
-    loop.store.wishes.ask(Verb.STOP_NOW, who="ann", at=1.0)
+    loop.store.overrides.ask(Verb.STOP_NOW, who="ann", at=1.0)
     loop.run()
-    assert (loop.store.wishes.in_force(), loop.store.wishes.fulfilled(Verb.STOP_NOW)) == ((), True)
+    assert (loop.store.overrides.in_force(), loop.store.overrides.fulfilled(Verb.STOP_NOW)) == ((), True)
 
 
 def test_a_wish_to_stop_waits_for_an_order_that_may_have_machines(world: World) -> None:
     loop = looping(world, until=4, decide=launching)
     world.cloud.faults.lost_answers, world.cloud.faults.listing_lag = 1, 60.0
     loop.pass_once()
-    loop.store.wishes.ask(Verb.STOP_NOW, who="ann", at=1.0)
+    loop.store.overrides.ask(Verb.STOP_NOW, who="ann", at=1.0)
     loop.run()
     assert loop.stopped_by == "test"
 
 
 def test_a_wish_for_a_host_that_is_gone_ends(world: World) -> None:
     loop = start(world, decide=nothing)
-    loop.store.wishes.ask(Verb.KEEP, who="ann", at=1.0, host="w9")
-    loop.store.wishes.ask(Verb.KEEP, who="ann", at=1.0, host="w1.example.org")
+    loop.store.overrides.ask(Verb.KEEP, who="ann", at=1.0, host="w9")
+    loop.store.overrides.ask(Verb.KEEP, who="ann", at=1.0, host="w1.example.org")
     loop.pass_once()
-    assert loop.store.wishes.load().keep == {"w1.example.org"}
+    assert loop.store.overrides.load().keep == {"w1.example.org"}
 
 
 def test_systemd_is_told_of_ready_and_stopping(world: World, tmp_path: Path) -> None:

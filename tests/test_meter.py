@@ -225,7 +225,7 @@ def test_what_people_and_limits_forbid_is_told(world: World) -> None:
     loop = measured(world)
     loop.pass_once()
     assert value(read(loop.store), "launches_allowed") == 1
-    loop.store.wishes.ask(Verb.PAUSE, who="anna", at=world.clock.now)
+    loop.store.overrides.ask(Verb.PAUSE, who="anna", at=world.clock.now)
     loop.pass_once()
     found = read(loop.store)
     assert (value(found, "launches_allowed"), value(found, "paused"), value(found, "circuit_breaker_open")) == (0, 1, 0)

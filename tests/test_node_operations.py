@@ -103,10 +103,10 @@ def test_a_machine_is_restarted_once_two_looks_showed_it_closed(scene: Scene) ->
 
 
 def test_a_paused_autoscaler_restarts_nothing_before_it_is_resumed(scene: Scene) -> None:
-    scene.loop.store.wishes.ask(Verb.PAUSE, who="ben", at=scene.world.clock.now)
+    scene.loop.store.overrides.ask(Verb.PAUSE, who="ben", at=scene.world.clock.now)
     scene.looks(5)
     paused = list(scene.provider.operated)
-    scene.loop.store.wishes.end(Verb.PAUSE, who="ben", at=scene.world.clock.now)
+    scene.loop.store.overrides.end(Verb.PAUSE, who="ben", at=scene.world.clock.now)
     scene.looks(1)
     assert (paused, scene.provider.operated) == ([], [(scene.worker, "restart")])
 
@@ -188,7 +188,7 @@ def explained(scene: Scene) -> dict[str, Any]:
 
 
 def test_explain_tells_who_asked_and_what_holds_it_back(scene: Scene) -> None:
-    scene.loop.store.wishes.ask(Verb.PAUSE, who="ben", at=scene.world.clock.now)
+    scene.loop.store.overrides.ask(Verb.PAUSE, who="ben", at=scene.world.clock.now)
     scene.looks(3)
     told = explained(scene)
     lines = "\n".join(host_lines(told))

@@ -190,13 +190,13 @@ def test_an_order_that_is_answered_while_we_look_still_counts(world: World) -> N
 def test_a_persons_resume_releases_the_brake_of_earlier_passes(world: World) -> None:
     made = observer(world)
     made.store.memory.save(Memory(brake=because(Code.CIRCUIT_BREAKER)), world.clock.now)
-    made.store.wishes.resume(who="ann", at=world.clock.now + 1)
+    made.store.overrides.resume(who="ann", at=world.clock.now + 1)
     assert made.observe().snapshot.memory.brake is None
 
 
 def test_an_older_resume_does_not_release_a_newer_brake(world: World) -> None:
     made = observer(world)
-    made.store.wishes.resume(who="ann", at=world.clock.now - 1)
+    made.store.overrides.resume(who="ann", at=world.clock.now - 1)
     made.store.memory.save(Memory(brake=because(Code.CIRCUIT_BREAKER)), world.clock.now)
     assert made.observe().snapshot.memory.brake is not None
 

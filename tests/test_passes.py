@@ -46,7 +46,7 @@ def test_an_unchanged_world_is_left_alone(world: World) -> None:
 def test_a_paused_autoscaler_launches_nothing(world: World) -> None:
     world.cluster.submit(2)
     loop = start(world)
-    loop.store.wishes.ask(Verb.PAUSE, who="ann", at=world.clock.now)
+    loop.store.overrides.ask(Verb.PAUSE, who="ann", at=world.clock.now)
     for _ in range(3):
         step(world, loop)
     assert world.cloud.machines == {}
@@ -57,12 +57,12 @@ def test_a_drained_worker_leaves_after_its_job_and_not_before(world: World) -> N
     loop = start(world)
     for _ in range(5):
         step(world, loop)
-    loop.store.wishes.ask(Verb.DRAIN, who="ann", at=world.clock.now, host="fake-1")
+    loop.store.overrides.ask(Verb.DRAIN, who="ann", at=world.clock.now, host="fake-1")
     step(world, loop)
     running = world.cluster.jobs[0].host
     settle(world, loop)
     step(world, loop)
-    assert (running, left_over(world, loop), loop.store.wishes.in_force()) == ("fake-1", [], ())
+    assert (running, left_over(world, loop), loop.store.overrides.in_force()) == ("fake-1", [], ())
 
 
 def test_a_kept_worker_stays_however_idle_it_is(world: World) -> None:
@@ -70,7 +70,7 @@ def test_a_kept_worker_stays_however_idle_it_is(world: World) -> None:
     loop = start(world)
     for _ in range(4):
         step(world, loop)
-    loop.store.wishes.ask(Verb.KEEP, who="ann", at=world.clock.now, host="fake-1")
+    loop.store.overrides.ask(Verb.KEEP, who="ann", at=world.clock.now, host="fake-1")
     for _ in range(20):
         step(world, loop)
     assert [machine.name for machine in world.cloud.living(TAG)] == ["fake-1"]
@@ -81,7 +81,7 @@ def test_stopping_releases_all_when_their_jobs_have_ended(world: World) -> None:
     loop = start(world)
     for _ in range(5):
         step(world, loop)
-    loop.store.wishes.ask(Verb.STOP_NOW, who="ann", at=world.clock.now)
+    loop.store.overrides.ask(Verb.STOP_NOW, who="ann", at=world.clock.now)
     world.cluster.submit(5, seconds=60)
     for _ in range(20):
         step(world, loop)
@@ -99,7 +99,7 @@ def test_the_brake_holds_until_a_person_resumes(tmp_path: Path) -> None:
     for _ in range(20):
         step(world, loop)
     braked = len(world.cloud.living(TAG))
-    loop.store.wishes.resume(who="ann", at=world.clock.now)
+    loop.store.overrides.resume(who="ann", at=world.clock.now)
     loop.observer.policy = POLICY
     settle(world, loop)
     assert (braked, ended_once(world.cluster.jobs), left_over(world, loop)) == (2, True, [])
@@ -124,7 +124,7 @@ def test_what_pressed_the_brake_presses_it_no_more_after_a_person_resumed(tmp_pa
     settle(world, loop)
     loop.observer.policy = replace(POLICY, brake=Brake(window=600.0, max_removals=1))
     pressed = step(world, loop)
-    loop.store.wishes.resume(who="ann", at=world.clock.now)
+    loop.store.overrides.resume(who="ann", at=world.clock.now)
     released = step(world, loop)
     assert pressed is not None
     assert released is not None
@@ -158,6 +158,15 @@ def test_an_outage_of_the_queue_master_changes_nothing(world: World) -> None:
 def shown(world: World, loop: Loop) -> dict[str, str]:
     now = Now(world.clock.now, "default", "fake", serving=True, holder=None)
     return dict(status_pairs(status(loop.store, now)))
+
+
+def test_status_counts_what_was_ordered_until_a_listing_shows_it(world: World) -> None:
+    world.cluster.submit(4, seconds=300)
+    loop = start(world)
+    loop.pass_once()
+    ordered = shown(world, loop)["workers"]
+    settled = [step(world, loop) for _ in range(4)] and shown(world, loop)["workers"]
+    assert (ordered, settled) == ("0 additional, 2 ordered, 0 persistent", "2 additional, 0 persistent")
 
 
 CAUSE = "Client.InternalError: Client error on launch"

@@ -236,7 +236,7 @@ def test_the_journal_of_calls_and_how_it_is_shown(
     app = make_app(Operations(Store.open(None), Place("demo")), Passwords(password_file(tmp_path / "pw")), calls)
     with Server(app, Address("127.0.0.1", 0)).beside() as server:
         port = int(server.url.rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as stranger:
+        with socket.create_connection(("127.0.0.1", port), timeout=120) as stranger:
             stranger.sendall(f"GET {url} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode("latin-1"))
             answer = b"".join(iter(lambda: stranger.recv(4096), b""))
         refused = answer.startswith(b"HTTP/1.1 400")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from autoscaler import outside_files
 from autoscaler.commands._observation import observe_and_plan
 from autoscaler.commands.context import Invocation
 from autoscaler.constraints.rules import load_rules
@@ -46,7 +47,6 @@ from autoscaler.core.snapshot import Snapshot
 from autoscaler.engine import record as record_module
 from autoscaler.engine.record import read_now, read_record, write_record
 from autoscaler.errors import AutoscalerError, NotFound, SettingsError
-from autoscaler.outside_files import read_regular
 from autoscaler.settings import load_settings
 from providers.catalog import load_catalog
 from providers.registry import known_prefixes
@@ -143,7 +143,7 @@ def record(directory: Path, environ: dict[str, str] | None = None, **changed: An
     given: dict[str, Any] = {
         "outputs": Outputs(QSTAT, None, {"shgrp_@allhosts": "group_name @allhosts\nhostlist w1\n"}),
         "fleet": FLEET,
-        "wishes": WISHES,
+        "overrides": WISHES,
         "memory": MEMORY,
         "evidence": EVIDENCE,
         "requests": REQUESTS,
@@ -225,7 +225,7 @@ def test_the_rules_of_a_snapshot_are_those_of_its_record(tmp_path: Path) -> None
 
 def test_qstat_alone_is_a_record(tmp_path: Path) -> None:
     snapshot = read_record(by_hand(tmp_path))
-    assert (snapshot.fleet.buckets, snapshot.memory, snapshot.wishes) == (
+    assert (snapshot.fleet.buckets, snapshot.memory, snapshot.overrides) == (
         load_catalog().buckets(),
         Memory(),
         Overrides(),
@@ -240,6 +240,7 @@ def test_without_now_the_newest_time_in_qstat_is_now(tmp_path: Path) -> None:
 def test_a_record_is_read_once(tmp_path: Path, now: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = by_hand(tmp_path) if now is None else by_hand(tmp_path, now=now)
     opened: list[str] = []
+    read_regular = outside_files.read_regular
 
     def noted(path: Path, most: int) -> bytes:
         opened.append(path.name)
@@ -295,7 +296,7 @@ def test_a_case_may_be_written_as_documented(tmp_path: Path) -> None:
         snapshot.cluster.set_aside,
         [bucket.price_per_hour for bucket in snapshot.fleet.buckets],
         snapshot.memory.rests[0].until,
-        snapshot.wishes.keep,
+        snapshot.overrides.keep,
         [array.name for array in snapshot.policy.node_arrays],
     ) == (
         [10],

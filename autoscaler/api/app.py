@@ -15,12 +15,15 @@ from fastapi.responses import PlainTextResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from autoscaler.api import routes
+from autoscaler.answer_client import PREFIX
+from autoscaler.api import answers_routes, routes
+from autoscaler.api.answers import Answering
 from autoscaler.api.asking import Api, told
 from autoscaler.api.auto_stop import AutoStops
 from autoscaler.api.gate import Gate
 from autoscaler.api.journal import Journalled
 from autoscaler.api.listeners import SOCKET, TCP, WORKERS, listener_of
+from autoscaler.api.local_roles import LocalRoles
 from autoscaler.api.logins import Logins
 from autoscaler.api.metrics import metrics
 from autoscaler.api.models import Conflict, NodeCreationRequest, NodeManagementRequest
@@ -36,8 +39,8 @@ log = logging.getLogger("autoscaler.api")
 _WITHOUT_ROUTES = ("HTTPValidationError", "ValidationError")
 _METHODS = ("GET", "POST", "DELETE")
 _PLACES = (
-    "there is POST /autoscale, GET /requests and DELETE /requests/SET, GET /clusters/CLUSTER/status "
-    "and GET /clusters/CLUSTER/nodes"
+    "there is POST /autoscale, GET /requests and DELETE /requests/SET, GET /clusters/CLUSTER/status, "
+    "GET /clusters/CLUSTER/nodes and GET /answers/v1/status"
 )
 _UNTOLD = ("Not Found", "Method Not Allowed")
 """What is said where no route matches."""
@@ -51,12 +54,15 @@ def make_app(
     auto_stops: AutoStops | None = None,
     *,
     tokens: Tokens | None = None,
+    answers: Answering | None = None,
+    local: LocalRoles | None = None,
     hosts: Collection[str] = (),
     version: str = "0",
 ) -> FastAPI:
     """The application for one cluster, for all listeners.
 
-    `calls` is told of every call of the REST API; `requests` takes those for node arrays, `auto_stops` answers workers.
+    `calls` is told of every call of the REST API; `requests` takes those for node arrays, `auto_stops` answers workers,
+    `answers` tells what the last pass saw and decided. `local`: what users of this machine may.
     `hosts`: names, besides this machine's, by which it is called.
     """
     app = FastAPI(
@@ -70,11 +76,12 @@ def make_app(
         redirect_slashes=False,
     )
     logins = None if passwords is None and tokens is None else Logins(passwords, tokens)
-    app.state.api = Api(operations, logins, calls, requests, auto_stops)
+    app.state.api = Api(operations, logins, calls, requests, auto_stops, answers, local or LocalRoles())
     app.add_middleware(Gate, hosts=hosts)
     app.add_middleware(Journalled)  # outermost: what the gate refuses is written down, too
     for router in (routes.state, routes.clusters, routes.operations, routes.actions, routes.arrays):
         app.include_router(router)
+    app.include_router(answers_routes.answers)
     app.include_router(routes.description)
     app.include_router(routes.local)
     app.include_router(metrics)
@@ -95,11 +102,11 @@ def _http_1(request: Request) -> None:
 
 
 def _told(request: Request, text: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
-    """Text for callers of the REST API; at the other listeners every answer is JSON. What a caller wrote may be part of
-    it, and goes to that caller's terminal.
+    """Text for callers of CycleCloud's API; at the other listeners, and to a question, every answer is JSON. What a
+    caller wrote may be part of it, and goes to that caller's terminal.
     """
     text = plain_lines(text)
-    if listener_of(request.scope) is TCP:
+    if listener_of(request.scope) is TCP and not request.url.path.startswith(PREFIX):
         return PlainTextResponse(text, status, headers)
     return routes.Document({"error": text}, status, headers)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import Depends, HTTPException, Path, Request, Response
@@ -12,12 +12,15 @@ from fastapi.security.http import HTTPBase
 from pydantic import BaseModel, ValidationError
 from starlette.requests import HTTPConnection
 
+from autoscaler.answer_client import ROLE
+from autoscaler.api.answers import Answering, Asker
 from autoscaler.api.auto_stop import AutoStops
 from autoscaler.api.gate import KINDS
-from autoscaler.api.listeners import PEER, SOCKET, TCP, listener_of
+from autoscaler.api.listeners import GROUPS, PEER, SOCKET, TCP, listener_of
+from autoscaler.api.local_roles import LocalRoles
 from autoscaler.api.logins import REALM, LoginRefused, Logins
 from autoscaler.api.operations import Operations
-from autoscaler.api.principal import Principal, Role, of_process
+from autoscaler.api.principal import ON_BEHALF, Principal, Role, of_process
 from autoscaler.api.request_service import LONGEST_DOCUMENT, RequestService
 from autoscaler.constraints.json_text import read_json
 from autoscaler.errors import SettingsError
@@ -27,6 +30,7 @@ USER, OPERATION = "autoscaler.user", "autoscaler.operation"
 """Where a call's scope holds who made it and what it began, for the journal of calls."""
 LARGEST_BODY = 4 * 1024 * 1024
 BODY_KINDS = KINDS
+_LOOKS = ("GET", "HEAD")
 Body = TypeVar("Body", bound=BaseModel)
 
 
@@ -53,6 +57,10 @@ class Api:
     """Takes what node arrays should hold."""
     auto_stops: AutoStops | None = None
     """Answers workers."""
+    answers: Answering | None = None
+    """Tells what the last pass saw and decided."""
+    local: LocalRoles = field(default_factory=LocalRoles)
+    """What users of this machine may."""
 
 
 def api_of(request: Request) -> Api:
@@ -72,7 +80,7 @@ def principal(
     """Who makes a call; else 401, or 429 and 503 where it is not even judged."""
     found, logins = None, api_of(request).logins
     if listener_of(request.scope) is SOCKET:
-        found = of_process(request.scope["state"][PEER], request.headers)
+        found = local_caller(request)
     elif listener_of(request.scope) is TCP and logins is not None:
         try:
             found = logins.caller(request.headers.get("Authorization", ""), peer_of(request))
@@ -91,6 +99,26 @@ def peer_of(request: Request) -> str:
         return str(ipaddress.ip_address(peer.partition("%")[0]))
     except ValueError:
         return ""
+
+
+def local_caller(request: Request) -> Principal:
+    """Who the kernel says that it is. Whether a user manages Grid Engine is asked where it makes a difference."""
+    state, local = request.scope["state"], api_of(request).local
+    role = local.role(state[PEER], state.get(GROUPS, ()))
+    found = of_process(state[PEER], request.headers, role)
+    if role < Role.ADMIN and request.method not in _LOOKS and local.manages(found.name):
+        return of_process(state[PEER], request.headers, Role.ADMIN)
+    return found
+
+
+def asker_of(request: Request, caller: Annotated[Principal, Depends(principal)]) -> Asker:
+    """Who a question is asked for: a server that passes on what others ask says for whom, and what they may."""
+    local, name, told = api_of(request).local, caller.name, request.headers.get(ROLE)
+    if listener_of(request.scope) is not SOCKET:
+        return Asker(name, lambda: caller.role >= Role.ADMIN)
+    if caller.role >= Role.ADMIN and told is not None:
+        return Asker(request.headers.get(ON_BEHALF, ""), lambda: told == str(Role.ADMIN))
+    return Asker(name, lambda: caller.role >= Role.ADMIN or local.manages(name))
 
 
 def user(caller: Annotated[Principal, Depends(principal)]) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import struct
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from autoscaler.api.listeners import LISTENER, PEER, TCP, Listener
+from autoscaler.api.listeners import GROUPS, LISTENER, PEER, TCP, Listener
 
 HEAD = 10.0
 """Seconds in which a request's head must have come, from the connection or the end of the last request on."""
@@ -27,6 +28,7 @@ UNREAD = 5.0
 UNTAKEN = 60.0
 """Seconds in which a client must take in enough of an answer for more of it to be sent."""
 LARGEST_HEAD = 16 * 1024
+_SO_PEERGROUPS, _MOST_GROUPS = 59, 256
 _LINGER = 0.1
 """Seconds to read why one is sent away: closed at once, the connection would be reset by what still comes."""
 
@@ -44,6 +46,7 @@ class TimedProtocol(H11Protocol):
         super().__init__(*given, **named)
         self._listener, self._greeted = listener, greeted
         self._sent_away = False
+        self.uid: int | None = None
         self._awaited: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._untaken: asyncio.TimerHandle | None = None
@@ -57,7 +60,8 @@ class TimedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._greeted(transport.get_extra_info("peername"))
-        self.app_state = {LISTENER: self._listener, PEER: _user(transport)}  # each call's scope has a copy
+        self.uid, groups = _process(transport)
+        self.app_state = {LISTENER: self._listener, PEER: self.uid, GROUPS: groups}  # each call's scope has a copy
         if self._too_many_of_one():
             self._send_away()
             return
@@ -71,7 +75,10 @@ class TimedProtocol(H11Protocol):
             super().data_received(data)
 
     def send_400_response(self, msg: str) -> None:
-        """As JSON where every answer is: the base class writes text."""
+        """As JSON where every answer is: the base class writes text. A call that is under way answers nobody."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
         if self._listener is TCP:
             super().send_400_response(msg)
             return
@@ -112,6 +119,9 @@ class TimedProtocol(H11Protocol):
         self.transport.abort()
 
     def _too_many_of_one(self) -> bool:
+        if self._listener.of_user is not None and self.uid not in (None, 0, os.geteuid()):
+            others = (each for each in self.connections if isinstance(each, TimedProtocol))
+            return bool(sum(each.uid == self.uid for each in others) > self._listener.of_user)
         most, own = self._listener.of_one, self.client
         if most is None or own is None:
             return False
@@ -156,13 +166,18 @@ class TimedProtocol(H11Protocol):
             self._untaken = None
 
 
-def _user(transport: asyncio.Transport) -> int | None:
-    """The uid of the process at the other end of a Unix socket, as the kernel has it."""
+def _process(transport: asyncio.Transport) -> tuple[int | None, frozenset[int]]:
+    """Uid and groups of the process at the other end of a Unix socket, as the kernel has them."""
     own: socket.socket | None = transport.get_extra_info("socket")
     if own is None or own.family != socket.AF_UNIX:
-        return None
-    uid: int = struct.unpack("3i", own.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))[1]
-    return uid
+        return None, frozenset()
+    said = own.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("iII"))
+    _, uid, gid = struct.unpack("iII", said)
+    try:
+        groups = own.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, 4 * _MOST_GROUPS)
+    except OSError:  # a kernel before 4.13, or more groups: whoever counts by the first one still does
+        groups = b""
+    return uid, frozenset((gid, *struct.unpack(f"{len(groups) // 4}I", groups)))
 
 
 def _document(error: str) -> bytes:

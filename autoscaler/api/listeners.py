@@ -13,8 +13,10 @@ from fastapi.routing import APIRoute
 from starlette.routing import Match
 from starlette.types import Scope
 
-STATE, LISTENER, PEER = "state", "listener", "peer"
-"""Where a call's scope says at which listener it came in, and the uid of its process where the kernel knows it."""
+STATE, LISTENER, PEER, GROUPS = "state", "listener", "peer", "groups"
+"""Where a call's scope says at which listener it came in, and the uid and groups of its process where the kernel knows
+them.
+"""
 _CLOSE = ("Connection", "close")
 
 
@@ -33,6 +35,8 @@ class Listener:
     """Threads, each for a call that is carried out: further calls wait for one."""
     of_one: int | None = None
     """Connections of one address at once: a further one is told 503, and ended."""
+    of_user: int | None = None
+    """Connections of one local user at once, root and the service's own user aside."""
     body: float = math.inf
     """Seconds in which a body must have come, where they are fewer than `deadlines.BODY`."""
     headers: tuple[tuple[str, str], ...] = ()
@@ -42,9 +46,9 @@ class Listener:
 TCP = Listener("http", "CP_CAP_AUTOSCALE_HTTP", at_once=200, waiting=100, places=40)
 """The REST API, with user and password."""
 SOCKET = Listener(
-    "requests", "CP_CAP_AUTOSCALE_SOCKET", at_once=144, waiting=128, places=16, body=10.0, headers=(_CLOSE,)
+    "requests", "CP_CAP_AUTOSCALE_SOCKET", at_once=144, waiting=128, places=16, of_user=32, body=10.0, headers=(_CLOSE,)
 )
-"""Requests for node arrays, and how nodes stand, on this host: the file's owner, group and mode say who may."""
+"""Answers and requests for node arrays on this host: every user may look, and `local_roles` says who may do more."""
 WORKERS = Listener(
     "auto-stop",
     "CP_CAP_AUTOSCALE_AUTOSTOP",

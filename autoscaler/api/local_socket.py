@@ -1,4 +1,4 @@
-"""The Unix socket of a cell: HTTP and JSON, and the file's owner, group and mode say who may.
+"""The Unix socket of a cell: HTTP and JSON. Every local user may look; the kernel says who it is (`local_roles`).
 
 It listens at once. What serves it is made, and imported, when the first caller comes: most cells have none, and it
 takes a sixth of the service's memory.
@@ -35,8 +35,7 @@ _PROBE = 10.0
 
 @contextlib.contextmanager
 def served_locally(make_app: Callable[[], Any], path: Path, group: str | None = None) -> Iterator[None]:
-    """Listen until the end of the block. `make_app`: called at the first call; `group`: whose members may ask, besides
-    the owner.
+    """Listen until the end of the block. `make_app`: called at the first call; `group`: whose members must reach it.
 
     Raises SettingsError where the socket cannot be made, or somebody else listens on it.
     """
@@ -117,6 +116,8 @@ def _listen(path: Path, group: str | None) -> socket.socket:
         os.umask(before)
     if gid is not None and (closed := _closed_to(gid, path)):
         log.warning("group %s cannot reach %s: %s is closed to it", group, path, closed)
+    elif gid is None and (closed := _closed_to(gid, path)):
+        log.info("users of this machine cannot ask at %s: %s is closed to them", path, closed)
     return listening
 
 
@@ -126,7 +127,7 @@ def _bound(path: Path, gid: int | None) -> socket.socket:
         listening.bind(str(path))
         if gid is not None:
             os.chown(path, -1, gid)
-        path.chmod(0o600 if gid is None else 0o660)
+        path.chmod(0o666)  # whoever gets here may look; the application asks the kernel who may do more
         listening.listen(128)
     except BaseException:
         listening.close()
@@ -143,11 +144,11 @@ def _gid(group: str | None) -> int | None:
         ) from None
 
 
-def _closed_to(gid: int, path: Path) -> Path | None:
-    """The first directory on the way to the socket that a member of the group may not pass through."""
+def _closed_to(gid: int | None, path: Path) -> Path | None:
+    """The first directory on the way to the socket that a member of the group, or anybody, may not pass through."""
     for directory in reversed(path.resolve().parents):
         found = directory.stat()
-        if not found.st_mode & (stat.S_IXGRP if found.st_gid == gid else stat.S_IXOTH):
+        if not found.st_mode & (stat.S_IXGRP if gid is not None and found.st_gid == gid else stat.S_IXOTH):
             return directory
     return None
 

@@ -9,6 +9,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from autoscaler.errors import NO_ROOM, StateNotKept
+
 log = logging.getLogger("autoscaler.api")
 State = tuple[int, int, int, int, int]
 
@@ -28,7 +30,16 @@ def changed(error: Exception) -> None:
 
 
 def replace_file(path: Path, lines: Iterable[str]) -> None:
-    """Write the file anew, with mode 0600."""
+    """Write the file anew, with mode 0600. Raises StateNotKept where there is no room for it."""
+    try:
+        _replace(path, lines)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        raise StateNotKept(f"{path} cannot be written: {error.strerror}; make room there, and try again") from error
+
+
+def _replace(path: Path, lines: Iterable[str]) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

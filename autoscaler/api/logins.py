@@ -99,7 +99,8 @@ class Logins:
             return of_rest(f"token:{found.name}", found.role)
         self._take(peer)
         self._failed(peer, "a token")
-        raise LoginRefused(401, "this token is not known, or has expired")
+        why = "this token has expired" if self.tokens.expired(token) else "this token is not known"
+        raise LoginRefused(401, why)
 
     def _take(self, peer: str) -> None:
         """Count one try, before it is known whether it is a wrong one: many may come at once."""

@@ -1,4 +1,4 @@
-"""What callers ask of nodes: create, scale, end, and further verbs. Each is one transaction that writes wishes, which
+"""What callers ask of nodes: create, scale, end, and further verbs. Each is one transaction that writes requests, which
 the loop carries out.
 
 A request id begins one operation, whoever repeats it and whatever died in between. What is answered rests on the same
@@ -77,12 +77,12 @@ class Operations:
         now = self.clock()
         look = self.store.looks.load() or LastObservation(arrays=self.arrays)
         rows = self.store.nodes.listed(seen.worker.id for seen in look.workers)
-        wishes = self.store.wishes.load()
+        overrides = self.store.overrides.load()
         failures = self.store.journal.failures(now - RECENT)
         failed = {each.bucket.instance_type: max(0.0, now - each.at) for each in failures if each.kind == "capacity"}
-        rests = [rest for rest in look.rests if rest.until > now]
+        backoffs = [rest for rest in look.rests if rest.until > now]
         place = Place(self.place.cluster, look.region or self.place.region, look.subnet or self.place.subnet)
-        return View(place, look, rows, wishes, failed, rests)
+        return View(place, look, rows, overrides, failed, backoffs)
 
     def retry(self, who: str) -> None:
         """Let the loop try again at once what its provider lacked or refused, and created nodes that failed."""
@@ -219,7 +219,7 @@ class Operations:
         """Let a node end: at once where no machine serves it, else once its jobs have ended. Asked again: no change."""
         if node.keep_alive and node.failed is None:
             return "this node is marked KeepAlive"
-        if node.seen is not None and View.named(view.wishes.keep, node.seen):
+        if node.seen is not None and View.named(view.overrides.keep, node.seen):
             return "this node is kept: `sge-autoscaler keep --undo` lets it go"
         if sets := view.keepers(node):
             return f"nodes of {node.node_array} are marked KeepAlive by request set {', '.join(sets)}"
@@ -227,7 +227,7 @@ class Operations:
         if node.row is not None:
             self.store.nodes.end(node.id, at=now, by=by)
         if node.seen is not None:
-            self.store.wishes.ask(Verb.DRAIN, who=by, at=now, host=node.seen.worker.id)
+            self.store.overrides.ask(Verb.DRAIN, who=by, at=now, host=node.seen.worker.id)
         return None
 
     def _operate(self, verb: str, node: Node, who: str) -> str | None:

@@ -44,10 +44,8 @@ def of_rest(name: str, role: Role) -> Principal:
     return Principal(name, f"{name} (REST)", role)
 
 
-def of_process(uid: int, headers: Mapping[str, str]) -> Principal:
-    """The user that a local process runs as; what root or our own user says in its place, marked so. The socket's
-    owner, group and mode say who gets here, so whoever does may all that is there.
-    """
+def of_process(uid: int, headers: Mapping[str, str], role: Role = Role.ADMIN) -> Principal:
+    """The user that a local process runs as; what root or our own user says in its place, marked so."""
     try:
         own = pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -55,4 +53,4 @@ def of_process(uid: int, headers: Mapping[str, str]) -> Principal:
     other = headers.get(ON_BEHALF, "")
     may = uid in (0, os.geteuid()) and other.isprintable() and len(other) <= 64
     by = f"{other} (as {own})" if other and other != own and may else own
-    return Principal(own, by)
+    return Principal(own, by, role)

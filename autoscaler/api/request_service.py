@@ -118,7 +118,7 @@ class RequestService:
         if asked.news:
             log.info("%s requests as request set %s: %s", by, set_name, ", ".join(arrays) or "nothing")
             self.ring()
-        note = STOPPING if self.store.wishes.load().stop else "" if self.loop_runs() else NO_LOOP
+        note = STOPPING if self.store.overrides.load().stop else "" if self.loop_runs() else NO_LOOP
         named = (name for definition in asked.definitions for name in definition.machine_types)
         note = "; ".join(filter(None, (note, not_offered(named, self.offered()))))
         return {"request_set": set_name, "expires_at": now + float(interval), "arrays": arrays, "note": note}

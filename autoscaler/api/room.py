@@ -45,7 +45,7 @@ def unavailable(view: View, array: SeenArray, kind: InstanceType | None) -> str 
     if refused is not None:
         return refused
     buckets = [bucket for bucket in array.buckets if kind is None or bucket.type.name == kind.name]
-    resting = [backoff_of(bucket, view.rests, array) for bucket in buckets]
+    resting = [backoff_of(bucket, view.backoffs, array) for bucket in buckets]
     first = next(iter(resting), None)
     return None if first is None or None in resting else first.message
 

@@ -89,12 +89,18 @@ class Tokens:
 
     def owner(self, token: str) -> Token | None:
         """Whose token this is; None: nobody's, or one that has expired."""
+        return next((each for each in self._matching(token) if each.expires_at > self._clock()), None)
+
+    def expired(self, token: str) -> bool:
+        """Whether it was somebody's: who has it may know."""
+        return any(each.expires_at <= self._clock() for each in self._matching(token))
+
+    def _matching(self, token: str) -> list[Token]:
         given = _digest(token)
         with self._guard:
             self._look()
             known = tuple(self._known.values())
-        found = [each for each in known if hmac.compare_digest(each.digest, given)]
-        return next((each for each in found if each.expires_at > self._clock()), None)
+        return [each for each in known if hmac.compare_digest(each.digest, given)]
 
     def _look(self) -> None:
         """Read the file if it changed. While it cannot be read, nobody gets in."""

@@ -112,10 +112,10 @@ class View:
     look: LastObservation
     rows: Sequence[NodeRow] = ()
     """Live ones, and ended ones whose worker may still be there."""
-    wishes: Overrides = field(default_factory=Overrides)
+    overrides: Overrides = field(default_factory=Overrides)
     failed: Mapping[str, float] = field(default_factory=dict)
     """By instance type: seconds since its provider last had none."""
-    rests: Sequence[Backoff] = ()
+    backoffs: Sequence[Backoff] = ()
     """Those that hold now."""
 
     @cached_property
@@ -155,7 +155,7 @@ class View:
         return Node(str(node_id), name, worker.node_array, worker.type, None, seen, self._leaves(seen))
 
     def _leaves(self, seen: SeenWorker | None) -> bool:
-        return seen is not None and (_on_its_way_out(seen) or self.named(self.wishes.drain, seen))
+        return seen is not None and (_on_its_way_out(seen) or self.named(self.overrides.drain, seen))
 
     @staticmethod
     def named(names: frozenset[str], seen: SeenWorker) -> bool:
@@ -192,7 +192,7 @@ class View:
     @property
     def stopping(self) -> bool:
         """Whether a person gives everything back: nothing is launched, and what is asked for meanwhile ends with it."""
-        return self.look.stopping or self.wishes.stop is not None
+        return self.look.stopping or self.overrides.stop is not None
 
 
 def _cannot_be_had(why: Reason) -> bool:

@@ -14,6 +14,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from autoscaler.api.auto_stop import AutoStops
+from autoscaler.commands._answering import answering, local_roles, relayed
 from autoscaler.commands._password_file import password_file, token_file
 from autoscaler.commands._requests import cluster, service
 from autoscaler.commands._socket_path import socket_path
@@ -55,16 +56,18 @@ def listening(invocation: Invocation, loop: Loop) -> Iterator[None]:
         return [array.name for array in loop.observer.policy.node_arrays]
 
     requests = service(invocation, loop.store, arrays, loop.wakeup.ring, loop.offered)
+    with answering(invocation, loop) as answers:
 
-    @cache
-    def app() -> Any:
-        from autoscaler.api.app import make_app
+        @cache
+        def app() -> Any:
+            from autoscaler.api.app import make_app
 
-        operations = operations_of(invocation, loop.store, loop.observer.policy.node_arrays, loop.wakeup.ring)
-        return make_app(operations, requests=requests, version=_VERSION)
+            operations = operations_of(invocation, loop.store, loop.observer.policy.node_arrays, loop.wakeup.ring)
+            local = local_roles(invocation)
+            return make_app(operations, requests=requests, answers=answers(), local=local, version=_VERSION)
 
-    with request_socket(invocation, app):
-        yield
+        with request_socket(invocation, app):
+            yield
 
 
 def unserved(invocation: Invocation) -> Iterator[str]:
@@ -112,7 +115,17 @@ def network(invocation: Invocation) -> Iterator[tuple[Server, Mapping[str, str]]
         requests = service(invocation, store, lambda: _names(policy, store), ring=lambda: None)
         auto_stops = AutoStops(store.auto_stops, order_secret(invocation), ring=lambda: None) if endpoint else None
         hosts = (invocation.cell.master, *invocation.settings.process.http_hosts)
-        app = make_app(operations, passwords, calls, requests, auto_stops, tokens=tokens, hosts=hosts, version=_VERSION)
+        app = make_app(
+            operations,
+            passwords,
+            calls,
+            requests,
+            auto_stops,
+            tokens=tokens,
+            answers=relayed(invocation),
+            hosts=hosts,
+            version=_VERSION,
+        )
         servers: dict[str, Server] = {}
         if endpoint is not None and auto_stops is not None:
             servers["workers ask at {}/autostop"] = Server(app, Address(endpoint.address, endpoint.port), WORKERS)

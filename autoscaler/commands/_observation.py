@@ -11,8 +11,6 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,10 +20,11 @@ from autoscaler.commands._echo import echo
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import WriteRefused
 from autoscaler.plain_text import plain_json
+from autoscaler.report.observed_plan import ObservedPlan
 
 if TYPE_CHECKING:
     from autoscaler.core.model.fleet import Bucket, Interruption, Worker
-    from autoscaler.core.snapshot import Plan, Snapshot
+    from autoscaler.core.snapshot import Plan
     from autoscaler.engine.observe import Observation
     from autoscaler.store.store import Store
     from providers.interface import Launched, LaunchOrder, Problem, Provider
@@ -37,22 +36,6 @@ from_record = click.option(
     help="Read a record folder instead of the live cell; needs no Grid Engine.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedPlan:
-    """A snapshot, the plan for it, and how long the observation took."""
-
-    snapshot: Snapshot
-    plan: Plan
-    timings: Mapping[str, float]
-    zone: tzinfo | None
-
-    def document(self, *, by_job: bool = False) -> dict[str, Any]:
-        """The document of schema 1 for a plan that nobody carries out."""
-        from autoscaler.report.document import document
-
-        return document(self.snapshot, self.plan, self.timings, by_job=by_job, zone=self.zone)
 
 
 def read_only(provider: Provider) -> Provider:

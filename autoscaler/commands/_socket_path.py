@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from autoscaler.answer_client import OF_ROOT
 from autoscaler.commands.context import Invocation
-from autoscaler.jetpack.service import OF_ROOT
 from autoscaler.strict_modes import ours
 
 
@@ -16,9 +16,9 @@ def socket_path(invocation: Invocation) -> Path:
     if process.socket is not None:
         return process.socket
     # A work directory is closed to everybody else, and so to a group that may ask.
-    of_service = os.geteuid() == 0 or ours(OF_ROOT)
-    there = of_service and (process.work_directory is None or process.socket_group is not None)
-    return (OF_ROOT if there else invocation.state_directory) / named(invocation)
+    of_root = os.geteuid() == 0 and (process.work_directory is None or process.socket_group is not None)
+    of_account = os.geteuid() != 0 and ours(OF_ROOT)  # systemd made it for the account (`RuntimeDirectory`)
+    return (OF_ROOT if of_root or of_account else invocation.state_directory) / named(invocation)
 
 
 def named(invocation: Invocation) -> str:

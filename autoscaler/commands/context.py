@@ -226,7 +226,11 @@ class Invocation:
         for own in ours:
             if own.lower() == name.lower() or own.partition(".")[0].lower() == name.partition(".")[0].lower():
                 return own
-        raise NotFound(f"this autoscaler has no worker {name}; its workers: {', '.join(ours) or 'none'}")
+        import difflib
+
+        close = difflib.get_close_matches(name, ours, 1, cutoff=0.6)
+        meant = f"did you mean {close[0]}? Its workers" if close else "its workers"
+        raise NotFound(f"this autoscaler has no worker {name}; {meant}: {', '.join(ours) or 'none'}")
 
     def _root(self, cell: str) -> Path:
         given = self.environ.get("SGE_ROOT")

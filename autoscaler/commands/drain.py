@@ -6,7 +6,7 @@ import time
 
 import click
 
-from autoscaler.commands._echo import echo
+from autoscaler.commands._done import says_json, tell_done
 from autoscaler.commands._running import tell_where_nobody_serves
 from autoscaler.commands.context import Invocation
 from autoscaler.store.overrides import Verb
@@ -15,8 +15,9 @@ from autoscaler.store.overrides import Verb
 @click.command("drain")
 @click.argument("host")
 @click.option("--undo", is_flag=True, help="Cancel the drain; a worker that is not removed yet serves again.")
+@says_json
 @click.pass_obj
-def command(invocation: Invocation, host: str, undo: bool) -> None:
+def command(invocation: Invocation, host: str, undo: bool, as_json: bool) -> None:
     """Drain worker HOST: no further job starts on it, and when its jobs have ended, the autoscaler removes it from Grid
     Engine and terminates the machine.
 
@@ -27,12 +28,12 @@ def command(invocation: Invocation, host: str, undo: bool) -> None:
         name, now = invocation.host(store, host), time.time()
         if undo:
             ids = [life.worker_id for life in store.history.lifetimes() if life.name == name and life.ended_at is None]
-            ended = [store.wishes.end(Verb.DRAIN, who=invocation.who, at=now, host=each) for each in (name, *ids)]
+            ended = [store.overrides.end(Verb.DRAIN, who=invocation.who, at=now, host=each) for each in (name, *ids)]
             known = any(ended)
-            echo(f"the drain of {name} is cancelled" if known else f"no drain of {name} was requested")
+            said = f"the drain of {name} is cancelled" if known else f"no drain of {name} was requested"
+            tell_done(said, as_json=as_json, done=known, host=name)
             return
-        kept = store.wishes.end(Verb.KEEP, who=invocation.who, at=now, host=name)
-        new = store.wishes.ask(Verb.DRAIN, who=invocation.who, at=now, host=name)
-    echo(
-        f"{name} will be drained" + ("; it is no longer kept" if kept else "") if new else f"{name} is draining already"
-    )
+        kept = store.overrides.end(Verb.KEEP, who=invocation.who, at=now, host=name)
+        new = store.overrides.ask(Verb.DRAIN, who=invocation.who, at=now, host=name)
+    said = f"{name} will be drained" + ("; it is no longer kept" if kept else "")
+    tell_done(said if new else f"{name} is draining already", as_json=as_json, done=new, host=name)

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from autoscaler.commands._answers import told
 from autoscaler.commands._echo import echo
-from autoscaler.commands._observation import (
-    ObservedPlan,
-    as_json,
-    from_record,
-    observe_and_plan,
-    print_json,
-    reading_store,
-)
+from autoscaler.commands._observation import as_json, from_record, observe_and_plan, print_json, reading_store
 from autoscaler.commands.context import Invocation
-from autoscaler.errors import NotFound
 from autoscaler.plain_text import plain
 
 if TYPE_CHECKING:
-    from autoscaler.core.snapshot import Snapshot
-    from autoscaler.report.explain import Ended
-    from autoscaler.store.history import Explanation
-    from autoscaler.store.journal import OrderRecord
-    from autoscaler.store.store import Store
+    from autoscaler.report.subjects import Ends, Job
 
-_JOB = re.compile(r"(\d+)(?:\.(\d+))?")
+MOST_TAKEN_IN = 64 << 20
+"""Bytes of the accounting that one call takes in where no autoscaler keeps its index."""
 
 
 @click.command("explain")
@@ -43,127 +31,40 @@ def command(invocation: Invocation, subject: str, record: Path | None, as_json: 
     For a waiting job it shows whether the job counts as demand, why it waits, and which launch may serve it. For a
     worker it shows why the worker stays, or what the autoscaler does with it. Below the reason stand its causes and
     what you can do. Jobs and workers that are gone are found in the history of the last 30 days.
-    """
-    from autoscaler.report.explain import gone_lines, host_lines, job_lines
 
-    found = _JOB.fullmatch(subject)
-    if found:
-        document = _job(invocation, int(found[1]), found[2], record)
-        lines = job_lines(document)
-    else:
-        document = _host(invocation, subject, record)
-        lines = gone_lines(document) if document.get("verdict") is None else host_lines(document)
+    The running autoscaler answers, as of its last pass. If none runs, the command observes by itself.
+    """
+    if record is None and told(invocation, "explain", {"subject": subject}, as_json=as_json):
+        return
+    from autoscaler.report.subjects import Known, explain, lines_of
+
+    seen = observe_and_plan(invocation, record)
+    store = None if record is not None else lambda: reading_store(invocation, lenient=True)
+    document = explain(subject, Known(seen, lambda job: _ends(invocation, job), store, str(record or "")))
     if as_json:
         print_json(document)
         return
-    for line in lines:
+    for line in lines_of(document):
         echo(plain(line))
 
 
-def _job(invocation: Invocation, job: int, task: str | None, record: Path | None) -> dict[str, Any]:
-    from autoscaler.report.explain import Past, explain_job, explain_past
-
-    seen = observe_and_plan(invocation, record)
-    if record is not None:
-        document = explain_job(seen.snapshot, seen.plan, job, seen.zone)
-        if document is None:
-            raise NotFound(f"job {job} neither waits nor runs in {record}{_unless(seen)}")
-        return _of_task(document, job, task)
-    ended = _ends(invocation, job)
-    with reading_store(invocation, lenient=True) as store:
-        done, last = store.journal.outcomes_of_job(job), store.history.explanation(job)
-        past = Past(last, _launched(store, seen.snapshot, last, ended), ended)
-    document = explain_job(seen.snapshot, seen.plan, job, seen.zone, done, past) or explain_past(
-        job, past, done, seen.zone
-    )
-    if document is None:
-        raise NotFound(
-            f"job {job} neither waits nor runs, did not wait in the last 30 days, and is not in the accounting file"
-            f"{_unless(seen)}"
-        )
-    return _of_task(document, job, task)
-
-
-def _unless(seen: ObservedPlan) -> str:
-    """Where jobs could not be read, it may be one of them."""
-    from autoscaler.report.sentence import jobs_not_read
-
-    unread = jobs_not_read(seen.plan.notes)
-    return f"; {unread}" if unread else ""
-
-
-def _ends(invocation: Invocation, job: int) -> tuple[Ended, ...]:
-    from autoscaler.report.explain import Ended
+def _ends(invocation: Invocation, job: Job) -> Ends:
+    from autoscaler.report.subjects import Ends
     from sge.accounting import read_ends
 
     try:
-        found = read_ends(invocation.common / "accounting", job)
+        found = read_ends(invocation.common / "accounting", job.number, MOST_TAKEN_IN)
     except OSError as error:
         echo(f"{error.filename} cannot be read: {error.strerror}", err=True)
-        return ()
-    return tuple(
-        Ended(
-            task=str(end.task) if end.task else "",
-            queue=end.queue,
-            host=end.host,
-            slots=end.slots,
-            submitted_at=end.submitted_at,
-            started_at=end.started_at,
-            ended_at=end.ended_at,
-            how=end.how,
-        )
-        for end in found
+        return Ends()
+    unread = (
+        f"only the last {MOST_TAKEN_IN >> 20} MB of the accounting were read: the running autoscaler knows all of it"
     )
+    return Ends(found, "" if _short(invocation) else unread)
 
 
-def _launched(
-    store: Store, snapshot: Snapshot, last: Explanation | None, ended: Sequence[Ended]
-) -> tuple[OrderRecord, ...]:
-    """Orders that were made for the job's category while it waited."""
-    from autoscaler.core.demand.categories import category_key
-    from autoscaler.core.demand.job_requests import RequestReader
-    from autoscaler.core.model.reasons import Reason
+def _short(invocation: Invocation) -> bool:
+    from sge.accounting import files_of
 
-    if last is None:
-        return ()
-    read = RequestReader(snapshot.cluster, snapshot.policy, frozenset()).read(last.verdict.ask)
-    if isinstance(read, Reason):
-        return ()
-    key, since = category_key(read.demand), last.at - last.verdict.waited - 1.0
-    until = max((end.started_at for end in ended if end.started_at is not None), default=float("inf"))
-    return tuple(
-        order
-        for order in store.journal.orders(since)
-        if key in dict(order.assignment) and since <= order.ordered_at <= until
-    )
-
-
-def _of_task(document: dict[str, Any], job: int, task: str | None) -> dict[str, Any]:
-    """Only the parts of one task of an array. Raises NotFound if the job has no such task."""
-    from autoscaler.core.model.complexes import has_task
-
-    if task is None:
-        return document
-    waiting = [row for row in document["waiting"] if has_task(str(row["jobs"][0]).partition(".")[2], int(task))]
-    running = [run for run in document["running"] if run["task"] == task]
-    ended = [end for end in document["ended"] if end["task"] == task]
-    if not (waiting or running or ended):
-        raise NotFound(f"job {job} has no task {task} that waits, runs or is in the accounting")
-    state = "waiting" if waiting else "running" if running else "ended"
-    return document | {"job": f"{job}.{task}", "state": state, "waiting": waiting, "running": running, "ended": ended}
-
-
-def _host(invocation: Invocation, name: str, record: Path | None) -> dict[str, Any]:
-    from autoscaler.report.explain import explain_gone, explain_host
-
-    seen = observe_and_plan(invocation, record)
-    document = explain_host(seen.snapshot, seen.plan, name, seen.zone)
-    if document is not None:
-        return document
-    if record is not None:
-        raise NotFound(f"{record} has no worker or host {name}")
-    with reading_store(invocation) as store:
-        lives = [life for life in store.history.lifetimes() if name in (life.worker_id, life.name)]
-    if not lives:
-        raise NotFound(f"Grid Engine has no host {name}, and the autoscaler had no such worker in the last 30 days")
-    return explain_gone(lives[-1], seen.snapshot.now)
+    sizes = (each.stat().st_size for each in files_of(invocation.common / "accounting") if each.exists())
+    return max(sizes, default=0) <= MOST_TAKEN_IN

@@ -7,10 +7,10 @@ import time
 
 import click
 
+from autoscaler.commands._answers import answered, tell_that_nobody_serves, told
 from autoscaler.commands._duration import Duration
 from autoscaler.commands._observation import as_json, print_json, reading_store
 from autoscaler.commands.context import Invocation
-from autoscaler.errors import NotFound
 
 
 @click.command("history")
@@ -30,20 +30,24 @@ def command(invocation: Invocation, since: float, step: float | None, array: str
     The numbers are means over the observed time of a period. The autoscaler keeps periods of 10 s for a day,
     minutes for a week, and hours for 400 days.
     """
-    from autoscaler.report.history import document, history_report, print_history, write_csv
-
     if step is not None and step < 1:
         raise click.BadParameter("a period is at least one second", param_hint="--step")
     if as_csv and as_json:
         raise click.UsageError("give --csv or --json, not both")
+    query = {"since": str(since), "array": array} | ({} if step is None else {"step": str(step)})
+    if as_csv:
+        said = answered(invocation, "history", {**query, "form": "csv"})
+        if said is not None:
+            sys.stdout.write(said["document"])
+            return
+    elif told(invocation, "history", query, as_json=as_json):
+        return
+    tell_that_nobody_serves(invocation)
+    from autoscaler.report.history import asked_history, document, print_history, write_csv
+
     now = time.time()
     with reading_store(invocation) as store:
-        found = history_report(store.samples, now - since, now, now=now, zone=None, step=step, array=array)
-    if array and array not in found.arrays:
-        raise NotFound(
-            f"there are no samples of a node array {array} in that time; there are some of "
-            f"{', '.join(found.arrays) or 'none'}"
-        )
+        found = asked_history(store.samples, query, now)
     if as_json:
         print_json(document(found, now))
     elif as_csv:

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import click
 
+from autoscaler.commands._answers import told
 from autoscaler.commands._observation import as_json, from_record, observe_and_plan, print_json
 from autoscaler.commands.context import Invocation
-from autoscaler.core.model.reasons import Code
-from autoscaler.report.tables import print_jobs
 
 
 @click.command("jobs")
@@ -17,12 +16,17 @@ from autoscaler.report.tables import print_jobs
 @as_json
 @click.pass_obj
 def command(invocation: Invocation, record: Path | None, as_json: bool) -> None:
-    """List waiting jobs: whether they count as demand, and why they wait. `qstat` shows running jobs."""
-    document = observe_and_plan(invocation, record).document(by_job=True)
+    """List waiting jobs: whether they count as demand, and why they wait. `qstat` shows running jobs.
+
+    The running autoscaler answers, as of its last pass. If none runs, the command observes by itself.
+    """
+    if record is None and told(invocation, "jobs", {}, as_json=as_json):
+        return
+    from autoscaler.core.model.reasons import Code
+    from autoscaler.report.tables import print_jobs
+
+    document = observe_and_plan(invocation, record).jobs()
     if as_json:
-        parts = {name: document[name] for name in ("schema", "now", "notes")}
-        print_json(parts | {"jobs": document["shapes"]})
+        print_json(document)
     else:
-        print_jobs(
-            document["shapes"], [note["text"] for note in document["notes"] if note["code"] == Code.JOBS_NOT_READ]
-        )
+        print_jobs(document["jobs"], [note["text"] for note in document["notes"] if note["code"] == Code.JOBS_NOT_READ])

@@ -19,7 +19,7 @@ import click
 
 from autoscaler import CONFIG_ENV, commands
 from autoscaler.commands._echo import echo
-from autoscaler.errors import AutoscalerError
+from autoscaler.errors import NO_ROOM, AutoscalerError
 from autoscaler.garbage import collect_rarely
 
 NAME = "sge-autoscaler"
@@ -28,6 +28,8 @@ _AS_ROOT = frozenset(
     {"catalog", "cell", "completion", "config", "demo", "hosts", "init", "jetpack", "record", "worker"}
 )
 """Commands that write nothing among the state, or write where only root may."""
+_ANSWERED = frozenset({"explain", "history", "jobs", "status", "workers"})
+"""Commands that the running autoscaler answers: they become another user only where none does (`_answers.told`)."""
 NOT_YOURS = "you may not read it: ask root, or the user who runs the autoscaler"
 _NO_COMMANDS = frozenset({"main", "context", "serving"})
 
@@ -44,6 +46,19 @@ class Commands(click.Group):
             return None
         command = getattr(importlib.import_module(f"{commands.__name__}.{cmd_name}"), "command", None)
         return command if isinstance(command, click.Command) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it, and says what may be meant."""
+        name = args[0] if args else ""
+        if not ctx.resilient_parsing and self.get_command(ctx, name) is None and not name.startswith("-"):
+            import difflib
+
+            close = difflib.get_close_matches(name, self.list_commands(ctx), 1, cutoff=0.6)
+            meant = f" Did you mean {close[0]!r}?" if close else ""
+            ctx.fail(f"No such command {name!r}.{meant}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """As click does it, without importing any command."""
@@ -80,7 +95,7 @@ def cli(context: click.Context, config: Path | None) -> None:
     from autoscaler.commands.context import Invocation
 
     context.obj = Invocation(os.environ)
-    if os.geteuid() == 0 and context.invoked_subcommand not in _AS_ROOT:
+    if os.geteuid() == 0 and context.invoked_subcommand not in _AS_ROOT | _ANSWERED:
         from autoscaler.commands._account import become_owner_of_state
 
         become_owner_of_state(context.obj)
@@ -106,6 +121,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `sge-autoscaler jobs | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        echo(f"{NAME}: {where}{error.strerror}: make room there, and try again", err=True)
+        return AutoscalerError.exit_code
 
 
 if __name__ == "__main__":

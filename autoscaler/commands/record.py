@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from autoscaler.commands._echo import echo
+from autoscaler.commands._done import says_json, tell_done
 from autoscaler.commands._observation import observe
 from autoscaler.commands.context import Invocation
 from autoscaler.engine.anonymous import write_anonymous
@@ -18,8 +18,9 @@ from autoscaler.engine.record import refuse_full, write_record
 @click.command("record")
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--case", "name", help="Write DIRECTORY/NAME with invented names of users, hosts, projects and paths.")
+@says_json
 @click.pass_obj
-def command(invocation: Invocation, directory: Path, name: str | None) -> None:
+def command(invocation: Invocation, directory: Path, name: str | None, as_json: bool) -> None:
     """Write a record folder: outputs of Grid Engine, the provider's listings, settings, memory.
 
     DIRECTORY must be new or empty. The folder contains no secrets, but names of users, hosts and queues. Examine it
@@ -37,7 +38,8 @@ def command(invocation: Invocation, directory: Path, name: str | None) -> None:
         directory = directory / name
     else:
         _write(invocation, directory)
-    echo(f"wrote {directory}: look at it with `sge-autoscaler plan --from {directory}`")
+    said = f"wrote {directory}: look at it with `sge-autoscaler plan --from {directory}`"
+    tell_done(said, as_json=as_json, directory=str(directory))
 
 
 def _write(invocation: Invocation, directory: Path) -> None:
@@ -48,7 +50,7 @@ def _write(invocation: Invocation, directory: Path) -> None:
         directory,
         outputs=seen.outputs,
         fleet=snapshot.fleet,
-        wishes=snapshot.wishes,
+        overrides=snapshot.overrides,
         memory=snapshot.memory,
         evidence=snapshot.evidence,
         requests=snapshot.requests,

@@ -8,10 +8,12 @@ from urllib.parse import quote
 
 import click
 
+from autoscaler.commands._done import tell_done
 from autoscaler.commands._echo import echo
 from autoscaler.commands._observation import as_json, print_json, reading_store
 from autoscaler.commands._requests import own_store, reachable
 from autoscaler.commands.context import Invocation
+from autoscaler.errors import NotFound
 from autoscaler.jetpack.service import Unreachable
 from autoscaler.report.requests import requests_document, requests_text
 
@@ -23,13 +25,24 @@ from autoscaler.report.requests import requests_document, requests_text
 def command(invocation: Invocation, ended: str | None, as_json: bool) -> None:
     """Show each live request set, who made it and until when it holds, and the sum of targets of each node array."""
     if ended is not None:
-        echo(f"request set {ended} " + ("has ended" if _end(invocation, ended) else "does not exist"))
+        if not _end(invocation, ended):
+            raise NotFound(f"request set {ended} does not exist{_near(invocation, ended)}")
+        tell_done(f"request set {ended} has ended", as_json=as_json, request_set=ended)
         return
     document = _live(invocation)
     if as_json:
         print_json(document)
     else:
         echo(requests_text(document, invocation.zone))
+
+
+def _near(invocation: Invocation, name: str) -> str:
+    """What may be meant."""
+    import difflib
+
+    names = sorted(each["name"] for each in _live(invocation)["request_sets"])
+    close = difflib.get_close_matches(name, names, 1, cutoff=0.6)
+    return f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(names) or 'none'}"
 
 
 def _live(invocation: Invocation) -> dict[str, Any]:

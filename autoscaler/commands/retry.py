@@ -6,14 +6,15 @@ import time
 
 import click
 
-from autoscaler.commands._echo import echo
+from autoscaler.commands._done import says_json, tell_done
 from autoscaler.commands._running import tell_where_nobody_serves
 from autoscaler.commands.context import Invocation
 
 
 @click.command("retry")
+@says_json
 @click.pass_obj
-def command(invocation: Invocation) -> None:
+def command(invocation: Invocation, as_json: bool) -> None:
     """End the backoff of all instance types and protected mode, so that the next pass tries launches again. Nodes that
     failed, created by callers of the REST API, get another machine.
 
@@ -29,8 +30,6 @@ def command(invocation: Invocation) -> None:
     again += [f"{array} ({message})" for array, message in memory.stopped.items()]
     again += [f"node {name}" for name in nodes]
     again += [f"launches for {name}" for name, array in memory.protected.items() if array.categories]
-    echo(
-        f"tried again: {', '.join(dict.fromkeys(again))}"
-        if again
-        else "no bucket is in backoff, and no node has failed"
-    )
+    again = list(dict.fromkeys(again))
+    said = f"tried again: {', '.join(again)}" if again else "no bucket is in backoff, and no node has failed"
+    tell_done(said, as_json=as_json, done=bool(again), again=again)

@@ -6,19 +6,27 @@ import re
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from autoscaler.commands._done import says_json, tell_done
 from autoscaler.commands._duration import Duration
 from autoscaler.commands._echo import echo
+from autoscaler.commands._observation import print_json
 from autoscaler.commands._password_file import password_file, token_file
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import NotFound
 from autoscaler.plain_text import plain
 from autoscaler.process import begin_anew
+from autoscaler.report import SCHEMA
 from autoscaler.report.log import configure_log
 from autoscaler.store import lock
+
+if TYPE_CHECKING:
+    from autoscaler.store.calls import Call
 
 _ROLES = click.Choice(("reader", "caller", "admin"))
 
@@ -78,8 +86,9 @@ def _serve(invocation: Invocation) -> None:
     type=_ROLES,
     help="What USER may. Without it a known user's stays, and a new one is an admin.",
 )
+@says_json
 @click.pass_obj
-def passwd(invocation: Invocation, user: str, role: str | None) -> None:
+def passwd(invocation: Invocation, user: str, role: str | None, as_json: bool) -> None:
     """Let USER call, or give a new password, which is asked for, or read from standard input where that is no terminal.
 
     Only its salted hash is written.
@@ -94,24 +103,32 @@ def passwd(invocation: Invocation, user: str, role: str | None) -> None:
     )
     path = password_file(invocation)
     new = set_password(path, user, password, None if role is None else Role[role.upper()])
-    echo(f"{user} {'may call' if new else 'has a new password'}: {path}")
+    said = f"{user} {'may call' if new else 'has a new password'}: {path}"
+    tell_done(said, as_json=as_json, user=user, new=new, path=str(path))
 
 
 @command.command("calls")
 @click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="Number of calls to show, newest first."
 )
+@says_json
 @click.pass_obj
-def calls(invocation: Invocation, limit: int) -> None:
+def calls(invocation: Invocation, limit: int, as_json: bool) -> None:
     """Show the newest calls: when, who, what, how it was answered, and which operation it began."""
     from autoscaler.store.calls import CallLog
 
     path = invocation.store_file.with_suffix(".calls")
     if not path.exists():
-        echo("no call has been made yet")
+        if as_json:
+            print_json({"schema": SCHEMA, "calls": []})
+        else:
+            echo("no call has been made yet")
         return
     log = CallLog.open(path)
     try:
+        if as_json:
+            print_json({"schema": SCHEMA, "calls": [_call_part(call, invocation) for call in log.newest(limit)]})
+            return
         for call in log.newest(limit):
             when = datetime.fromtimestamp(call.at, invocation.zone).strftime("%Y-%m-%d %H:%M:%S")
             echo(
@@ -121,6 +138,10 @@ def calls(invocation: Invocation, limit: int) -> None:
             )
     finally:
         log.close()
+
+
+def _call_part(call: Call, invocation: Invocation) -> dict[str, Any]:
+    return asdict(call) | {"at": datetime.fromtimestamp(call.at, invocation.zone).isoformat()}
 
 
 MOST_DAYS = 3650
@@ -142,24 +163,39 @@ def token() -> None:
     show_default=True,
     help="It is good for so long, as 12h or 90d.",
 )
+@says_json
 @click.pass_obj
-def create_token(invocation: Invocation, name: str, role: str, expires: float) -> None:
+def create_token(invocation: Invocation, name: str, role: str, expires: float, as_json: bool) -> None:
     """Make a token and print it, now and never again: only its hash is kept. NAME stands in the journal of calls."""
     from autoscaler.api import tokens
     from autoscaler.api.principal import Role
 
     if expires > MOST_DAYS * 86_400:
         raise click.BadParameter(f"a token is good for {MOST_DAYS} days at most", param_hint="--expires")
-    echo(tokens.create(token_file(invocation), name, Role[role.upper()], time.time() + expires))
+    made = tokens.create(token_file(invocation), name, Role[role.upper()], time.time() + expires)
+    tell_done(made, as_json=as_json, name=name, role=role, token=made)
 
 
 @token.command("list")
+@says_json
 @click.pass_obj
-def list_tokens(invocation: Invocation) -> None:
+def list_tokens(invocation: Invocation, as_json: bool) -> None:
     """Show who has a token: name, role, until when."""
     from autoscaler.api import tokens
 
     found = sorted(tokens.read(token_file(invocation)).values(), key=lambda each: each.name)
+    if as_json:
+        rows = [
+            {
+                "name": each.name,
+                "role": str(each.role),
+                "expires_at": datetime.fromtimestamp(each.expires_at, invocation.zone).isoformat(),
+                "expired": each.expires_at <= time.time(),
+            }
+            for each in found
+        ]
+        print_json({"schema": SCHEMA, "tokens": rows})
+        return
     for each in found:
         until = datetime.fromtimestamp(each.expires_at, invocation.zone).strftime("%Y-%m-%d %H:%M:%S")
         ended = " (has expired)" if each.expires_at <= time.time() else ""
@@ -170,11 +206,12 @@ def list_tokens(invocation: Invocation) -> None:
 
 @token.command("revoke")
 @click.argument("name")
+@says_json
 @click.pass_obj
-def revoke_token(invocation: Invocation, name: str) -> None:
+def revoke_token(invocation: Invocation, name: str, as_json: bool) -> None:
     """Take a token away; it lets nobody in from now on."""
     from autoscaler.api import tokens
 
     if not tokens.revoke(token_file(invocation), name):
         raise NotFound(f"there is no token {name}: `sge-autoscaler serve token list` shows all")
-    echo(f"token {name} is revoked")
+    tell_done(f"token {name} is revoked", as_json=as_json, name=name)

@@ -1,11 +1,10 @@
-"""`sge-autoscaler status`: one screen of what the autoscaler does, from its own state alone."""
+"""`sge-autoscaler status`: one screen of what the autoscaler does."""
 
 from __future__ import annotations
 
-import time
-
 import click
 
+from autoscaler.commands._answers import told
 from autoscaler.commands._observation import as_json, print_json, reading_store
 from autoscaler.commands.context import Invocation
 
@@ -17,25 +16,17 @@ def command(invocation: Invocation, as_json: bool) -> None:
     """Show the last pass, workers and their price an hour, waiting jobs, pauses and the circuit breaker, and which
     process serves this cell.
 
-    The command also works while Grid Engine or the provider does not answer: it shows the last observation and its
-    time.
+    The running autoscaler answers, also while Grid Engine or the provider does not: it shows the last observation and
+    its time. If none runs, its state is read.
     """
-    from autoscaler.report.status import Now, status, status_pairs
+    if told(invocation, "status", {}, as_json=as_json):
+        return
+    from autoscaler.commands._answering import status_of
+    from autoscaler.report.status import status_pairs
     from autoscaler.report.tables import print_pairs
 
-    who = invocation.running
     with reading_store(invocation) as store:
-        document = status(
-            store,
-            Now(
-                at=time.time(),
-                cell=f"{invocation.cell.cell} of {invocation.cell.master}:{invocation.cell.port}",
-                provider=invocation.as_running.settings.process.provider,
-                serving=who is not None,
-                holder=who if who is not None and who.pid else None,
-                oldest_price=invocation.oldest_price(),
-            ),
-        )
+        document = status_of(invocation, store, serves=False)()
     if as_json:
         print_json(document)
     else:

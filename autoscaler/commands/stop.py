@@ -7,6 +7,7 @@ import time
 
 import click
 
+from autoscaler.commands._done import says_json, tell_done
 from autoscaler.commands._echo import echo
 from autoscaler.commands._running import tell_where_nobody_serves
 from autoscaler.commands.context import Invocation
@@ -30,8 +31,9 @@ INTERRUPTED = 130
     "--now", "verb", flag_value=Verb.STOP_NOW.value, help="Disable all workers now, so that no further job starts."
 )
 @click.option("--no-wait", is_flag=True, help="Do not wait; the running autoscaler carries the command out.")
+@says_json
 @click.pass_obj
-def command(invocation: Invocation, verb: str | None, no_wait: bool) -> int:
+def command(invocation: Invocation, verb: str | None, no_wait: bool, as_json: bool) -> int:
     """Give all workers back, then end the autoscaler.
 
     The autoscaler launches nothing more, and removes each worker when it is empty: it never ends a running job. With
@@ -42,11 +44,14 @@ def command(invocation: Invocation, verb: str | None, no_wait: bool) -> int:
         raise click.UsageError(
             "give --drain (waiting jobs first) or --now; both let running jobs end and launch nothing more"
         )
+    if as_json and not no_wait:
+        raise click.UsageError("--json goes with --no-wait: the waiting is told line by line")
     with invocation.store() as store:
-        _ask(store, Verb(verb), invocation.who)
+        _ask(store, Verb(verb), invocation.who, quiet=as_json)
         if no_wait:
             tell_where_nobody_serves(invocation)
-            echo("the stop is stored; `sge-autoscaler status` shows which workers are left")
+            said = "the stop is stored; `sge-autoscaler status` shows which workers are left"
+            tell_done(said, as_json=as_json, stop=verb)
             return 0
         if _served(invocation) and _wait(invocation, store, Verb(verb)):
             return 0
@@ -56,15 +61,15 @@ def command(invocation: Invocation, verb: str | None, no_wait: bool) -> int:
     return _serve_until_released(invocation)
 
 
-def _ask(store: Store, verb: Verb, who: str) -> None:
+def _ask(store: Store, verb: Verb, who: str, *, quiet: bool) -> None:
     """The later override wins: `stop` ends what `keep` asked for."""
     now = time.time()
     with store.database.transaction():
-        store.wishes.ask(verb, who=who, at=now)
-        kept = sorted(store.wishes.load().keep)
+        store.overrides.ask(verb, who=who, at=now)
+        kept = sorted(store.overrides.load().keep)
         for host in kept:
-            store.wishes.end(Verb.KEEP, who=who, at=now, host=host)
-    if kept:
+            store.overrides.end(Verb.KEEP, who=who, at=now, host=host)
+    if kept and not quiet:
         echo(f"no longer kept: {', '.join(kept)}")
 
 
@@ -73,7 +78,7 @@ def _served(invocation: Invocation) -> bool:
 
 
 def _wished(store: Store, verb: Verb) -> bool:
-    return any(wish.verb is verb for wish in store.wishes.in_force())
+    return any(wish.verb is verb for wish in store.overrides.in_force())
 
 
 def _wait(invocation: Invocation, store: Store, verb: Verb) -> bool:
@@ -90,7 +95,7 @@ def _wait(invocation: Invocation, store: Store, verb: Verb) -> bool:
         if not _wished(store, verb):
             break
         time.sleep(LOOK_EVERY)
-    if store.wishes.fulfilled(verb):
+    if store.overrides.fulfilled(verb):
         echo("all workers have been removed and terminated")
         return True
     return False

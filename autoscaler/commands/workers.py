@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from autoscaler.commands._answers import told
 from autoscaler.commands._observation import as_json, from_record, observe_and_plan, print_json
 from autoscaler.commands.context import Invocation
 
@@ -15,14 +16,16 @@ from autoscaler.commands.context import Invocation
 @as_json
 @click.pass_obj
 def command(invocation: Invocation, record: Path | None, as_json: bool) -> None:
-    """List workers and persistent hosts: machine, slots, verdict and why."""
-    from autoscaler.report.fleet import worker_rows
+    """List workers and persistent hosts: machine, slots, verdict and why.
+
+    The running autoscaler answers, as of its last pass. If none runs, the command observes by itself.
+    """
+    if record is None and told(invocation, "workers", {}, as_json=as_json):
+        return
     from autoscaler.report.tables import print_workers
 
-    seen = observe_and_plan(invocation, record)
-    document = seen.document()
-    rows = worker_rows(seen.snapshot, document["workers"], seen.zone)
+    document = observe_and_plan(invocation, record).workers()
     if as_json:
-        print_json({"schema": document["schema"], "now": document["now"], "workers": rows})
+        print_json(document)
     else:
-        print_workers(rows)
+        print_workers(document["workers"])

@@ -52,7 +52,7 @@ def plan(snapshot: Snapshot) -> Plan:
     decided = _decide(facts, brake)
     if brake is not None:
         return decided
-    memory, limits, resumed_at = decided.memory, snapshot.policy.brake, snapshot.wishes.resumed_at
+    memory, limits, resumed_at = decided.memory, snapshot.policy.brake, snapshot.overrides.resumed_at
     brake = tripped(
         limits, memory.removals, snapshot.now, resumed_at, kills=memory.kills, helped_nobody=memory.unhelpful
     )

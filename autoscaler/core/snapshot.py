@@ -27,7 +27,7 @@ class Snapshot:
 
     cluster: Cluster
     fleet: Fleet
-    wishes: Overrides
+    overrides: Overrides
     memory: Memory
     policy: Policy
     now: float

@@ -48,7 +48,7 @@ class Fulfilment:
                 store.requests.remove_array(name)
                 store.nodes.end_failed(name, at=now)
             for worker_id, by in late.items():
-                store.wishes.ask(Verb.DRAIN, who=by, at=now, host=worker_id)
+                store.overrides.ask(Verb.DRAIN, who=by, at=now, host=worker_id)
         self._bound = frozenset(found)
 
     def _tell_lapsed(self, snapshot: Snapshot) -> None:
@@ -69,7 +69,7 @@ class Fulfilment:
             for row in self._store.nodes.listed(there)
             if row.ended_at is not None
             and row.node.worker_id is not None
-            and not self._store.wishes.ever(Verb.DRAIN, row.node.worker_id)
+            and not self._store.overrides.ever(Verb.DRAIN, row.node.worker_id)
         }
 
     def end_all(self, at: float, by: str) -> None:

@@ -1,4 +1,4 @@
-"""The loop: a pass is observe, plan, act, report. Woken by events, answers, wishes and signals, and by the poll anyway.
+"""The loop: a pass is observe, plan, act, report. Woken by events, answers, overrides and signals, and by the poll.
 
 Nothing is decided here. A pass that cannot observe does nothing and says so once; whatever goes wrong in one pass, the
 next one looks anew. This is the one place where a broad `except` stands.
@@ -30,7 +30,8 @@ from autoscaler.engine.observe import Observation, Observer
 from autoscaler.engine.place import place_of
 from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.wakeup import Wakeup
-from autoscaler.errors import AutoscalerError, LockHeld, NotObservable, StateNotKept
+from autoscaler.errors import NO_ROOM, AutoscalerError, LockHeld, NotObservable, StateNotKept
+from autoscaler.report.observed_plan import ObservedPlan
 from autoscaler.store.journal import Outcome, Result
 from autoscaler.store.observations import LastObservation, last_observation
 from autoscaler.store.overrides import AUTOSCALER, Verb
@@ -42,7 +43,7 @@ SOON = 1.0
 GATHER = 0.2
 """Seconds that a waking event waits for others of its burst."""
 LOOK_ROUND = 1.0
-"""Seconds between two looks for wishes while waiting, and longest time between two signs of life."""
+"""Seconds between two looks for overrides while waiting, and longest time between two signs of life."""
 PERSONS_WAIT = 5.0
 """Seconds for which what a person asked for may be put off so that qmaster is left alone."""
 LONG_REST = 10.0
@@ -51,6 +52,7 @@ RESTING = "our commands to Grid Engine take more than 5 % of the time: passes ar
 LAST_CALLS = 35.0
 """Seconds that the end waits for calls to the provider: a launch is answered within 30."""
 HOUSEKEEPING = 3600.0
+DEFECT = "a defect ended this pass; the next pass starts anew"
 
 log = logging.getLogger("autoscaler.engine.loop")
 
@@ -142,6 +144,10 @@ class Loop:
     guard: Guard | None = None
     """Measures what passes ask of qmaster; None: they ask as often as they like."""
     stopwatch: Callable[[], float] = time.monotonic
+    decided: tuple[ObservedPlan, int] | None = None
+    """What was last observed and decided, with the pass's number: others answer from it, on threads of their own."""
+    unobserved: str = ""
+    """Why nothing was observed since; '' while there is something."""
     _events: Wakes | None = None
     _troubles: tuple[str, ...] = ()
     """Why it polls, or polls less often, as last told."""
@@ -173,10 +179,10 @@ class Loop:
         began = self.stopwatch()
         plan = self.decide(snapshot)
         timings = {**observation.timings, "decide": self.stopwatch() - began}
+        self.decided, self.unobserved = (ObservedPlan(snapshot, plan, timings, None), plan.memory.passes), ""
         began = self.stopwatch()
         outcomes = [] if self._stop else self._act(plan, snapshot)
-        timings["act"] = self.stopwatch() - began
-        done = Pass(observation, plan, outcomes, timings)
+        done = Pass(observation, plan, outcomes, {**timings, "act": self.stopwatch() - began})
         self._note_ends(outcomes)
         self.reporter.tell(replace(observation, timings=timings), plan)
         self._tell_outcomes(outcomes)
@@ -195,7 +201,7 @@ class Loop:
         journalled = self.store.accept(plan, pass_number=plan.memory.passes, at=snapshot.now)
         outcomes = self.actor.act(journalled, snapshot.fleet.workers, carry_on=lambda: not self._stop)
         grace = self.observer.policy.order_grace
-        if snapshot.wishes.paused or snapshot.wishes.stop or plan.memory.brake:
+        if snapshot.overrides.paused or snapshot.overrides.stop or plan.memory.brake:
             self.actor.abandon(snapshot.fleet.workers, grace=grace)
         elif not self._stop:
             self.actor.resume(snapshot.fleet.workers, grace=grace)
@@ -204,7 +210,7 @@ class Loop:
         return outcomes
 
     def _remember(self, done: Pass) -> None:
-        """What is looked up later: explanations, lifetimes; and wishes that the world has fulfilled."""
+        """What is looked up later: explanations, lifetimes; and overrides that have been carried out."""
         plan, snapshot = done.plan, done.observation.snapshot
         heard = [worker_id for worker_id, note in plan.memory.workers.items() if note.heard_at is not None]
         observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
@@ -236,10 +242,10 @@ class Loop:
         ids = {worker.id for worker in snapshot.fleet.workers if worker.exists}
         ids |= {worker_id for worker_id, note in snapshot.memory.workers.items() if not note.gone}
         there |= {_label(worker.name) for worker in snapshot.fleet.workers if worker.exists and worker.name}
-        for verb, hosts in ((Verb.KEEP, snapshot.wishes.keep), (Verb.DRAIN, snapshot.wishes.drain)):
+        for verb, hosts in ((Verb.KEEP, snapshot.overrides.keep), (Verb.DRAIN, snapshot.overrides.drain)):
             for host in sorted(hosts):
                 if _label(host) not in there and host not in ids:
-                    self.store.wishes.end(verb, who=f"{AUTOSCALER}: the host is gone", at=snapshot.now, host=host)
+                    self.store.overrides.end(verb, who=f"{AUTOSCALER}: the host is gone", at=snapshot.now, host=host)
 
     def _tell_outcomes(self, outcomes: Sequence[Outcome]) -> None:
         """What failed, machines that never joined included; what stays the same from pass to pass is said once."""
@@ -327,8 +333,13 @@ class Loop:
             return self._cannot(str(error), error)
         except LockHeld:  # another one acts now: whatever we do may be done twice
             raise
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                log.exception(DEFECT)
+                return self._backoff(error)
+            return self._cannot(f"the disk is full: {error}; make room there", error)
         except Exception as error:  # the loop's edge: the next pass looks anew
-            log.exception("a defect ended this pass; the next pass starts anew")
+            log.exception(DEFECT)
             return self._backoff(error)
         if self._blind:
             log.info("Grid Engine and the provider can be observed again after %d attempts", self._blind_passes)
@@ -339,9 +350,9 @@ class Loop:
         looks = [self._poll, *([SOON] if done.acted else []), *([] if arriving is None else [arriving])]
         return min(looks) if due is None else min(*looks, max(GATHER, due - now))
 
-    def _cannot(self, words: str, error: AutoscalerError) -> float:
+    def _cannot(self, words: str, error: Exception) -> float:
         """Say it once: as an outage goes on its words change (refused, timed out), and only a new kind is news."""
-        kind = type(error).__name__
+        kind, self.unobserved = type(error).__name__, words
         log.log(logging.DEBUG if kind == self._blind else logging.ERROR, words)
         self._blind = kind
         self.notifier.status(words)
@@ -385,12 +396,12 @@ class Loop:
     def _released(self) -> bool:
         """Whether somebody wished to stop, and nothing of ours is left; then the wish is fulfilled."""
         last = self._last
-        if last is None or self._blind or self._stop or not last.snapshot.wishes.stop:
+        if last is None or self._blind or self._stop or not last.snapshot.overrides.stop:
             return False
         if any(worker.exists for worker in last.snapshot.fleet.workers) or self.actor.uncertain:
             return False
         for verb in (Verb.STOP_DRAIN, Verb.STOP_NOW):
-            self.store.wishes.end(verb, who=f"{AUTOSCALER}: done", at=self.observer.clock())
+            self.store.overrides.end(verb, who=f"{AUTOSCALER}: done", at=self.observer.clock())
         self._fulfilment.end_all(self.observer.clock(), f"{AUTOSCALER}: all is given back")
         return True
 

@@ -201,10 +201,10 @@ class Meter:
             self._measures.count("launch_failures_total", kind if kind in FAILURES else OTHER)
 
     def _show_limits(self, snapshot: Snapshot, plan: Plan) -> None:
-        wishes, memory = snapshot.wishes, plan.memory
-        allowed = not (wishes.paused or wishes.stop or memory.brake)
+        overrides, memory = snapshot.overrides, plan.memory
+        allowed = not (overrides.paused or overrides.stop or memory.brake)
         self._measures.set("launches_allowed", float(allowed))
-        self._measures.set("paused", float(bool(wishes.paused)))
+        self._measures.set("paused", float(bool(overrides.paused)))
         self._measures.set("circuit_breaker_open", float(memory.brake is not None))
         self._measures.set("resting_offers", float(len({rest.bucket for rest in memory.rests})))
         stopped: dict[Labels, float] = {}

@@ -107,8 +107,8 @@ class Observer:
     def observe(self) -> Observation:
         """Look once. Raises NotObservable when any part cannot be had, or all of it took too long."""
         began, now = self.stopwatch(), self.clock()
-        wishes = self.store.wishes.load()
-        memory = self._memory(wishes)
+        overrides = self.store.overrides.load()
+        memory = self._memory(overrides)
         requests = (self.requests or self.store.requests.load)(now)
         rules = None if self.rule_files is None else self.rule_files.rules()
         policy = under(rules, self.policy)
@@ -141,15 +141,15 @@ class Observer:
             policy = under(self.rule_files.facts(rules, fleet), self.policy)
         allowed = in_force(policy, requests, arrays_present(fleet, memory), fleet.buckets)
         # What is told of a plan rests on the same readings as the plan.
-        snapshot = readable(Snapshot(cluster, fleet, wishes, memory, allowed, now, evidence, requests))
+        snapshot = readable(Snapshot(cluster, fleet, overrides, memory, allowed, now, evidence, requests))
         if self.policies is not None:
             snapshot = self.policies(snapshot, policy)
         parse = timings["parse"] + parsed - read
         return Observation(snapshot, outputs, {"read": parsed - began - parse, "parse": parse})
 
-    def _memory(self, wishes: Overrides) -> Memory:
+    def _memory(self, overrides: Overrides) -> Memory:
         """What the last pass left; a brake that it knew is released by a person's later word."""
-        memory, resumed_at = self.store.memory.load(), wishes.resumed_at
+        memory, resumed_at = self.store.memory.load(), overrides.resumed_at
         memory = replace(memory, workers={key: self._as_done(key, note) for key, note in memory.workers.items()})
         if memory.brake is not None and resumed_at is not None and resumed_at > self.store.memory.saved_at:
             return replace(memory, brake=None)

@@ -16,16 +16,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from autoscaler.answer_client import LOGIN_ENV as LOGIN_ENV
+from autoscaler.answer_client import OF_ROOT as OF_ROOT
+from autoscaler.answer_client import SOCKET_ENV as SOCKET_ENV
+from autoscaler.answer_client import URL_ENV as URL_ENV
 from autoscaler.errors import AutoscalerError
 
-SOCKET_ENV = "CP_CAP_AUTOSCALE_SOCKET"
 GROUP_ENV = "CP_CAP_AUTOSCALE_SOCKET_GROUP"
-URL_ENV = "CP_CAP_AUTOSCALE_URL"
-LOGIN_ENV = "CP_CAP_AUTOSCALE_LOGIN"
-"""A file whose first line is `USER:PASSWORD`."""
 TIMEOUT = 30.0
-OF_ROOT = Path("/run/sge-autoscaler")
-"""Where root's services listen, one socket a cell."""
 
 
 class AutoscaleError(AutoscalerError):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta, tzinfo
+from io import StringIO
+from math import isfinite
 from typing import Any, TextIO
 
 from autoscaler.core.outcome.sample import ArraySample, Sample, merged
+from autoscaler.errors import NotFound, SettingsError
 from autoscaler.report import SCHEMA
-from autoscaler.report.tables import print_rows
+from autoscaler.report.blocks import Block, print_blocks
 from autoscaler.report.wording import duration
 from autoscaler.store.samples import RESOLUTIONS, SampleTable
 
@@ -35,6 +38,8 @@ _COLUMNS = (
     "longest wait",
 )
 _BAR = 12
+LONGEST = 400 * 86_400.0
+"""Seconds to look back."""
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - of the clock on the wall
 _ROUNDED = 6
 """Decimals."""
@@ -74,6 +79,32 @@ def history_report(
     return HistoryReport(since, until, length, tuple(_periods(samples, length, zone)), zone, known)
 
 
+def asked_history(table: SampleTable, query: Mapping[str, str], now: float) -> HistoryReport:
+    """What a query names: `since` and `step` in seconds, `array`. Raises SettingsError, NotFound."""
+    since, step, array = _seconds(query, "since", 3600.0), _seconds(query, "step", None), query.get("array", "")
+    if since is None or not 0 < since <= LONGEST:
+        raise SettingsError(f"since: so many seconds are not kept; at most {LONGEST:.0f} are")
+    if step is not None and step < 1:
+        raise SettingsError("step: a period is at least one second")
+    found = history_report(table, now - since, now, now=now, zone=None, step=step, array=array)
+    if array and array not in found.arrays:
+        raise NotFound(
+            f"there are no samples of a node array {array} in that time; there are some of "
+            f"{', '.join(found.arrays) or 'none'}"
+        )
+    return found
+
+
+def _seconds(query: Mapping[str, str], name: str, default: float | None) -> float | None:
+    try:
+        value = float(query[name]) if query.get(name) else default
+    except ValueError:
+        value = float("nan")
+    if value is not None and not isfinite(value):
+        raise SettingsError(f"{name}: {query[name]!r} is not a number of seconds")
+    return value
+
+
 def document(report: HistoryReport, now: float) -> dict[str, Any]:
     """As JSON."""
     return {
@@ -86,6 +117,12 @@ def document(report: HistoryReport, now: float) -> dict[str, Any]:
     }
 
 
+def csv_text(report: HistoryReport) -> str:
+    file = StringIO()
+    write_csv(report, file)
+    return file.getvalue()
+
+
 def write_csv(report: HistoryReport, file: TextIO) -> None:
     """One line a period; workers of all node arrays that were asked for together."""
     rows = [_flat(period, report.zone) for period in report.periods if period.seconds]
@@ -95,17 +132,20 @@ def write_csv(report: HistoryReport, file: TextIO) -> None:
 
 
 def print_history(report: HistoryReport) -> None:
+    print_blocks([history_block(report)])
+
+
+def history_block(report: HistoryReport) -> Block:
     """For people: busy and idle workers as a bar, then numbers."""
     widest = max((_all(period).most for period in report.periods), default=0.0)
     form = "%H:%M:%S" if report.step < 60 else "%d %H:%M" if report.step < 86_400 else "%Y-%m-%d"
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for period in report.periods:
         began = datetime.fromtimestamp(period.at, report.zone).strftime(form)
         rows.append((began, *(_cells(period, widest) if period.seconds else ("not observed",))))
     if rows:
-        print_rows(_COLUMNS, rows, _sum(report))
-    else:
-        print_rows((), (), "the store has no samples of this time: no autoscaler ran")
+        return Block(columns=_COLUMNS, rows=rows, lines=[_sum(report)])
+    return Block(lines=["the store has no samples of this time: no autoscaler ran"])
 
 
 def _cells(period: Sample, widest: float) -> Iterator[str]:

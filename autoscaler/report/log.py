@@ -122,10 +122,34 @@ def _levelled(handler: logging.Handler, level: str) -> logging.Handler:
     return handler
 
 
+class LogFile(logging.handlers.WatchedFileHandler):
+    """A file that may not be written for a while, because its disk is full: that is said once, on the console."""
+
+    _broken = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            super().emit(record)
+        except OSError:  # it was moved away, and no new one can be made
+            self.handleError(record)
+
+    def flush(self) -> None:
+        super().flush()
+        self._broken = False
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self._broken:
+            self._broken = True
+            sys.stderr.write(f"the log {self.baseFilename} cannot be written: {error.strerror}; make room there\n")
+
+
 def _file_handler(directory: Path) -> logging.Handler:
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        return logging.handlers.WatchedFileHandler(directory / FILE_NAME, encoding="utf-8")
+        return LogFile(directory / FILE_NAME, encoding="utf-8")
     except OSError as error:
         raise SettingsError(
             f"cannot write a log in {directory}: {error.strerror}; "

@@ -55,7 +55,8 @@ The other commands reuse its parts:
 `busy`, `instance_type`, `node_array`, `state`, `price_per_hour`, `created_at`, `age_s`, `message` (its provider's \
 last words), `reason` |
 | `status --json` | `schema`, `now`, `sentence`, `pass`, `pass_at`, `waiting`, `counted`, `fitting`, \
-`workers` (how many), `persistent` (how many), `price_per_hour`, `unknown_prices`, `prices_as_of`, \
+`workers` (how many), `ordered` (how many workers no listing shows yet), \
+`persistent` (how many), `price_per_hour`, `unknown_prices`, `prices_as_of`, \
 `failed_workers` (machines that are stopped or do not come up: a list of objects with `worker_id`, `name`, `message`), \
 `refused_ends`, \
 `request_sets`, `asked` (the same in a line), `paused`, `brake`, `stop`, \
@@ -68,9 +69,14 @@ list of objects with the sums of these, `groups_of_workers` (how many of `groups
 (created one by one), \
 `workers` (machines there, all together), \
 `name`, `dynamic`, `extends`, `machine_types`, `unknown_types` (of these, what the provider does not offer), \
-`wanted` (false: it goes with its last worker), `keep_alive` \
+`wanted` (false: it goes with its last worker), `max_count`, `max_core_count` \
+(limits that requests set, or null), `keep_alive` \
 (sets for which its workers stay, however idle); `nodes`: a list of \
 objects with `id`, `name`, `node_array`, `created_at`, `request_id`, `worker_id` |
+| `pause`, `resume`, `retry`, `keep`, `drain`, `stop --no-wait`, `record`, `serve passwd`, `serve token create` and \
+`revoke`, `requests --end` with `--json` | `schema`, `done` (whether anything \
+changed), `message`, and what was named |
+| `serve token list --json`, `serve calls --json` | `schema`, `tokens` or `calls`: a list of objects |
 | `autoscale --json` | `request_set`, `expires_at`, `arrays` (names), `note` (empty unless nobody acts on it now) |
 | `history --json` | `schema`, `now`, `since`, `until`, `step_s`, `periods`: a list of objects with `at`, \
 `observed_s`, means of `waiting`, `counted`, `fitting`, `running`, `slots`, `slots_used`, `persistent`, \

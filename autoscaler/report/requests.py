@@ -64,8 +64,20 @@ def requests_text(document: Mapping[str, Any], zone: tzinfo | None = None) -> st
         strange = ", ".join(array.get("unknown_types", ()))
         types += f" (the provider does not offer {strange})" if strange and types else ""
         kept = f"; its workers stay (KeepAlive of {', '.join(array['keep_alive'])})" if array["keep_alive"] else ""
-        lines.append(f"  {array['name']}: {_wish(array) or 'nothing'}{types}{there}{kept}{flagged}")
+        capped = _capped(array, document["request_sets"])
+        lines.append(f"  {array['name']}: {_wish(array) or 'nothing'}{types}{capped}{there}{kept}{flagged}")
     return "\n".join(map(plain, lines))
+
+
+def _capped(array: Mapping[str, Any], sets: Iterable[Mapping[str, Any]]) -> str:
+    """The limits that requests set for it, and who may have set them: all whose sets name it."""
+    given = [
+        f"{array[name]} {of} ({attribute})"
+        for name, of, attribute in (("max_count", "workers", "MaxCount"), ("max_core_count", "vCPUs", "MaxCoreCount"))
+        if array.get(name) is not None
+    ]
+    who = ", ".join(f"{one['by']} in {one['name']}" for one in sets if array["name"] in one["arrays"])
+    return f"; at most {' and '.join(given)}, set by {who or 'a set that has ended'}" if given else ""
 
 
 def asked_line(document: Mapping[str, Any]) -> str:
@@ -125,13 +137,15 @@ def _targets(sets: Iterable[RequestSet]) -> Iterable[Target]:
 
 def _definition(array: ArrayDefinition | None, offered: frozenset[str]) -> dict[str, Any]:
     if array is None:
-        return {"dynamic": False, "extends": None, "machine_types": [], "unknown_types": [], "wanted": True}
+        array = ArrayDefinition("")
     return {
         "dynamic": array.dynamic,
         "extends": array.extends,
         "machine_types": list(array.machine_types),
         "unknown_types": [name for name in array.machine_types if offered and name not in offered],
         "wanted": array.wanted,
+        "max_count": array.max_count,
+        "max_core_count": array.max_cores,
     }
 
 

@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
+from autoscaler.core.limits.limits import HOUR
 from autoscaler.core.limits.protected_mode import Protection
-from autoscaler.core.model.fleet import LaunchFailure
+from autoscaler.core.model.fleet import LaunchFailure, OrderState
 from autoscaler.report import SCHEMA
 from autoscaler.report.document import reason_part
 from autoscaler.report.requests import asked_line, requests_document
@@ -38,10 +39,11 @@ class Now:
 
 def status(store: Store, now: Now) -> dict[str, Any]:
     """The whole screen as plain values."""
-    memory, wishes = store.memory.load(), store.wishes.load()
+    memory, overrides = store.memory.load(), store.overrides.load()
     last = next(iter(store.history.passes(1)), None)
     said: Mapping[str, Any] = {} if last is None else last.document
-    renting = [life for life in store.history.lifetimes() if life.ended_at is None]
+    lives = store.history.lifetimes()
+    renting = [life for life in lives if life.ended_at is None]
     prices = [life.price_per_hour for life in renting]
     asked = requests_document(store.requests.load(now.at), now.at, store.history.living())
     return {
@@ -59,16 +61,17 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "counted": said.get("counted"),
         "fitting": said.get("fitting"),
         "workers": len(renting),
+        "ordered": _ordered(store, frozenset(life.worker_id for life in lives), now.at),
         "persistent": said.get("workers", {}).get("persistent"),
         "price_per_hour": round(sum(price for price in prices if price is not None), 6),
         "prices_as_of": None if now.oldest_price is None else now.oldest_price.isoformat(),
         "unknown_prices": sum(price is None for price in prices),
         "request_sets": asked["request_sets"],
         "asked": asked_line(asked),
-        "paused": {"by": wishes.paused_by} if wishes.paused else None,
-        "stop": wishes.stop,
-        "keep": sorted(wishes.keep),
-        "drain": sorted(wishes.drain),
+        "paused": {"by": overrides.paused_by} if overrides.paused else None,
+        "stop": overrides.stop,
+        "keep": sorted(overrides.keep),
+        "drain": sorted(overrides.drain),
         "brake": None if memory.brake is None else reason_part(memory.brake),
         "stopped": dict(memory.stopped),
         "failures": [_failure_part(alike) for alike in _alike(store.journal.failures(now.at - LATELY))],
@@ -105,6 +108,13 @@ def status(store: Store, now: Now) -> dict[str, Any]:
     }
 
 
+def _ordered(store: Store, seen: frozenset[str], at: float) -> int:
+    """Workers that were ordered and that no listing has shown yet."""
+    orders = [order for record in store.journal.orders(at - HOUR) for order in record.as_orders()]
+    accepted = [each for order in orders for each in order.ids if each not in seen]
+    return len(accepted) + sum(order.count for order in orders if order.state is OrderState.SENT)
+
+
 def _failed_workers(store: Store) -> list[dict[str, Any]]:
     """Machines that are there and, by their provider's word, do not come up or are stopped: they cost all the same."""
     look = store.looks.load()
@@ -131,7 +141,8 @@ def status_pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         waiting = count(document["waiting"], "task")
         yield "waiting", f"{waiting}, {document['counted']} counted, {document['fitting']} of these can start"
     unknown = f" and {document['unknown_prices']} of unknown price" if document["unknown_prices"] else ""
-    yield "workers", f"{document['workers']} additional, {document['persistent'] or 0} persistent"
+    ordered = f", {document['ordered']} ordered" if document["ordered"] else ""
+    yield "workers", f"{document['workers']} additional{ordered}, {document['persistent'] or 0} persistent"
     yield "price", f"{document['price_per_hour']:.3f} an hour{unknown}"
     if document["prices_as_of"] and _days(document["prices_as_of"], document["now"]) > OLD_PRICES:
         yield "prices", f"of {document['prices_as_of']}, older than {OLD_PRICES} days: `sge-autoscaler catalog refresh`"

@@ -1,17 +1,12 @@
-"""What `plan`, `jobs`, `workers` and `status` show people: the documents' rows as tables, wide enough for a pipe."""
+"""What `plan`, `jobs`, `workers` and `status` show people: the documents' rows as blocks of text."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from autoscaler.plain_text import plain
+from autoscaler.report.blocks import Block, print_blocks
 from autoscaler.report.wording import count, duration
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
 
 Row = Mapping[str, Any]
 _JOBS_SHOWN = 4
@@ -20,41 +15,33 @@ GIB = 1024**3
 
 def print_plan(document: Mapping[str, Any]) -> None:
     """The sentence, what would be done, and every verdict that is not about a bucket nobody chose."""
-    console = _console()
-    console.print(document["sentence"], soft_wrap=True)
-    _print(console, "actions", _actions(document["actions"]))
-    _print(console, "waiting jobs", _shapes(document["shapes"]))
     there, gone = _there(document["workers"])
-    _print(console, "workers and hosts", _workers(there))
-    _say_gone(console, gone)
-    _print(
-        console,
-        "what can be launched",
-        _buckets(document["buckets"]) if document["actions"] or document["counted"] else None,
+    launchable = _buckets(document["buckets"]) if document["actions"] or document["counted"] else Block()
+    tables = (
+        ("actions", _actions(document["actions"])),
+        ("waiting jobs", _shapes(document["shapes"])),
+        ("workers and hosts", _workers(there)._replace(lines=_gone(gone))),
+        ("what can be launched", launchable),
     )
-    for note in document["notes"]:
-        console.print(f"note: {note['text']} [{note['code']}]", markup=False, soft_wrap=True)
+    notes = [f"note: {note['text']} [{note['code']}]" for note in document["notes"]]
+    titled = (table._replace(title=title) if table.rows else table for title, table in tables)
+    print_blocks((Block(lines=[document["sentence"]]), *titled, Block(lines=notes)))
 
 
-def print_jobs(rows: Sequence[Row], not_read: Sequence[str] = ()) -> None:
-    """Waiting jobs alone. `not_read`: what is said of those that could not be read."""
-    if rows:
-        _print(_console(), "", _shapes(rows))
-    elif not not_read:
-        _console().print("no job waits")
-    for told in not_read:
-        _console().print(told, markup=False, soft_wrap=True)
+def jobs_blocks(rows: Sequence[Row], not_read: Sequence[str] = ()) -> list[Block]:
+    """Waiting jobs alone. `not_read`: what is said of those that could not be read, or are not shown."""
+    none = [] if rows or not_read else ["no job waits"]
+    return [_shapes(rows)._replace(lines=[*none, *not_read])]
 
 
-def print_workers(rows: Sequence[Row]) -> None:
+def workers_blocks(rows: Sequence[Row]) -> list[Block]:
     """Workers with what their machines are."""
     if not rows:
-        _console().print("no workers")
-        return
-    table = _table("name", "id", "type", "array or group", "slots", "state", "verdict", "price/h", "why")
+        return [Block(lines=["no workers"])]
     there, gone = _there(rows)
-    for row in there:
-        table.add_row(
+    columns = ("name", "id", "type", "array or group", "slots", "state", "verdict", "price/h", "why")
+    cells = [
+        (
             row["name"],
             row["id"] or "-",
             row["instance_type"] or "-",
@@ -65,19 +52,23 @@ def print_workers(rows: Sequence[Row]) -> None:
             price(row["price_per_hour"]) if row["id"] and row["state"] != "terminated" else "-",
             row["reason"]["text"],
         )
-    _print(_console(), "", table)
-    _say_gone(_console(), gone)
+        for row in there
+    ]
+    return [Block(columns=columns, rows=cells, lines=_gone(gone))]
+
+
+def print_jobs(rows: Sequence[Row], not_read: Sequence[str] = ()) -> None:
+    print_blocks(jobs_blocks(rows, not_read))
+
+
+def print_workers(rows: Sequence[Row]) -> None:
+    print_blocks(workers_blocks(rows))
 
 
 def print_orphans(rows: Sequence[Row]) -> None:
     """Machines that nobody manages."""
-    if not rows:
-        _console().print("no orphans")
-        return
-    table = _table("id", "name", "type", "node array", "state", "age", "price/h", "jobs", "why")
-    for row in rows:
-        said = f"; its provider says: {row['message']}" if row["message"] else ""
-        table.add_row(
+    cells = [
+        (
             row["id"],
             row["name"] or "-",
             row["instance_type"],
@@ -86,21 +77,23 @@ def print_orphans(rows: Sequence[Row]) -> None:
             duration(row["age_s"]),
             price(row["price_per_hour"]),
             "-" if row["host"] is None else "yes" if row["busy"] else "none",
-            row["reason"]["text"] + said,
+            row["reason"]["text"] + (f"; its provider says: {row['message']}" if row["message"] else ""),
         )
-    _print(_console(), "", table)
+        for row in rows
+    ]
+    columns = ("id", "name", "type", "node array", "state", "age", "price/h", "jobs", "why")
+    print_blocks([Block(columns=columns, rows=cells, lines=[] if rows else ["no orphans"])])
 
 
 def print_buckets(rows: Sequence[Row]) -> None:
     """What each node array could launch, what that costs, and why not the rest."""
     if not rows:
-        _console().print("the provider offers nothing that the settings allow")
+        print_blocks([Block(lines=["the provider offers nothing that the settings allow"])])
         return
     heads = ("node array", "type", "vCPUs", "memory", "zone", "price type", "price/h", "can be launched", "why")
     asked = "constraint" in rows[0]
-    table = _table(*heads, *(("constraint",) if asked else ()))
-    for row in rows:
-        table.add_row(
+    cells = [
+        (
             row["node_array"],
             row["instance_type"],
             str(row["vcpus"]),
@@ -112,17 +105,15 @@ def print_buckets(rows: Sequence[Row]) -> None:
             "" if row["reason"] is None else _why(row["reason"]),
             *((("met" if row["constraint"] is None else _why(row["constraint"])),) if asked else ()),
         )
-    _print(_console(), "", table)
+        for row in rows
+    ]
+    print_blocks([Block(columns=(*heads, *(("constraint",) if asked else ())), rows=cells)])
 
 
 def print_catalog(rows: Sequence[Row]) -> None:
     """Instance types with what is known of their prices."""
-    if not rows:
-        _console().print("the catalogue has no such type")
-        return
-    table = _table("type", "family", "vCPUs", "memory", "GPUs", "on demand/h", "spot/h", "region", "as of")
-    for row in rows:
-        table.add_row(
+    cells = [
+        (
             row["instance_type"],
             row["family"],
             str(row["vcpus"]),
@@ -133,26 +124,24 @@ def print_catalog(rows: Sequence[Row]) -> None:
             f"{row['cloud']} {row['region']}".strip() or "-",
             row["as_of"] or "-",
         )
-    _print(_console(), "", table)
+        for row in rows
+    ]
+    columns = ("type", "family", "vCPUs", "memory", "GPUs", "on demand/h", "spot/h", "region", "as of")
+    print_blocks([Block(columns=columns, rows=cells, lines=[] if rows else ["the catalogue has no such type"])])
 
 
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[str]], after: str = "") -> None:
     """A plain table of cells that are text already, with a line after it."""
-    table = _table(*columns)
-    for row in rows:
-        table.add_row(*row)
-    _console().print(table)
-    if after:
-        _console().print(after, soft_wrap=True)
+    print_blocks([Block(columns=columns, rows=list(rows), lines=[after] if after else [])])
+
+
+def pairs_block(pairs: Iterable[tuple[str, str]]) -> Block:
+    """`name   value` lines."""
+    return Block(columns=("", ""), rows=list(pairs))
 
 
 def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
-    """`name   value` lines."""
-    table = _table("", "")
-    table.show_header = False
-    for name, value in pairs:
-        table.add_row(name, value)
-    _console().print(table)
+    print_blocks([pairs_block(pairs)])
 
 
 def price(value: float | None) -> str:
@@ -160,8 +149,8 @@ def price(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.3f}"
 
 
-def _actions(rows: Sequence[Row]) -> Table | None:
-    table = _table("action", "what", "why")
+def _actions(rows: Sequence[Row]) -> Block:
+    cells = []
     for row in rows:
         if row["kind"] == "launch":
             each = price(row["price_per_hour"])
@@ -171,8 +160,8 @@ def _actions(rows: Sequence[Row]) -> Table | None:
             what = f"jobs {', '.join(row['jobs'][:_JOBS_SHOWN])}{more}"
         else:
             what = row["host"] or row["worker_id"]
-        table.add_row(row["kind"], what, _why(row["reason"]))
-    return table if rows else None
+        cells.append((row["kind"], what, _why(row["reason"])))
+    return Block(columns=("action", "what", "why"), rows=cells)
 
 
 def _there(rows: Sequence[Row]) -> tuple[list[Row], int]:
@@ -181,66 +170,43 @@ def _there(rows: Sequence[Row]) -> tuple[list[Row], int]:
     return there, len(rows) - len(there)
 
 
-def _say_gone(console: Console, gone: int) -> None:
-    if gone:
-        console.print(f"{count(gone, 'machine')} {'is' if gone == 1 else 'are'} gone: --json lists them")
+def _gone(gone: int) -> list[str]:
+    return [f"{count(gone, 'machine')} {'is' if gone == 1 else 'are'} gone: --json lists them"] if gone else []
 
 
-def _shapes(rows: Sequence[Row]) -> Table | None:
-    table = _table("jobs", "tasks", "slots", "waits", "counts", "why")
+def _shapes(rows: Sequence[Row]) -> Block:
+    cells = []
     for row in rows:
         jobs = row["jobs"]
         more = f" … {len(jobs)} in all" if len(jobs) > _JOBS_SHOWN else ""
-        table.add_row(
-            ", ".join(jobs[:_JOBS_SHOWN]) + more,
-            str(row["tasks"]),
-            str(row["slots"]),
-            duration(row["waited_s"]),
-            "yes" if row["counted"] else "no",
-            _why(row["reason"]),
+        cells.append(
+            (
+                ", ".join(jobs[:_JOBS_SHOWN]) + more,
+                str(row["tasks"]),
+                str(row["slots"]),
+                duration(row["waited_s"]),
+                "yes" if row["counted"] else "no",
+                _why(row["reason"]),
+            )
         )
-    return table if rows else None
+    return Block(columns=("jobs", "tasks", "slots", "waits", "counts", "why"), rows=cells)
 
 
-def _workers(rows: Sequence[Row]) -> Table | None:
-    table = _table("name", "id", "verdict", "why")
-    for row in rows:
-        table.add_row(row["name"], row["id"] or "-", row["verdict"], _why(row["reason"]))
-    return table if rows else None
+def _workers(rows: Sequence[Row]) -> Block:
+    cells = [(row["name"], row["id"] or "-", row["verdict"], _why(row["reason"])) for row in rows]
+    return Block(columns=("name", "id", "verdict", "why"), rows=cells)
 
 
-def _buckets(rows: Sequence[Row]) -> Table | None:
+def _buckets(rows: Sequence[Row]) -> Block:
     """Only what is of interest: chosen, or left out for a cause that may pass."""
     settled = {"BUCKET_NOT_ALLOWED", "BUCKET_NOT_PREFERRED", "BUCKET_TOO_SMALL", "BUCKET_AGAINST_RULES"}
     shown = [row for row in rows if row["chosen"] or row["reason"]["code"] not in settled]
-    table = _table("type", "price type", "chosen", "why")
-    for row in shown:
-        table.add_row(row["instance_type"], row["price_type"], "yes" if row["chosen"] else "no", _why(row["reason"]))
-    return table if shown else None
+    cells = [
+        (row["instance_type"], row["price_type"], "yes" if row["chosen"] else "no", _why(row["reason"]))
+        for row in shown
+    ]
+    return Block(columns=("type", "price type", "chosen", "why"), rows=cells)
 
 
 def _why(reason: Row) -> str:
     return f"{reason['text']} [{reason['code']}]"
-
-
-def _table(*columns: str) -> Table:
-    from autoscaler.report.plain_rich import PlainTable
-
-    table = PlainTable(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(plain(column), overflow="fold")
-    return table
-
-
-def _console() -> Console:
-    from autoscaler.report.plain_rich import PlainConsole
-
-    return PlainConsole(width=None if sys.stdout.isatty() else 200, markup=False, highlight=False)
-
-
-def _print(console: Console, title: str, table: Table | None) -> None:
-    if table is None:
-        return
-    if title:
-        console.print(f"\n{title}")
-    console.print(table)

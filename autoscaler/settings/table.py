@@ -14,10 +14,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 from autoscaler.core.model.fleet import PriceType
 from autoscaler.core.policy import DeadlockAnswer, LostJobs
+from autoscaler.durations import seconds_of
 
 Level = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 Seconds = Annotated[float, Field(ge=0)]
@@ -105,7 +106,17 @@ def of_platform(env: str, default: Any, *, unit: str = "", also: str = "", expla
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _durations(cls, value: object, info: ValidationInfo) -> object:
+        """`10m` where seconds are asked for."""
+        extra = cls.model_fields[info.field_name or ""].json_schema_extra
+        if isinstance(value, str) and isinstance(extra, dict) and extra.get("unit") == "s":
+            seconds = seconds_of(value)
+            return value if seconds is None else seconds
+        return value
 
 
 class Process(_Section):
@@ -358,13 +369,31 @@ class Process(_Section):
     socket_group: str | None = setting(
         "CP_CAP_AUTOSCALE_SOCKET_GROUP",
         None,
-        "Group whose members may call this socket. Default: only the user who runs the autoscaler.",
+        "Group whose members may request workers at this socket. Default: only root, the user who runs the autoscaler "
+        "and Grid Engine's managers. Every user of this machine may look.",
+    )
+    job_details: Literal["everybody", "owner"] = setting(
+        "CP_CAP_AUTOSCALE_JOB_DETAILS",
+        "everybody",
+        "Who may see why a job waits (`jobs`, `explain JOB`): `everybody`, as with qstat, or only its `owner` and Grid "
+        "Engine's managers.",
     )
     caller_url: str | None = setting(
         "CP_CAP_AUTOSCALE_URL",
         None,
-        "For callers only (`sge-autoscaler autoscale`, `jetpack.autoscale`): address of the autoscaler to call over "
-        "HTTP instead of the socket, as https://HOST:PORT.",
+        "For callers only (`sge-autoscaler autoscale`, `jetpack.autoscale`, and commands that ask, as `status`): "
+        "address of the autoscaler to call over HTTP instead of the socket, as https://HOST:PORT.",
+    )
+    caller_token: Path | None = setting(
+        "CP_CAP_AUTOSCALE_TOKEN_FILE",
+        None,
+        "For commands that ask at that address: file whose first line is a token of `serve token create`.",
+    )
+    caller_ca: Path | None = setting(
+        "CP_CAP_AUTOSCALE_CA_FILE",
+        None,
+        "For commands that ask at that address: certificate (PEM) of who signed the server's. Default: those that this "
+        "machine trusts.",
     )
     caller_login: Path | None = setting(
         "CP_CAP_AUTOSCALE_LOGIN", None, "For callers only: file whose first line is USER:PASSWORD for that address."

@@ -71,7 +71,8 @@ class Database:
                 connection.execute(f"PRAGMA {pragma}").fetchall()
         except (OSError, sqlite3.Error) as error:
             raise SettingsError(
-                f"cannot keep state in {path}: {error}; set CP_CAP_AUTOSCALE_WORKDIR to a directory of your own"
+                f"cannot keep state in {path}: {error}; make room there, or set CP_CAP_AUTOSCALE_WORKDIR to a "
+                "directory of your own"
             ) from error
         database = cls(connection, path)
         try:

@@ -134,7 +134,7 @@ def last_observation(
         ),
         orders=_awaited(snapshot),
         arrays=arrays,
-        stopping=snapshot.wishes.stop is not None,
+        stopping=snapshot.overrides.stop is not None,
         withheld=plan.withheld,
         rests=plan.memory.rests,
         refused=plan.memory.stopped,

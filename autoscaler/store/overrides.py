@@ -126,14 +126,14 @@ class OverrideTable(Table):
 
     def load(self) -> Overrides:
         """As a plan sees them. `stop-now` wins over `stop-drain`."""
-        wishes = overrides_from(self.in_force())
-        return replace(wishes, resumed_at=self.resumed_at, retried_at=self.retried_at)
+        overrides = overrides_from(self.in_force())
+        return replace(overrides, resumed_at=self.resumed_at, retried_at=self.retried_at)
 
 
-def overrides_from(wishes: Iterable[OverrideRow]) -> Overrides:
+def overrides_from(overrides: Iterable[OverrideRow]) -> Overrides:
     """The overrides in force, as the core's value."""
     by_verb: dict[Verb, list[OverrideRow]] = {verb: [] for verb in Verb}
-    for wish in wishes:
+    for wish in overrides:
         by_verb[wish.verb].append(wish)
     pause = by_verb[Verb.PAUSE]
     return Overrides(

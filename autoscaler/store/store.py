@@ -63,7 +63,7 @@ class Store:
         self.journal = journal.Journal(database)
         self.history = history.History(database)
         self.service_settings = service_settings.ServiceSettings(database)
-        self.wishes = overrides.OverrideTable(database)
+        self.overrides = overrides.OverrideTable(database)
         self.evidence = evidence.EvidenceTable(database)
         self.starts = evidence.StartTable(database)
         self.health = evidence.HealthTable(database)
@@ -103,7 +103,7 @@ class Store:
     def retry(self, *, who: str, at: float) -> tuple[str, ...]:
         """A person or a caller wants what failed before this to be tried again: the names of created nodes that are."""
         with self.database.transaction():
-            self.wishes.retry(who=who, at=at)
+            self.overrides.retry(who=who, at=at)
             return self.nodes.retry()
 
     def findings(self, now: float) -> Evidence:

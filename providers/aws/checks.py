@@ -58,8 +58,10 @@ def problems(calls: Calls, settings: AwsSettings, market: Market, cell: str) -> 
     )
     yield from _placement_groups(calls, settings)
     if settings.event_queue is not None:
-        queue: dict[str, Any] = {"service": "sqs", "QueueUrl": settings.event_queue, "AttributeNames": ["QueueArn"]}
-        yield from _tried(lambda: calls.ask("get_queue_attributes", **queue), "reading the event queue", fatal=False)
+        queue: dict[str, Any] = {"QueueUrl": settings.event_queue, "AttributeNames": ["QueueArn"]}
+        yield from _tried(
+            lambda: calls.ask("get_queue_attributes", service="sqs", **queue), "reading the event queue", fatal=False
+        )
     yield from _dry_runs(calls, settings, market, cell)
 
 

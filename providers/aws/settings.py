@@ -21,7 +21,9 @@ IMAGE = "ami-"
 class AwsSettings(BaseSettings):
     """Under `CP_CAP_AUTOSCALE_AWS_`."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, populate_by_name=True)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True
+    )
 
     region: str | None = Field(
         None,

@@ -33,7 +33,9 @@ def _key(value: object) -> object:
 class AzureSettings(BaseSettings):
     """Under `CP_CAP_AUTOSCALE_AZURE_`."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, populate_by_name=True)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True
+    )
 
     subscription: str = Field(
         validation_alias=AliasChoices(f"{PREFIX}SUBSCRIPTION", "AZURE_SUBSCRIPTION_ID"),

@@ -23,7 +23,11 @@ class CloudPipelineSettings(BaseSettings):
     """Under `CP_CAP_AUTOSCALE_CLOUD_PIPELINE_`, and the variables of the master's container by their own names."""
 
     model_config = SettingsConfigDict(
-        env_prefix="CP_CAP_AUTOSCALE_CLOUD_PIPELINE_", extra="forbid", frozen=True, populate_by_name=True
+        env_prefix="CP_CAP_AUTOSCALE_CLOUD_PIPELINE_",
+        extra="forbid",
+        frozen=True,
+        allow_inf_nan=False,
+        populate_by_name=True,
     )
 
     api: Name = Field(validation_alias="API", description="Address of the platform's REST API.")

@@ -29,7 +29,9 @@ class Boot(StrEnum):
 class CycleCloudSettings(BaseSettings):
     """Under `CP_CAP_AUTOSCALE_CYCLECLOUD_`."""
 
-    model_config = SettingsConfigDict(env_prefix="CP_CAP_AUTOSCALE_CYCLECLOUD_", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="CP_CAP_AUTOSCALE_CYCLECLOUD_", extra="forbid", frozen=True, allow_inf_nan=False
+    )
 
     url: str = Field(description="Address of the CycleCloud server, https://HOST.")
     username: str = Field(description="CycleCloud user who may add and end nodes of the cluster.")

@@ -16,7 +16,9 @@ Seconds = Annotated[float, Field(ge=0)]
 class LocalSettings(BaseSettings):
     """Under `CP_CAP_AUTOSCALE_LOCAL_`."""
 
-    model_config = SettingsConfigDict(env_prefix="CP_CAP_AUTOSCALE_LOCAL_", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="CP_CAP_AUTOSCALE_LOCAL_", extra="forbid", frozen=True, allow_inf_nan=False
+    )
 
     network: Path = Field(description="Directory of the cell's namespace tree, on whose network the machines live.")
     state: Path | None = Field(

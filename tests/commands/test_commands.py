@@ -151,14 +151,14 @@ def test_the_masters_name_is_as_grid_engine_prints_it(environ: dict[str, str]) -
 
 def test_pausing_and_resuming_are_wishes_of_somebody(store: Store) -> None:
     main(["pause"])
-    paused = store.wishes.load()
+    paused = store.overrides.load()
     main(["resume"])
-    assert (paused.paused, bool(paused.paused_by), store.wishes.load().paused) == (True, True, False)
+    assert (paused.paused, bool(paused.paused_by), store.overrides.load().paused) == (True, True, False)
 
 
 def test_resuming_is_remembered_for_the_brake(store: Store) -> None:
     main(["resume"])
-    assert store.wishes.resumed_at is not None
+    assert store.overrides.resumed_at is not None
 
 
 def test_what_is_to_be_tried_again_is_named(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
@@ -166,7 +166,7 @@ def test_what_is_to_be_tried_again_is_named(store: Store, capsys: pytest.Capture
     store.memory.save(Memory(rests=tuple(rests), stopped={"gpu": "no such image"}), 1.0)
     main(["retry"])
     assert capsys.readouterr().out == "tried again: m5.large (none left), gpu (no such image)\n"
-    assert store.wishes.load().retried_at is not None
+    assert store.overrides.load().retried_at is not None
 
 
 def test_nothing_is_to_be_tried_again(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
@@ -185,22 +185,22 @@ def test_nodes_that_failed_are_tried_again(store: Store, capsys: pytest.CaptureF
 
 def test_keeping_and_draining_end_each_other(store: Store) -> None:
     main(["drain", "FAKE-1.example.org"])
-    drained = store.wishes.load()
+    drained = store.overrides.load()
     main(["keep", "fake-1"])
-    kept = store.wishes.load()
+    kept = store.overrides.load()
     assert (drained.drain, kept.drain, kept.keep) == (frozenset({"fake-1"}), frozenset(), frozenset({"fake-1"}))
 
 
 @pytest.mark.parametrize("command", ("keep", "drain"))
 def test_a_wish_for_a_host_can_be_taken_back(store: Store, command: str) -> None:
     codes = [main([command, "fake-1"]), main([command, "fake-1", "--undo"])]
-    assert (codes, store.wishes.in_force(), len(store.database.rows("SELECT * FROM wishes"))) == ([0, 0], (), 1)
+    assert (codes, store.overrides.in_force(), len(store.database.rows("SELECT * FROM wishes"))) == ([0, 0], (), 1)
 
 
 def test_to_give_all_back_ends_what_was_to_be_kept(store: Store) -> None:
     main(["keep", "fake-1"])
     main(["stop", "--now", "--no-wait"])
-    assert [wish.verb for wish in store.wishes.in_force()] == [Verb.STOP_NOW]
+    assert [wish.verb for wish in store.overrides.in_force()] == [Verb.STOP_NOW]
 
 
 @pytest.mark.parametrize("shell", ("bash", "zsh", "fish"))

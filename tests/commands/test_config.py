@@ -69,6 +69,10 @@ def test_check_finds_nothing_where_all_is_given() -> None:
     assert done.exit_code == 0, done.output
 
 
+def test_check_says_that_it_logs_in_to_the_provider() -> None:
+    assert "It logs in to the provider" in " ".join(CliRunner().invoke(command, ["check", "--help"]).output.split())
+
+
 def test_check_finds_what_is_wrong_in_the_rules(tmp_path: Path) -> None:
     rules = tmp_path / "rules.toml"
     rules.write_text("[[apply]]\nqueue = 'main.q'\nconstraints = { exclusive = 2 }\n")

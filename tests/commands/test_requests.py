@@ -198,6 +198,17 @@ def test_people_read_who_asks_for_what_until_when(store: Store, capsys: pytest.C
     ]
 
 
+def test_people_read_which_limits_requests_set_and_whose_they_are(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capped = [{"Name": "execute", "TargetCount": 9, "MaxCount": 3, "MaxCoreCount": 12}]
+    ask(store, capped, node_arrays=("execute",), by="alice", at=time.time(), request_set="a", expiration_interval=None)
+    main(["requests"])
+    assert told(capsys).splitlines()[-1] == (
+        "  execute: 9 workers; at most 3 workers (MaxCount) and 12 vCPUs (MaxCoreCount), set by alice in a"
+    )
+
+
 @pytest.mark.usefixtures("environ")
 def test_nobody_asking_is_said_and_leaves_no_file(invocation: Invocation, capsys: pytest.CaptureFixture[str]) -> None:
     main(["requests"])
@@ -210,11 +221,9 @@ def test_a_set_is_taken_back(request: pytest.FixtureRequest, capsys: pytest.Capt
     main(["autoscale", "--name=execute", "--count=2", "--request-set=a/b c"])
     capsys.readouterr()
     codes = [main(["requests", "--end", "a/b c"]) for _ in range(2)]
-    assert (codes, told(capsys).splitlines(), live(store)) == (
-        [0, 0],
-        ["request set a/b c has ended", "request set a/b c does not exist"],
-        (),
-    )
+    said = capsys.readouterr()
+    assert (codes, said.out, live(store)) == ([0, 3], "request set a/b c has ended\n", ())
+    assert "request set a/b c does not exist; there are: none" in said.err
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ def theirs(environ: dict[str, str], tmp_path: Path) -> Iterator[Store]:
 
 
 def test_a_pause_reaches_the_running_autoscaler_whatever_the_work_directory_is(theirs: Store, tmp_path: Path) -> None:
-    assert (main(["pause"]), theirs.wishes.load().paused, (tmp_path / "mine").exists()) == (0, True, False)
+    assert (main(["pause"]), theirs.overrides.load().paused, (tmp_path / "mine").exists()) == (0, True, False)
 
 
 @pytest.mark.usefixtures("environ")

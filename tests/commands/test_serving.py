@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from importlib import resources
 from pathlib import Path
@@ -183,6 +184,17 @@ def test_the_service_unit_is_one_that_systemd_would_notify() -> None:
     unit = resources.files("autoscaler.conf").joinpath("sge-autoscaler.service").read_text(encoding="utf-8")
     wanted = {"Type=notify", "ExecReload=/bin/kill -HUP $MAINPID", "RestartPreventExitStatus=0 2", "Restart=on-failure"}
     assert wanted <= set(unit.splitlines())
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not here")
+@pytest.mark.parametrize(
+    "unit", ("sge-autoscaler.service", "sge-autoscaler-serve.service", "sge-autoscaler-hosts@.service")
+)
+def test_a_units_exposure_is_at_most_2_5_of_10(unit: str) -> None:
+    path = Path(__file__).parents[2] / "conf" / unit
+    argv = ("systemd-analyze", "security", "--offline=true", "--threshold=25", str(path))
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_wrong_rules_refuse_the_start_and_leave_running_ones_alone(invocation: Invocation, tmp_path: Path) -> None:

@@ -297,7 +297,7 @@ def a_snapshot(
             failures=tuple(thing for thing in things if isinstance(thing, LaunchFailure)),
             enrols_itself=enrols_itself,
         ),
-        wishes=next((thing for thing in things if isinstance(thing, Overrides)), Overrides()),
+        overrides=next((thing for thing in things if isinstance(thing, Overrides)), Overrides()),
         memory=replace(
             memory,
             workers={**memory.workers, **notes},

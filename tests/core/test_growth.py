@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autoscaler.core.model.actions import Launch
-from autoscaler.core.model.cluster import Complex, Consumable, QueueInstance
+from autoscaler.core.model.cluster import Complex, Consumable, Queue, QueueInstance
 from autoscaler.core.model.fleet import Bucket, InstanceType, MachineState, OrderState, PriceType
 from autoscaler.core.model.memory import Event
 from autoscaler.core.model.overrides import Overrides
@@ -586,9 +586,9 @@ def test_a_hybrid_floor_is_made_of_the_smallest_type() -> None:
     assert launch.candidates[0].type == LARGE
 
 
-@pytest.mark.parametrize("wishes", (Overrides(paused=True), Overrides(stop="drain"), Overrides(stop="now")))
-def test_paused_or_stopping_launches_nothing(wishes: Overrides) -> None:
-    assert launches(jobs(8), wishes, limits=Limits(min_workers=2)) == []
+@pytest.mark.parametrize("overrides", (Overrides(paused=True), Overrides(stop="drain"), Overrides(stop="now")))
+def test_paused_or_stopping_launches_nothing(overrides: Overrides) -> None:
+    assert launches(jobs(8), overrides, limits=Limits(min_workers=2)) == []
 
 
 # -- several queues ---------------------------------------------------------------------------------------------------
@@ -647,3 +647,13 @@ def test_an_open_queue_of_a_host_that_a_person_disabled_in_part_is_supply() -> N
     by_hand = a_host("w1", states="d", more=(QueueInstance("other.q", "w1", 1, 0, 0, ""),))
     queues = {"main.q": MAIN, "other.q": replace(MAIN, name="other.q")}
     assert launched(plan(a_snapshot(a_worker(host=by_hand), a_job(waited=9999), queues=queues))) == {}
+
+
+@pytest.mark.parametrize("free_on", ("h1", "h2"))
+def test_room_in_a_queue_on_a_host_that_the_job_did_not_name_keeps_it_from_no_worker(free_on: str) -> None:
+    elsewhere = a_host(free_on, queue="other.q")
+    queues = {"main.q": MAIN, "other.q": Queue("other.q", (), 1)}
+    job = a_job(1, queues=("main.q", "other.q@h1"))
+    assert acts(plan(a_snapshot(job, elsewhere, queues=queues))) == [("launch", {"m5.large": 1})]
+    either = a_job(1, queues=("main.q", "other.q"))
+    assert acts(plan(a_snapshot(either, elsewhere, queues=queues))) == []

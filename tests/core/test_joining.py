@@ -329,8 +329,8 @@ def test_while_all_are_given_back_a_machine_joins_that_a_waiting_job_may_use() -
 
 
 def test_while_all_are_given_back_a_machine_joins_that_a_person_keeps() -> None:
-    wishes = replace(DRAIN, keep=frozenset({"w1"}))
-    assert acts(plan(a_snapshot(a_machine("w1"), wishes))) == [("enrol", "w1")]
+    overrides = replace(DRAIN, keep=frozenset({"w1"}))
+    assert acts(plan(a_snapshot(a_machine("w1"), overrides))) == [("enrol", "w1")]
 
 
 def test_a_machine_that_did_not_join_because_all_are_given_back_is_no_failure() -> None:

@@ -109,15 +109,15 @@ def test_one_that_drains_for_idleness_is_let_in_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wishes", "expected"),
+    ("overrides", "expected"),
     (
         (Overrides(stop="now"), Code.STOPPING),
         (Overrides(stop="drain"), Code.STOPPING),
         (Overrides(drain=frozenset({"w1"})), Code.DRAINED_BY_COMMAND),
     ),
 )
-def test_a_person_takes_it_away_all_the_same(wishes: Overrides, expected: Code) -> None:
-    assert told(planned(idle(), wishes), "w1") == ("disable", expected)
+def test_a_person_takes_it_away_all_the_same(overrides: Overrides, expected: Code) -> None:
+    assert told(planned(idle(), overrides), "w1") == ("disable", expected)
 
 
 def test_a_machine_that_never_comes_up_is_given_back() -> None:

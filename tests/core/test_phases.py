@@ -93,27 +93,27 @@ def test_every_observed_worker_has_one_phase_and_one_who_takes_its_step(seen: Ob
 def test_every_step_has_its_row(seen: Observation) -> None:
     snapshot = snapshot_of(seen)
     steps = steps_of(snapshot)
-    assert {step.machine.worker.id for step in steps} == {w.worker.id for w in observed_in(snapshot).known}
+    assert {step.worker.worker.id for step in steps} == {w.worker.id for w in observed_in(snapshot).known}
     for step in steps:
         assert by_its_row(step), told(step)
 
 
 def follows(step: WorkerStep, snapshot: Snapshot) -> Phase:
     """The phase that a worker has by what is remembered after its step."""
-    machine = step.machine
+    worker = step.worker
     return phase_of(
         WorkerFacts(
-            machine.worker,
-            machine.host,
+            worker.worker,
+            worker.host,
             step.note,
-            machine.array,
+            worker.array,
             snapshot.now,
-            before=machine.note,
-            notice=machine.notice,
+            before=worker.note,
+            notice=worker.notice,
             enrols_itself=snapshot.fleet.enrols_itself,
-            lacks=machine.lacks,
-            name_held=Condition.NAME_TAKEN if machine.decisive is Condition.NAME_TAKEN else None,
-            listed=Condition.UNLISTED not in machine.conditions,
+            lacks=worker.lacks,
+            name_held=Condition.NAME_TAKEN if worker.decisive is Condition.NAME_TAKEN else None,
+            listed=Condition.UNLISTED not in worker.conditions,
         )
     )
 
@@ -121,7 +121,7 @@ def follows(step: WorkerStep, snapshot: Snapshot) -> Phase:
 def led_to(step: WorkerStep) -> Phase:
     """The phase that the row of a step says."""
     assert step.row is not None
-    return step.row.to or step.machine.phase
+    return step.row.to or step.worker.phase
 
 
 @given(seen=OBSERVATIONS)
@@ -226,7 +226,7 @@ REACHED = (
 @pytest.mark.parametrize(("rule", "action", "seen"), REACHED)
 def test_a_row_is_reached(rule: str, action: type[Action], seen: Observation) -> None:
     snapshot = snapshot_of(seen)
-    step = next(step for step in steps_of(snapshot) if step.machine.worker.id == OURS)
+    step = next(step for step in steps_of(snapshot) if step.worker.worker.id == OURS)
     assert (step.rule, type(step.action)) == (rule, action)
     assert by_its_row(step), told(step)
     assert action is Enable or follows(step, snapshot) == led_to(step)
@@ -245,7 +245,7 @@ UNLISTED = (
 
 @pytest.mark.parametrize("seen", UNLISTED)
 def test_in_every_phase_one_that_its_listing_leaves_out_may_run_on(seen: Observation) -> None:
-    step = next(step for step in steps_of(snapshot_of(seen)) if step.machine.worker.id == OURS)
+    step = next(step for step in steps_of(snapshot_of(seen)) if step.worker.worker.id == OURS)
     assert (step.rule, step.action, step.verdict.reason.code) == ("confirm_end", None, Code.NOT_LISTED)
 
 
@@ -259,8 +259,8 @@ def test_these_are_all_phases_of_one_that_its_listing_leaves_out() -> None:
 def test_with_the_store_lost_nothing_is_removed_or_ended_at_the_first_observation(seen: Observation) -> None:
     snapshot = replace(snapshot_of(replace(seen, override="")), memory=Memory())
     for step in steps_of(snapshot):
-        failed = Condition.FAILED in step.machine.conditions
-        noticed = step.machine.decisive is Condition.INTERRUPTED
+        failed = Condition.FAILED in step.worker.conditions
+        noticed = step.worker.decisive is Condition.INTERRUPTED
         assert failed or noticed or not isinstance(step.action, Remove | Terminate), told(step)
 
 

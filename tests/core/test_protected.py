@@ -169,7 +169,7 @@ def test_a_worker_that_a_person_sends_away_is_no_failure() -> None:
     world = Barren()
     world.ask(1)
     world.go_on(HOUR, until=lambda: bool(world.machines))
-    world.wishes = Overrides(drain=frozenset(world.machines))
+    world.overrides = Overrides(drain=frozenset(world.machines))
     world.go_on(2 * BOOT, until=lambda: not world.machines)
     assert not failing(world)
 

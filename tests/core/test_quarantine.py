@@ -277,9 +277,11 @@ def test_what_comes_after_that_does() -> None:
     assert acts(planned(trusted(300), failed=failures())) == W1_OUT
 
 
-@pytest.mark.parametrize("wishes", (Overrides(keep=frozenset({"w1"})), Overrides(paused=True)), ids=("kept", "paused"))
-def test_a_persons_wish_comes_first(wishes: Overrides) -> None:
-    made = planned(a_worker(used=1), wishes, failed=failures())
+@pytest.mark.parametrize(
+    "overrides", (Overrides(keep=frozenset({"w1"})), Overrides(paused=True)), ids=("kept", "paused")
+)
+def test_a_persons_wish_comes_first(overrides: Overrides) -> None:
+    made = planned(a_worker(used=1), overrides, failed=failures())
     assert (acts(made), made.memory.quarantines) == ([], ())
 
 

@@ -15,6 +15,7 @@ from autoscaler.core.policy import Limits
 from autoscaler.core.readable.numbers import all_times
 from autoscaler.core.readable.screening import readable
 from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.report.wording import text
 from tests.core.building import (
     GIB,
     LARGE,
@@ -30,6 +31,7 @@ from tests.core.building import (
     jobs,
     launched,
     noted,
+    shape_of,
 )
 
 NAN = float("nan")
@@ -111,3 +113,8 @@ def test_of_what_is_remembered_of_load_reports_only_odd_times_are_mended() -> No
     memory = Memory(passes=7, hearing={"w1": -5.0, "w2": NOW - 60, "w3": None, "w4": 0.0})
     found = readable(a_snapshot(memory)).memory.hearing
     assert found == {"w1": NOW, "w2": NOW - 60, "w3": None, "w4": 0.0}
+
+
+def test_a_request_for_more_slots_than_are_counted_with_is_told_in_plain_words() -> None:
+    said = text(shape_of(plan(a_snapshot(a_job(slots=2_000_000_000)))).reason)
+    assert "its request cannot be read: slots (least) 2000000000 (it is outside of what is counted with)" in said

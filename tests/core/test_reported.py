@@ -60,10 +60,10 @@ def test_a_value_that_its_hosts_lack_is_not_expected_of_it_again() -> None:
     assert types(NEEDS, known(mem_total=None)) == ["m5.xlarge"]
 
 
-@pytest.mark.parametrize("wishes", (Overrides(resumed_at=NOW - 30), Overrides(retried_at=NOW - 30)))
-def test_a_day_later_or_where_a_person_retries_it_is_found_out_anew(wishes: Overrides) -> None:
+@pytest.mark.parametrize("overrides", (Overrides(resumed_at=NOW - 30), Overrides(retried_at=NOW - 30)))
+def test_a_day_later_or_where_a_person_retries_it_is_found_out_anew(overrides: Overrides) -> None:
     assert types(NEEDS, known(mem_total="7.5G")) == ["m5.xlarge"]
-    assert types(NEEDS, known(mem_total="7.5G"), wishes) == ["m5.large"]
+    assert types(NEEDS, known(mem_total="7.5G"), overrides) == ["m5.large"]
     assert types(NEEDS, known(NOW - FORGOTTEN_AFTER, mem_total="7.5G")) == ["m5.large"]
 
 

@@ -399,18 +399,18 @@ def test_a_worker_that_rules_keep_alive_stays(keep_alive: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wishes", "expected"),
+    ("overrides", "expected"),
     (
         (Overrides(stop="now"), Code.STOPPING),
         (Overrides(stop="drain"), Code.STOPPING),
         (Overrides(drain=frozenset({"w1"})), Code.DRAINED_BY_COMMAND),
     ),
 )
-def test_a_person_takes_away_what_rules_keep(wishes: Overrides, expected: Code) -> None:
-    snapshot = ruled({"keep_alive": True}, a_worker("w1", idle=9000), wishes)
+def test_a_person_takes_away_what_rules_keep(overrides: Overrides, expected: Code) -> None:
+    snapshot = ruled({"keep_alive": True}, a_worker("w1", idle=9000), overrides)
     first = plan(snapshot)
     leaving = a_worker("w1", mark=Disabling.COMMAND, empty=60)
-    then = plan(replace(ruled({"keep_alive": True}, leaving, wishes), now=snapshot.now + 60))
+    then = plan(replace(ruled({"keep_alive": True}, leaving, overrides), now=snapshot.now + 60))
     assert (told(first, "w1"), acts(then)) == (("disable", expected), [("remove", "w1")])
 
 

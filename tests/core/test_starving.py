@@ -39,14 +39,14 @@ def test_a_large_job_that_starves_at_the_cap_is_told_of_reservations() -> None:
     (
         {"buckets": tuple(a_bucket(type_, problem="sold out") for type_ in M5)},
         {"memory": Memory(passes=7, stopped={"execute": "no such image"})},
-        {"wishes": Overrides(paused=True)},
+        {"overrides": Overrides(paused=True)},
     ),
 )
 def test_so_is_one_for_which_nothing_comes_for_another_reason(why: dict[str, Any]) -> None:
     made = world(limit=10)
     fleet = replace(made.fleet, buckets=why.get("buckets", made.fleet.buckets))
     memory = replace(made.memory, stopped=why["memory"].stopped) if "memory" in why else made.memory
-    made = replace(made, fleet=fleet, memory=memory, wishes=why.get("wishes", made.wishes))
+    made = replace(made, fleet=fleet, memory=memory, overrides=why.get("overrides", made.overrides))
     assert Code.OTHERS_FIRST in codes(shape_of(plan(made)).reason)
 
 

@@ -48,7 +48,7 @@ def steps_of(snapshot: Snapshot) -> list[WorkerStep]:
 def by_its_row(step: WorkerStep) -> bool:
     """Whether the row that took the step says what it does: its action, or none where that waits, and why."""
     row = step.row
-    if row is None or step.machine.phase not in row.sources:
+    if row is None or step.worker.phase not in row.sources:
         return False
     if step.action is None:
         return True
@@ -58,7 +58,7 @@ def by_its_row(step: WorkerStep) -> bool:
 
 def rows_of(step: WorkerStep) -> list[Row[Any]]:
     """The row that took the step, and where it is one of the way out, those of its rule that lead there."""
-    ours = [rule for rule in RULES[step.machine.procedure] if rule.name == step.rule]
+    ours = [rule for rule in RULES[step.worker.procedure] if rule.name == step.rule]
     led = [row for rule in ours for row in rule.rows if row.way_out]
     own = [row for rule in ours for row in rule.rows if row is step.row]
     assert own or (led and any(row is step.row for rule in WAY_OUT for row in rule.rows))
@@ -67,16 +67,16 @@ def rows_of(step: WorkerStep) -> list[Row[Any]]:
 
 def told(step: WorkerStep) -> str:
     action = type(step.action).__name__ if step.action else "no action"
-    machine = step.machine
+    worker = step.worker
     when = step.row.when if step.row else "no row"
     why = step.verdict.reason.code
-    return f"{machine.procedure}/{step.rule} ({when}): {machine.phase} {machine.decisive} {action} {why}"
+    return f"{worker.procedure}/{step.rule} ({when}): {worker.phase} {worker.decisive} {action} {why}"
 
 
 def phases_after(step: WorkerStep) -> frozenset[Phase]:
     """The phases that its worker may be in when it is observed next: by the step, or by what happens meanwhile."""
     assert step.row is not None
-    found = {step.machine.phase, *([step.row.to] if step.row.to is not None else [])}
+    found = {step.worker.phase, *([step.row.to] if step.row.to is not None else [])}
     while more := {row.to for row in SHOWN if row.to is not None and not found.isdisjoint(row.sources)} - found:
         found |= more
     return frozenset(found)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from autoscaler.process import Completed, Running
 from autoscaler.store.history import Lifetime
 from autoscaler.store.store import Store
 from sge.qstat import COMMAND, read_qstat
+from tests.deadlines import wait_for
 
 QUICK = {
     "CP_CAP_AUTOSCALE_PROVIDER": "local",
@@ -153,11 +154,17 @@ class Autoscaling:
         return shown.isdisjoint(one.name for one in lifetimes)
 
     def explained(self, subject: str) -> dict[str, Any]:
-        """The answer of `sge-autoscaler explain SUBJECT --json`."""
-        done = self.command("explain", subject, "--json")
-        assert done.returncode == 0, done.stderr.decode()
-        answer: dict[str, Any] = json.loads(done.stdout)
-        return answer
+        """The answer of `sge-autoscaler explain SUBJECT --json`, of a pass that began after the question."""
+        asked, answers = datetime.now(UTC), [dict[str, Any]()]
+
+        def fresh() -> bool:
+            done = self.command("explain", subject, "--json")
+            assert done.returncode == 0, done.stderr.decode()
+            answers[0] = json.loads(done.stdout)
+            return answers[0].get("state") == "ended" or datetime.fromisoformat(answers[0]["now"]) >= asked
+
+        assert wait_for(fresh, 30.0)
+        return answers[0]
 
 
 def most_at_once(lifetimes: Iterable[Lifetime]) -> int:

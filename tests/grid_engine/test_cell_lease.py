@@ -37,7 +37,7 @@ def test_an_autoscaler_on_a_shadow_masters_machine_waits_and_is_refused_and_take
     with first.running():
         until(lambda: leases.newest() == 1, 30.0, "the first has the lease")
         second = cell.start(("sge-autoscaler", "run"), host=shadow, env=other, output=log)
-        code = second.wait(60.0)
+        code = second.wait(300.0)
         said = log.read_text()
     assert code == 5, said
     assert re.search(r"another autoscaler serves this cell: process \d+ of \S+ on master", said), said
@@ -47,7 +47,7 @@ def test_an_autoscaler_on_a_shadow_masters_machine_waits_and_is_refused_and_take
 
     third = cell.start(("sge-autoscaler", "run"), host=shadow, env=other, output=log)
     until(lambda: leases.newest() == 2, 30.0, "the other has the lease at once")
-    third.terminate(10.0)
+    third.terminate(120.0)
     held = leases.read(2)
     assert held is not None
     assert held.host == shadow

@@ -29,7 +29,8 @@ def test_another_shell_agrees_with_the_running_autoscaler_and_reaches_it(
             reasons[1].partition(";")[0],
             False,
         )
-        assert "CP_CAP_AUTOSCALE_WORKERS (50 here, 1 there)" in answers[1].stderr.decode()
+        plan = other.command("plan")
+        assert "CP_CAP_AUTOSCALE_WORKERS (50 here, 1 there)" in plan.stderr.decode()
         paused = other.command("pause")
         until(lambda: "paused" in scaling.said())
     assert (paused.returncode, (empty_cell.home / "elsewhere").exists()) == (0, False)

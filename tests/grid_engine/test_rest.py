@@ -56,7 +56,7 @@ def asked(cell: Cell, *words: str) -> Any:
     """What our client of CycleCloud is told on the master."""
     settings = {f"CP_CAP_AUTOSCALE_CYCLECLOUD_{name}": value for name, value in CLIENT.items()}
     environment = {**cell.environment, **settings, "PYTHONPATH": str(ROOT)}
-    done = cell.runner((sys.executable, "-m", "tests.grid_engine.rest_client", *words), timeout=60.0, env=environment)
+    done = cell.runner((sys.executable, "-m", "tests.grid_engine.rest_client", *words), timeout=300.0, env=environment)
     assert done.returncode == 0, done.stderr.decode()
     return json.loads(done.stdout)
 

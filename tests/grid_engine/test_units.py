@@ -9,6 +9,7 @@ import pytest
 
 from autoscaler.hosts_helper import SOCKET
 from autoscaler.lab.played_cloud import played_cloud
+from autoscaler.process import Completed
 from tests.grid_engine.booted import ACCOUNT, Machine, cannot_boot, cell_and_machine
 from tests.grid_engine.waiting import Shown, Until
 
@@ -53,6 +54,12 @@ def environment(machine: Machine, unit: str) -> bytes:
     return machine.run("cat", f"/proc/{main_pid(machine, unit)}/environ").stdout
 
 
+def seen_by(machine: Machine, unit: str, path: str) -> Completed:
+    """A file as the service's account reads it where the service is."""
+    there = ("nsenter", f"--target={main_pid(machine, unit)}", "--mount", "--")
+    return machine.run(*there, "setpriv", f"--reuid={ACCOUNT}", f"--regid={ACCOUNT}", "--clear-groups", "cat", path)
+
+
 def restrictions(machine: Machine, unit: str) -> dict[str, str]:
     """What the kernel says of the service's process."""
     status = machine.out("cat", f"/proc/{main_pid(machine, unit)}/status")
@@ -78,6 +85,7 @@ def test_as_an_account_that_is_not_root_it_launches_enrols_and_removes(
         reached = ("curl", "-sS", "--header", f"Authorization: Bearer {token}", f"{URL}/clusters/default/status")
         until(lambda: b"maxCount" in machine.run(*reached).stdout, 30, "the REST API does not answer")
         statuses = [restrictions(machine, unit) for unit in (SERVICE, SERVE)]
+        stolen = seen_by(machine, SERVE, f"/proc/{main_pid(machine, SERVICE)}/environ")
         secrets = [b"AWS_SECRET" in environment(machine, unit) for unit in (SERVICE, SERVE)]
         shown = json.loads(machine.command("status", "--json").stdout)
         paused = machine.command("pause")
@@ -93,6 +101,7 @@ def test_as_an_account_that_is_not_root_it_launches_enrols_and_removes(
     for status in statuses:
         assert {int(status[name], 16) for name in ("CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb")} == {0}
         assert (status["NoNewPrivs"], status["Seccomp"], int(status["Uid"].split()[0]) > 0) == ("1", "2", True)
+    assert (stolen.returncode == 0, stolen.stdout) == (False, b""), "the account reads the credentials of its sibling"
     assert (secrets, shown["lock"]["pid"] > 0, paused.returncode) == ([True, False], True, 0)
     assert (set(owners), len(sockets)) == ({ACCOUNT}, 1)
 

@@ -138,10 +138,10 @@ class Barren(World):
         return sum(key in dict(launch.assignment) for launch in self.launched)
 
     def resume(self) -> None:
-        self.wishes = Overrides(resumed_at=self.now)
+        self.overrides = Overrides(resumed_at=self.now)
 
     def retry(self) -> None:
-        self.wishes = Overrides(retried_at=self.now)
+        self.overrides = Overrides(retried_at=self.now)
 
 
 def is_launch(action: Action) -> bool:

@@ -71,7 +71,7 @@ def do(call: Call, world: World) -> None:
         elif nodes := store.nodes.live():
             store.nodes.end(nodes[0].id, at=now, by="ann")
             if nodes[0].worker_id is not None:
-                store.wishes.ask(Verb.DRAIN, who="ann", at=now, host=nodes[0].worker_id)
+                store.overrides.ask(Verb.DRAIN, who="ann", at=now, host=nodes[0].worker_id)
 
 
 @contextmanager

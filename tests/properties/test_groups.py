@@ -271,7 +271,7 @@ class Groups(RuleBasedStateMachine):
 
     @rule(counts=st.sampled_from(("pause", "resume")))
     def a_person_pauses_or_resumes(self, counts: str) -> None:
-        self.world.wishes = Overrides(paused=counts == "pause")
+        self.world.overrides = Overrides(paused=counts == "pause")
 
     @precondition(lambda self: self.world.machines)
     @rule(data=st.data())
@@ -305,7 +305,7 @@ class Groups(RuleBasedStateMachine):
         """Left alone, with machines to be had: what is wanted is whole, and nothing else is left."""
         world = self.world
         world.stock.clear()
-        world.wishes = Overrides()
+        world.overrides = Overrides()
         world.pass_time(4000.0)  # every rest is over
         targets = [target for live in world.requests.sets for target in live.targets]
         wanted = Counter(

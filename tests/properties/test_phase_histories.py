@@ -26,7 +26,7 @@ class Histories(Lost):
             super()._pass()
         expected = getattr(self, "expected", {})
         for step in steps:
-            worker_id, phase = step.machine.worker.id, step.machine.phase
+            worker_id, phase = step.worker.worker.id, step.worker.phase
             assert by_its_row(step), told(step)
             assert phase in expected.get(worker_id, {phase}), f"{phase} does not follow: {told(step)}"
             expected[worker_id] = phases_after(step)

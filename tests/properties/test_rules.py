@@ -163,12 +163,12 @@ class Rules(RuleBasedStateMachine):
         host.disabled = disabled
 
     @rule(
-        wishes=st.sampled_from(
+        overrides=st.sampled_from(
             (*[Overrides()] * 4, Overrides(paused=True), Overrides(stop="drain"), Overrides(stop="now"))
         )
     )
-    def wish(self, wishes: Overrides) -> None:
-        self.world.wishes = wishes
+    def wish(self, overrides: Overrides) -> None:
+        self.world.overrides = overrides
 
     @rule()
     def lose_the_store(self) -> None:
@@ -207,7 +207,7 @@ def check(seen: Snapshot, made: Plan, world: World) -> None:
                 assert before.empty_since is not None, "rule 1: two looks"
             case Terminate():
                 assert action.host not in hosts, "rule 1: no execution host is ever ended"
-                assert before is not None or seen.wishes.stop, "rule 8: not at the first look"
+                assert before is not None or seen.overrides.stop, "rule 8: not at the first look"
             case Enable():
                 assert before is not None, "rule 4: only what we disabled"
                 assert before.disabling is not None, "rule 4: only what we disabled"
@@ -261,8 +261,8 @@ def check_launches(seen: Snapshot, made: Plan) -> None:
     launches = [action for action in made.actions if isinstance(action, Launch)]
     if not launches:
         return
-    assert not seen.wishes.paused
-    assert seen.wishes.stop is None
+    assert not seen.overrides.paused
+    assert seen.overrides.stop is None
     launches = [launch for launch in launches if launch.reason.code is Code.DEMAND]
     lacking = sum(max(shape.ask.slots_min, 1) for shape in seen.cluster.shapes if shape.ask.slots_min <= 4)
     for launch in launches:

@@ -65,7 +65,9 @@ class Fleets(World):
         )
         orders = tuple(order for order in self.orders.values() if self.now - order.ordered_at < 3600)
         listed = tuple(worker for worker in self.machines.values() if worker.id not in self.unlisted)
-        return Snapshot(cluster, Fleet(listed, self.buckets, orders), self.wishes, self.memory, self.policy, self.now)
+        return Snapshot(
+            cluster, Fleet(listed, self.buckets, orders), self.overrides, self.memory, self.policy, self.now
+        )
 
     def _shapes(self) -> list[JobCategory]:
         return [

@@ -78,7 +78,7 @@ class Cell(World):
             execution_hosts=frozenset(self.hosts),
         )
         policy = in_force(policy, self.requests, arrays_present(fleet, self.memory), BUCKETS)
-        return Snapshot(cluster, fleet, self.wishes, self.memory, policy, self.now, requests=self.requests)
+        return Snapshot(cluster, fleet, self.overrides, self.memory, policy, self.now, requests=self.requests)
 
     def _shapes(self) -> list[JobCategory]:
         return [

@@ -78,7 +78,7 @@ class World:
     failures: list[LaunchFailure] = field(default_factory=list)
     waiting: dict[int, tuple[int, float]] = field(default_factory=dict)
     """Job → slots, submitted."""
-    wishes: Overrides = field(default_factory=Overrides)
+    overrides: Overrides = field(default_factory=Overrides)
     capacity: bool = True
     requests: Requests = field(default_factory=Requests)
     """What callers ask for."""
@@ -105,7 +105,7 @@ class World:
         fleet = Fleet(listed, (BUCKET,), orders, tuple(self.failures))
         evidence = Evidence(answers=dict(self.answers))
         policy = in_force(POLICY, self.requests, arrays_present(fleet, self.memory))
-        return Snapshot(cluster, fleet, self.wishes, self.memory, policy, self.now, evidence, self.requests)
+        return Snapshot(cluster, fleet, self.overrides, self.memory, policy, self.now, evidence, self.requests)
 
     def listing(self) -> tuple[Worker, ...]:
         """The machines, without those that no listing shows yet."""

@@ -261,7 +261,7 @@ def test_nodes_of_people_are_neither_listed_nor_ended(cloud: CycleCloudPlane) ->
         f"{cloud.url}/clusters/demo/nodes/create",
         json={"sets": [{"count": 1, "nodearray": "execute"}]},
         auth=HTTPBasicAuth(USER, PASSWORD),
-        timeout=5,
+        timeout=120,
     )
     assert made.status_code == 202
     (theirs,) = cloud.billable()

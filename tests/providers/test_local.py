@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 
 import pytest
 
-from autoscaler.core.model.fleet import MachineState, Worker
+from autoscaler.core.model.fleet import Interruption, MachineState, Worker
 from autoscaler.namespaces import NamespaceError
 from providers.catalog import load_catalog
 from providers.contract import CELL, OTHER_CELL, ControlPlane, Fault, LostAnswer, ProviderContract
 from providers.interface import LaunchOrder, OutOfCapacity, Provider, QuotaReached, Refused, Unreachable
+from providers.local.failures import Notices
 from providers.local.machines import Records
 from providers.local.provider import LocalProvider
 from providers.local.settings import LocalSettings
@@ -483,3 +484,29 @@ def test_killed_at_any_step_of_a_launch_the_same_token_leads_to_machines_of_one_
     assert 1 <= len(launched.ids) <= 2
     assert {worker.id for worker in restarted.workers() if worker.exists} == set(launched.ids)
     assert len(plane.billable()) == len(launched.ids)
+
+
+def test_a_notice_is_told_as_it_was_given_until_it_is_withdrawn(tmp_path: Path) -> None:
+    notices, folder = Notices(Records(tmp_path)), tmp_path / "i-1"
+    folder.mkdir()
+    assert notices.of("i-1") is None
+    notices.give("i-1", 1234.5, "rebalance")
+    assert notices.of("i-1") == Interruption("i-1", 1234.5, "rebalance")
+    notices.withdraw("i-1")
+    assert notices.of("i-1") is None
+
+
+@pytest.mark.parametrize("written", ("", "{}", '{"at": "soon", "kind": "terminate"}', "[]"))
+def test_a_notice_that_cannot_be_read_is_no_silence(written: str, tmp_path: Path) -> None:
+    (tmp_path / "i-1").mkdir()
+    (tmp_path / "i-1" / "notice.json").write_text(written)
+    with pytest.raises(Unreachable, match=r"notice\.json cannot be read"):
+        Notices(Records(tmp_path)).of("i-1")
+
+
+def test_a_machine_that_shut_itself_down_is_told_from_one_that_died(tmp_path: Path) -> None:
+    notices = Notices(Records(tmp_path))
+    (tmp_path / "i-1").mkdir()
+    before = notices.released("i-1")
+    notices.release("i-1")
+    assert (before, notices.released("i-1")) == (False, True)

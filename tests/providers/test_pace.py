@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from providers.interface import Throttled, Unreachable
-from providers.rate_limiter import RateLimiter, rate_limiter_of
+from providers.rate_limiter import FIRST_WAIT, RateLimiter, rate_limiter_of
 
 
 class Clock:
@@ -141,3 +141,8 @@ def test_it_is_called_again_when_that_quiet_is_over(clock: Clock) -> None:
     clock.now += 60
 
     assert kept.call(lambda: "answer") == "answer"
+
+
+def test_a_cloud_that_names_no_wait_is_asked_again_soon(clock: Clock) -> None:
+    rate_limiter(clock).call(throttled(1))
+    assert FIRST_WAIT / 5 <= clock.now - 100 <= 2 * FIRST_WAIT

@@ -7,7 +7,12 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from autoscaler.errors import SettingsError
 from providers import registry
+from providers.aws.settings import AwsSettings
+from providers.azure.settings import AzureSettings
+from providers.cloud_pipeline.settings import CloudPipelineSettings
+from providers.cyclecloud.settings import CycleCloudSettings
 from providers.fake import FakeProvider
+from providers.local.settings import LocalSettings
 from providers.settings import Names, read_settings
 
 
@@ -117,3 +122,12 @@ def test_a_prefix_that_would_take_everybodys_settings_is_refused() -> None:
 
     with pytest.raises(SettingsError, match="needs its own env_prefix"):
         read_settings(Greedy, {})
+
+
+@pytest.mark.parametrize(
+    "model",
+    (AwsSettings, AzureSettings, CloudPipelineSettings, CycleCloudSettings, LocalSettings),
+    ids=lambda m: m.__name__,
+)
+def test_no_provider_takes_a_number_without_end(model: type[BaseSettings]) -> None:
+    assert model.model_config.get("allow_inf_nan") is False

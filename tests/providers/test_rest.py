@@ -205,7 +205,7 @@ def test_a_change_that_carries_its_token_is_asked_again(serve: Serve) -> None:
 
 def test_a_change_that_was_throttled_is_asked_again(serve: Serve) -> None:
     script = serve((429, "", {"Retry-After": "0"}), ok())
-    assert rest(script.url, rate_limiter=RateLimiter(patience=2)).ask("POST", "create").status == 200
+    assert rest(script.url, rate_limiter=RateLimiter(patience=60)).ask("POST", "create").status == 200
 
 
 def test_tries_end(serve: Serve) -> None:
@@ -317,7 +317,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     certificate, key = folder / "server.pem", folder / "server.key"
     argv = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     argv += ["-days", "1", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run([*argv, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True, timeout=30)
+    subprocess.run([*argv, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True, timeout=120)
     return certificate, key
 
 

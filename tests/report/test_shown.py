@@ -176,7 +176,7 @@ def test_status_tells_the_last_news_pause_and_lock(
 ) -> None:
     store = store_of(cell, tmp_path)
     store.memory.save(Memory(passes=9), 1.0)
-    store.wishes.ask(Verb.PAUSE, who="ann", at=1.0)
+    store.overrides.ask(Verb.PAUSE, who="ann", at=1.0)
     store.history.add_pass(9, 1.0, "pass 9: no job waits", {"waiting": 0, "counted": 0, "fitting": 0})
     store.close()
     with hold(cell, lock_directory()):

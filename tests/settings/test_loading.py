@@ -204,3 +204,10 @@ def test_a_limit_of_silence_that_a_restart_of_the_queue_master_passes_is_warned_
 def test_health_checks_stand_beside_the_settings_file_by_default() -> None:
     """A search-and-replace over the code had put a module's name into the path."""
     assert load_settings({}).queues[""].health_checks == Path("/etc/sge-autoscaler/health-checks")
+
+
+@pytest.mark.parametrize("name", ("CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR", "CP_CAP_AUTOSCALE_POLLING_DELAY"))
+@pytest.mark.parametrize("value", ("inf", "-inf", "nan", "1e999"))
+def test_a_number_without_end_is_refused(name: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=f"{name} = '{value}'"):
+        load_settings({name: value})

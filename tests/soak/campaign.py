@@ -143,7 +143,7 @@ def calm(world: World) -> None:
     for verb, hosts in ((Verb.KEEP, world.kept), (Verb.DRAIN, world.drained)):
         for name in hosts:
             world.unwish(verb, name)
-    world.people.wishes.resume(who="ann", at=now)
+    world.people.overrides.resume(who="ann", at=now)
     world.read_wishes()
     for job in cell.jobs:
         job.held = job.failed = False

@@ -335,7 +335,7 @@ def refused(world: World, a: int, b: int) -> bool:
     faults = world.cloud.faults
     faults.refused = "no permission" if faults.refused is None else None
     if faults.refused is None:
-        world.people.wishes.resume(who="ann", at=world.clock.now)
+        world.people.overrides.resume(who="ann", at=world.clock.now)
     return True
 
 
@@ -393,12 +393,12 @@ def stop(world: World, a: int, b: int) -> bool:
 
 
 def resume(world: World, a: int, b: int) -> bool:
-    world.people.wishes.resume(who="ann", at=world.clock.now)
+    world.people.overrides.resume(who="ann", at=world.clock.now)
     return True
 
 
 def retry(world: World, a: int, b: int) -> bool:
-    world.people.wishes.retry(who="ann", at=world.clock.now)
+    world.people.overrides.retry(who="ann", at=world.clock.now)
     return True
 
 

@@ -93,7 +93,7 @@ class GroupRules:
     def decides(self, seconds: float) -> None:
         """A good look, so long after the one before."""
         world = self.world
-        hindered = world.people.wishes.load()
+        hindered = world.people.overrides.load()
         if hindered.paused or hindered.stop is not None:
             return
         half: dict[str, float] = {}

@@ -30,7 +30,7 @@ class Retries:
 
     def decides(self, rests: Iterable[Backoff]) -> None:
         """`rests`: what the plan lets rest."""
-        retried_at = self.world.people.wishes.retried_at
+        retried_at = self.world.people.overrides.retried_at
         if retried_at is None:
             return
         for rest in rests:

@@ -345,7 +345,7 @@ class World:
     # -- people --------------------------------------------------------------------------------------------------------
 
     def wish(self, verb: Verb, host: str = "") -> None:
-        self.people.wishes.ask(verb, who="ann", at=self.clock.now, host=host)
+        self.people.overrides.ask(verb, who="ann", at=self.clock.now, host=host)
         machine = self.machine_of(host)
         if verb is Verb.DRAIN:
             self.strike(machine or self.cloud.machines.get(host))
@@ -369,14 +369,14 @@ class World:
             self.served.add(machine.id)
 
     def unwish(self, verb: Verb, host: str = "") -> None:
-        self.people.wishes.end(verb, who="ann", at=self.clock.now, host=host)
+        self.people.overrides.end(verb, who="ann", at=self.clock.now, host=host)
 
     def read_wishes(self) -> None:
         """Which wishes are in force: those for hosts that are gone are over."""
-        wishes = self.people.wishes.load()
-        self.kept, self.stopping = set(wishes.keep), wishes.stop
-        meant = {self.cloud.machines[one].name for one in wishes.drain if one in self.cloud.machines}
-        self.drained = {*wishes.drain, *meant}
+        overrides = self.people.overrides.load()
+        self.kept, self.stopping = set(overrides.keep), overrides.stop
+        meant = {self.cloud.machines[one].name for one in overrides.drain if one in self.cloud.machines}
+        self.drained = {*overrides.drain, *meant}
 
     def disable_by_hand(self, at: Instance) -> None:
         """A person's `qmod -d`. Where the journal says that we were about to, it counts as ours."""

@@ -218,24 +218,29 @@ def test_a_launch_cut_short_after_its_order_was_closed_ended_as_its_order_did(
 
 
 def test_a_wish_is_in_force_once_and_until_it_ends(store: Store) -> None:
-    asked = [store.wishes.ask(Verb.KEEP, who="ann", at=1.0, host="w1") for _ in range(2)]
-    ended = [store.wishes.end(Verb.KEEP, who="bob", at=2.0, host="w1") for _ in range(2)]
-    assert (asked, ended, store.wishes.load().keep) == ([True, False], [True, False], frozenset())
+    asked = [store.overrides.ask(Verb.KEEP, who="ann", at=1.0, host="w1") for _ in range(2)]
+    ended = [store.overrides.end(Verb.KEEP, who="bob", at=2.0, host="w1") for _ in range(2)]
+    assert (asked, ended, store.overrides.load().keep) == ([True, False], [True, False], frozenset())
 
 
 def test_wishes_fold_into_what_a_plan_reads(store: Store) -> None:
-    store.wishes.ask(Verb.PAUSE, who="ann", at=1.0)
-    store.wishes.ask(Verb.STOP_DRAIN, who="ann", at=2.0)
-    store.wishes.ask(Verb.STOP_NOW, who="ann", at=3.0)
-    store.wishes.ask(Verb.DRAIN, who="ann", at=4.0, host="w2")
-    wishes = store.wishes.load()
-    assert (wishes.paused, wishes.paused_by, wishes.stop, wishes.drain) == (True, "ann", "now", frozenset({"w2"}))
+    store.overrides.ask(Verb.PAUSE, who="ann", at=1.0)
+    store.overrides.ask(Verb.STOP_DRAIN, who="ann", at=2.0)
+    store.overrides.ask(Verb.STOP_NOW, who="ann", at=3.0)
+    store.overrides.ask(Verb.DRAIN, who="ann", at=4.0, host="w2")
+    overrides = store.overrides.load()
+    assert (overrides.paused, overrides.paused_by, overrides.stop, overrides.drain) == (
+        True,
+        "ann",
+        "now",
+        frozenset({"w2"}),
+    )
 
 
 def test_another_process_commit_is_noticed(store: Store, path: Path) -> None:
     before = store.database.changes_by_others
     other = Store.open(path)
-    other.wishes.ask(Verb.PAUSE, who="ann", at=1.0)
+    other.overrides.ask(Verb.PAUSE, who="ann", at=1.0)
     assert store.database.changes_by_others != before
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import random
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -144,6 +147,14 @@ class Door:
     def end(self) -> None:
         self._auto_stops.close()
         self._serving.close()
+
+
+def free_port() -> int:
+    """One below those that the kernel gives to whoever asks for any, so that nobody gets it in the meantime."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def until(holds: Callable[[], bool], seconds: float = 10.0) -> bool:

@@ -112,7 +112,7 @@ def test_a_limit_of_cores_holds_for_created_nodes(api: Served) -> None:
 
 
 def test_while_all_is_given_back_no_node_is_promised(api: Served) -> None:
-    api.store.wishes.ask(Verb.STOP_DRAIN, who="ann", at=1.0)
+    api.store.overrides.ask(Verb.STOP_DRAIN, who="ann", at=1.0)
     created = api.client.create(2).json()["sets"][0]
     scaled = api.client.ask("POST", "/clusters/demo/scale/execute?totalNodeCount=2").json()["sets"][0]
     told = (

@@ -37,7 +37,7 @@ class Pair:
         rest = Rest(
             settings.url,
             auth=HTTPBasicAuth(USER.encode(), PASSWORD.encode()),
-            limits=Limits(connect=2.0, read=5.0, total=20.0, tries=2, pause=0.01),
+            limits=Limits(connect=30.0, read=60.0, total=120.0, tries=2, pause=0.01),
             rate_limiter=RateLimiter(rate=1000, burst=1000, patience=0.3),
         )
         return CycleCloudProvider(settings, cell=cell, rest=rest, clock=self.world.clock)

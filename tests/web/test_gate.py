@@ -69,7 +69,7 @@ def test_a_name_that_is_set_is_taken(tmp_path: object) -> None:
     app = make_app(Operations(Store.open(None), Place("demo")), passwords, CallLog.open(None), hosts=("sge.example",))
     with Server(app, Address("127.0.0.1", 0)).beside() as server:
         told = [
-            requests.get(f"{server.url}/operations/", headers={"Host": host}, timeout=10).status_code
+            requests.get(f"{server.url}/operations/", headers={"Host": host}, timeout=120).status_code
             for host in ("sge.example", "SGE.example.:8651", "other.example")
         ]
     assert told == [401, 401, 421]
@@ -77,7 +77,7 @@ def test_a_name_that_is_set_is_taken(tmp_path: object) -> None:
 
 def raw(api: Served, request: bytes) -> bytes:
     where = urlsplit(api.client.url)
-    with socket.create_connection((where.hostname or "", where.port or 0), timeout=10) as stranger:
+    with socket.create_connection((where.hostname or "", where.port or 0), timeout=120) as stranger:
         stranger.sendall(request)
         return b"".join(iter(lambda: stranger.recv(65536), b""))
 
@@ -107,13 +107,13 @@ def test_a_name_given_twice_is_refused_with_its_place(api: Served, body: str) ->
 
 
 def test_the_description_of_the_api_needs_a_login(api: Served) -> None:
-    without = requests.get(f"{api.client.url}/openapi.json", timeout=10).status_code
+    without = requests.get(f"{api.client.url}/openapi.json", timeout=120).status_code
     assert (without, api.client.ask("GET", "/openapi.json").status_code) == (401, 200)
 
 
 @pytest.mark.parametrize("header", ("Basic !!", "Basic /w==", "Basic gA==", "Bearer", "Digest x", "Basic"))
 def test_what_cannot_be_decoded_gets_our_own_answer(api: Served, header: str) -> None:
-    answer = requests.get(f"{api.client.url}/operations/", headers={"Authorization": header}, timeout=10)
+    answer = requests.get(f"{api.client.url}/operations/", headers={"Authorization": header}, timeout=120)
     told = answer.status_code, answer.headers["WWW-Authenticate"], answer.text
     assert told[:2] == (401, 'Basic realm="sge-autoscaler", charset="UTF-8"')
     assert "Invalid authentication" not in answer.text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import ssl
 import subprocess
@@ -86,28 +85,32 @@ def test_a_handshake_that_is_not_done_in_its_time_is_ended(
     assert answered(url, certificate) == 401
 
 
-def greeted_within(
-    url: str, certificate: tuple[Path, Path], strangers: ExitStack, monkeypatch: pytest.MonkeyPatch
-) -> tuple[ssl.SSLSocket, float]:
-    """A connection whose handshake is done, and the seconds that it had for that, which suffice on this machine."""
+def left_alone_after(limit: float, url: str, certificate: tuple[Path, Path]) -> bool:
+    """Whether a connection that was greeted, had this been its limit, is answered when that is over."""
     trusting = ssl.create_default_context(cafile=str(certificate[0]))
-    for limit in (0.3, 3.0, 30.0):
-        monkeypatch.setattr(handshakes, "HANDSHAKE", limit)
-        with contextlib.suppress(OSError):
-            made = trusting.wrap_socket(connected(url, strangers), server_hostname="127.0.0.1")
-            return strangers.enter_context(made), limit
-    pytest.fail("no handshake was done in its time")
+    with ExitStack() as strangers:
+        try:
+            greeted = trusting.wrap_socket(connected(url, strangers), server_hostname="127.0.0.1")
+            strangers.enter_context(greeted)
+            for _ in range(handshakes.UNDER_WAY + 1):
+                connected(url, strangers)
+            time.sleep(2 * limit)
+            greeted.sendall(b"GET /operations/ HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            return greeted.recv(65536).startswith(b"HTTP/1.1 401")
+        except OSError:
+            return False
 
 
 def test_who_is_greeted_is_left_alone(
-    url: str, certificate: tuple[Path, Path], strangers: ExitStack, monkeypatch: pytest.MonkeyPatch
+    url: str, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    greeted, limit = greeted_within(url, certificate, strangers, monkeypatch)
-    for _ in range(handshakes.UNDER_WAY + 1):
-        connected(url, strangers)
-    time.sleep(2 * limit)
-    greeted.sendall(b"GET /operations/ HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    assert greeted.recv(65536).startswith(b"HTTP/1.1 401")
+    """With the first limit in which this machine can do a handshake at all."""
+
+    def left_alone(limit: float) -> bool:
+        monkeypatch.setattr(handshakes, "HANDSHAKE", limit)
+        return left_alone_after(limit, url, certificate)
+
+    assert any(left_alone(limit) for limit in (0.3, 3.0, 15.0))
 
 
 def test_handshakes_that_failed_take_nobodys_place(

@@ -7,6 +7,7 @@ import socket
 from base64 import b64encode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute, iter_route_contexts
 
+from autoscaler.api.answers import Answers
 from autoscaler.api.app import make_app
 from autoscaler.api.auto_stop import AutoStops, Endpoint
 from autoscaler.api.listeners import SOCKET, TCP, WORKERS, Listener
@@ -49,7 +51,22 @@ def application(store: Store, auto_stops: AutoStops, tmp_path: Path) -> Iterator
     """All of it at once, as `run` serves it."""
     with behind(tmp_path / "cell.sqlite") as (operations, calls):
         passwords = Passwords(password_file(tmp_path / "passwords"))
-        yield make_app(operations, passwords, calls, RequestService(store, lambda: ("execute",)), auto_stops)
+        requests = RequestService(store, lambda: ("execute",))
+        with answering(tmp_path) as answers:
+            yield make_app(operations, passwords, calls, requests, auto_stops, answers=answers)
+
+
+@contextmanager
+def answering(folder: Path) -> Iterator[Answers]:
+    """What tells of the last pass, of which there is none yet."""
+
+    class Loop:
+        decided = None
+        unobserved = ""
+
+    store = Store.open(folder / "cell.sqlite")
+    yield Answers(Loop(), store, dict)
+    store.close()
 
 
 @pytest.fixture
@@ -83,7 +100,7 @@ def status(connection: HTTPConnection, method: str, path: str) -> int:
 
 
 def both(path: str) -> bool:
-    return path.partition("/{request_set")[0] in AT_BOTH
+    return path.partition("/{request_set")[0] in AT_BOTH or path.startswith("/answers/")
 
 
 def test_every_route_is_there_at_its_listeners_and_at_no_other(

@@ -73,7 +73,7 @@ class _Connection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(10)
+        self.sock.settimeout(120)
         self.sock.connect(self._path)
 
 
@@ -197,6 +197,8 @@ def test_every_live_request_is_shown_with_the_sum_for_each_array(served: Store, 
                 "machine_types": ["m5.large"],
                 "unknown_types": [],
                 "wanted": True,
+                "max_count": None,
+                "max_core_count": None,
                 "keep_alive": [],
             }
         ],
@@ -220,7 +222,7 @@ def test_a_state_that_cannot_be_kept_is_said_and_is_no_success(
 
 
 def test_a_request_while_all_is_given_back_is_told_so(path: Path, store: Store) -> None:
-    store.wishes.ask(Verb.STOP_NOW, who="ann", at=1.0)
+    store.overrides.ask(Verb.STOP_NOW, who="ann", at=1.0)
     with serve_requests(RequestService(store, lambda: ARRAYS), path):
         assert update(path, {"Name": "execute"})[1]["note"] == STOPPING
 
@@ -230,13 +232,13 @@ def test_without_a_loop_the_caller_is_told(store: Store, path: Path) -> None:
         assert update(path, {"Name": "execute"})[1]["note"] == NO_LOOP
 
 
-def test_only_the_owner_may_unless_a_group_is_set(store: Store, path: Path) -> None:
+def test_everybody_may_connect_and_the_application_says_who_may_more(store: Store, path: Path) -> None:
     service = RequestService(store, lambda: ARRAYS)
     modes = []
     for group in (None, grp.getgrgid(os.getegid()).gr_name):
         with serve_requests(service, path, group):
             modes.append(stat.S_IMODE(path.stat().st_mode))
-    assert modes == [0o600, 0o660]
+    assert modes == [0o666, 0o666]
 
 
 @pytest.mark.parametrize(("mode", "closed"), ((0o711, False), (0o700, True)))
@@ -391,3 +393,28 @@ def test_a_service_that_nobody_calls_has_not_imported_what_serves() -> None:
     code = "; ".join((*(f"import {module}" for module in modules), listed))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_what_breaks_off_while_it_is_carried_out_leaves_no_traceback(
+    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The answer comes after the body turned out to be none, and before the connection's end is told."""
+    begun, goes_on, lost = threading.Event(), threading.Event(), threading.Event()
+    load = store.requests.load
+
+    def slowly(at: float) -> Any:
+        begun.set()
+        goes_on.wait(120)
+        return load(at)
+
+    monkeypatch.setattr(store.requests, "load", slowly)
+    monkeypatch.setattr(deadlines.TimedProtocol, "connection_lost", lambda *_: lost.set())
+    with serve_requests(RequestService(store, lambda: ARRAYS), path), socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(str(path))
+        caller.sendall(b"GET /requests HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+        assert begun.wait(120)
+        caller.sendall(b"no number\r\n")
+        assert caller.makefile("rb").read().startswith(b"HTTP/1.1 400")
+        assert lost.wait(120)
+        goes_on.set()
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == []

@@ -76,7 +76,7 @@ def test_sixty_who_guess_over_http_keep_no_proven_caller_waiting(api: Served, tm
 
     def guess(number: int) -> None:
         while not ended.is_set():
-            requests.get(f"{api.client.url}/operations/", auth=(USER, f"wrong{number}"), timeout=30)
+            requests.get(f"{api.client.url}/operations/", auth=(USER, f"wrong{number}"), timeout=120)
 
     with ThreadPoolExecutor(60) as threads:
         for number in range(60):
@@ -197,7 +197,7 @@ def callers(api: Served, served_app: tuple[FastAPI, str], tmp_path: Path) -> dic
 
 
 def ask(api: Served, head: dict[str, str], method: str, path: str, **more: object) -> requests.Response:
-    return requests.request(method, api.client.url + path, headers=head, timeout=20, **more)  # type: ignore[arg-type]
+    return requests.request(method, api.client.url + path, headers=head, timeout=120, **more)  # type: ignore[arg-type]
 
 
 LOOKING = ("/clusters/demo/status", "/clusters/demo/nodes", "/clusters/demo/usage", "/operations/", "/requests",

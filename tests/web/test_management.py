@@ -38,7 +38,7 @@ def test_a_node_with_a_machine_is_drained(api: Served) -> None:
     api.see(worker("i-1"))
     end(api, names=["execute-1"])
     (node,) = api.client.nodes()
-    (wish,) = api.store.wishes.in_force()
+    (wish,) = api.store.overrides.in_force()
     assert (wish.verb, wish.host, wish.who, api.store.nodes.live()) == (Verb.DRAIN, "i-1", "anna (REST)", ())
     assert (node["Name"], node["Status"], node["TargetState"]) == ("execute-1", "Terminating", "Terminated")
 
@@ -89,7 +89,7 @@ def test_a_worker_that_no_caller_created_can_be_ended_too(api: Served) -> None:
     api.see(worker("i-1"), worker("i-2"))
     meant = api.client.nodes()[0]
     end(api, ids=[meant["NodeId"]])
-    assert [wish.host for wish in api.store.wishes.in_force()] == [meant["InstanceId"]]
+    assert [wish.host for wish in api.store.overrides.in_force()] == [meant["InstanceId"]]
 
 
 def test_an_ended_node_can_be_ended_again(api: Served) -> None:
@@ -109,7 +109,7 @@ def test_of_several_selectors_the_union_is_meant(api: Served) -> None:
 def test_a_filter_selects_by_what_node_records_say(api: Served) -> None:
     api.see(worker("i-1"), worker("i-2", phase=Phase.BOOTING))
     told = end(api, filter='State === "Started" && Template == "EXECUTE"')
-    assert (len(told), [wish.host for wish in api.store.wishes.in_force()]) == (1, ["i-1"])
+    assert (len(told), [wish.host for wish in api.store.overrides.in_force()]) == (1, ["i-1"])
 
 
 def test_a_filter_that_is_none_is_refused(api: Served) -> None:
@@ -129,7 +129,7 @@ def test_a_node_that_is_kept_alive_is_not_ended(api: Served) -> None:
 
 def test_a_worker_that_a_person_keeps_is_not_ended(api: Served) -> None:
     api.see(worker("i-1"))
-    api.store.wishes.ask(Verb.KEEP, who="ben", at=1.0, host="host-i-1")
+    api.store.overrides.ask(Verb.KEEP, who="ben", at=1.0, host="host-i-1")
     assert [status for _, status in end(api, hostnames=["host-i-1"])] == ["Error"]
 
 
@@ -183,7 +183,7 @@ def test_a_repeated_end_call_is_refused(api: Served) -> None:
 def test_what_failed_is_tried_again_when_a_caller_says_so(api: Served) -> None:
     answer = requests.post(f"{api.client.url}/cloud/actions/retry/demo", auth=(USER, PASSWORD), timeout=120)
     assert answer.status_code == 200
-    assert api.store.wishes.load().retried_at == pytest.approx(time.time(), abs=60)
+    assert api.store.overrides.load().retried_at == pytest.approx(time.time(), abs=60)
 
 
 @pytest.mark.parametrize(("cluster", "login", "status"), (("other", (USER, PASSWORD), 404), ("demo", None, 401)))
@@ -191,14 +191,14 @@ def test_nothing_is_tried_again_for_others(
     api: Served, cluster: str, login: tuple[str, str] | None, status: int
 ) -> None:
     answer = requests.post(f"{api.client.url}/cloud/actions/retry/{cluster}", auth=login, timeout=120)
-    assert (answer.status_code, api.store.wishes.load().retried_at) == (status, None)
+    assert (answer.status_code, api.store.overrides.load().retried_at) == (status, None)
 
 
 def test_a_node_whose_array_a_request_set_keeps_alive_says_so_and_is_not_ended(api: Served) -> None:
     api.see(worker("i-1"), arrays=(array(keep_alive=("nightly",)),))
     (node,) = api.client.nodes()
     (told,) = api.client.post("nodes/terminate", {"ids": [node["NodeId"]]}).json()["nodes"]
-    assert (node["KeepAlive"], told["status"], told["error"], api.store.wishes.in_force()) == (
+    assert (node["KeepAlive"], told["status"], told["error"], api.store.overrides.in_force()) == (
         True,
         "Error",
         "nodes of execute are marked KeepAlive by request set nightly",
@@ -207,7 +207,7 @@ def test_a_node_whose_array_a_request_set_keeps_alive_says_so_and_is_not_ended(a
 
 
 def test_one_that_a_person_drains_can_still_be_ended(api: Served) -> None:
-    api.store.wishes.ask(Verb.DRAIN, who="ann", at=1.0, host="i-1")
+    api.store.overrides.ask(Verb.DRAIN, who="ann", at=1.0, host="i-1")
     api.see(worker("i-1"), arrays=(array(keep_alive=("nightly",)),))
     (node,) = api.client.nodes()
     assert (node["KeepAlive"], end(api, ids=[node["NodeId"]])[0][1]) == (False, "OK")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -17,7 +16,7 @@ import requests
 
 from autoscaler.api.passwords import Passwords, set_password
 from autoscaler.store.store import Store
-from tests.web.served import PASSWORD, USER, Client
+from tests.web.served import PASSWORD, USER, Client, free_port
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,11 +39,6 @@ def environment(tmp_path: Path) -> dict[str, str]:
         "CP_CAP_AUTOSCALE_WORKERS": "50",
         "CP_CAP_AUTOSCALE_HTTP": "127.0.0.1:0",
     }
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as made:
-        return int(made.getsockname()[1])
 
 
 def run(environment: Mapping[str, str], *words: str, said: str = "") -> subprocess.CompletedProcess[str]:
@@ -191,13 +185,20 @@ def test_a_token_is_shown_once_and_lets_in_until_it_is_revoked(environment: dict
     with serving(environment) as (_, client):
         status = f"{client.url}/clusters/default/status"
         head = {"Authorization": f"Bearer {made}"}
-        before = requests.get(status, headers=head, timeout=10).status_code
-        changes = requests.post(f"{client.url}/cloud/actions/retry/default", headers=head, timeout=10).status_code
+        before = requests.get(status, headers=head, timeout=120).status_code
+        changes = requests.post(f"{client.url}/cloud/actions/retry/default", headers=head, timeout=120).status_code
         revoked = run(environment, "serve", "token", "revoke", "ci").stdout
-        after = requests.get(status, headers=head, timeout=10).status_code
+        after = requests.get(status, headers=head, timeout=120).status_code
     assert (before, changes, revoked, after) == (200, 403, "token ci is revoked\n", 401)
     assert (listed.startswith("ci  reader  until "), made in listed, made.startswith("sgea_")) == (True, False, True)
     assert run(environment, "serve", "token", "revoke", "ci").returncode == 3
+
+
+@pytest.mark.parametrize(("expires", "refused"), (("3650d", False), ("3651d", True), ("365000000d", True)))
+def test_a_token_is_good_for_ten_years_at_most(environment: dict[str, str], expires: str, *, refused: bool) -> None:
+    made = run(environment, "serve", "token", "create", "ci", "--role", "reader", "--expires", expires)
+    assert (made.returncode == 2, "3650 days at most" in made.stderr) == (refused, refused)
+    assert made.stdout.startswith("sgea_") != refused
 
 
 def test_with_a_token_alone_it_begins(environment: dict[str, str]) -> None:
@@ -205,7 +206,7 @@ def test_with_a_token_alone_it_begins(environment: dict[str, str]) -> None:
     made = run(environment, "serve", "token", "create", "ci", "--role", "admin").stdout.strip()
     with serving(environment) as (_, client):
         head = {"Authorization": f"Bearer {made}"}
-        assert requests.get(f"{client.url}/operations/", headers=head, timeout=10).status_code == 200
+        assert requests.get(f"{client.url}/operations/", headers=head, timeout=120).status_code == 200
 
 
 def test_an_address_that_others_reach_is_not_served_in_the_clear_unless_that_is_set(
@@ -216,7 +217,7 @@ def test_an_address_that_others_reach_is_not_served_in_the_clear_unless_that_is_
     more = {"CP_CAP_AUTOSCALE_HTTP": "0.0.0.0:0", "CP_CAP_AUTOSCALE_HTTP_PLAIN": "true"}
     with serving(environment, more) as (_, client):
         port = client.url.rpartition(":")[2]
-        assert requests.get(f"http://127.0.0.1:{port}/operations/", timeout=10).status_code == 401
+        assert requests.get(f"http://127.0.0.1:{port}/operations/", timeout=120).status_code == 401
 
 
 IMPORTED = """

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.api.usage import Span, spans
+from autoscaler.api.usage import InvalidTimes, Span, spans
 from autoscaler.api.view import Place
 from autoscaler.core.model.fleet import Bucket, BucketKey, LaunchFailure, MachineState, PriceType, Worker
 from autoscaler.core.model.memory import Backoff
@@ -303,3 +303,14 @@ def test_intervals_cover_what_is_asked_without_gap() -> None:
     found = spans("custom", "hourly", 0.0, start="2026-11-04T10:30", end="2026-11-04T13:00")
     assert [f"{each.start:%H:%M}" for each in found] == ["10:00", "11:00", "12:00"]
     assert all(isinstance(each, Span) for each in found)
+
+
+def test_an_hour_begins_at_its_first_second() -> None:
+    (found,) = spans("custom", "hourly", 0.0, start="2026-11-04T10:30:15.5", end="2026-11-04T10:59:59")
+    assert (f"{found.start:%H:%M:%S.%f}", f"{found.end:%H:%M:%S.%f}") == ("10:00:00.000000", "11:00:00.000000")
+
+
+@pytest.mark.parametrize(("start", "end"), (("2026-11-04", None), (None, "2026-11-04"), (None, None)))
+def test_a_timeframe_of_ones_own_needs_both_its_ends(start: str | None, end: str | None) -> None:
+    with pytest.raises(InvalidTimes, match="needs from and to"):
+        spans("custom", "daily", 0.0, start=start, end=end)

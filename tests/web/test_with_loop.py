@@ -142,9 +142,9 @@ def test_a_person_may_take_a_callers_end_back(scene: Scene) -> None:
     scene.run(lambda: scene.statuses() == ["Ready"])
     (node,) = scene.client.nodes()
     scene.client.post("nodes/terminate", {"names": ["execute-1"]})
-    scene.api.store.wishes.end(Verb.DRAIN, who="ben", at=scene.world.clock(), host=node["InstanceId"])
+    scene.api.store.overrides.end(Verb.DRAIN, who="ben", at=scene.world.clock(), host=node["InstanceId"])
     scene.loop.pass_once()
-    assert scene.api.store.wishes.in_force() == ()
+    assert scene.api.store.overrides.in_force() == ()
 
 
 def test_an_end_that_a_person_takes_back_keeps_the_machine_and_not_the_node(scene: Scene) -> None:
@@ -155,7 +155,7 @@ def test_an_end_that_a_person_takes_back_keeps_the_machine_and_not_the_node(scen
     (node,) = scene.client.nodes()
     scene.client.post("nodes/terminate", {"names": ["execute-1"]})
     scene.loop.pass_once()
-    scene.api.store.wishes.end(Verb.DRAIN, who="ben", at=scene.world.clock(), host=node["InstanceId"])
+    scene.api.store.overrides.end(Verb.DRAIN, who="ben", at=scene.world.clock(), host=node["InstanceId"])
     scene.run(lambda: job.ended)
     (another,) = scene.world.cluster.submit(seconds=30.0)
     scene.run(lambda: another.host is not None)
@@ -241,7 +241,7 @@ def test_a_drain_by_id_is_fulfilled_once_its_worker_is_gone(scene: Scene) -> Non
     scene.client.create(1)
     scene.run(lambda: scene.statuses() == ["Ready"])
     scene.client.post("nodes/terminate", {"names": ["execute-1"]})
-    scene.run(lambda: scene.api.store.wishes.in_force() == ())
+    scene.run(lambda: scene.api.store.overrides.in_force() == ())
     assert not running(scene)
 
 
@@ -249,7 +249,7 @@ def test_a_drain_by_id_is_fulfilled_once_its_worker_is_gone(scene: Scene) -> Non
     ("held_back", "why", "status"),
     (
         (
-            lambda scene: scene.api.store.wishes.ask(Verb.PAUSE, who="ben", at=scene.world.clock()),
+            lambda scene: scene.api.store.overrides.ask(Verb.PAUSE, who="ben", at=scene.world.clock()),
             "paused by ben",
             "Acquiring",
         ),
@@ -309,10 +309,10 @@ def test_nodes_beyond_what_an_hour_may_bring_say_so_and_the_others_do_not(tmp_pa
 
 
 def test_a_node_says_nothing_more_of_a_pause_that_is_over(scene: Scene) -> None:
-    scene.api.store.wishes.ask(Verb.PAUSE, who="ben", at=scene.world.clock())
+    scene.api.store.overrides.ask(Verb.PAUSE, who="ben", at=scene.world.clock())
     scene.client.create(1)
     scene.run(lambda: "StatusMessage" in scene.client.nodes()[0], passes=3)
-    scene.api.store.wishes.end(Verb.PAUSE, who="ben", at=scene.world.clock())
+    scene.api.store.overrides.end(Verb.PAUSE, who="ben", at=scene.world.clock())
     scene.run(lambda: scene.statuses() == ["Ready"])
     assert not scene.client.nodes()[0].get("StatusMessage")
 

@@ -52,7 +52,7 @@ class LaunchOffer:
 def offers_for(
     array: NodeArrayPolicy,
     buckets: Sequence[Bucket],
-    rests: Sequence[Backoff],
+    backoffs: Sequence[Backoff],
     usage: Usage,
     complexes: Mapping[str, Complex],
     *,
@@ -73,7 +73,7 @@ def offers_for(
             continue
         if bucket.type.family not in families:
             continue
-        refusal = _refusal(bucket, array, types, rests) or other_price_type(bucket, array, buckets, waited)
+        refusal = _refusal(bucket, array, types, backoffs) or other_price_type(bucket, array, buckets, waited)
         if refusal is None:
             alike = (bucket.type.name, bucket.key.price_type, told_apart(bucket, array, complexes))
             usable.setdefault(alike, []).append(bucket)
@@ -125,7 +125,7 @@ def cheapest_first(bucket: Bucket) -> tuple[float, object]:
 
 
 def _refusal(
-    bucket: Bucket, array: NodeArrayPolicy, types: Mapping[str, InstanceType], rests: Sequence[Backoff]
+    bucket: Bucket, array: NodeArrayPolicy, types: Mapping[str, InstanceType], backoffs: Sequence[Backoff]
 ) -> Reason | None:
     """Why nothing can be ordered of this bucket now."""
     if bucket.type.name not in types:
@@ -136,14 +136,14 @@ def _refusal(
         return because(Code.BUCKET_UNAVAILABLE, type=bucket.type.name, message=bucket.problem)
     if bucket.available is not None and bucket.available <= 0:
         return because(Code.BUCKET_UNAVAILABLE, type=bucket.type.name, message="none left")
-    rest = backoff_of(bucket, rests, array)
-    if rest is not None:
+    backoff = backoff_of(bucket, backoffs, array)
+    if backoff is not None:
         return because(
             Code.BUCKET_BACKOFF,
             type=bucket.type.name,
-            until_at=rest.until,
-            failures=rest.failures,
-            message=rest.message,
+            until_at=backoff.until,
+            failures=backoff.failures,
+            message=backoff.message,
         )
     if array.limits.cap_price and bucket.price_per_hour is None:
         return because(Code.BUCKET_NO_PRICE, type=bucket.type.name)

@@ -76,29 +76,29 @@ class Group:
             self.staying,
             key=lambda each: (not each.in_service, not each.joined, each.worker.created_at),
         )
-        return frozenset(machine.worker.id for machine in furthest[self.want :] if machine.coming)
+        return frozenset(worker.worker.id for worker in furthest[self.want :] if worker.coming)
 
     @property
     def served(self) -> bool:
         """Whether any worker of it ever took jobs."""
-        return self.missing > 0 or any(_served(machine) for machine in self.machines)
+        return self.missing > 0 or any(_served(worker) for worker in self.machines)
 
     @property
     def leaving(self) -> bool:
         """Whether it is leaving: that is not undone."""
-        return any(machine.note.disabling is Disabling.GROUP for machine in self.machines)
+        return any(worker.note.disabling is Disabling.GROUP for worker in self.machines)
 
     @property
     def busy(self) -> bool:
-        return self.unlisted_work or any(not machine.empty for machine in self.machines)
+        return self.unlisted_work or any(not worker.empty for worker in self.machines)
 
     @property
     def serving(self) -> tuple[WorkerState, ...]:
-        return tuple(machine for machine in self.staying if machine.in_service)
+        return tuple(worker for worker in self.staying if worker.in_service)
 
     @property
     def ready(self) -> int:
-        return sum(machine.joined for machine in self.staying)
+        return sum(worker.joined for worker in self.staying)
 
     @property
     def preference(self) -> tuple[object, ...]:
@@ -109,7 +109,7 @@ class Group:
 
     def used(self, names: frozenset[str]) -> bool:
         """Whether any worker of it is among these names of the supply."""
-        own = {name for machine in self.staying for name in (machine.name, machine.worker.id)}
+        own = {name for worker in self.staying for name in (worker.name, worker.worker.id)}
         return not names.isdisjoint(own.union(self.ordered))
 
 
@@ -137,9 +137,9 @@ def workers_of(array: NodeArrayPolicy, type_: InstanceType) -> int | None:
 def groups_of(observed: ObservedWorkers, fleet: Fleet, policy: Policy, pass_context: PassContext) -> tuple[Group, ...]:
     """Every group that a worker carries or an order is to bring, in the order of node arrays and then of their ids."""
     machines: dict[str, list[WorkerState]] = {}
-    for machine in observed.machines:
-        if machine.worker.group_id and machine.array is not None and not machine.gone:
-            machines.setdefault(machine.worker.group_id, []).append(machine)
+    for worker in observed.machines:
+        if worker.worker.group_id and worker.array is not None and not worker.gone:
+            machines.setdefault(worker.worker.group_id, []).append(worker)
     coming: dict[str, list[tuple[Order, int]]] = {}
     for order, count in outstanding(fleet, policy, pass_context.now):
         if order.group_id and policy.node_array(order.node_array) is not None:
@@ -166,19 +166,19 @@ def _listed(name: str, machines: Sequence[WorkerState], pass_context: PassContex
     """A group by its listed workers: the oldest tells what it is made of."""
     if not machines:
         return None
-    first = min(machines, key=lambda machine: (machine.worker.created_at, machine.worker.id))
+    first = min(machines, key=lambda worker: (worker.worker.created_at, worker.worker.id))
     if first.array is None:
         return None
-    array, worker = of_kind(first.array, of_workers=is_of_workers(name)), first.worker
-    staying = tuple(machine for machine in machines if _stands(machine) or counts_as_coming(machine, pass_context))
+    array, machine = of_kind(first.array, of_workers=is_of_workers(name)), first.worker
+    staying = tuple(worker for worker in machines if _stands(worker) or counts_as_coming(worker, pass_context))
     return Group(
         name,
         array,
-        worker.type,
-        worker.price_type,
-        worker.zone,
-        worker.placement_group,
-        want=workers_of(array, worker.type) or len(staying),
+        machine.type,
+        machine.price_type,
+        machine.zone,
+        machine.placement_group,
+        want=workers_of(array, machine.type) or len(staying),
         machines=tuple(machines),
         staying=staying,
     )
@@ -201,7 +201,7 @@ def _with_unlisted(group: Group, coming: Iterable[tuple[Order, int]], missing: i
         group,
         ordered=tuple(name for _, names in named(coming) for name in names),
         missing=missing,
-        orders=frozenset(orders | {machine.worker.order_id or "" for machine in group.machines}),
+        orders=frozenset(orders | {worker.worker.order_id or "" for worker in group.machines}),
     )
 
 
@@ -221,11 +221,11 @@ def _at_work(observed: ObservedWorkers) -> frozenset[str]:
     return frozenset(note.group_id for note in busy if note.group_id)
 
 
-def _stands(machine: WorkerState) -> bool:
-    return machine.phase is Phase.READY and machine.decisive in _STAYS_WITH
+def _stands(worker: WorkerState) -> bool:
+    return worker.phase is Phase.READY and worker.decisive in _STAYS_WITH
 
 
-def _served(machine: WorkerState) -> bool:
+def _served(worker: WorkerState) -> bool:
     """Whether it ever took jobs: it was heard, and is not in Grid Engine for the first time still."""
-    note = machine.note
-    return not machine.coming and note.heard_at is not None and note.disabling is not Disabling.ENROL
+    note = worker.note
+    return not worker.coming and note.heard_at is not None and note.disabling is not Disabling.ENROL

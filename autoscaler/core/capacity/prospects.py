@@ -48,13 +48,13 @@ def prospects(snapshot: Snapshot) -> tuple[Prospect, ...]:
 
 def _of_array(array: NodeArrayPolicy, snapshot: Snapshot, usage: Usage) -> Iterator[Prospect]:
     fleet, policy, memory, now = snapshot.fleet, snapshot.policy, snapshot.memory, snapshot.now
-    stopped = stopped_arrays(memory, fleet, policy, snapshot.wishes.resumed_at)
-    rests = backoffs_in_force(memory, fleet.failures, policy, now, memory.came_up)
-    options, refused = offers_for(array, fleet.buckets, rests, usage, snapshot.cluster.complexes)
+    stopped = stopped_arrays(memory, fleet, policy, snapshot.overrides.resumed_at)
+    backoffs = backoffs_in_force(memory, fleet.failures, policy, now, memory.came_up)
+    options, refused = offers_for(array, fleet.buckets, backoffs, usage, snapshot.cluster.complexes)
     usable = {bucket.key for option in options for bucket in option.buckets}
     refusals = {verdict.bucket: verdict.reason for verdict in refused}
     an_hour = launches_left(array.limits, memory.launches, family_of(array), now)
-    window = launches_left_in_window(policy.brake, memory.launches, now, snapshot.wishes.resumed_at)
+    window = launches_left_in_window(policy.brake, memory.launches, now, snapshot.overrides.resumed_at)
     pace = [room for room in (an_hour, window) if room is not None]
     for bucket in fleet.buckets:
         if not array.takes(bucket.key):

@@ -76,16 +76,16 @@ class SupplyContext:
         """What a host has free."""
         return joined_host(host, self.cluster.complexes, self.names, ignoring=ignoring)
 
-    def free(self, machine: WorkerState, ignoring: str) -> Host | None:
+    def free(self, worker: WorkerState, ignoring: str) -> Host | None:
         """What a worker has free, with its group."""
-        host = self.joined(machine.host, ignoring) if machine.host else None
-        return host if host is None else replace(host, group=self.usable_group(machine))
+        host = self.joined(worker.host, ignoring) if worker.host else None
+        return host if host is None else replace(host, group=self.usable_group(worker))
 
-    def usable_group(self, machine: WorkerState) -> str:
+    def usable_group(self, worker: WorkerState) -> str:
         """Its group, where jobs can have it: one that joined before a parallel environment was said to be for groups,
         or that lost its own to a person, has nothing by which Grid Engine would put them there.
         """
-        group, pes = machine.worker.group_id or "", self.cluster.pes
+        group, pes = worker.worker.group_id or "", self.cluster.pes
         bases = (base for base in self.pass_context.group_pes if group and base in pes)
         return group if all(pe_of(base, group) in pes for base in bases) else ""
 
@@ -94,25 +94,25 @@ def supply_of(context: SupplyContext) -> Supply:
     """All capacity of this snapshot."""
     pass_context, later, machines = context.pass_context, context.later, context.observed.machines
     serving = [
-        machine
-        for machine in machines
-        if machine.in_service and pass_context.let_go(machine) is None and machine.worker.id not in context.making_room
+        worker
+        for worker in machines
+        if worker.in_service and pass_context.let_go(worker) is None and worker.worker.id not in context.making_room
     ]
     staying = sorted(
-        (machine for machine in serving if not could_leave(machine, pass_context)),
-        key=lambda machine: machine.name in later,
+        (worker for worker in serving if not could_leave(worker, pass_context)),
+        key=lambda worker: worker.name in later,
     )
     able = sorted(
-        (machine for machine in serving if could_leave(machine, pass_context)),
-        key=lambda machine: let_go_order(machine, pass_context.asking),
+        (worker for worker in serving if could_leave(worker, pass_context)),
+        key=lambda worker: let_go_order(worker, pass_context.asking),
         reverse=True,
     )
     dispensable = _free(able, context)
     dispensable.sort(key=lambda pair: pair[1].name in later)  # last, as jobs start elsewhere first
     draining = (
-        context.free(machine, "d")
-        for machine in machines
-        if wanted_back(machine, pass_context) and machine.worker.id not in context.making_room
+        context.free(worker, "d")
+        for worker in machines
+        if wanted_back(worker, pass_context) and worker.worker.id not in context.making_room
     )
     return Supply(
         there=(
@@ -132,8 +132,8 @@ def supply_of(context: SupplyContext) -> Supply:
 
 def _free(machines: Sequence[WorkerState], context: SupplyContext) -> list[tuple[WorkerState, Host]]:
     """Those that have anything free, with what it is."""
-    free = ((machine, context.free(machine, context.later.get(machine.name, ""))) for machine in machines)
-    return [(machine, host) for machine, host in free if host is not None]
+    free = ((worker, context.free(worker, context.later.get(worker.name, ""))) for worker in machines)
+    return [(worker, host) for worker, host in free if host is not None]
 
 
 def _persistent(context: SupplyContext) -> list[Host]:
@@ -141,7 +141,7 @@ def _persistent(context: SupplyContext) -> list[Host]:
     observed = context.observed
     foreign = [*observed.others, *observed.missing_hosts.values()]
     not_ours = (Condition.UNKNOWN_ARRAY, Condition.DISABLED_BY_HAND)
-    foreign += [machine.host for machine in observed.machines if machine.decisive in not_ours and machine.host]
+    foreign += [worker.host for worker in observed.machines if worker.decisive in not_ours and worker.host]
     found = (context.joined(host, context.later.get(host.name, "")) for host in foreign if host.heard)
     return [host for host in found if host is not None]
 
@@ -149,24 +149,22 @@ def _persistent(context: SupplyContext) -> list[Host]:
 def _machines_coming(context: SupplyContext) -> list[Host]:
     hosts: list[Host] = []
     complexes = context.cluster.complexes
-    for machine in context.observed.machines:
-        if machine.worker.group_id in context.given_up:
+    for worker in context.observed.machines:
+        if worker.worker.group_id in context.given_up:
             continue
-        if machine.array is not None and counts_as_coming(machine, context.pass_context):
-            offer = host_values_of(machine.worker.type, machine.array, complexes, machine.worker.bucket)
-            host_name = machine.worker.name if HOSTNAME in context.names else None
-            host = offer.host(machine.worker.id, machine.array.queue, host_name)
-            hosts.append(replace(host, group=machine.worker.group_id or ""))
+        if worker.array is not None and counts_as_coming(worker, context.pass_context):
+            offer = host_values_of(worker.worker.type, worker.array, complexes, worker.worker.bucket)
+            host_name = worker.worker.name if HOSTNAME in context.names else None
+            host = offer.host(worker.worker.id, worker.array.queue, host_name)
+            hosts.append(replace(host, group=worker.worker.group_id or ""))
     return hosts
 
 
 def _silent(context: SupplyContext) -> list[Host]:
     """What hosts that are expected to report again have free, as far as is known of them now."""
     observed, silent = context.observed, context.silent
-    unheard = [
-        machine for machine in observed.machines if machine.unheard and context.pass_context.let_go(machine) is None
-    ]
-    found = [context.free(machine, "au") for machine in unheard if machine.name in silent]
+    unheard = [worker for worker in observed.machines if worker.unheard and context.pass_context.let_go(worker) is None]
+    found = [context.free(worker, "au") for worker in unheard if worker.name in silent]
     others = (host for host in observed.others if not host.heard and host.name in silent)
     found += [context.joined(host, "au") for host in others]
     return [host for host in found if host is not None]
@@ -174,7 +172,7 @@ def _silent(context: SupplyContext) -> list[Host]:
 
 def _orders_coming(context: SupplyContext) -> list[Host]:
     pass_context, policy = context.pass_context, context.snapshot.policy
-    if pass_context.wishes.stop == "now":
+    if pass_context.overrides.stop == "now":
         return []
     hosts: list[Host] = []
     for order, names in named(outstanding(context.snapshot.fleet, policy, pass_context.now)):
@@ -195,12 +193,12 @@ def usage_of(fleet: Fleet, policy: Policy, observed: ObservedWorkers, now: float
     ordered = outstanding(fleet, policy, now)
     coming = {order.id for order, _ in ordered}
     usage = {array.name: Usage() for array in policy.node_arrays}
-    for machine in observed.machines:
-        worker = machine.worker
-        if not machine.gone and usage:
-            name = _counted_in(worker.node_array, usage)
-            price = worker.price_per_hour if worker.price_per_hour is not None else _price(worker.bucket, prices)
-            usage[name] = usage[name].plus(worker.type.vcpus, price, 1)
+    for worker in observed.machines:
+        machine = worker.worker
+        if not worker.gone and usage:
+            name = _counted_in(machine.node_array, usage)
+            price = machine.price_per_hour if machine.price_per_hour is not None else _price(machine.bucket, prices)
+            usage[name] = usage[name].plus(machine.type.vcpus, price, 1)
     for note in observed.missing.values():
         if note.bucket is None or note.terminated_at is not None or note.order_id in coming or not usage:
             continue

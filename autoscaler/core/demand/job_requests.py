@@ -202,13 +202,19 @@ class RequestReader:
         """Queues that the job may use, and the host parts it named (`main.q@w1`); None where some request names no
         host.
         """
-        names = self._named(ask.queues) if ask.queues else frozenset(self._queues)
+        anywhere = [request for request in ask.queues if self._names_no_host(request)]
+        # Beside queues on any host, single instances of others are left out: what is free in those on other hosts is
+        # not for it, and would keep it waiting without a launch.
+        names = self._named(anywhere or ask.queues) if ask.queues else frozenset(self._queues)
         for expression in resources.queues:
             names = frozenset(pool for pool in names if matches(expression, self._queues[pool].name))
-        host_parts = [request.partition("@")[2] for request in ask.queues]
-        if not ask.queues or any(part in ("", "*") or self._is_our_group(part) for part in host_parts):
+        if anywhere or not ask.queues:
             return names, None
-        return names, tuple(host_parts)
+        return names, tuple(request.partition("@")[2] for request in ask.queues)
+
+    def _names_no_host(self, request: str) -> bool:
+        part = request.partition("@")[2]
+        return part in ("", "*") or self._is_our_group(part)
 
     def _named(self, requests: Iterable[str]) -> frozenset[str]:
         patterns = [request.partition("@")[0] or "*" for request in requests]

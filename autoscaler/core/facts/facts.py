@@ -148,7 +148,7 @@ def facts_of(snapshot: Snapshot) -> Facts:
     # What may be launched at all, and what counts against limits.
     came_up = successes_of(observed.machines, memory, policy, now)
     reported = learn_reported(
-        observed.machines, memory.reported, cluster.complexes, now, snapshot.wishes.tried_again_at
+        observed.machines, memory.reported, cluster.complexes, now, snapshot.overrides.tried_again_at
     )
     launch_context = _launch_context(snapshot, came_up, reported)
     usage = usage_of(fleet, policy, observed, now)
@@ -167,7 +167,7 @@ def facts_of(snapshot: Snapshot) -> Facts:
         silent=expected_back(track_silence(cluster, memory.hearing, now), cluster, now),
         came_up=came_up,
         reported=reported,
-        backoffs=tuple(launch_context.rests),
+        backoffs=tuple(launch_context.backoffs),
         stopped=launch_context.stopped,
         launch_context=launch_context,
         usage=usage,
@@ -189,24 +189,24 @@ def _launch_context(
         policy,
         fleet.buckets,
         backoffs_in_force(memory, fleet.failures, policy, now, came_up),
-        stopped_arrays(memory, fleet, policy, snapshot.wishes.resumed_at),
+        stopped_arrays(memory, fleet, policy, snapshot.overrides.resumed_at),
         memory.launches,
         snapshot.cluster.complexes,
         now,
         last_failures(fleet.orders, fleet.failures, memory.launches, now - policy.batch_delay),
         throttled=throttled(fleet, now),
-        resumed_at=snapshot.wishes.resumed_at,
+        resumed_at=snapshot.overrides.resumed_at,
         reported=reported,
     )
 
 
 def pass_context_of(snapshot: Snapshot) -> PassContext:
     """What every step of a worker depends on besides the worker itself."""
-    wishes, interval = snapshot.wishes, snapshot.cluster.schedule_interval
-    paused = because(Code.PAUSED, by=wishes.paused_by) if wishes.paused else None
+    overrides, interval = snapshot.overrides, snapshot.cluster.schedule_interval
+    paused = because(Code.PAUSED, by=overrides.paused_by) if overrides.paused else None
     return PassContext(
         now=snapshot.now,
-        wishes=wishes,
+        overrides=overrides,
         schedule_interval=interval,
         retry_after=max(interval, snapshot.policy.batch_delay),
         complexes=snapshot.cluster.complexes,

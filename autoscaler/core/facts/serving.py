@@ -39,7 +39,7 @@ class Serving:
     @property
     def leaving(self) -> frozenset[str]:
         """Ids of the workers that anything is done with."""
-        return frozenset(step.machine.worker.id for step in self.steps if step.action is not None)
+        return frozenset(step.worker.worker.id for step in self.steps if step.action is not None)
 
 
 def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapPlan | None = None) -> Serving:

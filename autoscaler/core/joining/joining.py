@@ -39,7 +39,7 @@ from autoscaler.core.workers.worker_state import WorkerState
 class Arrival:
     """A machine that is coming into service, with the other facts that its next step needs."""
 
-    machine: WorkerState
+    worker: WorkerState
     pass_context: PassContext
     group_verdict: GroupVerdict = NO_GROUP
     needless: Reason | None = None
@@ -52,27 +52,27 @@ class Arrival:
     @property
     def asked_away(self) -> Reason | None:
         """Why it is given back, whatever its own state is."""
-        if (asked := self.pass_context.let_go(self.machine)) is not None:
+        if (asked := self.pass_context.let_go(self.worker)) is not None:
             return asked
-        return self.needless if self.pass_context.kept(self.machine) is None else None
+        return self.needless if self.pass_context.kept(self.worker) is None else None
 
     @property
     def surplus(self) -> Reason | None:
         """That its group is complete without it."""
-        group = self.machine.worker.group_id
-        surplus = self.machine.worker.id in self.group_verdict.surplus
+        group = self.worker.worker.group_id
+        surplus = self.worker.worker.id in self.group_verdict.surplus
         return because(Code.GROUP_COMPLETE, group=group) if surplus else None
 
     @property
     def late(self) -> Reason | None:
         """Why it is given up. A worker that a person keeps has no time limit."""
-        if self.machine.host is None and self.pass_context.kept(self.machine) is not None:
+        if self.worker.host is None and self.pass_context.kept(self.worker) is not None:
             return None
-        return overdue(self.machine)
+        return overdue(self.worker)
 
 
 def join(
-    machine: WorkerState,
+    worker: WorkerState,
     pass_context: PassContext,
     group_verdict: GroupVerdict = NO_GROUP,
     *,
@@ -81,49 +81,49 @@ def join(
     wanted: bool = True,
 ) -> WorkerStep:
     """The next step of a machine that is on its way into service."""
-    return first_step(RULES, Arrival(machine, pass_context, group_verdict, needless, closed, wanted))
+    return first_step(RULES, Arrival(worker, pass_context, group_verdict, needless, closed, wanted))
 
 
 def _host(arrival: Arrival) -> bool:
-    return arrival.machine.host is not None
+    return arrival.worker.host is not None
 
 
 def _disable_for_group(arrival: Arrival) -> WorkerStep:
     leaves, surplus = arrival.group_verdict.back, arrival.surplus
     mark = Disabling.GROUP if leaves is not None else Disabling.IDLE
-    return disable(arrival.machine, arrival.pass_context, mark, _given(leaves or surplus))
+    return disable(arrival.worker, arrival.pass_context, mark, _given(leaves or surplus))
 
 
 def _terminate_for_group(arrival: Arrival) -> WorkerStep:
-    kept = arrival.pass_context.kept(arrival.machine)
+    kept = arrival.pass_context.kept(arrival.worker)
     if kept is not None and kept.code is Code.KEPT_BY_COMMAND:
-        return keep(arrival.machine, kept)
-    return terminate(arrival.machine, arrival.pass_context, _given(arrival.group_verdict.back or arrival.surplus))
+        return keep(arrival.worker, kept)
+    return terminate(arrival.worker, arrival.pass_context, _given(arrival.group_verdict.back or arrival.surplus))
 
 
 def _give_up(arrival: Arrival) -> WorkerStep:
-    machine = arrival.machine
-    failure = None if machine.decisive is Condition.NAME_AWAITED else machine.worker.failure or "boot"
-    return terminate(machine, arrival.pass_context, _given(arrival.late), failure=failure)
+    worker = arrival.worker
+    failure = None if worker.decisive is Condition.NAME_AWAITED else worker.worker.failure or "boot"
+    return terminate(worker, arrival.pass_context, _given(arrival.late), failure=failure)
 
 
 def _awaits_name(arrival: Arrival) -> bool:
-    return arrival.machine.decisive is Condition.NAME_AWAITED and arrival.machine.host is None
+    return arrival.worker.decisive is Condition.NAME_AWAITED and arrival.worker.host is None
 
 
 def _dispensable(arrival: Arrival) -> bool:
-    array, since = arrival.machine.array, arrival.machine.since(Condition.EMPTY)
+    array, since = arrival.worker.array, arrival.worker.since(Condition.EMPTY)
     empty_s = None if since is None else arrival.pass_context.now - since
     return not arrival.wanted and array is not None and empty_s is not None and empty_s >= array.idle_timeout
 
 
 def _enable(arrival: Arrival) -> WorkerStep:
-    machine, pass_context = arrival.machine, arrival.pass_context
-    return enable(machine, pass_context, because(Code.JOINED, after_s=pass_context.now - machine.worker.created_at))
+    worker, pass_context = arrival.worker, arrival.pass_context
+    return enable(worker, pass_context, because(Code.JOINED, after_s=pass_context.now - worker.worker.created_at))
 
 
 def _unfinished(arrival: Arrival) -> bool:
-    return arrival.machine.host is None or Condition.INCOMPLETE in arrival.machine.conditions
+    return arrival.worker.host is None or Condition.INCOMPLETE in arrival.worker.conditions
 
 
 def _given(reason: Reason | None) -> Reason:
@@ -132,51 +132,51 @@ def _given(reason: Reason | None) -> Reason:
 
 
 def _await_boot(arrival: Arrival) -> WorkerStep:
-    machine, array = arrival.machine, arrival.machine.array
+    worker, array = arrival.worker, arrival.worker.array
     limit = array.boot_timeout if array else None
-    return wait(machine, because(Code.BOOTING, type=machine.worker.type.name, limit_s=limit))
+    return wait(worker, because(Code.BOOTING, type=worker.worker.type.name, limit_s=limit))
 
 
-def _enrol(machine: WorkerState, pass_context: PassContext) -> WorkerStep:
-    array, note = machine.array, machine.note
+def _enrol(worker: WorkerState, pass_context: PassContext) -> WorkerStep:
+    array, note = worker.array, worker.note
     tried = note.disabled_at if note.disabling is Disabling.ENROL else None
     if array is None or pass_context.recent(tried):
-        return wait(machine, because(Code.JOINING))
-    offer = host_values_of(machine.worker.type, array, pass_context.complexes, machine.worker.bucket)
+        return wait(worker, because(Code.JOINING))
+    offer = host_values_of(worker.worker.type, array, pass_context.complexes, worker.worker.bucket)
     action = Enrol(
-        worker_id=machine.worker.id,
-        host=machine.worker.name or machine.name,
+        worker_id=worker.worker.id,
+        host=worker.worker.name or worker.name,
         node_array=array.name,
         queue=array.queue,
         host_group=array.host_group,
         slots=offer.slots,
         complex_values=offer.complex_values,
-        reason=because(Code.BOOTED, after_s=pass_context.now - machine.worker.created_at),
-        group_id=machine.worker.group_id or "",
-        group_pes=pass_context.group_pes if machine.worker.group_id else (),
+        reason=because(Code.BOOTED, after_s=pass_context.now - worker.worker.created_at),
+        group_id=worker.worker.group_id or "",
+        group_pes=pass_context.group_pes if worker.worker.group_id else (),
     )
-    return enrol(machine, pass_context, action)
+    return enrol(worker, pass_context, action)
 
 
-def _complete(machine: WorkerState, pass_context: PassContext) -> WorkerStep:
-    worker, host, array, tried = machine.worker, machine.host, machine.array, machine.note.completed_at
-    reason = because(Code.INCOMPLETE, lacks=values_text(machine.lacks))
+def _complete(worker: WorkerState, pass_context: PassContext) -> WorkerStep:
+    machine, host, array, tried = worker.worker, worker.host, worker.array, worker.note.completed_at
+    reason = because(Code.INCOMPLETE, lacks=values_text(worker.lacks))
     if host is None or array is None or pass_context.recent(tried):
-        return wait(machine, reason)
+        return wait(worker, reason)
     action = Enrol(
-        worker_id=worker.id,
+        worker_id=machine.id,
         host=host.name,
         node_array=array.name,
         queue=array.queue,
         host_group=array.host_group,
         slots=sum(instance.slots for instance in host.instances if instance.queue == array.queue),
-        complex_values=tuple((name, value) for name, value in machine.lacks if name != COMPLEX),
+        complex_values=tuple((name, value) for name, value in worker.lacks if name != COMPLEX),
         reason=reason,
-        group_id=worker.group_id or "",
-        group_pes=pass_context.group_pes if worker.group_id else (),
+        group_id=machine.group_id or "",
+        group_pes=pass_context.group_pes if machine.group_id else (),
         joined=True,
     )
-    return complete(machine, pass_context, action)
+    return complete(worker, pass_context, action)
 
 
 _JOINING = frozenset({Phase.JOINING})
@@ -198,14 +198,14 @@ RULES: tuple[Rule[Arrival], ...] = (
             Row(
                 "It is an execution host.",
                 _host,
-                lambda to: leave(to.machine, to.pass_context, _given(to.asked_away), by_person=True),
+                lambda to: leave(to.worker, to.pass_context, _given(to.asked_away), by_person=True),
                 reasons=BY_A_PERSON,
                 way_out=True,
             ),
             Row(
                 "It is none.",
                 always,
-                lambda to: terminate(to.machine, to.pass_context, _given(to.asked_away), by_person=True),
+                lambda to: terminate(to.worker, to.pass_context, _given(to.asked_away), by_person=True),
                 Terminate,
                 Phase.LEAVING,
                 reasons=BY_A_PERSON,
@@ -220,7 +220,7 @@ RULES: tuple[Rule[Arrival], ...] = (
             Row(
                 "It is an execution host.",
                 _host,
-                lambda to: leave(to.machine, to.pass_context, _given(to.late)),
+                lambda to: leave(to.worker, to.pass_context, _given(to.late)),
                 reasons=(Code.BOOT_TIMEOUT, Code.JOIN_TIMEOUT, Code.INCOMPLETE_TIMEOUT),
                 way_out=True,
             ),
@@ -238,37 +238,37 @@ RULES: tuple[Rule[Arrival], ...] = (
         "await_name",
         "Its name still belongs to an older machine's execution host, which recovery removes.",
         _awaits_name,
-        (Row("", always, lambda to: wait(to.machine, because(Code.NAME_STILL_USED))),),
+        (Row("", always, lambda to: wait(to.worker, because(Code.NAME_STILL_USED))),),
         sources=frozenset({Phase.BOOTING}),
     ),
     Rule(
         "hold_for_group",
         "It is complete. Its group is not: it takes jobs only with all others.",
-        lambda to: to.machine.joined and to.group_verdict.hold is not None,
-        (Row("", always, lambda to: wait(to.machine, _given(to.group_verdict.hold))),),
+        lambda to: to.worker.joined and to.group_verdict.hold is not None,
+        (Row("", always, lambda to: wait(to.worker, _given(to.group_verdict.hold))),),
         sources=_JOINING,
     ),
     Rule(
         "stand_closed",
         "A person closed its queue: enabling it would open that. It leaves like an idle one: it did not fail, so its "
         "bucket gets no backoff.",
-        lambda to: to.machine.joined and to.closed is not None,
+        lambda to: to.worker.joined and to.closed is not None,
         (
             Row(
                 "It has been empty for `idle_timeout`, and nothing else needs it.",
                 _dispensable,
-                lambda to: disable(to.machine, to.pass_context, Disabling.IDLE, _given(to.closed)),
+                lambda to: disable(to.worker, to.pass_context, Disabling.IDLE, _given(to.closed)),
                 Disable,
                 Phase.DRAINING,
             ),
-            Row("It has not.", always, lambda to: wait(to.machine, _given(to.closed))),
+            Row("It has not.", always, lambda to: wait(to.worker, _given(to.closed))),
         ),
         sources=_JOINING,
     ),
     Rule(
         "enable_joined",
         "It is complete, up and heard.",
-        lambda to: to.machine.joined,
+        lambda to: to.worker.joined,
         (Row("", always, _enable, Enable, Phase.READY, reasons=(Code.JOINED,)),),
         sources=_JOINING,
     ),
@@ -276,8 +276,8 @@ RULES: tuple[Rule[Arrival], ...] = (
         "complete_host",
         "Its own image enrolled it, and not with all that it is to have. It stays disabled until an observation shows "
         "it complete.",
-        lambda to: bool(to.machine.lacks),
-        (Row("", always, lambda to: _complete(to.machine, to.pass_context), Enrol, reasons=(Code.INCOMPLETE,)),),
+        lambda to: bool(to.worker.lacks),
+        (Row("", always, lambda to: _complete(to.worker, to.pass_context), Enrol, reasons=(Code.INCOMPLETE,)),),
         sources=_JOINING,
     ),
     Rule(
@@ -287,13 +287,13 @@ RULES: tuple[Rule[Arrival], ...] = (
         (
             Row(
                 "It is not up, or has no name.",
-                lambda to: to.machine.phase is Phase.BOOTING or to.machine.array is None or not to.machine.worker.name,
+                lambda to: to.worker.phase is Phase.BOOTING or to.worker.array is None or not to.worker.worker.name,
                 _await_boot,
             ),
             Row(
                 "It is up.",
                 always,
-                lambda to: _enrol(to.machine, to.pass_context),
+                lambda to: _enrol(to.worker, to.pass_context),
                 Enrol,
                 sources=_JOINING,
                 reasons=(Code.BOOTED,),
@@ -304,7 +304,7 @@ RULES: tuple[Rule[Arrival], ...] = (
         "wait_for_execd",
         "It is enrolled, and qmaster has no load report from it yet.",
         always,
-        (Row("", always, lambda to: wait(to.machine, because(Code.JOINING))),),
+        (Row("", always, lambda to: wait(to.worker, because(Code.JOINING))),),
     ),
 )
 """The transitions of a worker on its way into service."""

@@ -33,10 +33,10 @@ class NodeOperations:
     """The time of the second observation."""
 
 
-def closed(machine: WorkerState) -> bool:
+def closed(worker: WorkerState) -> bool:
     """Whether no job is on it and none can come: a person has disabled all of it, and it is empty."""
-    host = machine.host
-    return machine.decisive is Condition.DISABLED_BY_HAND and host is not None and disabled(host) and not host.busy
+    host = worker.host
+    return worker.decisive is Condition.DISABLED_BY_HAND and host is not None and disabled(host) and not host.busy
 
 
 def carry_out(
@@ -46,7 +46,7 @@ def carry_out(
     pass_context: PassContext,
 ) -> NodeOperations:
     """These steps with the operations that callers requested. `closed_since`: as the last pass left it."""
-    by_worker = {step.machine.worker.id: step for step in steps}
+    by_worker = {step.worker.worker.id: step for step in steps}
     changed: dict[str, WorkerStep] = {}
     since: dict[int, float] = {}
     refused: dict[int, Reason] = {}
@@ -56,7 +56,7 @@ def carry_out(
             if step is not None and step.action is None:
                 changed[operation.worker_id] = _told(step, "keep", _begun(operation, step))
         elif (
-            step is None or step.action is not None or not closed(step.machine) or operation.operation not in OPERATIONS
+            step is None or step.action is not None or not closed(step.worker) or operation.operation not in OPERATIONS
         ):
             refused[operation.id] = because(Code.NODE_OPERATION_REFUSED)
         else:
@@ -64,7 +64,7 @@ def carry_out(
             changed[operation.worker_id] = _step(step, operation, since[operation.id], pass_context)
     looks = (at + pass_context.schedule_interval for at in since.values())
     return NodeOperations(
-        [changed.get(step.machine.worker.id, step) for step in steps],
+        [changed.get(step.worker.worker.id, step) for step in steps],
         since,
         refused,
         min((at for at in looks if at > pass_context.now), default=None),
@@ -77,7 +77,7 @@ def _step(step: WorkerStep, operation: NodeOperation, since: float, pass_context
         return _told(step, "wait", reason.then(because(Code.SECOND_OBSERVATION)))
     if pass_context.held_back is not None:
         return _told(step, "wait", reason.then(pass_context.held_back))
-    action = OPERATIONS[operation.operation](step.machine.worker.id, step.machine.name, reason)
+    action = OPERATIONS[operation.operation](step.worker.worker.id, step.worker.name, reason)
     return replace(_told(step, action.kind, reason), action=action)
 
 

@@ -22,7 +22,7 @@ _PASSING = "throttled"
 
 def without_forgiven(snapshot: Snapshot) -> Snapshot:
     """The same without launch failures from before a person wanted them tried again, and without what they left."""
-    retried_at, fleet, memory = snapshot.wishes.retried_at, snapshot.fleet, snapshot.memory
+    retried_at, fleet, memory = snapshot.overrides.retried_at, snapshot.fleet, snapshot.memory
     if retried_at is None:
         return snapshot
     newer = tuple(failure for failure in fleet.failures if failure.at > retried_at)
@@ -38,7 +38,11 @@ def backoffs_in_force(
     count, nor do failures before a success of their bucket.
     """
     failures = [each for each in failures if not cleared(each.bucket, each.kind, each.at, successes)]
-    rests = {(rest.bucket, rest.kind): rest for rest in memory.rests if rest.until > now and not _over(rest, successes)}
+    backoffs = {
+        (backoff.bucket, backoff.kind): backoff
+        for backoff in memory.rests
+        if backoff.until > now and not _over(backoff, successes)
+    }
     for array in policy.node_arrays:
         for bucket, counted in _by_bucket(failures, array).items():
             recent = [failure for failure in counted if now - failure.at < array.unavailability_delay]
@@ -51,13 +55,13 @@ def backoffs_in_force(
                     continue
                 last = alike[-1]
                 until = last.at + array.unavailability_delay
-                rests[bucket, last.kind] = Backoff(bucket, until, len(alike), last.kind, last.message, last.at)
-    return tuple(sorted(rests.values(), key=lambda rest: (rest.bucket, rest.kind)))
+                backoffs[bucket, last.kind] = Backoff(bucket, until, len(alike), last.kind, last.message, last.at)
+    return tuple(sorted(backoffs.values(), key=lambda backoff: (backoff.bucket, backoff.kind)))
 
 
-def _over(rest: Backoff, successes: Sequence[CameUp]) -> bool:
+def _over(backoff: Backoff, successes: Sequence[CameUp]) -> bool:
     """Whether a machine of its bucket came up since."""
-    return rest.failed_at is not None and cleared(rest.bucket, rest.kind, rest.failed_at, successes)
+    return backoff.failed_at is not None and cleared(backoff.bucket, backoff.kind, backoff.failed_at, successes)
 
 
 def _by_bucket(failures: Sequence[LaunchFailure], array: NodeArrayPolicy) -> dict[BucketKey, list[LaunchFailure]]:
@@ -115,9 +119,9 @@ class OfFamily(Protocol):
     def extends(self) -> str | None: ...
 
 
-def backoff_of(bucket: Bucket, rests: Sequence[Backoff], array: OfFamily) -> Backoff | None:
+def backoff_of(bucket: Bucket, backoffs: Sequence[Backoff], array: OfFamily) -> Backoff | None:
     """The backoff that keeps this array from ordering this bucket."""
-    return next((rest for rest in rests if _covers(rest.bucket, bucket.key, array)), None)
+    return next((backoff for backoff in backoffs if _covers(backoff.bucket, bucket.key, array)), None)
 
 
 def _covers(failed: BucketKey, bucket: BucketKey, array: OfFamily) -> bool:

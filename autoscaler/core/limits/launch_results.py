@@ -89,8 +89,8 @@ def watch(
     """
     orders = whole(snapshot.fleet.orders)
     machines: dict[str, list[WorkerState]] = {}
-    for machine in observed.known:
-        machines.setdefault(machine.worker.order_id or "", []).append(machine)
+    for worker in observed.known:
+        machines.setdefault(worker.worker.order_id or "", []).append(worker)
     due = {order.id for order, _ in outstanding(snapshot.fleet, snapshot.policy, pass_context.now)}
     look = _Look(snapshot, pass_context, categories, usable)
     found: dict[str, Watched] = {}
@@ -126,19 +126,17 @@ class _Look:
     usable: Mapping[str, Host]
 
     def at(self, trial: LaunchTrial, machines: Sequence[WorkerState], order: Order | None, *, due: bool) -> Watched:
-        coming = due or any(counts_as_coming(machine, self.pass_context) for machine in machines)
+        coming = due or any(counts_as_coming(worker, self.pass_context) for worker in machines)
         trial = self._joined(trial, machines, order)
         patient = trial.joined_s < self.snapshot.policy.protected_after or self._waits_for_others(trial)
-        stay = [machine for machine in machines if _has_joined(machine)]
+        stay = [worker for worker in machines if _has_joined(worker)]
         open_ = coming or (bool(stay) and patient)
         trial = self._ran(trial, machines)
         ended = self._ended(trial, machines, order, open_=open_)
-        useless = [machine for machine in stay if machine.name not in self.usable and machine.empty]
+        useless = [worker for worker in stay if worker.name not in self.usable and worker.empty]
         gone = max(trial.workers - len(machines), 0) if not due else 0
-        left = [
-            machine for machine in machines if machine not in stay and not counts_as_coming(machine, self.pass_context)
-        ]
-        idle = tuple(self.usable[machine.name] for machine in stay if machine.empty and machine.name in self.usable)
+        left = [worker for worker in machines if worker not in stay and not counts_as_coming(worker, self.pass_context)]
+        idle = tuple(self.usable[worker.name] for worker in stay if worker.empty and worker.name in self.usable)
         trial = replace(trial, closed=ended is not None)
         useless_ = 0 if trial.ran_at is not None else len(useless) + len(left) + gone
         return Watched(trial, ended, coming, useless_, idle)
@@ -146,13 +144,13 @@ class _Look:
     def _joined(self, trial: LaunchTrial, machines: Sequence[WorkerState], order: Order | None) -> LaunchTrial:
         """What of them has come, and for how long."""
         looked_at, now = self.snapshot.memory.looked_at, self.pass_context.now
-        heard = [machine.note.heard_at for machine in machines if machine.note.heard_at is not None]
+        heard = [worker.note.heard_at for worker in machines if worker.note.heard_at is not None]
         last, seen = max(heard, default=None), dict.fromkeys((*trial.seen, *self._shown(machines)))
         trial = replace(
             trial,
             workers=max(trial.workers, len(machines), len(order.ids) if order else 0),
             seen=tuple(seen)[:4],
-            excused=trial.excused or any(self._excused(machine) for machine in machines),
+            excused=trial.excused or any(self._excused(worker) for worker in machines),
         )
         if last is not None and (trial.joined_at is None or last > trial.joined_at):
             boot = min(heard) - trial.ordered_at if trial.boot_s is None else trial.boot_s
@@ -175,7 +173,7 @@ class _Look:
 
     def _ran(self, trial: LaunchTrial, machines: Sequence[WorkerState]) -> LaunchTrial:
         """Since when jobs run on them, unless those that were seen there only failed to start."""
-        running = [job for machine in machines for job in _running(machine)]
+        running = [job for worker in machines for job in _running(worker)]
         if not running:
             return replace(trial, ran_at=None, started=()) if any(self._spoilt(m, trial) for m in machines) else trial
         some = (key for key, _ in trial.assignment if any(self.categories.may_be(job, key) for job in running))
@@ -193,27 +191,27 @@ class _Look:
         refused = order is not None and order.state is OrderState.FAILED
         return Ended.UNKNOWN if refused or not trial.workers or trial.excused else Ended.HELPED_NOBODY
 
-    def _excused(self, machine: WorkerState) -> bool:
+    def _excused(self, worker: WorkerState) -> bool:
         """Whether a person or its cloud took it, so that it says nothing that no job ran there."""
-        taken = machine.worker.ending in (Ending.INTERRUPTED, Ending.RELEASED) or machine.note.disabling in _EXCUSES
-        return taken or machine.decisive in _TAKEN_AWAY or self.pass_context.let_go(machine) is not None
+        taken = worker.worker.ending in (Ending.INTERRUPTED, Ending.RELEASED) or worker.note.disabling in _EXCUSES
+        return taken or worker.decisive in _TAKEN_AWAY or self.pass_context.let_go(worker) is not None
 
-    def _spoilt(self, machine: WorkerState, trial: LaunchTrial) -> bool:
+    def _spoilt(self, worker: WorkerState, trial: LaunchTrial) -> bool:
         """Whether jobs fail to start there: Grid Engine closed a queue instance, or says so in its accounting."""
-        if machine.host is not None and any("E" in instance.states for instance in machine.host.instances):
+        if worker.host is not None and any("E" in instance.states for instance in worker.host.instances):
             return True
-        return any(_failed_starts(self.snapshot.evidence, machine, trial))
+        return any(_failed_starts(self.snapshot.evidence, worker, trial))
 
-    def _succeeded(self, machine: WorkerState, trial: LaunchTrial) -> bool:
+    def _succeeded(self, worker: WorkerState, trial: LaunchTrial) -> bool:
         successes = self.snapshot.evidence.successes
-        return any(one.at >= trial.ordered_at and same_host(one.host, machine.name) for one in successes)
+        return any(one.at >= trial.ordered_at and same_host(one.host, worker.name) for one in successes)
 
     def _shown(self, machines: Sequence[WorkerState]) -> Iterator[str]:
         """What keeps jobs from starting on those that have joined, in an administrator's words."""
-        for machine in machines:
-            if machine.host is None or not _has_joined(machine):
+        for worker in machines:
+            if worker.host is None or not _has_joined(worker):
                 continue
-            for instance in machine.host.instances:
+            for instance in worker.host.instances:
                 yield from (
                     f"queue instance in state {_STATES[state]}" for state in instance.states if state in _STATES
                 )
@@ -221,20 +219,20 @@ class _Look:
                     yield f"no slots in {instance.queue}"
 
 
-def _has_joined(machine: WorkerState) -> bool:
-    ready = machine.phase is Phase.READY and machine.decisive in _JOINED_WITH
+def _has_joined(worker: WorkerState) -> bool:
+    ready = worker.phase is Phase.READY and worker.decisive in _JOINED_WITH
     # Its disabling is planned and does not show yet: what this pass plans must not decide what it has just judged.
-    still_open = machine.phase is Phase.DRAINING and not machine.note.seen_disabled
-    return ready or still_open or machine.decisive is Condition.UNLISTED
+    still_open = worker.phase is Phase.DRAINING and not worker.note.seen_disabled
+    return ready or still_open or worker.decisive is Condition.UNLISTED
 
 
-def _running(machine: WorkerState) -> list[HostJob]:
+def _running(worker: WorkerState) -> list[HostJob]:
     """Jobs that its host has taken, where nothing says that they fail."""
-    instances = machine.host.instances if machine.host is not None else ()
+    instances = worker.host.instances if worker.host is not None else ()
     return [job for each in instances if "E" not in each.states for job in each.jobs if not job.on_its_way]
 
 
-def _failed_starts(evidence: Evidence, machine: WorkerState, trial: LaunchTrial) -> Iterator[str]:
+def _failed_starts(evidence: Evidence, worker: WorkerState, trial: LaunchTrial) -> Iterator[str]:
     for failure in evidence.failures:
-        if failure.at >= trial.ordered_at and same_host(failure.host, machine.name) and fault_of(failure.failed):
+        if failure.at >= trial.ordered_at and same_host(failure.host, worker.name) and fault_of(failure.failed):
             yield failure.failed

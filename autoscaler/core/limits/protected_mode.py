@@ -145,9 +145,9 @@ def protect(
     usable: Mapping[str, Host],
 ) -> Protection:
     """The results of launches, after this observation. `usable`: hosts with room for jobs, by name."""
-    policy, wishes, memory = snapshot.policy, snapshot.wishes, snapshot.memory
-    since = wishes.tried_again_at
-    known = {name: _since(array, wishes) for name, array in memory.protected.items()}
+    policy, overrides, memory = snapshot.policy, snapshot.overrides, snapshot.memory
+    since = overrides.tried_again_at
+    known = {name: _since(array, overrides) for name, array in memory.protected.items()}
     categories = Categories(wanted)
     watched = watch(snapshot, observed, pass_context, categories, usable, since)
     for _, each in sorted(watched.items(), key=lambda item: (item[1].trial.ordered_at, item[0])):
@@ -172,9 +172,9 @@ def _boot_time(array: NodeArrayPolicy | None, trial: LaunchTrial) -> float:
     return max(SHORTEST_WAIT, min(longest if trial.boot_s is None else trial.boot_s, LONGEST_WAIT))
 
 
-def _since(array: ProtectedArray, wishes: Overrides) -> ProtectedArray:
+def _since(array: ProtectedArray, overrides: Overrides) -> ProtectedArray:
     """Without what failed before a person resumed, or wanted what failed tried again: the latter ends no stop."""
-    resumed, retried = wishes.resumed_at or 0.0, wishes.retried_at or 0.0
+    resumed, retried = overrides.resumed_at or 0.0, overrides.retried_at or 0.0
     if array.stopped_at is not None and array.stopped_at > resumed:
         return array
     left = {key: one for key, one in array.categories.items() if one.failed_at > max(resumed, retried)}

@@ -38,7 +38,7 @@ def lost_workers(snapshot: Snapshot) -> Mapping[str, Reason | None]:
 def _wanted(worker_id: str, worker: Worker | None, note: WorkerNote | None, snapshot: Snapshot) -> bool:
     """Whether somebody asked for its end. One that shut itself down after it served left by itself, too."""
     host = (worker.name if worker else None) or (note.host if note else None)
-    drained = snapshot.wishes.drain
+    drained = snapshot.overrides.drain
     if worker_id in drained or (host is not None and any(same_host(name, host) for name in drained)):
         return True
     if note is None:

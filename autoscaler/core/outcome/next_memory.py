@@ -20,7 +20,7 @@ def next_memory(facts: Facts, decided: Decisions) -> Memory:
     """The memory for the next pass, without what can no longer matter."""
     snapshot, demand, steps = facts.snapshot, facts.demand, decided.operations.steps
     memory, policy, now = snapshot.memory, snapshot.policy, snapshot.now
-    removed = [Event(now, 1, step.machine.worker.node_array) for step in steps if _counts_as_removal(step)]
+    removed = [Event(now, 1, step.worker.worker.node_array) for step in steps if _counts_as_removal(step)]
     touched = decided.unsatisfiable.touched
 
     def recent(events: Sequence[Event], window: float) -> list[Event]:
@@ -29,7 +29,7 @@ def next_memory(facts: Facts, decided: Decisions) -> Memory:
     counted = max(HOUR, policy.brake.window)
     return Memory(
         passes=memory.passes + 1,
-        workers={**facts.observed.missing, **{step.machine.worker.id: step.note for step in steps}},
+        workers={**facts.observed.missing, **{step.worker.worker.id: step.note for step in steps}},
         able_since=demand.able_since,
         unable=demand.unable,
         details={**facts.recovery.details, **demand.details},
@@ -63,19 +63,19 @@ def next_memory(facts: Facts, decided: Decisions) -> Memory:
 def _quarantined(steps: Sequence[WorkerStep], now: float) -> list[Event]:
     """Workers taken out of service in this pass because they seem broken."""
     return [
-        Event(now, 1, step.machine.worker.node_array)
+        Event(now, 1, step.worker.worker.node_array)
         for step in steps
         if isinstance(step.action, Disable) and step.note.disabling is Disabling.BROKEN
-        if step.machine.in_service
+        if step.worker.in_service
     ]
 
 
 def _counts_as_removal(step: WorkerStep) -> bool:
     """A worker let go counts once, and only when the autoscaler chose it: what a person asked for presses no brake."""
-    before = step.machine.note
+    before = step.worker.note
     if not isinstance(step.action, Remove | Terminate) or before.retired_at is not None:
         return False
-    if step.machine.gone or before.fenced_at is not None:
+    if step.worker.gone or before.fenced_at is not None:
         return False
     codes = {step.action.reason.code, *(link.code for link in step.action.reason.trail)}
     return codes.isdisjoint({Code.STOPPING, Code.DRAINED_BY_COMMAND})

@@ -127,9 +127,9 @@ def sample_of(snapshot: Snapshot, plan: Plan, observed: ObservedWorkers, runs: R
     cluster, queues = snapshot.cluster, {queue.name for queue in snapshot.policy.queues}
     instances = [one for host in cluster.hosts for one in host.instances if one.queue in queues]
     arrays = _targets(snapshot.requests.sets)
-    for machine in observed.machines:
-        if not machine.gone:
-            _add(arrays, machine.worker.node_array, _of_machine(machine, snapshot))
+    for worker in observed.machines:
+        if not worker.gone:
+            _add(arrays, worker.worker.node_array, _of_machine(worker, snapshot))
     for order, count in outstanding(snapshot.fleet, snapshot.policy, snapshot.now):
         _add(arrays, order.node_array, {"coming": count})
     return Sample(
@@ -219,18 +219,18 @@ SUMS = ("started", "waited")
 ARRAY_MEANS = tuple(name for name in _SUMMED if name != "most")
 
 
-def _of_machine(machine: WorkerState, snapshot: Snapshot) -> dict[str, float]:
-    price = _price(machine.worker, snapshot)
-    numbers = {"cores": float(machine.worker.type.vcpus), "most": 1.0, _stage(machine): 1.0}
+def _of_machine(worker: WorkerState, snapshot: Snapshot) -> dict[str, float]:
+    price = _price(worker.worker, snapshot)
+    numbers = {"cores": float(worker.worker.type.vcpus), "most": 1.0, _stage(worker): 1.0}
     return {**numbers, **({"unknown_prices": 1.0} if price is None else {"price_per_hour": price})}
 
 
-def _stage(machine: WorkerState) -> str:
-    if machine.coming:
+def _stage(worker: WorkerState) -> str:
+    if worker.coming:
         return "coming"
-    if machine.in_service:
-        return "idle" if machine.empty else "busy"
-    leaving = machine.draining or machine.going or machine.decisive is Condition.INTERRUPTED
+    if worker.in_service:
+        return "idle" if worker.empty else "busy"
+    leaving = worker.draining or worker.going or worker.decisive is Condition.INTERRUPTED
     return "leaving" if leaving else "aside"
 
 

@@ -164,7 +164,7 @@ def _described(host: ExecutionHost, node: Node, rules: Rules, cluster: Cluster) 
 
 def _properties_of(worker: Worker, host: ExecutionHost, snapshot: Snapshot, rules: Rules) -> NodeProperties:
     array, note = snapshot.policy.node_array(worker.node_array), snapshot.memory.workers.get(worker.id)
-    kept_by_person = any(_label(name) == _label(host.name) for name in snapshot.wishes.keep)
+    kept_by_person = any(_label(name) == _label(host.name) for name in snapshot.overrides.keep)
     return properties_of_worker(
         worker,
         now=snapshot.now,

@@ -122,6 +122,9 @@ def _instance(instance: QueueInstance, now: float, faults: list[Reason]) -> Queu
     return instance
 
 
+_ASKED = {"slots_min": "slots (least)", "slots_max": "slots (most)"}
+"""What a person calls the numbers of a request."""
+NOT_COUNTED = "it is outside of what is counted with"
 _FINE = PerCategory[bool]()
 
 
@@ -134,7 +137,8 @@ def _shape(shape: JobCategory, now: float, faults: list[Reason]) -> JobCategory:
     odd = odd_numbers(shape.ask)
     if odd:
         name, value = odd[0]
-        cause = because(Code.CANNOT_BE_READ, what="its request", value=f"{name}={shown(value)}", why="no number")
+        value_asked = f"{_ASKED.get(name, name)} {shown(value)}"
+        cause = because(Code.CANNOT_BE_READ, what="its request", value=value_asked, why=NOT_COUNTED)
         shape = replace(shape, ask=replace(shape.ask, slots_min=1, slots_max=1, fault=cause))
     if not all_times(shape.submitted):
         late = [str(job) for job, at in zip(shape.jobs, shape.submitted, strict=True) if not 0 <= at <= LAST]

@@ -58,23 +58,23 @@ TRY_AGAIN = 600.0
 class Lost:
     """A worker that is silent, taken by its cloud, ending or gone."""
 
-    machine: WorkerState
+    worker: WorkerState
     pass_context: PassContext
     after: RecoveryContext
 
     @property
     def heard(self) -> bool:
-        return self.machine.host is not None and self.machine.host.heard
+        return self.worker.host is not None and self.worker.host.heard
 
     @property
     def too_long(self) -> bool:
         """It has been silent for too long."""
-        return Condition.SILENT_TOO_LONG in self.machine.conditions
+        return Condition.SILENT_TOO_LONG in self.worker.conditions
 
     @property
     def let_go(self) -> Reason | None:
         """Why a person drains it."""
-        return self.pass_context.let_go(self.machine)
+        return self.pass_context.let_go(self.worker)
 
     @property
     def leaving(self) -> Reason | None:
@@ -84,12 +84,12 @@ class Lost:
     @property
     def silent(self) -> Reason:
         return because(
-            Code.SILENT, silent_s=self.machine.note.silent_s or 0.0, limit_s=self.after.policy.silence_timeout
+            Code.SILENT, silent_s=self.worker.note.silent_s or 0.0, limit_s=self.after.policy.silence_timeout
         )
 
     @property
     def interrupted(self) -> Reason:
-        notice, host = self.machine.notice, self.machine.host
+        notice, host = self.worker.notice, self.worker.host
         assert notice is not None  # its rule applies only then
         jobs = tuple(name_of(job) for job, _ in jobs_on(host)) if host is not None else ()
         return because(Code.INTERRUPTED, ends_at=notice.at, kind=notice.kind, jobs=jobs)
@@ -97,46 +97,46 @@ class Lost:
     @property
     def missing_s(self) -> float:
         """Seconds since its provider's listing first left it out."""
-        since = self.machine.note.missing_since
+        since = self.worker.note.missing_since
         return 0.0 if since is None else self.pass_context.now - since
 
     @cached_property
     def jobs(self) -> Sequence[tuple[HostJob, str]]:
         """Its jobs. If a newer machine already reports under its name, only those that began before that existed."""
-        host, successor = self.machine.host, self.machine.successor
+        host, successor = self.worker.host, self.worker.successor
         if host is None or successor is None:
             return jobs_on(host) if host is not None else ()
-        old = {name_of(job) for job in older_jobs(host, successor, self.machine.note.on_their_way)}
+        old = {name_of(job) for job in older_jobs(host, successor, self.worker.note.on_their_way)}
         return [(job, queue) for job, queue in jobs_on(host) if name_of(job) in old]
 
     @cached_property
     def for_jobs(self) -> JobsStep:
         """What is done with these jobs next."""
-        note, after = self.machine.note, self.after
+        note, after = self.worker.note, self.after
         tried = frozenset(note.moved) if self.pass_context.recent(note.moved_at) else frozenset()
         lately = note.moved_at is not None and self.pass_context.now - note.moved_at < TRY_AGAIN
         refused = frozenset(note.moved) if note.moves >= TRIES and lately else frozenset()
-        where = _as_gone(self.machine, self.jobs, after.where)
+        where = _as_gone(self.worker, self.jobs, after.where)
         return next_for_jobs(self.jobs, where, after.policy.lost_jobs, tried, refused)
 
 
-def recover(machine: WorkerState, pass_context: PassContext, after: RecoveryContext) -> WorkerStep:
+def recover(worker: WorkerState, pass_context: PassContext, after: RecoveryContext) -> WorkerStep:
     """The next step of such a worker."""
-    return first_step(RULES, Lost(machine, pass_context, after))
+    return first_step(RULES, Lost(worker, pass_context, after))
 
 
 def _wait(reason: Callable[[Lost], Reason]) -> Callable[[Lost], WorkerStep]:
-    return lambda of: wait(of.machine, reason(of))
+    return lambda of: wait(of.worker, reason(of))
 
 
 def _close(mark: Disabling, reason: Callable[[Lost], Reason]) -> Callable[[Lost], WorkerStep]:
     """Disable it, also while the autoscaler is paused: that does no harm, and can be undone."""
 
     def close(of: Lost) -> WorkerStep:
-        note = of.machine.note
+        note = of.worker.note
         if note.disabling is not None and not note.seen_disabled and of.pass_context.recent(note.disabled_at):
-            return wait(of.machine, reason(of))
-        return disable(of.machine, of.pass_context, mark, reason(of), by_person=True)
+            return wait(of.worker, reason(of))
+        return disable(of.worker, of.pass_context, mark, reason(of), by_person=True)
 
     return close
 
@@ -147,17 +147,17 @@ def _fence(of: Lost, reason: Reason | None = None) -> WorkerStep:
 
     Only after it was silent for too long, or when its cloud is about to take it.
     """
-    machine, pass_context = of.machine, of.pass_context
-    kept = pass_context.kept(machine)
+    worker, pass_context = of.worker, of.pass_context
+    kept = pass_context.kept(worker)
     if kept is not None:
-        return keep(machine, kept)
+        return keep(worker, kept)
     limit = of.after.policy.silence_timeout
-    reason = reason or because(Code.FENCED, silent_s=machine.note.silent_s or 0.0, limit_s=limit)
-    step = terminate(machine, pass_context, reason)
+    reason = reason or because(Code.FENCED, silent_s=worker.note.silent_s or 0.0, limit_s=limit)
+    step = terminate(worker, pass_context, reason)
     if step.action is None:
         return step
-    fenced_at = machine.note.fenced_at or pass_context.now
-    return replace(step, note=replace(step.note, retired_at=machine.note.retired_at, fenced_at=fenced_at))
+    fenced_at = worker.note.fenced_at or pass_context.now
+    return replace(step, note=replace(step.note, retired_at=worker.note.retired_at, fenced_at=fenced_at))
 
 
 def _ending(_: Lost) -> Reason:
@@ -167,23 +167,23 @@ def _ending(_: Lost) -> Reason:
 # -- gone ------------------------------------------------------------------------------------------------------------
 
 
-def _closed_by_hand(machine: WorkerState) -> bool:
+def _closed_by_hand(worker: WorkerState) -> bool:
     """Whether a person disabled it, even in part: our own disabling would hide that from the next machine of
     its name.
     """
-    host = machine.host
+    host = worker.host
     return (
-        machine.note.disabling is None
+        worker.note.disabling is None
         and host is not None
         and any("d" in instance.states for instance in host.instances)
     )
 
 
 def _how_it_ended(of: Lost) -> Reason:
-    machine = of.machine
-    if (failed := why_failed(machine)) is not None:
+    worker = of.worker
+    if (failed := why_failed(worker)) is not None:
         return failed
-    match machine.worker.ending:
+    match worker.worker.ending:
         case Ending.RELEASED:
             return because(Code.SHUT_ITSELF_DOWN)
         case Ending.INTERRUPTED:
@@ -194,39 +194,39 @@ def _how_it_ended(of: Lost) -> Reason:
 
 def _name_may_be_reused(of: Lost) -> WorkerStep:
     jobs = tuple(name_of(job) for job, _ in of.jobs)
-    return wait(of.machine, because(Code.NAME_MAY_BE_REUSED, jobs=jobs).then(_how_it_ended(of)))
+    return wait(of.worker, because(Code.NAME_MAY_BE_REUSED, jobs=jobs).then(_how_it_ended(of)))
 
 
 def _move_jobs(of: Lost) -> WorkerStep:
-    machine, pass_context, found = of.machine, of.pass_context, of.for_jobs
-    note, reason = machine.note, found.reason.then(_how_it_ended(of))
+    worker, pass_context, found = of.worker, of.pass_context, of.for_jobs
+    note, reason = worker.note, found.reason.then(_how_it_ended(of))
     if found.kind is None:
-        return wait(machine, reason)
+        return wait(worker, reason)
     if pass_context.held_back is not None:
-        return wait(machine, reason.then(pass_context.held_back))
+        return wait(worker, reason.then(pass_context.held_back))
     action: Action
     if found.kind is Reschedule:
-        action = Reschedule(found.jobs, machine.worker.id, machine.name, reason, found.forced)
+        action = Reschedule(found.jobs, worker.worker.id, worker.name, reason, found.forced)
     else:
         action = Hold(found.jobs, reason) if found.kind is Hold else Kill(found.jobs, reason, lost=True)
     tried = note.moved if pass_context.recent(note.moved_at) else ()
     again = set(found.jobs) <= set(note.moved)
     moved = tuple(sorted({*tried, *found.jobs}))
     note = replace(note, moved=moved, moved_at=pass_context.now, moves=note.moves + 1 if again else 1)
-    return WorkerStep(machine, WorkerVerdict(machine.name, machine.worker.id, "wait", reason), note, action)
+    return WorkerStep(worker, WorkerVerdict(worker.name, worker.worker.id, "wait", reason), note, action)
 
 
-def _as_gone(machine: WorkerState, lost: Iterable[tuple[HostJob, str]], where: JobPlaces) -> JobPlaces:
+def _as_gone(worker: WorkerState, lost: Iterable[tuple[HostJob, str]], where: JobPlaces) -> JobPlaces:
     """Where a newer machine has taken the name over, the older jobs are gone from this host all the same."""
-    if machine.successor is None or machine.host is None:
+    if worker.successor is None or worker.host is None:
         return where
-    name = machine.host.name
+    name = worker.host.name
     places = {name_of(job): where.places[name_of(job)] - {name} for job, _ in lost}
     return replace(where, places={**where.places, **places})
 
 
 def _remove_gone(of: Lost) -> WorkerStep:
-    step = remove(of.machine, of.pass_context, _how_it_ended(of))
+    step = remove(of.worker, of.pass_context, _how_it_ended(of))
     return step if step.action is None else replace(step, note=replace(step.note, disabling=Disabling.LOST))
 
 
@@ -234,18 +234,18 @@ def _remove_gone(of: Lost) -> WorkerStep:
 
 
 def _may_run_on(of: Lost) -> bool:
-    silent = of.too_long or of.machine.successor is not None
+    silent = of.too_long or of.worker.successor is not None
     return of.missing_s < of.after.policy.order_grace or not silent
 
 
 def _runs_on(of: Lost) -> bool:
-    fenced_at = of.machine.note.fenced_at or 0.0
-    return of.machine.notice is None and of.pass_context.now - fenced_at >= of.after.policy.order_grace
+    fenced_at = of.worker.note.fenced_at or 0.0
+    return of.worker.notice is None and of.pass_context.now - fenced_at >= of.after.policy.order_grace
 
 
 def _cancel_fence(of: Lost) -> WorkerStep:
-    machine = replace(of.machine, note=replace(of.machine.note, fenced_at=None, terminated_at=None))
-    return enable(machine, of.pass_context, because(Code.FENCE_CANCELLED))
+    worker = replace(of.worker, note=replace(of.worker.note, fenced_at=None, terminated_at=None))
+    return enable(worker, of.pass_context, because(Code.FENCE_CANCELLED))
 
 
 # -- notices -------------------------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ def _cancel_fence(of: Lost) -> WorkerStep:
 
 def _taken_soon(of: Lost) -> bool:
     """Its cloud takes it in seconds, and all that it runs may start again."""
-    notice = of.machine.notice
+    notice = of.worker.notice
     return notice is not None and of.pass_context.now >= notice.at - NOTICE_MARGIN and _all_may_restart(of)
 
 
@@ -264,7 +264,7 @@ def _fence_before_interruption(of: Lost) -> WorkerStep:
 
 def _all_may_restart(of: Lost) -> bool:
     """Whether nothing is lost by ending it now: no reservation, and every job may start again and runs only there."""
-    host, after = of.machine.host, of.after
+    host, after = of.worker.host, of.after
     if host is None or any(instance.reserved for instance in host.instances):
         return False
     return all(
@@ -279,7 +279,7 @@ def _drain_silent(of: Lost) -> WorkerStep:
     leaving = of.leaving
     assert leaving is not None  # the row holds only then
     mark = Disabling.STOP if leaving.code is Code.STOPPING else Disabling.COMMAND
-    return disable(of.machine, of.pass_context, mark, leaving, by_person=True)
+    return disable(of.worker, of.pass_context, mark, leaving, by_person=True)
 
 
 # -- the rules --------------------------------------------------------------------------------------------------------
@@ -294,18 +294,18 @@ RULES: tuple[Rule[Lost], ...] = (
     Rule(
         "remove_gone",
         "Its end is certain: its jobs start again elsewhere, and its host is removed.",
-        lambda of: of.machine.gone,
+        lambda of: of.worker.gone,
         (
-            Row("It is no execution host.", lambda of: of.machine.host is None, _wait(_how_it_ended)),
+            Row("It is no execution host.", lambda of: of.worker.host is None, _wait(_how_it_ended)),
             Row(
                 "Its host is enabled.",
-                lambda of: of.machine.enabled and not _closed_by_hand(of.machine),
+                lambda of: of.worker.enabled and not _closed_by_hand(of.worker),
                 _close(Disabling.LOST, _how_it_ended),
                 Disable,
             ),
             Row(
                 "It reports with its jobs, and machines were ordered that no listing shows yet: one may bear its name.",
-                lambda of: bool(of.jobs) and of.heard and of.machine.successor is None and of.after.awaited,
+                lambda of: bool(of.jobs) and of.heard and of.worker.successor is None and of.after.awaited,
                 _name_may_be_reused,
             ),
             Row(
@@ -329,12 +329,12 @@ RULES: tuple[Rule[Lost], ...] = (
             Row("Its jobs are in question.", lambda of: bool(of.jobs), _move_jobs),
             Row(
                 "A newer machine's jobs run on its host.",
-                lambda of: not of.machine.empty,
-                lambda of: wait(of.machine, _how_it_ended(of).then(busy_reason(of.machine))),
+                lambda of: not of.worker.empty,
+                lambda of: wait(of.worker, _how_it_ended(of).then(busy_reason(of.worker))),
             ),
             Row(
                 "Its removal was planned a moment ago.",
-                lambda of: of.pass_context.recent(of.machine.note.retired_at),
+                lambda of: of.pass_context.recent(of.worker.note.retired_at),
                 _wait(_how_it_ended),
             ),
             Row("Nothing is on its host any more.", always, _remove_gone, Remove),
@@ -344,7 +344,7 @@ RULES: tuple[Rule[Lost], ...] = (
     Rule(
         "confirm_end",
         "Its provider's listing leaves it out: its end is made certain where nothing is heard of it either.",
-        lambda of: of.machine.decisive is Condition.UNLISTED,
+        lambda of: of.worker.decisive is Condition.UNLISTED,
         (
             Row(
                 "It has not been left out for `order_grace`, or it reports under its own name.",
@@ -353,8 +353,8 @@ RULES: tuple[Rule[Lost], ...] = (
             ),
             Row(
                 "A person disabled it.",
-                lambda of: of.machine.note.disabling is None and not of.machine.enabled,
-                lambda of: keep(of.machine, because(Code.DISABLED_BY_HAND)),
+                lambda of: of.worker.note.disabling is None and not of.worker.enabled,
+                lambda of: keep(of.worker, because(Code.DISABLED_BY_HAND)),
             ),
             Row(
                 "It has, and is silent for too long, or another machine has its name.",
@@ -370,7 +370,7 @@ RULES: tuple[Rule[Lost], ...] = (
     Rule(
         "watch_fenced",
         "Its end was requested: again while it is silent, not any more where it evidently runs on.",
-        lambda of: of.machine.decisive is Condition.FENCED,
+        lambda of: of.worker.decisive is Condition.FENCED,
         (
             Row("It is still silent.", lambda of: not of.heard, _fence, Terminate, reasons=(Code.FENCED,)),
             Row(
@@ -388,16 +388,16 @@ RULES: tuple[Rule[Lost], ...] = (
     Rule(
         "close_ending",
         "Its provider ends it: no job starts there any more.",
-        lambda of: of.machine.phase is Phase.ENDING,
+        lambda of: of.worker.phase is Phase.ENDING,
         (
             Row(
                 "It is no execution host, or a person disabled it.",
-                lambda of: of.machine.host is None or _closed_by_hand(of.machine),
+                lambda of: of.worker.host is None or _closed_by_hand(of.worker),
                 _wait(_ending),
             ),
             Row(
                 "Its host is enabled.",
-                lambda of: of.machine.enabled,
+                lambda of: of.worker.enabled,
                 _close(Disabling.LOST, _ending),
                 Disable,
                 reasons=(Code.ENDING,),
@@ -416,12 +416,12 @@ RULES: tuple[Rule[Lost], ...] = (
     Rule(
         "withdrawn_notice",
         "Its cloud withdrew the notice.",
-        lambda of: of.machine.decisive is Condition.INTERRUPTED and of.machine.notice is None,
+        lambda of: of.worker.decisive is Condition.INTERRUPTED and of.worker.notice is None,
         (
             Row(
                 "It reports, and no person drains it.",
                 lambda of: of.heard and of.let_go is None,
-                lambda of: enable(of.machine, of.pass_context, because(Code.INTERRUPTION_WITHDRAWN)),
+                lambda of: enable(of.worker, of.pass_context, because(Code.INTERRUPTION_WITHDRAWN)),
                 Enable,
                 Phase.READY,
                 reasons=(Code.INTERRUPTION_WITHDRAWN,),
@@ -432,12 +432,12 @@ RULES: tuple[Rule[Lost], ...] = (
     Rule(
         "leave_before_interruption",
         "Its cloud takes it soon: no job starts there, and it is ended in time where all that it runs may start again.",
-        lambda of: of.machine.decisive is Condition.INTERRUPTED and of.machine.notice is not None,
+        lambda of: of.worker.decisive is Condition.INTERRUPTED and of.worker.notice is not None,
         (
             Row(
                 "It is no execution host.",
-                lambda of: of.machine.host is None,
-                lambda of: terminate(of.machine, of.pass_context, of.interrupted),
+                lambda of: of.worker.host is None,
+                lambda of: terminate(of.worker, of.pass_context, of.interrupted),
                 Terminate,
                 Phase.LEAVING,
                 sources=_COMING,
@@ -445,7 +445,7 @@ RULES: tuple[Rule[Lost], ...] = (
             ),
             Row(
                 "Its host is enabled.",
-                lambda of: of.machine.enabled,
+                lambda of: of.worker.enabled,
                 _close(Disabling.INTERRUPTED, lambda of: of.interrupted),
                 Disable,
                 Phase.READY,
@@ -454,8 +454,8 @@ RULES: tuple[Rule[Lost], ...] = (
             ),
             Row(
                 "Nothing runs there.",
-                lambda of: of.machine.empty,
-                lambda of: leave(of.machine, of.pass_context, of.interrupted),
+                lambda of: of.worker.empty,
+                lambda of: leave(of.worker, of.pass_context, of.interrupted),
                 sources=_WITH_HOST,
                 way_out=True,
             ),
@@ -484,7 +484,7 @@ RULES: tuple[Rule[Lost], ...] = (
     Rule(
         "fence_cut_off",
         "It drains and fell silent: it never runs dry.",
-        lambda of: of.machine.decisive is Condition.CUT_OFF,
+        lambda of: of.worker.decisive is Condition.CUT_OFF,
         (Row("", always, _fence, Terminate, Phase.ENDING, reasons=(Code.FENCED,)),),
         sources=frozenset({Phase.DRAINING}),
     ),
@@ -496,7 +496,7 @@ RULES: tuple[Rule[Lost], ...] = (
             Row(
                 "It reports again, and a person drains it.",
                 lambda of: of.heard and of.let_go is not None,
-                lambda of: leave(of.machine, of.pass_context, of.let_go or of.silent, by_person=True),
+                lambda of: leave(of.worker, of.pass_context, of.let_go or of.silent, by_person=True),
                 reasons=BY_A_PERSON,
                 sources=_READY,
                 way_out=True,
@@ -504,7 +504,7 @@ RULES: tuple[Rule[Lost], ...] = (
             Row(
                 "It reports again.",
                 lambda of: of.heard,
-                lambda of: enable(of.machine, of.pass_context, because(Code.LOAD_REPORTS_AGAIN)),
+                lambda of: enable(of.worker, of.pass_context, because(Code.LOAD_REPORTS_AGAIN)),
                 Enable,
                 Phase.READY,
                 sources=_READY,
@@ -512,7 +512,7 @@ RULES: tuple[Rule[Lost], ...] = (
             ),
             Row(
                 "Its host is enabled, and a person drains it or stops the autoscaler.",
-                lambda of: of.machine.enabled and of.leaving is not None,
+                lambda of: of.worker.enabled and of.leaving is not None,
                 _drain_silent,
                 Disable,
                 Phase.DRAINING,
@@ -527,13 +527,13 @@ RULES: tuple[Rule[Lost], ...] = (
             ),
             Row(
                 "Its host is enabled, and it has been silent for a short time only.",
-                lambda of: of.machine.enabled and (of.machine.note.silent_s or 0.0) < of.after.patience,
+                lambda of: of.worker.enabled and (of.worker.note.silent_s or 0.0) < of.after.patience,
                 _wait(lambda _: because(Code.NO_LOAD_REPORT)),
                 sources=_READY,
             ),
             Row(
                 "Its host is enabled.",
-                lambda of: of.machine.enabled,
+                lambda of: of.worker.enabled,
                 _close(Disabling.SILENT, lambda of: of.silent),
                 Disable,
                 Phase.READY,
@@ -542,8 +542,8 @@ RULES: tuple[Rule[Lost], ...] = (
             ),
             Row(
                 "Nothing runs there, and it is silent for too long or would leave anyway.",
-                lambda of: of.machine.empty and (of.leaving is not None or of.too_long),
-                lambda of: leave(of.machine, of.pass_context, of.silent, by_person=of.leaving is not None),
+                lambda of: of.worker.empty and (of.leaving is not None or of.too_long),
+                lambda of: leave(of.worker, of.pass_context, of.silent, by_person=of.leaving is not None),
                 sources=_READY,
                 way_out=True,
             ),

@@ -31,27 +31,27 @@ class Orphan:
 def find_orphans(snapshot: Snapshot) -> tuple[Orphan, ...]:
     """All orphans, oldest first. Machines that are being terminated are not orphans."""
     observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
-    found = ((machine, _why(machine, snapshot)) for machine in observed.machines)
-    return tuple(_orphan(machine, reason) for machine, reason in found if reason is not None)
+    found = ((worker, _why(worker, snapshot)) for worker in observed.machines)
+    return tuple(_orphan(worker, reason) for worker, reason in found if reason is not None)
 
 
-def _why(machine: WorkerState, snapshot: Snapshot) -> Reason | None:
-    worker = machine.worker
-    if worker.state in (MachineState.STOPPING, MachineState.TERMINATED):
+def _why(worker: WorkerState, snapshot: Snapshot) -> Reason | None:
+    machine = worker.worker
+    if machine.state in (MachineState.STOPPING, MachineState.TERMINATED):
         return None
-    if machine.decisive is Condition.UNKNOWN_ARRAY:
-        return because(Code.UNKNOWN_NODE_ARRAY, node_array=worker.node_array)
-    if machine.decisive is Condition.NAME_TAKEN:
+    if worker.decisive is Condition.UNKNOWN_ARRAY:
+        return because(Code.UNKNOWN_NODE_ARRAY, node_array=machine.node_array)
+    if worker.decisive is Condition.NAME_TAKEN:
         return because(Code.NAME_TAKEN)
-    ordered = any(order.id == worker.order_id for order in snapshot.fleet.orders)
-    if machine.before is None and not ordered:
+    ordered = any(order.id == machine.order_id for order in snapshot.fleet.orders)
+    if worker.before is None and not ordered:
         return because(Code.UNKNOWN_WORKER)
     return None
 
 
-def _orphan(machine: WorkerState, reason: Reason) -> Orphan:
-    host = machine.host
+def _orphan(worker: WorkerState, reason: Reason) -> Orphan:
+    host = worker.host
     if host is None:
-        return Orphan(machine.worker, None, busy=False, disabled=False, reason=reason)
+        return Orphan(worker.worker, None, busy=False, disabled=False, reason=reason)
     closed = any("d" in instance.states for instance in host.instances)
-    return Orphan(machine.worker, host.name, host.busy, closed, reason)
+    return Orphan(worker.worker, host.name, host.busy, closed, reason)

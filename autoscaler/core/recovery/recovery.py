@@ -45,7 +45,7 @@ def recover_workers(
 ) -> Recovery:
     """One step for every worker in one of these states."""
     steps = [
-        recover(machine, pass_context, after) for machine in observed.known if machine.procedure is Procedure.RECOVERY
+        recover(worker, pass_context, after) for worker in observed.known if worker.procedure is Procedure.RECOVERY
     ]
     asked = to_ask(observed, after)
     releases = let_go(cluster, memory, after.where, pass_context.retry_after, pass_context.now)
@@ -63,18 +63,18 @@ def recover_workers(
 def jobs_in_doubt(observed: ObservedWorkers) -> tuple[Reason, ...]:
     """Jobs that are left alone although perhaps no process of them lives any more (rule 7)."""
     return tuple(
-        because(Code.JOBS_UNCERTAIN, jobs=machine.note.in_doubt, host=machine.name)
-        for machine in observed.machines
-        if machine.note.in_doubt
+        because(Code.JOBS_UNCERTAIN, jobs=worker.note.in_doubt, host=worker.name)
+        for worker in observed.machines
+        if worker.note.in_doubt
     )
 
 
 # -- what to ask and when to look again -----------------------------------------------------------------------------
 
 
-def _jobs_matter(machine: WorkerState) -> bool:
+def _jobs_matter(worker: WorkerState) -> bool:
     """Whether it is good to know in time if what runs there may start again: it may be lost."""
-    return machine.procedure is Procedure.RECOVERY and machine.decisive not in (Condition.SILENT, Condition.CUT_OFF)
+    return worker.procedure is Procedure.RECOVERY and worker.decisive not in (Condition.SILENT, Condition.CUT_OFF)
 
 
 def to_ask(observed: ObservedWorkers, after: RecoveryContext) -> tuple[int, ...]:
@@ -84,9 +84,9 @@ def to_ask(observed: ObservedWorkers, after: RecoveryContext) -> tuple[int, ...]
     """
     jobs = {
         job.number
-        for machine in observed.known
-        if _jobs_matter(machine) and machine.host is not None
-        for job in machine.host.jobs
+        for worker in observed.known
+        if _jobs_matter(worker) and worker.host is not None
+        for job in worker.host.jobs
     }
     return tuple(sorted(jobs - after.where.details.keys())[: after.policy.detail_lookups])
 
@@ -96,9 +96,9 @@ def details_to_keep(observed: ObservedWorkers, after: RecoveryContext) -> Mappin
     details = after.where.details
     return {
         job.number: details[job.number]
-        for machine in observed.known
-        if _jobs_matter(machine) and machine.host is not None
-        for job in machine.host.jobs
+        for worker in observed.known
+        if _jobs_matter(worker) and worker.host is not None
+        for job in worker.host.jobs
         if job.number in details
     }
 
@@ -106,10 +106,10 @@ def details_to_keep(observed: ObservedWorkers, after: RecoveryContext) -> Mappin
 def next_recovery(observed: ObservedWorkers, asked: Sequence[int], after: RecoveryContext, now: float) -> float | None:
     """When time alone brings a next step: a notice comes close, a silence becomes too long, an answer is there."""
     times: list[float] = [now + 1.0] if set(asked) - after.where.asked else []
-    for machine in observed.known:
-        if machine.notice is not None and machine.decisive is Condition.INTERRUPTED:
-            times.append(machine.notice.at - NOTICE_MARGIN)
-        silent = machine.note.silent_s
+    for worker in observed.known:
+        if worker.notice is not None and worker.decisive is Condition.INTERRUPTED:
+            times.append(worker.notice.at - NOTICE_MARGIN)
+        silent = worker.note.silent_s
         if silent is not None and not after.all_silent:
             times += [now + limit - silent for limit in (after.patience, after.policy.silence_timeout)]
     return min((time for time in times if time > now), default=None)

@@ -39,7 +39,7 @@ def returning_jobs(
     counts: dict[tuple[Demand, tuple[str, ...]], int] = {}
     for job, queue, slots in _work(observed.machines, after):
         # They run in that queue: whoever may use it, they may.
-        names = frozenset(machine.name for machine in observed.machines)
+        names = frozenset(worker.name for worker in observed.machines)
         reader = reader or RequestReader(cluster, policy, names, closed, Rights())
         detail = after.where.details.get(job.number)
         project = detail.project or None if detail is not None else None
@@ -56,11 +56,11 @@ def returning_jobs(
 
 def _work(machines: Sequence[WorkerState], after: RecoveryContext) -> Iterator[tuple[HostJob, str, int]]:
     """Jobs with their queue and the slots that they have on that worker."""
-    for machine in machines:
-        taken = machine.decisive is Condition.INTERRUPTED and machine.notice is not None
-        if machine.host is None or not (taken or machine.decisive is Condition.FENCED):
+    for worker in machines:
+        taken = worker.decisive is Condition.INTERRUPTED and worker.notice is not None
+        if worker.host is None or not (taken or worker.decisive is Condition.FENCED):
             continue
-        for job, queue in jobs_on(machine.host):
+        for job, queue in jobs_on(worker.host):
             if restart_known(job, queue, after):
-                same = [one for one in machine.host.jobs if (one.number, one.task) == (job.number, job.task)]
+                same = [one for one in worker.host.jobs if (one.number, one.task) == (job.number, job.task)]
                 yield job, queue, sum(one.slots for one in same)

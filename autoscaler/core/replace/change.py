@@ -41,7 +41,7 @@ class Readiness(IntEnum):
 class Leaver:
     """A worker that could be replaced."""
 
-    machine: WorkerState
+    worker: WorkerState
     emptied: Host | None
     """What it would offer with nothing on it; None where it is no execution host any more."""
     readiness: Readiness
@@ -50,7 +50,7 @@ class Leaver:
 
     @property
     def id(self) -> str:
-        return self.machine.worker.id
+        return self.worker.worker.id
 
     @property
     def slots(self) -> int:
@@ -64,7 +64,7 @@ class Leaver:
     @property
     def kind(self) -> tuple[object, ...]:
         """What makes two of them the same to a change."""
-        worker = self.machine.worker
+        worker = self.worker.worker
         return worker.type.name, worker.price_type, self.price, self.readiness
 
 
@@ -108,7 +108,7 @@ class ArrayState:
     def usage_without(self, leaving: Iterable[Leaver]) -> Usage:
         usage = self.usage
         for one in leaving:
-            usage = usage.plus(one.machine.worker.type.vcpus, one.price, -1)
+            usage = usage.plus(one.worker.worker.type.vcpus, one.price, -1)
         return usage
 
 
@@ -207,9 +207,9 @@ def weigh(standing: ArrayState, leaving: Sequence[Leaver], option: LaunchOffer) 
     workers would not be kept; something that fits now would not fit; something would be left that nothing there could
     ever serve; or fewer slots of what waits would be served than those who leave would serve.
     """
-    names, ids = {one.machine.name for one in leaving}, {one.id for one in leaving}
+    names, ids = {one.worker.name for one in leaving}, {one.id for one in leaving}
     most = _room(option, standing, standing.usage_without(leaving))
-    if most <= 0 or any(one.machine.worker.type.name == option.type.name for one in leaving):
+    if most <= 0 or any(one.worker.worker.type.name == option.type.name for one in leaving):
         return None
     staying = OpenPlacement([host for host in standing.supply if host.name not in names])
     moved = _unplaced(standing.fitting, staying)
@@ -289,7 +289,7 @@ def _room(option: LaunchOffer, standing: ArrayState, usage: Usage) -> int:
 
 def _keeps_floor(standing: ArrayState, leaving: Sequence[Leaver], count: int) -> bool:
     """Whether no fewer workers stay than must, or than stay now."""
-    serving = sum(one.machine.in_service for one in leaving)
+    serving = sum(one.worker.in_service for one in leaving)
     without = standing.floor.staying - serving
     return without + count >= min(standing.floor.min_workers, without + len(leaving))
 

@@ -62,9 +62,9 @@ def swap_workers(context: SwapContext, notes: Mapping[str, SwapNote], *, allowed
         notes={name: turn.note for name, turn in turns.items() if turn.note != SwapNote()},
         leaving={worker_id: reason for turn in turns.values() for worker_id, reason in turn.leaving.items()},
         called_off={
-            machine.worker.id: because(Code.SWAP_CANCELLED)
-            for machine in context.observed.machines
-            if revocable(machine) and machine.worker.id not in standing_by
+            worker.worker.id: because(Code.SWAP_CANCELLED)
+            for worker in context.observed.machines
+            if revocable(worker) and worker.worker.id not in standing_by
         },
         replacements={name: turn.replacement for name, turn in turns.items() if turn.replacement is not None},
         told={name: turn.told for name, turn in turns.items() if turn.told is not None},
@@ -115,7 +115,7 @@ def _begun(note: SwapNote, change: Change, standing: ArrayState, context: SwapCo
     reason = because(Code.SWAP, type=change.option.type.name, tasks=change.served)
     return _ArraySwap(
         replace(note, begun_at=context.pass_context.now),
-        leaving={one.id: reason for one in change.leaving if one.machine.in_service},
+        leaving={one.id: reason for one in change.leaving if one.worker.in_service},
         replacement=_replacement(note, change, standing),
         told=because(Code.SWAP_UNDER_WAY, workers=note.hosts, type=change.option.type.name),
     )
@@ -141,7 +141,7 @@ def _may_begin(array: NodeArrayPolicy, context: SwapContext) -> bool:
     pass_context, launch_context = context.pass_context, context.launch_context
     if (
         pass_context.held_back is not None
-        or pass_context.wishes.stop is not None
+        or pass_context.overrides.stop is not None
         or array.name in launch_context.stopped
     ):
         return False
@@ -158,14 +158,14 @@ def _may_begin(array: NodeArrayPolicy, context: SwapContext) -> bool:
 def _go_on(note: SwapNote, standing: ArrayState | None, context: SwapContext, allowed: bool) -> _ArraySwap:
     """A change that was begun: whether it still helps. The note of one that ended has no beginning."""
     now, observed = context.pass_context.now, context.observed
-    by_id = {machine.worker.id: machine for machine in observed.machines if not machine.gone}
+    by_id = {worker.worker.id: worker for worker in observed.machines if not worker.gone}
     there = [by_id[worker_id] for worker_id in note.leaving if worker_id in by_id]
-    back = [machine.worker.id for machine in there if machine.note.disabling is None]
+    back = [worker.worker.id for worker in there if worker.note.disabling is None]
     spared = tuple(dict.fromkeys((*note.spared, *back)))
     ended = _ArraySwap(SwapNote(ended_at=now, spared=_still_there(spared, observed)))
-    if standing is None or back or not allowed or context.pass_context.wishes.stop is not None:
+    if standing is None or back or not allowed or context.pass_context.overrides.stop is not None:
         return ended
-    if any(context.pass_context.kept(machine) is not None for machine in there):
+    if any(context.pass_context.kept(worker) is not None for worker in there):
         return ended
     if not there and not any(worker_id in observed.missing for worker_id in note.leaving):
         return _launching(note, standing) or ended
@@ -174,12 +174,12 @@ def _go_on(note: SwapNote, standing: ArrayState | None, context: SwapContext, al
     if any_option_with_room(standing, standing.soon) and not any_option_with_room(standing, standing.usage):
         return ended
     soon = now + boot_time(standing.array, observed)
-    leaving = [leaver(machine, context, soon) for machine in there]
+    leaving = [leaver(worker, context, soon) for worker in there]
     change = _best_of(note, standing, leaving)
     if change is None:
         return ended
     note = replace(note, type=change.option.type.name)
-    busy = any(revocable(machine) and not machine.empty for machine in there)
+    busy = any(revocable(worker) and not worker.empty for worker in there)
     other = _readier(note, standing, context, soon) if busy and context.pass_context.held_back is None else None
     if other is not None:
         return other
@@ -230,7 +230,7 @@ def _replacement(note: SwapNote, change: Change, standing: ArrayState) -> Replac
 
 
 def _hosts(change: Change) -> tuple[str, ...]:
-    return tuple(one.machine.name for one in change.leaving)
+    return tuple(one.worker.name for one in change.leaving)
 
 
 def _replacing(note: SwapNote, options: Sequence[LaunchOffer]) -> Replacing:
@@ -241,5 +241,5 @@ def _replacing(note: SwapNote, options: Sequence[LaunchOffer]) -> Replacing:
 
 
 def _still_there(spared: Sequence[str], observed: ObservedWorkers) -> tuple[str, ...]:
-    there = {machine.worker.id for machine in observed.machines if not machine.gone} | observed.missing.keys()
+    there = {worker.worker.id for worker in observed.machines if not worker.gone} | observed.missing.keys()
     return tuple(worker_id for worker_id in spared if worker_id in there)

@@ -48,16 +48,16 @@ class SwapContext:
     held: frozenset[str] = frozenset()
     """Ids of workers that requests keep: no swap takes them."""
 
-    def price_of(self, machine: WorkerState) -> float | None:
-        return price_of(machine.worker, self.launch_context.buckets)
+    def price_of(self, worker: WorkerState) -> float | None:
+        return price_of(worker.worker, self.launch_context.buckets)
 
 
 def boot_time(array: NodeArrayPolicy, observed: ObservedWorkers) -> float:
     """How long a worker of this array took at most from its making until it was heard; the timeout where none tells."""
     taken = [
-        machine.note.heard_at - machine.worker.created_at
-        for machine in observed.machines
-        if machine.array == array and machine.note.heard_at is not None
+        worker.note.heard_at - worker.worker.created_at
+        for worker in observed.machines
+        if worker.array == array and worker.note.heard_at is not None
     ]
     return max((time for time in taken if 0 < time <= array.boot_timeout), default=array.boot_timeout)
 
@@ -67,34 +67,34 @@ def leavers_of(array: NodeArrayPolicy, context: SwapContext, spared: Sequence[st
     quarantined, or that have reserved slots.
     """
     pass_context = context.pass_context
-    for machine in context.observed.machines:
-        if machine.array != array or not machine.in_service or machine.host is None:
+    for worker in context.observed.machines:
+        if worker.array != array or not worker.in_service or worker.host is None:
             continue
         if (
-            machine.before is None
-            or machine.enabled_by_hand
-            or machine.worker.id in {*spared, *context.disabled, *context.held}
+            worker.before is None
+            or worker.enabled_by_hand
+            or worker.worker.id in {*spared, *context.disabled, *context.held}
         ):
             continue
-        if pass_context.kept(machine) is not None or pass_context.let_go(machine) is not None:
+        if pass_context.kept(worker) is not None or pass_context.let_go(worker) is not None:
             continue
-        if any("E" in instance.states or instance.reserved for instance in machine.host.instances):
+        if any("E" in instance.states or instance.reserved for instance in worker.host.instances):
             continue
-        yield leaver(machine, context, soon)
+        yield leaver(worker, context, soon)
 
 
-def leaver(machine: WorkerState, context: SwapContext, soon: float) -> Leaver:
-    end, since = dry_at(machine.host, context.cluster), machine.note.idle_since
-    if since is not None and machine.before is not None and machine.before.idle_since is not None:
+def leaver(worker: WorkerState, context: SwapContext, soon: float) -> Leaver:
+    end, since = dry_at(worker.host, context.cluster), worker.note.idle_since
+    if since is not None and worker.before is not None and worker.before.idle_since is not None:
         idle = context.pass_context.now - since >= context.pass_context.schedule_interval
     else:
         idle = False
     return Leaver(
-        machine=machine,
-        emptied=emptied_host(machine.host, context.cluster.complexes, context.names) if machine.host else None,
+        worker=worker,
+        emptied=emptied_host(worker.host, context.cluster.complexes, context.names) if worker.host else None,
         readiness=Readiness.IDLE if idle else Readiness.SOON if end <= soon else Readiness.LATER,
         dry_at=end,
-        price=context.price_of(machine),
+        price=context.price_of(worker),
     )
 
 
@@ -133,9 +133,9 @@ def array_state_of(array: NodeArrayPolicy, context: SwapContext, making_room: Se
         soon=_usage_soon(array, usage, context, soon),
         floor=context.floors[array.name],
         present=frozenset(
-            machine.worker.type.name
-            for machine in context.observed.machines
-            if machine.array == array and machine.in_service
+            worker.worker.type.name
+            for worker in context.observed.machines
+            if worker.array == array and worker.in_service
         ),
     )
 
@@ -150,18 +150,18 @@ def _emptied(array: NodeArrayPolicy, context: SwapContext, making_room: Sequence
     """
     coming = {host.name for host in context.supply.coming}
     complexes = context.cluster.complexes
-    for machine in context.observed.machines:
-        host, worker = machine.host, machine.worker
-        if worker.id in making_room and not machine.gone:
-            bare = host_values_of(worker.type, array, complexes, worker.bucket).host(worker.id, array.queue)
-            yield worker.id, emptied_host(host, complexes, context.names) if host is not None else bare
+    for worker in context.observed.machines:
+        host, machine = worker.host, worker.worker
+        if machine.id in making_room and not worker.gone:
+            bare = host_values_of(machine.type, array, complexes, machine.bucket).host(machine.id, array.queue)
+            yield machine.id, emptied_host(host, complexes, context.names) if host is not None else bare
             continue
-        if host is None or machine.name in coming or context.pass_context.let_go(machine) is not None:
+        if host is None or worker.name in coming or context.pass_context.let_go(worker) is not None:
             continue
         if any("E" in instance.states for instance in host.instances):
             continue
-        if machine.in_service or machine.unheard or machine.name in context.forecast.again:
-            yield worker.id, emptied_host(host, complexes, context.names)
+        if worker.in_service or worker.unheard or worker.name in context.forecast.again:
+            yield machine.id, emptied_host(host, complexes, context.names)
 
 
 def _others(context: SwapContext, soon: float) -> Iterator[Host]:
@@ -174,21 +174,21 @@ def _others(context: SwapContext, soon: float) -> Iterator[Host]:
 
 def _usage_soon(array: NodeArrayPolicy, usage: Usage, context: SwapContext, soon: float) -> Usage:
     """Without the workers that leave anyway, and for no swap, before a new one would be up."""
-    for machine in context.observed.machines:
-        if machine.note.disabling is Disabling.SWAP:
+    for worker in context.observed.machines:
+        if worker.note.disabling is Disabling.SWAP:
             continue
-        leaves = machine.worker.id in context.disabled
-        leaves |= machine.draining and machine.name not in context.forecast.again
-        ends = machine.going or machine.decisive is Condition.INTERRUPTED
-        if ends or (leaves and dry_at(machine.host, context.cluster) <= soon):
-            vcpus, price = machine.worker.type.vcpus, context.price_of(machine)
-            if machine.array == array:
+        leaves = worker.worker.id in context.disabled
+        leaves |= worker.draining and worker.name not in context.forecast.again
+        ends = worker.going or worker.decisive is Condition.INTERRUPTED
+        if ends or (leaves and dry_at(worker.host, context.cluster) <= soon):
+            vcpus, price = worker.worker.type.vcpus, context.price_of(worker)
+            if worker.array == array:
                 usage = usage.plus(vcpus, price, -1)
             else:
                 usage = usage.plus_elsewhere(Usage().plus(vcpus, price, -1))
     return usage
 
 
-def revocable(machine: WorkerState) -> bool:
+def revocable(worker: WorkerState) -> bool:
     """Whether it was disabled for a swap and could be enabled again."""
-    return machine.draining and machine.note.disabling is Disabling.SWAP
+    return worker.draining and worker.note.disabling is Disabling.SWAP

@@ -23,7 +23,7 @@ _TAKEN_OVER = frozenset({Disabling.IDLE, Disabling.ADVISED})
 
 def told_to_stop(step: WorkerStep, asking: Set[str]) -> WorkerStep:
     """The step of a worker that drains; if it asked to stop, it leaves for good."""
-    if step.machine.worker.id not in asking or not step.machine.draining:
+    if step.worker.worker.id not in asking or not step.worker.draining:
         return step
     being_let_in = isinstance(step.action, Enable) or step.note.enabled_at is not None
     if being_let_in or step.note.disabling not in _TAKEN_OVER:
@@ -38,30 +38,30 @@ def remembering_who_asks(step: WorkerStep, asking: Set[str], now: float) -> Work
     If a person enables a worker whose group was leaving, its question no longer counts: else it would leave again at
     once.
     """
-    machine = step.machine
-    if machine.worker.id not in asking or not machine.worker.group_id or step.note.idle_since is None:
+    worker = step.worker
+    if worker.worker.id not in asking or not worker.worker.group_id or step.note.idle_since is None:
         return step
-    if _undone_for_its_group(machine):
+    if _undone_for_its_group(worker):
         return replace(step, note=replace(step.note, stop_undone=True))
     return replace(step, note=replace(step.note, asked_at=now))
 
 
-def _undone_for_its_group(machine: WorkerState) -> bool:
+def _undone_for_its_group(worker: WorkerState) -> bool:
     """Whether this observation shows a worker enabled that we had disabled because its group leaves."""
-    return machine.enabled_by_hand and machine.before is not None and machine.before.disabling is Disabling.GROUP
+    return worker.enabled_by_hand and worker.before is not None and worker.before.disabling is Disabling.GROUP
 
 
 def answers(steps: Iterable[WorkerStep], asking: Set[str]) -> dict[str, tuple[AutoStopAnswer, Reason]]:
     """The answer to each known worker that asks."""
     found: dict[str, tuple[AutoStopAnswer, Reason]] = {}
     for step in steps:
-        worker_id = step.machine.worker.id
+        worker_id = step.worker.worker.id
         if worker_id not in asking:
             continue
-        if step.machine.going or step.machine.gone:  # nothing brings it back from there
+        if step.worker.going or step.worker.gone:  # nothing brings it back from there
             found[worker_id] = AutoStopAnswer.STOPS, step.verdict.reason
         elif step.note.disabling is Disabling.GROUP:
-            leaves = because(Code.GROUP_LEAVES, group=step.machine.worker.group_id)
+            leaves = because(Code.GROUP_LEAVES, group=step.worker.worker.group_id)
             found[worker_id] = AutoStopAnswer.STOPS, leaves
         elif step.note.disabling is Disabling.AUTO_STOP:
             found[worker_id] = AutoStopAnswer.STOPS, because(Code.ASKED_TO_STOP)

@@ -34,9 +34,9 @@ def floors_of(
         array.name: Floor(
             array.limits.min_workers,
             sum(
-                machine.array == array and (machine.in_service or counts_as_coming(machine, pass_context))
-                for machine in observed.machines
-                if machine.worker.id not in making_room
+                worker.array == array and (worker.in_service or counts_as_coming(worker, pass_context))
+                for worker in observed.machines
+                if worker.worker.id not in making_room
             ),
         )
         for array in policy.node_arrays

@@ -86,7 +86,7 @@ def _judge_group(
     keep = _why_kept(group, used, target, pass_context, quiet)
     if keep is not None:
         return GroupVerdict(keep=keep, wanted=wanted)
-    idle = min(idle_for(machine, pass_context.now) or 0.0 for machine in group.serving)
+    idle = min(idle_for(worker, pass_context.now) or 0.0 for worker in group.serving)
     reason = because(Code.IDLE, idle_s=idle, limit_s=group.array.idle_timeout)
     if idle < group.array.idle_timeout and _asking(group, pass_context):
         reason = because(Code.ASKED_TO_STOP)
@@ -107,20 +107,20 @@ def _why_kept(
         return because(Code.NEEDED)
     if target is not None:
         return target
-    kept = next((why for machine in group.machines if (why := pass_context.kept(machine)) is not None), None)
+    kept = next((why for worker in group.machines if (why := pass_context.kept(worker)) is not None), None)
     if kept is not None:
         return kept
-    if any(machine.enabled_by_hand for machine in group.serving):
+    if any(worker.enabled_by_hand for worker in group.serving):
         return because(Code.ENABLED_BY_HAND)
-    others = tuple(machine.name for machine in group.serving if not could_leave(machine, pass_context))
+    others = tuple(worker.name for worker in group.serving if not could_leave(worker, pass_context))
     if others and _asking(group, pass_context):
         return because(Code.GROUP_STAYS, group=group.id, others=others)
     if others or not group.serving:
-        idle = min((idle_for(machine, pass_context.now) or 0.0 for machine in group.serving), default=0.0)
+        idle = min((idle_for(worker, pass_context.now) or 0.0 for worker in group.serving), default=0.0)
         return because(Code.IDLE_NOT_LONG_ENOUGH, idle_s=idle, limit_s=group.array.idle_timeout)
     return quiet(group.array)
 
 
 def _asking(group: Group, pass_context: PassContext) -> bool:
     """Whether one of its workers asks to stop."""
-    return any(machine.worker.id in pass_context.asking for machine in group.serving)
+    return any(worker.worker.id in pass_context.asking for worker in group.serving)

@@ -46,7 +46,7 @@ _BY_MARK = {
 class Departure:
     """A worker on its way out."""
 
-    machine: WorkerState
+    worker: WorkerState
     pass_context: PassContext
     needed: Reason | None = None
     """Why it is needed again: waiting demand, a request, or a swap that was cancelled."""
@@ -54,7 +54,7 @@ class Departure:
     @property
     def let_go(self) -> Reason | None:
         """Why a person drains it."""
-        return self.pass_context.let_go(self.machine)
+        return self.pass_context.let_go(self.worker)
 
     @property
     def by_person(self) -> bool:
@@ -63,40 +63,40 @@ class Departure:
     @property
     def revocable(self) -> bool:
         """Whether anything but a person may enable it again."""
-        return self.machine.draining and self.let_go is None and Condition.FOR_GOOD not in self.machine.conditions
+        return self.worker.draining and self.let_go is None and Condition.FOR_GOOD not in self.worker.conditions
 
     @property
     def kept(self) -> Reason | None:
         """Why it stays after all."""
-        return self.pass_context.kept(self.machine) if self.revocable else None
+        return self.pass_context.kept(self.worker) if self.revocable else None
 
 
-def leave_further(machine: WorkerState, pass_context: PassContext, *, needed: Reason | None) -> WorkerStep:
+def leave_further(worker: WorkerState, pass_context: PassContext, *, needed: Reason | None) -> WorkerStep:
     """The next step of a worker on its way out. `needed`: waiting demand would use it."""
-    return first_step(RULES, Departure(machine, pass_context, needed))
+    return first_step(RULES, Departure(worker, pass_context, needed))
 
 
 def _end_removed(departure: Departure) -> WorkerStep:
-    machine, by_person = departure.machine, departure.by_person
-    failure = "boot" if machine.note.disabling is Disabling.ENROL and not by_person else None
+    worker, by_person = departure.worker, departure.by_person
+    failure = "boot" if worker.note.disabling is Disabling.ENROL and not by_person else None
     removed = because(Code.REMOVED_FROM_GRID_ENGINE)
-    return terminate(machine, departure.pass_context, removed, failure=failure, by_person=by_person)
+    return terminate(worker, departure.pass_context, removed, failure=failure, by_person=by_person)
 
 
 def _enable(departure: Departure) -> WorkerStep:
     reason = departure.kept or departure.needed
     assert reason is not None  # a rule applies only then
-    return enable(departure.machine, departure.pass_context, reason)
+    return enable(departure.worker, departure.pass_context, reason)
 
 
 def _drain_further(departure: Departure) -> WorkerStep:
-    machine, reason = departure.machine, departure.let_go or _why(departure.machine)
-    return leave(machine, departure.pass_context, reason, by_person=departure.by_person)
+    worker, reason = departure.worker, departure.let_go or _why(departure.worker)
+    return leave(worker, departure.pass_context, reason, by_person=departure.by_person)
 
 
-def _why(machine: WorkerState) -> Reason:
+def _why(worker: WorkerState) -> Reason:
     """Why it leaves, as far as its mark shows."""
-    mark, quarantined = machine.note.disabling or Disabling.IDLE, machine.note.quarantined
+    mark, quarantined = worker.note.disabling or Disabling.IDLE, worker.note.quarantined
     return quarantined if mark is Disabling.BROKEN and quarantined is not None else _BY_MARK[mark]
 
 
@@ -104,7 +104,7 @@ RULES: tuple[Rule[Departure], ...] = (
     Rule(
         "end_removed",
         "It is no execution host any more: only the machine is left.",
-        lambda of: of.machine.host is None,
+        lambda of: of.worker.host is None,
         (Row("", always, _end_removed, Terminate, reasons=(Code.REMOVED_FROM_GRID_ENGINE,)),),
         sources=frozenset({Phase.LEAVING}),
     ),
@@ -127,40 +127,40 @@ RULES: tuple[Rule[Departure], ...] = (
 """The transitions of a worker on its way out."""
 
 
-def leave_alone(machine: WorkerState, pass_context: PassContext) -> WorkerStep:
+def leave_alone(worker: WorkerState, pass_context: PassContext) -> WorkerStep:
     """A worker that is left alone, and why; unless a person drains it."""
-    return first_step(SET_ASIDE, Departure(machine, pass_context))
+    return first_step(SET_ASIDE, Departure(worker, pass_context))
 
 
 def _drained_by_command(departure: Departure) -> bool:
     """A person's word alone lets go what is set aside. `stop --now` is no word on it."""
     let_go = departure.let_go
-    known = departure.machine.decisive in (Condition.DISABLED_BY_HAND, Condition.UNKNOWN_ARRAY)
+    known = departure.worker.decisive in (Condition.DISABLED_BY_HAND, Condition.UNKNOWN_ARRAY)
     return known and let_go is not None and let_go.code is Code.DRAINED_BY_COMMAND
 
 
 def _disable(departure: Departure) -> WorkerStep:
     reason = because(Code.DRAINED_BY_COMMAND)
-    return disable(departure.machine, departure.pass_context, Disabling.COMMAND, reason, by_person=True)
+    return disable(departure.worker, departure.pass_context, Disabling.COMMAND, reason, by_person=True)
 
 
 def _terminate(departure: Departure) -> WorkerStep:
-    return terminate(departure.machine, departure.pass_context, because(Code.DRAINED_BY_COMMAND), by_person=True)
+    return terminate(departure.worker, departure.pass_context, because(Code.DRAINED_BY_COMMAND), by_person=True)
 
 
 def _leave(departure: Departure) -> WorkerStep:
-    return leave(departure.machine, departure.pass_context, because(Code.DRAINED_BY_COMMAND), by_person=True)
+    return leave(departure.worker, departure.pass_context, because(Code.DRAINED_BY_COMMAND), by_person=True)
 
 
 def _stand_aside(departure: Departure) -> WorkerStep:
-    machine = departure.machine
-    match machine.decisive:
+    worker = departure.worker
+    match worker.decisive:
         case Condition.DISABLED_BY_HAND:
-            return keep(machine, because(Code.DISABLED_BY_HAND))
+            return keep(worker, because(Code.DISABLED_BY_HAND))
         case Condition.NAME_TAKEN:
-            return wait(machine, because(Code.NAME_TAKEN))
+            return wait(worker, because(Code.NAME_TAKEN))
         case _:
-            return keep(machine, because(Code.UNKNOWN_NODE_ARRAY, node_array=machine.worker.node_array))
+            return keep(worker, because(Code.UNKNOWN_NODE_ARRAY, node_array=worker.worker.node_array))
 
 
 _DRAINED = (Code.DRAINED_BY_COMMAND,)
@@ -172,7 +172,7 @@ SET_ASIDE: tuple[Rule[Departure], ...] = (
         (
             Row(
                 "It is no execution host.",
-                lambda of: of.machine.host is None,
+                lambda of: of.worker.host is None,
                 _terminate,
                 Terminate,
                 Phase.LEAVING,
@@ -181,7 +181,7 @@ SET_ASIDE: tuple[Rule[Departure], ...] = (
             ),
             Row(
                 "The autoscaler did not disable it, and its provider says that the machine is down for good.",
-                lambda of: of.machine.note.disabling is None and down(of.machine.worker),
+                lambda of: of.worker.note.disabling is None and down(of.worker.worker),
                 _disable,
                 Disable,
                 Phase.ENDING,
@@ -190,7 +190,7 @@ SET_ASIDE: tuple[Rule[Departure], ...] = (
             ),
             Row(
                 "The autoscaler did not disable it.",
-                lambda of: of.machine.note.disabling is None,
+                lambda of: of.worker.note.disabling is None,
                 _disable,
                 Disable,
                 Phase.DRAINING,
@@ -199,14 +199,14 @@ SET_ASIDE: tuple[Rule[Departure], ...] = (
             ),
             Row(
                 "The same; it is on its way out already.",
-                lambda of: of.machine.note.disabling is None and of.machine.host is not None,
+                lambda of: of.worker.note.disabling is None and of.worker.host is not None,
                 _disable,
                 Disable,
                 reasons=_DRAINED,
             ),
             Row(
                 "The autoscaler disabled it.",
-                lambda of: of.machine.host is not None,
+                lambda of: of.worker.host is not None,
                 _leave,
                 reasons=_DRAINED,
                 way_out=True,

@@ -41,12 +41,12 @@ def find_suspects(
     observed: ObservedWorkers, evidence: Evidence, quarantines: Sequence[Event], policy: Policy, now: float
 ) -> dict[str, Suspect]:
     """By worker id, all in service that seem broken. `quarantines`: when workers were quarantined before."""
-    serving = [machine for machine in observed.machines if machine.in_service]
+    serving = [worker for worker in observed.machines if worker.in_service]
     found: dict[str, tuple[Reason, Reason | None]] = {}
-    for machine in serving:
-        what = _broken(machine, evidence, policy, now)
+    for worker in serving:
+        what = _broken(worker, evidence, policy, now)
         if what is not None:
-            found[machine.worker.id] = what
+            found[worker.worker.id] = what
     recent = sum(event.count for event in quarantines if now - event.at < WINDOW)
     most = max(1, int(SHARE * (len(serving) + recent)))
     full = because(Code.QUARANTINE_LIMIT, most=most, window_s=WINDOW, count=len(found) + recent)
@@ -65,7 +65,7 @@ def _only_told(why: Reason, doubt: Reason) -> Reason:
 
 def quarantine_notes(observed: ObservedWorkers, suspects: Mapping[str, Suspect]) -> tuple[Reason, ...]:
     """The pass's notes on suspects that are left alone: one for each cause."""
-    names = {machine.worker.id: machine.name for machine in observed.machines}
+    names = {worker.worker.id: worker.name for worker in observed.machines}
     by_cause: dict[tuple[Code, ...], list[str]] = {}
     first: dict[tuple[Code, ...], Reason] = {}
     for worker_id, suspect in suspects.items():
@@ -88,38 +88,36 @@ def _gravest_first(item: tuple[str, tuple[Reason, Reason | None]]) -> tuple[int,
     return _GRAVITY.index(why.code), worker_id
 
 
-def _broken(
-    machine: WorkerState, evidence: Evidence, policy: Policy, now: float
-) -> tuple[Reason, Reason | None] | None:
+def _broken(worker: WorkerState, evidence: Evidence, policy: Policy, now: float) -> tuple[Reason, Reason | None] | None:
     """Why a worker seems broken, and why that is not certain; None: it does not."""
-    host, note = machine.host, machine.note
+    host, note = worker.host, worker.note
     if host is None:
         return None
     trusted = note.trusted_at is not None and now - note.trusted_at < WINDOW
     if not trusted and any("E" in instance.states for instance in host.instances):
         return because(Code.INSTANCE_IN_ERROR), None
-    health = evidence.health.get(machine.worker.id)
-    if health is not None and _sick(machine, health, now):
+    health = evidence.health.get(worker.worker.id)
+    if health is not None and _sick(worker, health, now):
         return because(Code.UNHEALTHY, since_at=health.sick_since, message=health.message), None
-    return _black_hole(machine, evidence, policy, now)
+    return _black_hole(worker, evidence, policy, now)
 
 
-def _sick(machine: WorkerState, health: Health, now: float) -> bool:
+def _sick(worker: WorkerState, health: Health, now: float) -> bool:
     """Whether two or more checks in a row, the last one recent, found it sick since a person last enabled it."""
-    since, array = health.sick_since, machine.array
+    since, array = health.sick_since, worker.array
     if health.healthy or since is None or array is None or not array.health_check:
         return False
-    trusted = machine.note.trusted_at or 0.0
+    trusted = worker.note.trusted_at or 0.0
     return health.at > since > trusted and now - health.at <= STALE * array.health_interval
 
 
 def _black_hole(
-    machine: WorkerState, evidence: Evidence, policy: Policy, now: float
+    worker: WorkerState, evidence: Evidence, policy: Policy, now: float
 ) -> tuple[Reason, Reason | None] | None:
     """Whether jobs fail on it in a row; failures of an earlier machine of its name do not count."""
-    name, least = machine.name, policy.black_hole_failures
+    name, least = worker.name, policy.black_hole_failures
     ran = [success.at for success in evidence.successes if same_host(success.host, name)]
-    since = max(machine.note.heard_at or machine.worker.created_at, machine.note.trusted_at or 0.0, now - WINDOW, *ran)
+    since = max(worker.note.heard_at or worker.worker.created_at, worker.note.trusted_at or 0.0, now - WINDOW, *ran)
     failures = [
         failure
         for failure in evidence.failures

@@ -57,7 +57,7 @@ def _still_asks(note: WorkerNote, since: float) -> bool:
 
 def read_request_needs(snapshot: Snapshot) -> RequestNeeds:
     """After a `stop` no request holds."""
-    if snapshot.wishes.stop is not None:
+    if snapshot.overrides.stop is not None:
         return RequestNeeds({}, serve((), snapshot.fleet))
     needs = needs_of(snapshot.requests, snapshot.policy, snapshot.now)
     return RequestNeeds(needs, serve(snapshot.requests.nodes, snapshot.fleet))
@@ -68,7 +68,7 @@ def coming_for_requests(asked: RequestNeeds, snapshot: Snapshot, observed: Obser
     orders = {order.id for order in snapshot.fleet.orders if order.asked} | asked.service.ordered
     if not orders and not asked.service.by_worker:
         return frozenset()
-    coming = (machine.worker for machine in observed.machines if machine.coming)
+    coming = (worker.worker for worker in observed.machines if worker.coming)
     names = {each.id for each in coming if each.order_id in orders or each.id in asked.service.by_worker}
     for order, of_order in named(outstanding(snapshot.fleet, snapshot.policy, snapshot.now)):
         if order.id in orders:

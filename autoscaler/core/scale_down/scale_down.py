@@ -110,21 +110,21 @@ class ServiceContext:
     group_verdicts: Mapping[str, GroupVerdict]
     """By group id, what holds for all workers of it."""
 
-    def candidate(self, machine: WorkerState, array: NodeArrayPolicy, *, disabled: int, stopped: int) -> Candidate:
+    def candidate(self, worker: WorkerState, array: NodeArrayPolicy, *, disabled: int, stopped: int) -> Candidate:
         """That worker with all facts, after so many others of its array were disabled, and were told to stop."""
-        floor, worker_id = self.floors[array.name], machine.worker.id
+        floor, worker_id = self.floors[array.name], worker.worker.id
         return Candidate(
-            machine,
+            worker,
             array,
             self.pass_context,
-            needed=machine.name in self.needed,
+            needed=worker.name in self.needed,
             floor=replace(floor, staying=floor.staying - disabled - stopped),
             batch=array.scale_down_batch - self.under_way.get(array.name, 0) - disabled,
             quiet=self.quiet,
             making_room=self.making_room.get(worker_id),
             suspect=self.suspects.get(worker_id),
             held=self.held.get(worker_id),
-            group_verdict=group_verdict_of(machine, self.group_verdicts),
+            group_verdict=group_verdict_of(worker, self.group_verdicts),
         )
 
 
@@ -132,15 +132,15 @@ def scale_down(machines: Sequence[WorkerState], context: ServiceContext) -> list
     """One step for every worker in service."""
     steps: list[WorkerStep] = []
     disabled, stopped = Counter[str](), Counter[str]()
-    for machine in sorted(machines, key=lambda machine: let_go_order(machine, context.pass_context.asking)):
-        array = machine.array
+    for worker in sorted(machines, key=lambda worker: let_go_order(worker, context.pass_context.asking)):
+        array = worker.array
         if array is None:
             continue
-        step = judge(context.candidate(machine, array, disabled=disabled[array.name], stopped=stopped[array.name]))
+        step = judge(context.candidate(worker, array, disabled=disabled[array.name], stopped=stopped[array.name]))
         if step.action is not None:
             disabled[array.name] += step.note.disabling is Disabling.IDLE
             stopped[array.name] += step.note.disabling is Disabling.AUTO_STOP
-        steps.append(with_suspicion(step, context.suspects.get(machine.worker.id)))
+        steps.append(with_suspicion(step, context.suspects.get(worker.worker.id)))
     return steps
 
 
@@ -167,7 +167,7 @@ def _rule(motive: Motive) -> Rule[Candidate]:
 def _disable(candidate: Candidate, motive: Motive) -> WorkerStep:
     reason = motive.applies(candidate)
     assert reason is not None  # the rule applies only then
-    step = disable(candidate.machine, candidate.pass_context, motive.mark, reason, by_person=motive.by_person)
+    step = disable(candidate.worker, candidate.pass_context, motive.mark, reason, by_person=motive.by_person)
     if step.action is None or motive.mark is not Disabling.BROKEN:
         return step
     return replace(step, note=replace(step.note, quarantined=reason))
@@ -176,8 +176,8 @@ def _disable(candidate: Candidate, motive: Motive) -> WorkerStep:
 def _stay(candidate: Candidate) -> WorkerStep:
     against = kept_by_keeper(MOTIVES[-1], candidate)
     assert against is not None  # the last motive always applies: it disabled the worker, or something kept it
-    machine = candidate.machine
-    return wait(machine, against) if against.code is Code.SCALE_DOWN_BATCH else keep(machine, against)
+    worker = candidate.worker
+    return wait(worker, against) if against.code is Code.SCALE_DOWN_BATCH else keep(worker, against)
 
 
 RULES: tuple[Rule[Candidate], ...] = (

@@ -49,8 +49,8 @@ class SurplusContext:
     def unused(self, name: str) -> bool:
         return self.used is None or name not in self.used
 
-    def idle(self, machine: WorkerState) -> bool:
-        return self.used is None or (machine.empty and machine.name not in self.used)
+    def idle(self, worker: WorkerState) -> bool:
+        return self.used is None or (worker.empty and worker.name not in self.used)
 
 
 def surplus_workers(view: SurplusContext) -> dict[str, list[Spare]]:
@@ -75,15 +75,15 @@ def _coming(view: SurplusContext) -> Iterator[tuple[str, str, str | None, Spare]
         if order.id not in view.service.ordered:
             for name in names:
                 yield name, order.node_array, order.id, Spare(name, order.type.vcpus)
-    for machine in _free(view):
-        if counts_as_coming(machine, view.pass_context):
-            worker = machine.worker
-            yield worker.id, worker.node_array, worker.order_id, _spare(machine)
+    for worker in _free(view):
+        if counts_as_coming(worker, view.pass_context):
+            machine = worker.worker
+            yield machine.id, machine.node_array, machine.order_id, _spare(worker)
 
 
 def _there(view: SurplusContext) -> Iterator[WorkerState]:
     """In service, or expected to report again soon."""
-    free = [machine for machine in _free(view) if view.idle(machine)]
+    free = [worker for worker in _free(view) if view.idle(worker)]
     yield from (each for each in free if each.unheard and each.name in view.silent)
     if view.used is None:
         yield from (each for each in free if each.draining and each.name in view.again)
@@ -98,21 +98,21 @@ def _there(view: SurplusContext) -> Iterator[WorkerState]:
 
 
 def _draining(view: SurplusContext) -> Iterator[WorkerState]:
-    for machine in _free(view):
-        may_return = machine.name not in view.again and machine.note.disabling not in _OTHERS_BUSINESS
-        if may_return and view.idle(machine) and wanted_back(machine, view.pass_context):
-            yield machine
+    for worker in _free(view):
+        may_return = worker.name not in view.again and worker.note.disabling not in _OTHERS_BUSINESS
+        if may_return and view.idle(worker) and wanted_back(worker, view.pass_context):
+            yield worker
 
 
 def _free(view: SurplusContext) -> Iterator[WorkerState]:
     """Workers of known arrays that serve no created node and that no person drains."""
-    for machine in view.observed.machines:
-        worker, service = machine.worker, view.service
-        if machine.array is None or worker.id in service.by_worker or worker.order_id in service.ordered:
+    for worker in view.observed.machines:
+        machine, service = worker.worker, view.service
+        if worker.array is None or machine.id in service.by_worker or machine.order_id in service.ordered:
             continue
-        if view.pass_context.let_go(machine) is None:
-            yield machine
+        if view.pass_context.let_go(worker) is None:
+            yield worker
 
 
-def _spare(machine: WorkerState, *, leaving: bool = False) -> Spare:
-    return Spare(machine.worker.id, machine.worker.type.vcpus, leaving)
+def _spare(worker: WorkerState, *, leaving: bool = False) -> Spare:
+    return Spare(worker.worker.id, worker.worker.type.vcpus, leaving)

@@ -74,7 +74,9 @@ def find_groups(
     groups = groups_of(observed, fleet, launch_context.policy, pass_context)
     site = Site(launch_context, fleet.failures, taken, usage)
     targets = (
-        {} if pass_context.wishes.stop is not None else group_targets(requests, launch_context.policy, pass_context.now)
+        {}
+        if pass_context.overrides.stop is not None
+        else group_targets(requests, launch_context.policy, pass_context.now)
     )
     return Grouping(
         groups, groups_to_give_up(groups, fleet.failures, lambda group: can_complete(group, site)), targets, site

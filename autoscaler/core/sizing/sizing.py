@@ -35,7 +35,7 @@ class LaunchContext:
 
     policy: Policy
     buckets: Sequence[Bucket]
-    rests: Sequence[Backoff]
+    backoffs: Sequence[Backoff]
     stopped: Mapping[str, str]
     launches: Sequence[Event]
     complexes: Mapping[str, Complex]
@@ -52,9 +52,9 @@ class LaunchContext:
     def offers(
         self, array: NodeArrayPolicy, usage: Usage, *, more: Sequence[Backoff] = (), waited: float = float("inf")
     ) -> tuple[tuple[LaunchOffer, ...], tuple[BucketVerdict, ...]]:
-        """What can be ordered for an array now, and why other buckets cannot. `more`: what rests besides."""
-        rests = (*self.rests, *more)
-        return offers_for(array, self.buckets, rests, usage, self.complexes, waited=waited, reported=self.reported)
+        """What can be ordered for an array now, and why other buckets cannot. `more`: what backoffs besides."""
+        backoffs = (*self.backoffs, *more)
+        return offers_for(array, self.buckets, backoffs, usage, self.complexes, waited=waited, reported=self.reported)
 
     def room_in_window(self) -> Room | None:
         """How many more launches the window of the circuit breaker allows."""

@@ -78,7 +78,7 @@ UNBOUNDED = 10**9
 def _prover(snapshot: Snapshot, observed: ObservedWorkers, asks: Iterable[JobRequest]) -> Prover:
     cluster, policy, fleet = snapshot.cluster, snapshot.policy, snapshot.fleet
     ours = [*(m.host for m in observed.machines if m.host is not None), *observed.missing_hosts.values()]
-    ours_by_name = frozenset(machine.name for machine in observed.machines)
+    ours_by_name = frozenset(worker.name for worker in observed.machines)
     reader = RequestReader(cluster, policy, ours_by_name)
     unlimited = {name: replace(pe, slots=UNBOUNDED) for name, pe in cluster.pes.items()}
     readings = Readings(

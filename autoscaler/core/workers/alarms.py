@@ -54,44 +54,44 @@ def delayed(observed: ObservedWorkers, closed: Closed, now: float) -> Delayed:
     """Who is delayed. Empty workers only: what keeps a busy one in alarm may be its own jobs, and last as they do."""
     hosts: dict[str, str] = {}
     told: dict[str, Reason] = dict(closed.opening)
-    for host in (*observed.others, *(machine.host for machine in observed.machines if machine.host is not None)):
+    for host in (*observed.others, *(worker.host for worker in observed.machines if worker.host is not None)):
         for instance in host.instances:
             if instance.queue in closed.opening and BY_CALENDAR & set(instance.states):
                 hosts[host.name] = "".join(sorted(BY_CALENDAR))
     enough = {queue: reason for queue, reason in closed.opening.items() if queue in closed.early}
     for queue, machines in _by_queue(observed).items():
-        alarmed = [machine for machine in machines if machine.note.alarm_since is not None]
-        calm = any(machine.host is not None and not in_alarm(machine.host, queue) for machine in machines)
-        counting = [machine for machine in alarmed if not calm or not stays(machine, now)]
+        alarmed = [worker for worker in machines if worker.note.alarm_since is not None]
+        calm = any(worker.host is not None and not in_alarm(worker.host, queue) for worker in machines)
+        counting = [worker for worker in alarmed if not calm or not stays(worker, now)]
         if not counting:
             continue
-        for machine in counting:
-            hosts[machine.name] = hosts.get(machine.name, "") + "".join(sorted(ALARM))
+        for worker in counting:
+            hosts[worker.name] = hosts.get(worker.name, "") + "".join(sorted(ALARM))
         told[queue] = alarm_of(counting)
-        if len(alarmed) == len(machines) and all(stays(machine, now) for machine in alarmed):
+        if len(alarmed) == len(machines) and all(stays(worker, now) for worker in alarmed):
             enough[queue] = told[queue]
     return Delayed(hosts, told, enough)
 
 
 def alarm_of(machines: Iterable[WorkerState]) -> Reason:
     """That these workers of one queue are in alarm, and since when the first of them is."""
-    told = sorted(machines, key=lambda machine: machine.name)
-    since = min((machine.note.alarm_since for machine in told if machine.note.alarm_since is not None), default=None)
-    queue = next((machine.array.queue for machine in told if machine.array is not None), "")
-    hosts = tuple(machine.name for machine in told)
+    told = sorted(machines, key=lambda worker: worker.name)
+    since = min((worker.note.alarm_since for worker in told if worker.note.alarm_since is not None), default=None)
+    queue = next((worker.array.queue for worker in told if worker.array is not None), "")
+    hosts = tuple(worker.name for worker in told)
     return because(Code.IN_ALARM, queue=queue, since_at=since, hosts=hosts)
 
 
-def stays(machine: WorkerState, now: float) -> bool:
+def stays(worker: WorkerState, now: float) -> bool:
     """Whether it has been in alarm for longer than what boots and jobs that just began may cause."""
-    since, array = machine.note.alarm_since, machine.array
+    since, array = worker.note.alarm_since, worker.array
     return since is not None and array is not None and now - since >= array.boot_timeout
 
 
 def _by_queue(observed: ObservedWorkers) -> dict[str, list[WorkerState]]:
     """The workers in service of every queue."""
     found: dict[str, list[WorkerState]] = {}
-    for machine in observed.machines:
-        if machine.in_service and machine.array is not None:
-            found.setdefault(machine.array.queue, []).append(machine)
+    for worker in observed.machines:
+        if worker.in_service and worker.array is not None:
+            found.setdefault(worker.array.queue, []).append(worker)
     return found

@@ -22,9 +22,9 @@ def successes_of(machines: Iterable[WorkerState], memory: Memory, policy: Policy
     """The newest success of each bucket, as long as failures count, with those of this observation."""
     since = now - max((array.unavailability_delay for array in policy.node_arrays), default=0.0)
     heard = [
-        CameUp(machine.worker.bucket, machine.worker.created_at, machine.note.heard_at)
-        for machine in machines
-        if machine.note.heard_at is not None
+        CameUp(worker.worker.bucket, worker.worker.created_at, worker.note.heard_at)
+        for worker in machines
+        if worker.note.heard_at is not None
     ]
     newest: dict[BucketKey, CameUp] = {}
     for each in (*memory.came_up, *heard):

@@ -121,9 +121,9 @@ def _by_hand(queue: str, observed: ObservedWorkers, policy: Policy) -> Reason | 
     ]
     ours = [
         instance
-        for machine in observed.known
-        if machine.host is not None and machine.note.disabling is None and not machine.gone
-        for _, instance in _instances(queue, (machine.host,))
+        for worker in observed.known
+        if worker.host is not None and worker.note.disabling is None and not worker.gone
+        for _, instance in _instances(queue, (worker.host,))
     ]
     if not persistent or not all(_BY_HAND & set(instance.states) for instance in ours):
         return None
@@ -139,7 +139,7 @@ def _suspended_for_another(queue: str, observed: ObservedWorkers, cluster: Clust
     jobs that name that queue wait.
     """
     superiors = tuple(name for name, other in cluster.queues.items() if queue in other.subordinates)
-    hosts = [machine.host for machine in observed.machines if machine.in_service and machine.host]
+    hosts = [worker.host for worker in observed.machines if worker.in_service and worker.host]
     shown = list(_instances(queue, hosts))
     if not superiors or not shown or not all(_FOR_ANOTHER & set(instance.states) for _, instance in shown):
         return None
@@ -160,7 +160,7 @@ def _suspended_for_another(queue: str, observed: ObservedWorkers, cluster: Clust
 def _hosts(observed: ObservedWorkers) -> Iterator[ExecutionHost]:
     """Persistent hosts, and the workers that joined."""
     yield from observed.others
-    yield from (machine.host for machine in observed.machines if machine.host is not None)
+    yield from (worker.host for worker in observed.machines if worker.host is not None)
 
 
 def _instances(

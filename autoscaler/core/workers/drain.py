@@ -23,17 +23,17 @@ from autoscaler.core.workers.step import (
 from autoscaler.core.workers.worker_state import WorkerState
 
 
-def wanted_back(machine: WorkerState, pass_context: PassContext) -> bool:
+def wanted_back(worker: WorkerState, pass_context: PassContext) -> bool:
     """Whether a draining worker may be enabled again if demand needs it: not one that is quarantined, that got the
     answer that it stops, or that a person drains.
     """
     return (
-        machine.draining
-        and Condition.FOR_GOOD not in machine.conditions
-        and machine.host is not None
-        and Condition.SILENT not in machine.conditions
-        and disabled(machine.host)
-        and pass_context.let_go(machine) is None
+        worker.draining
+        and Condition.FOR_GOOD not in worker.conditions
+        and worker.host is not None
+        and Condition.SILENT not in worker.conditions
+        and disabled(worker.host)
+        and pass_context.let_go(worker) is None
     )
 
 
@@ -41,52 +41,52 @@ def wanted_back(machine: WorkerState, pass_context: PassContext) -> bool:
 class Drain:
     """A worker whose execution host is to be removed."""
 
-    machine: WorkerState
+    worker: WorkerState
     pass_context: PassContext
     reason: Reason
     by_person: bool
 
 
-def leave(machine: WorkerState, pass_context: PassContext, reason: Reason, *, by_person: bool = False) -> WorkerStep:
+def leave(worker: WorkerState, pass_context: PassContext, reason: Reason, *, by_person: bool = False) -> WorkerStep:
     """One more step out of Grid Engine for a host that we disabled (rule 1)."""
-    return first_step(WAY_OUT, Drain(machine, pass_context, reason, by_person))
+    return first_step(WAY_OUT, Drain(worker, pass_context, reason, by_person))
 
 
 def _await_observation(drain: Drain) -> WorkerStep:
-    return wait(drain.machine, because(Code.SECOND_OBSERVATION))
+    return wait(drain.worker, because(Code.SECOND_OBSERVATION))
 
 
 def _disable_again(drain: Drain) -> WorkerStep:
-    mark = drain.machine.note.disabling or Disabling.IDLE
-    return disable(drain.machine, drain.pass_context, mark, drain.reason, by_person=drain.by_person)
+    mark = drain.worker.note.disabling or Disabling.IDLE
+    return disable(drain.worker, drain.pass_context, mark, drain.reason, by_person=drain.by_person)
 
 
 def _kept(drain: Drain) -> Reason | None:
     """Nothing but a person enables those again that leave for good: kept by anything else they would stay disabled."""
-    kept, for_good = drain.pass_context.kept(drain.machine), Condition.FOR_GOOD in drain.machine.conditions
+    kept, for_good = drain.pass_context.kept(drain.worker), Condition.FOR_GOOD in drain.worker.conditions
     return None if for_good and kept is not None and kept.code is not Code.KEPT_BY_COMMAND else kept
 
 
 def _keep(drain: Drain) -> WorkerStep:
     kept = _kept(drain)
     assert kept is not None  # the row holds only then
-    return keep(drain.machine, kept)
+    return keep(drain.worker, kept)
 
 
 def _remove(drain: Drain) -> WorkerStep:
     reason = because(Code.EMPTY).then(drain.reason)
-    return remove(drain.machine, drain.pass_context, reason, by_person=drain.by_person)
+    return remove(drain.worker, drain.pass_context, reason, by_person=drain.by_person)
 
 
 WAY_OUT: tuple[Rule[Drain], ...] = (
     Rule(
         "close",
         "An observation has to show it disabled, so that no further job starts there.",
-        lambda drain: drain.machine.enabled,
+        lambda drain: drain.worker.enabled,
         (
             Row(
                 "It was disabled a moment ago.",
-                lambda drain: drain.pass_context.recent(drain.machine.note.disabled_at),
+                lambda drain: drain.pass_context.recent(drain.worker.note.disabled_at),
                 _await_observation,
             ),
             Row(
@@ -103,8 +103,8 @@ WAY_OUT: tuple[Rule[Drain], ...] = (
     Rule(
         "run_dry",
         "Its jobs run to their end.",
-        lambda drain: not drain.machine.empty,
-        (Row("It is busy.", always, lambda drain: wait(drain.machine, busy_reason(drain.machine, draining=True))),),
+        lambda drain: not drain.worker.empty,
+        (Row("It is busy.", always, lambda drain: wait(drain.worker, busy_reason(drain.worker, draining=True))),),
     ),
     Rule(
         "stay",
@@ -113,7 +113,7 @@ WAY_OUT: tuple[Rule[Drain], ...] = (
         (
             Row(
                 "It was enabled a moment ago.",
-                lambda drain: drain.pass_context.recent(drain.machine.note.enabled_at),
+                lambda drain: drain.pass_context.recent(drain.worker.note.enabled_at),
                 _await_observation,
             ),
             Row("A person, a request set or a rule keeps it.", lambda drain: _kept(drain) is not None, _keep),
@@ -125,16 +125,16 @@ WAY_OUT: tuple[Rule[Drain], ...] = (
         always,
         (
             Row(
-                "They did not yet.", lambda drain: Condition.DRAINED not in drain.machine.conditions, _await_observation
+                "They did not yet.", lambda drain: Condition.DRAINED not in drain.worker.conditions, _await_observation
             ),
             Row(
                 "Its removal was planned a moment ago.",
-                lambda drain: drain.pass_context.recent(drain.machine.note.retired_at),
+                lambda drain: drain.pass_context.recent(drain.worker.note.retired_at),
                 _await_observation,
             ),
             Row(
                 "They did, after it was fenced.",
-                lambda drain: Condition.FENCED in drain.machine.conditions,
+                lambda drain: Condition.FENCED in drain.worker.conditions,
                 _remove,
                 Remove,
                 reasons=(Code.EMPTY,),
@@ -146,9 +146,9 @@ WAY_OUT: tuple[Rule[Drain], ...] = (
 """The way out of Grid Engine, which every worker with an execution host goes."""
 
 
-def busy_reason(machine: WorkerState, *, draining: bool = False) -> Reason:
+def busy_reason(worker: WorkerState, *, draining: bool = False) -> Reason:
     """Why a busy host is left alone: its jobs, or slots reserved without a job."""
-    host = machine.host
+    host = worker.host
     jobs = tuple(dict.fromkeys(str(job.number) for job in host.jobs)) if host else ()
     reason = because(Code.RUNS_JOBS, jobs=jobs) if jobs else because(Code.RESERVED)
     return reason.then(because(Code.DRAINING)) if draining else reason

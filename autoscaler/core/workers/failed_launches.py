@@ -34,23 +34,23 @@ def newly_failed(machines: Sequence[WorkerState], now: float) -> tuple[LaunchFai
     """Those that this observation counts for the first time."""
     return tuple(
         LaunchFailure(
-            machine.worker.bucket,
+            worker.worker.bucket,
             now,
-            machine.worker.failure or "boot",
-            machine.worker.message or NO_WORDS,
-            machine.worker.order_id or "",
-            machine.worker.id,
+            worker.worker.failure or "boot",
+            worker.worker.message or NO_WORDS,
+            worker.worker.order_id or "",
+            worker.worker.id,
         )
-        for machine in machines
-        if machine.note.failed and not (machine.before is not None and machine.before.failed)
+        for worker in machines
+        if worker.note.failed and not (worker.before is not None and worker.before.failed)
     )
 
 
-def why_failed(machine: WorkerState) -> Reason | None:
+def why_failed(worker: WorkerState) -> Reason | None:
     """Why a machine that ended never joined; None: it did, or its end tells nothing of its launch."""
-    if not machine.note.failed:
+    if not worker.note.failed:
         return None
-    return because(Code.ENDED_BEFORE_JOINING, message=machine.worker.message)
+    return because(Code.ENDED_BEFORE_JOINING, message=worker.worker.message)
 
 
 def told_with_failures(

@@ -31,6 +31,6 @@ NO_GROUP = GroupVerdict()
 """Of a worker that is one of no group."""
 
 
-def group_verdict_of(machine: WorkerState, group_verdicts: Mapping[str, GroupVerdict]) -> GroupVerdict:
+def group_verdict_of(worker: WorkerState, group_verdicts: Mapping[str, GroupVerdict]) -> GroupVerdict:
     """What holds for a worker's group. `group_verdicts`: by group id."""
-    return group_verdicts.get(machine.worker.group_id or "", NO_GROUP)
+    return group_verdicts.get(worker.worker.group_id or "", NO_GROUP)

@@ -53,24 +53,24 @@ def observe_workers(cluster: Cluster, fleet: Fleet, memory: Memory, policy: Poli
     hosts = Hosts(cluster)
     claims = Claims(hosts, fleet.workers, memory.workers, now - policy.order_grace)
     observation = _Observation(hosts, claims, fleet, memory, policy, now, cluster)
-    listed = {worker.id for worker in fleet.workers}
+    listed = {machine.id for machine in fleet.workers}
     unlisted = {worker_id: note for worker_id, note in memory.workers.items() if worker_id not in listed}
     owners = claims.owners(unlisted)
-    machines = [observation.machine(worker, owners) for worker in fleet.workers]
+    machines = [observation.machine(machine, owners) for machine in fleet.workers]
     gone_missing: dict[str, WorkerNote] = {}
     absent: list[WorkerState] = []
     for worker_id, note in unlisted.items():
         seen = note if note.missing_since is not None else replace(note, missing_since=now)
         host = observation.hosts.named(note.host)
         if host is not None and not note.left and owners.get(host.name) == worker_id:
-            machine = observation.unlisted(worker_id, seen, host)
-            absent.append(machine)
-            gone_missing[worker_id] = machine.note
+            worker = observation.unlisted(worker_id, seen, host)
+            absent.append(worker)
+            gone_missing[worker_id] = worker.note
         elif now - (seen.missing_since or now) < policy.order_grace:
             gone_missing[worker_id] = seen
-    named = {machine.host.name for machine in (*machines, *absent) if machine.host is not None}
+    named = {worker.host.name for worker in (*machines, *absent) if worker.host is not None}
     return ObservedWorkers(
-        machines=tuple(sorted(machines, key=lambda machine: (machine.worker.created_at, machine.worker.id))),
+        machines=tuple(sorted(machines, key=lambda worker: (worker.worker.created_at, worker.worker.id))),
         others=tuple(host for host in cluster.hosts if host.name not in named),
         missing=gone_missing,
         missing_hosts={m.worker.id: m.host for m in absent if m.host is not None and not m.gone},

@@ -10,21 +10,21 @@ from autoscaler.core.workers.step import PassContext
 from autoscaler.core.workers.worker_state import WorkerState
 
 
-def overdue(machine: WorkerState) -> Reason | None:
+def overdue(worker: WorkerState) -> Reason | None:
     """Why a machine on its way is given up; None: it is not. One that its provider says will never come up is given up
     at once: it never ran a job, and may be paid for until it is ended.
     """
-    if Condition.FAILED in machine.conditions:
-        return because(Code.BOOT_FAILED, message=machine.worker.message)
-    if Condition.OVERDUE not in machine.conditions or machine.array is None:
+    if Condition.FAILED in worker.conditions:
+        return because(Code.BOOT_FAILED, message=worker.worker.message)
+    if Condition.OVERDUE not in worker.conditions or worker.array is None:
         return None
-    limit = machine.array.boot_timeout
-    if machine.lacks:
-        return because(Code.INCOMPLETE_TIMEOUT, limit_s=limit, lacks=values_text(machine.lacks))
-    code = Code.JOIN_TIMEOUT if machine.note.disabling is Disabling.ENROL else Code.BOOT_TIMEOUT
-    return because(code, limit_s=limit, message=machine.worker.message)
+    limit = worker.array.boot_timeout
+    if worker.lacks:
+        return because(Code.INCOMPLETE_TIMEOUT, limit_s=limit, lacks=values_text(worker.lacks))
+    code = Code.JOIN_TIMEOUT if worker.note.disabling is Disabling.ENROL else Code.BOOT_TIMEOUT
+    return because(code, limit_s=limit, message=worker.worker.message)
 
 
-def counts_as_coming(machine: WorkerState, pass_context: PassContext) -> bool:
+def counts_as_coming(worker: WorkerState, pass_context: PassContext) -> bool:
     """Whether a coming machine is still expected: it is not late, and no person drains it."""
-    return machine.coming and pass_context.let_go(machine) is None and overdue(machine) is None
+    return worker.coming and pass_context.let_go(worker) is None and overdue(worker) is None

@@ -33,7 +33,7 @@ class PassContext:
     """The facts of this pass that each worker's step depends on, besides the worker itself."""
 
     now: float
-    wishes: Overrides
+    overrides: Overrides
     schedule_interval: float
     retry_after: float
     """Seconds after which an action without a visible effect is planned again."""
@@ -53,13 +53,13 @@ class PassContext:
         """Whether an action was planned so recently that its effect may not show yet: it is not planned again."""
         return at is not None and self.now - at < self.retry_after
 
-    def let_go(self, machine: WorkerState) -> Reason | None:
+    def let_go(self, worker: WorkerState) -> Reason | None:
         """Why a person drains this worker; None: nobody does."""
-        if named_in(self.wishes.keep, machine):
+        if named_in(self.overrides.keep, worker):
             return None
-        if self.wishes.stop == "now":
-            return because(Code.STOPPING, how=self.wishes.stop)
-        if named_in(self.wishes.drain, machine):
+        if self.overrides.stop == "now":
+            return because(Code.STOPPING, how=self.overrides.stop)
+        if named_in(self.overrides.drain, worker):
             return because(Code.DRAINED_BY_COMMAND)
         return None
 
@@ -68,7 +68,7 @@ class PassContext:
         `resume` it is tried at once.
         """
         refused = self.refused_ends.get(worker_id)
-        if refused is None or (self.wishes.resumed_at is not None and self.wishes.resumed_at >= refused.at):
+        if refused is None or (self.overrides.resumed_at is not None and self.overrides.resumed_at >= refused.at):
             return None
         again_at = refused.at + min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(refused.times - 1, 16))
         if self.now >= again_at:
@@ -78,23 +78,23 @@ class PassContext:
     @property
     def winding_down(self) -> Reason | None:
         """Why every worker leaves as soon as neither a running nor a waiting job needs it; None: it does not."""
-        return because(Code.STOPPING, how=self.wishes.stop) if self.wishes.stop == "drain" else None
+        return because(Code.STOPPING, how=self.overrides.stop) if self.overrides.stop == "drain" else None
 
     @property
     def stopping(self) -> Reason | None:
         """Why nothing is launched any more: a person stops the autoscaler."""
-        return because(Code.STOPPING, how=self.wishes.stop) if self.wishes.stop is not None else None
+        return because(Code.STOPPING, how=self.overrides.stop) if self.overrides.stop is not None else None
 
-    def kept(self, machine: WorkerState) -> Reason | None:
+    def kept(self, worker: WorkerState) -> Reason | None:
         """Why this worker never leaves; None: it may leave."""
-        if named_in(self.wishes.keep, machine):
+        if named_in(self.overrides.keep, worker):
             return because(Code.KEPT_BY_COMMAND)
         # Only what once came up, and as long as no person wants it gone: a person cannot take a rule back.
-        if self.wishes.stop is not None or named_in(self.wishes.drain, machine) or machine.note.heard_at is None:
+        if self.overrides.stop is not None or named_in(self.overrides.drain, worker) or worker.note.heard_at is None:
             return None
-        if machine.array is not None and machine.array.keep_alive:
-            return because(Code.KEPT_BY_REQUEST, node_array=machine.array.name, sets=machine.array.keep_alive)
-        if self.keep_alive.holds(machine.worker.node_array, machine.worker.name):
+        if worker.array is not None and worker.array.keep_alive:
+            return because(Code.KEPT_BY_REQUEST, node_array=worker.array.name, sets=worker.array.keep_alive)
+        if self.keep_alive.holds(worker.worker.node_array, worker.worker.name):
             return because(Code.KEPT_BY_RULES)
         return None
 
@@ -103,7 +103,7 @@ class PassContext:
 class WorkerStep:
     """What one worker does now."""
 
-    machine: WorkerState
+    worker: WorkerState
     verdict: WorkerVerdict
     note: WorkerNote
     action: Action | None = None
@@ -120,7 +120,7 @@ class AboutAWorker(Protocol):
     """What the rows of one procedure are asked of: a worker, with what its next step rests on."""
 
     @property
-    def machine(self) -> WorkerState:
+    def worker(self) -> WorkerState:
         """The worker."""
 
 
@@ -165,7 +165,7 @@ class Rule(Generic[Known]):
 
 def first_step(rules: Sequence[Rule[Known]], known: Known) -> WorkerStep:
     """The step of the first row that holds, with its rule and row. The last row of a procedure always holds."""
-    phase = known.machine.phase
+    phase = known.worker.phase
     for rule in rules:
         if phase in rule.sources and rule.applies(known):
             for row in rule.rows:
@@ -175,50 +175,50 @@ def first_step(rules: Sequence[Rule[Known]], known: Known) -> WorkerStep:
     raise LookupError(f"no row for {known}")
 
 
-def keep(machine: WorkerState, reason: Reason, note: WorkerNote | None = None) -> WorkerStep:
-    return WorkerStep(machine, _verdict(machine, "keep", reason), note or machine.note)
+def keep(worker: WorkerState, reason: Reason, note: WorkerNote | None = None) -> WorkerStep:
+    return WorkerStep(worker, _verdict(worker, "keep", reason), note or worker.note)
 
 
-def wait(machine: WorkerState, reason: Reason, note: WorkerNote | None = None) -> WorkerStep:
-    return WorkerStep(machine, _verdict(machine, "wait", reason), note or machine.note)
+def wait(worker: WorkerState, reason: Reason, note: WorkerNote | None = None) -> WorkerStep:
+    return WorkerStep(worker, _verdict(worker, "wait", reason), note or worker.note)
 
 
-def enrol(machine: WorkerState, pass_context: PassContext, action: Enrol) -> WorkerStep:
-    again = machine.note.disabling is Disabling.ENROL
+def enrol(worker: WorkerState, pass_context: PassContext, action: Enrol) -> WorkerStep:
+    again = worker.note.disabling is Disabling.ENROL
     note = replace(
-        machine.note,
+        worker.note,
         disabled_at=pass_context.now,
         disabling=Disabling.ENROL,
         seen_disabled=False,
-        enrolling_since=(machine.note.enrolling_since if again else None) or pass_context.now,
+        enrolling_since=(worker.note.enrolling_since if again else None) or pass_context.now,
         host=action.host,
         left=False,
     )
-    return WorkerStep(machine, _verdict(machine, "enrol", action.reason), note, action)
+    return WorkerStep(worker, _verdict(worker, "enrol", action.reason), note, action)
 
 
-def complete(machine: WorkerState, pass_context: PassContext, action: Enrol) -> WorkerStep:
+def complete(worker: WorkerState, pass_context: PassContext, action: Enrol) -> WorkerStep:
     """Of a host that its own image made: our mark on it stays as old as it is."""
-    note = replace(machine.note, completed_at=pass_context.now)
-    return WorkerStep(machine, _verdict(machine, "enrol", action.reason), note, action)
+    note = replace(worker.note, completed_at=pass_context.now)
+    return WorkerStep(worker, _verdict(worker, "enrol", action.reason), note, action)
 
 
-def enable(machine: WorkerState, pass_context: PassContext, reason: Reason) -> WorkerStep:
+def enable(worker: WorkerState, pass_context: PassContext, reason: Reason) -> WorkerStep:
     """Enable the host. Our mark stays until an observation shows it enabled."""
-    note = machine.note
+    note = worker.note
     if pass_context.recent(note.enabled_at):
-        return wait(machine, reason)
-    action = Enable(machine.worker.id, machine.name, reason)
-    return WorkerStep(machine, _verdict(machine, "enable", reason), replace(note, enabled_at=pass_context.now), action)
+        return wait(worker, reason)
+    action = Enable(worker.worker.id, worker.name, reason)
+    return WorkerStep(worker, _verdict(worker, "enable", reason), replace(note, enabled_at=pass_context.now), action)
 
 
 def disable(
-    machine: WorkerState, pass_context: PassContext, disabling: Disabling, reason: Reason, *, by_person: bool = False
+    worker: WorkerState, pass_context: PassContext, disabling: Disabling, reason: Reason, *, by_person: bool = False
 ) -> WorkerStep:
     if pass_context.held_back is not None and not by_person:
-        return wait(machine, reason.then(pass_context.held_back))
+        return wait(worker, reason.then(pass_context.held_back))
     note = replace(
-        machine.note,
+        worker.note,
         disabled_at=pass_context.now,
         disabling=disabling,
         seen_disabled=False,
@@ -226,21 +226,21 @@ def disable(
         enabled_at=None,
         idle_since=None,
     )
-    action = Disable(machine.worker.id, machine.name, reason)
-    return WorkerStep(machine, _verdict(machine, "disable", reason), note, action)
+    action = Disable(worker.worker.id, worker.name, reason)
+    return WorkerStep(worker, _verdict(worker, "disable", reason), note, action)
 
 
-def remove(machine: WorkerState, pass_context: PassContext, reason: Reason, *, by_person: bool = False) -> WorkerStep:
+def remove(worker: WorkerState, pass_context: PassContext, reason: Reason, *, by_person: bool = False) -> WorkerStep:
     if pass_context.held_back is not None and not by_person:
-        return wait(machine, reason.then(pass_context.held_back))
-    action = Remove(machine.worker.id, machine.name, reason)
+        return wait(worker, reason.then(pass_context.held_back))
+    action = Remove(worker.worker.id, worker.name, reason)
     return WorkerStep(
-        machine, _verdict(machine, "remove", reason), replace(machine.note, retired_at=pass_context.now), action
+        worker, _verdict(worker, "remove", reason), replace(worker.note, retired_at=pass_context.now), action
     )
 
 
 def terminate(
-    machine: WorkerState,
+    worker: WorkerState,
     pass_context: PassContext,
     reason: Reason,
     *,
@@ -248,18 +248,18 @@ def terminate(
     by_person: bool = False,
 ) -> WorkerStep:
     """Terminate the machine. Only for one that is no execution host."""
-    note = machine.note
+    note = worker.note
     if pass_context.recent(note.terminated_at):
-        return wait(machine, because(Code.ENDING))
+        return wait(worker, because(Code.ENDING))
     if pass_context.held_back is not None and not by_person:
-        return wait(machine, reason.then(pass_context.held_back))
-    if (refused := pass_context.end_refused(machine.worker.id)) is not None:
-        return wait(machine, refused.then(reason))
+        return wait(worker, reason.then(pass_context.held_back))
+    if (refused := pass_context.end_refused(worker.worker.id)) is not None:
+        return wait(worker, refused.then(reason))
     note = replace(note, retired_at=note.retired_at or pass_context.now, terminated_at=pass_context.now)
-    host = machine.worker.name or note.host
-    action = Terminate(machine.worker.id, host, reason, failure)
-    return WorkerStep(machine, _verdict(machine, "terminate", reason), note, action)
+    host = worker.worker.name or note.host
+    action = Terminate(worker.worker.id, host, reason, failure)
+    return WorkerStep(worker, _verdict(worker, "terminate", reason), note, action)
 
 
-def _verdict(machine: WorkerState, verdict: str, reason: Reason) -> WorkerVerdict:
-    return WorkerVerdict(machine.name, machine.worker.id, verdict, reason)
+def _verdict(worker: WorkerState, verdict: str, reason: Reason) -> WorkerVerdict:
+    return WorkerVerdict(worker.name, worker.worker.id, verdict, reason)

@@ -111,6 +111,6 @@ def same_host(one: str, other: str) -> bool:
     return left.partition(".")[0] == right.partition(".")[0]
 
 
-def named_in(names: Iterable[str], machine: WorkerState) -> bool:
+def named_in(names: Iterable[str], worker: WorkerState) -> bool:
     """Whether an operator override names this worker, by host name or id."""
-    return any(name == machine.worker.id or same_host(name, machine.name) for name in names)
+    return any(name == worker.worker.id or same_host(name, worker.name) for name in names)

@@ -23,7 +23,7 @@ from tests.clouds.cyclecloud.server import PASSWORD, USER
 
 ROOT = Path(__file__).parents[3]
 PREFIX = "CP_CAP_AUTOSCALE_CYCLECLOUD_"
-IMPATIENT = Limits(connect=2.0, read=2.0, total=4.0, tries=2, pause=0.01)
+LIMITS = Limits(connect=30.0, read=60.0, total=120.0, tries=2, pause=0.01)
 CHOSEN = {"array": "execute", "type": "Standard_D2s_v5"}
 """The bucket that the contract's tests order from."""
 
@@ -66,7 +66,7 @@ class CycleCloudPlane(ControlPlane):
         given = {"url": self.url, "username": USER, "password": PASSWORD, "cluster": "demo", **values}
         return read_settings(CycleCloudSettings, {PREFIX + name.upper(): value for name, value in given.items()})
 
-    def connect(self, cell: str, *, limits: Limits = IMPATIENT, **values: str) -> CycleCloudProvider:
+    def connect(self, cell: str, *, limits: Limits = LIMITS, **values: str) -> CycleCloudProvider:
         settings = self.settings(**values)
         password = settings.password.get_secret_value()
         rest = Rest(

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
 
-from providers.aws.errors import error_for
+from providers.aws.errors import error_for, translated
 from providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
 from tests.clouds.aws.plane import AwsPlane
 from tests.clouds.played import Region
@@ -67,6 +68,48 @@ def test_the_page_judges_every_code_that_was_asked_about() -> None:
 @pytest.mark.parametrize(("code", "meaning"), written())
 def test_the_page_says_what_the_code_does(code: str, meaning: str) -> None:
     assert isinstance(error_for(code, "words"), MEANINGS[meaning])
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "kind"),
+    (
+        ("OfAnotherYear", 400, Refused),
+        ("OfAnotherYear", 428, Refused),
+        ("OfAnotherYear", 429, Throttled),
+        ("OfAnotherYear", 499, Refused),
+        ("OfAnotherYear", 500, Unreachable),
+        ("OfAnotherYear", 503, Unreachable),
+        ("OfAnotherYearLimitExceeded", 400, QuotaReached),
+        ("RequestLimitExceeded", 503, Throttled),
+        ("InsufficientInstanceCapacity", 500, OutOfCapacity),
+        ("", 400, Unreachable),
+    ),
+)
+def test_a_code_that_nobody_knows_is_judged_by_its_status(code: str, status: int, kind: type[ProviderError]) -> None:
+    """What passes never stops a node array."""
+    assert type(error_for(code, "", status=status)) is kind
+    answer: Any = {"Error": {"Code": code, "Message": "words"}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    assert type(translated(ClientError(answer, "RunInstances"), "launching")) is kind
+
+
+def test_an_error_without_a_status_of_its_own_is_the_callers() -> None:
+    assert type(translated(ClientError({"Error": {"Code": "OfAnotherYear"}}, "RunInstances"), "launching")) is Refused
+    assert "HTTP 400" in str(translated(ClientError({}, "RunInstances"), "launching"))
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    (
+        (NoCredentialsError(), Refused),
+        (EndpointConnectionError(endpoint_url="x"), Unreachable),
+        (OSError(), Unreachable),
+    ),
+)
+def test_what_the_settings_cannot_give_is_refused_and_what_was_not_reached_is_not(
+    error: Exception, kind: type[ProviderError]
+) -> None:
+    made = translated(error, "launching")
+    assert (type(made), str(made).startswith("launching: ")) == (kind, True)
 
 
 class TestOneBadSubnet:

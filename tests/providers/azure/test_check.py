@@ -17,7 +17,7 @@ from autoscaler.report.status import Now, status, status_pairs
 from autoscaler.store.store import Store
 from providers.azure.calls import Calls
 from providers.azure.checks import NEEDED
-from providers.azure.errors import error_for, translated
+from providers.azure.errors import MachineExists, MachineUnknown, error_for, translated
 from providers.azure.machine import body
 from providers.azure.provider import AzureProvider
 from providers.catalog import load_catalog
@@ -230,12 +230,36 @@ def _everything(plane: AzurePlane, allowed: list[str]) -> set[str]:
         (403, "AuthorizationFailed", "", Refused),
         (400, "InvalidParameter", "", Refused),
         (404, "ImageNotFound", "", Refused),
+        (404, "ResourceNotFound", "", MachineUnknown),
+        (404, "", "", MachineUnknown),
+        (412, "ConditionNotMet", "", MachineExists),
+        (407, "OfAnotherYear", "", Refused),
+        (408, "OfAnotherYear", "", Unreachable),
+        (499, "OfAnotherYear", "", Refused),
+        (500, "OfAnotherYear", "", Unreachable),
+        (200, "OfAnotherYear", "", Refused),
+        (200, "", "", Unreachable),
+        (400, "OfAnotherYearQuotaExceeded", "", QuotaReached),
     ),
 )
 def test_a_code_means_what_the_loop_can_do_about_it(
     status: int, code: str, message: str, kind: type[ProviderError]
 ) -> None:
     assert type(error_for(code, message, "creating w-0", status=status)) is kind
+
+
+def test_an_error_says_what_was_done_its_code_and_azures_words_if_there_are_any() -> None:
+    told = [
+        str(error_for(code, words, "creating w-0", status=400)) for code, words in (("X", "why"), ("X", ""), ("", ""))
+    ]
+    assert told == ["creating w-0: X: why", "creating w-0: X", "creating w-0: HTTP 400"]
+
+
+def test_how_long_azure_wants_to_be_left_alone_is_kept() -> None:
+    assert [error_for("", "", "creating w-0", status=429, retry_after=after).retry_after for after in (None, 17.0)] == [  # type: ignore[attr-defined]
+        None,
+        17.0,
+    ]
 
 
 @pytest.mark.parametrize(("code", "kind"), (("AllocationFailed", OutOfCapacity), ("QuotaExceeded", QuotaReached)))

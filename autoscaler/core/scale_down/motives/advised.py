@@ -20,4 +20,4 @@ class Advised:
     by_person: bool = False
 
     def applies(self, to: Candidate) -> Reason | None:
-        return because(Code.REBALANCE_RECOMMENDED) if to.machine.advised else None
+        return because(Code.REBALANCE_RECOMMENDED) if to.worker.advised else None

@@ -23,11 +23,11 @@ from autoscaler.core.workers.phases import Condition
 
 def not_idle_long_enough(candidate: Candidate) -> Reason | None:
     """It was busy a moment ago, or in alarm: then no job could have started there."""
-    idle, limit, machine = candidate.idle, candidate.array.idle_timeout, candidate.machine
+    idle, limit, worker = candidate.idle, candidate.array.idle_timeout, candidate.worker
     if idle is not None and (idle >= limit or candidate.asks):
         return None
-    if Condition.IN_ALARM in machine.conditions and not stays(machine, candidate.pass_context.now):
-        return alarm_of((machine,))
+    if Condition.IN_ALARM in worker.conditions and not stays(worker, candidate.pass_context.now):
+        return alarm_of((worker,))
     return because(Code.IDLE_NOT_LONG_ENOUGH, idle_s=idle or 0.0, limit_s=limit)
 
 

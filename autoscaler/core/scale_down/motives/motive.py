@@ -22,7 +22,7 @@ from autoscaler.core.workers.worker_state import WorkerState
 class Candidate:
     """A worker in service, with all facts for and against its removal."""
 
-    machine: WorkerState
+    worker: WorkerState
     array: NodeArrayPolicy
     pass_context: PassContext
     needed: bool
@@ -43,12 +43,12 @@ class Candidate:
     @property
     def idle(self) -> float | None:
         """Seconds since it was last seen busy."""
-        return idle_for(self.machine, self.pass_context.now)
+        return idle_for(self.worker, self.pass_context.now)
 
     @property
     def asks(self) -> bool:
         """It asks to stop."""
-        return self.machine.worker.id in self.pass_context.asking
+        return self.worker.worker.id in self.pass_context.asking
 
 
 Keeper = Callable[[Candidate], Reason | None]
@@ -97,12 +97,12 @@ def leaves_for(motive: Motive, candidate: Candidate) -> bool:
 
 def kept(candidate: Candidate) -> Reason | None:
     """A person, a request set or a rule keeps it."""
-    return candidate.pass_context.kept(candidate.machine)
+    return candidate.pass_context.kept(candidate.worker)
 
 
 def busy(candidate: Candidate) -> Reason | None:
     """It runs jobs, or holds reserved slots (rule 1)."""
-    return None if candidate.machine.empty else busy_reason(candidate.machine)
+    return None if candidate.worker.empty else busy_reason(candidate.worker)
 
 
 def needed(candidate: Candidate) -> Reason | None:
@@ -112,7 +112,7 @@ def needed(candidate: Candidate) -> Reason | None:
 
 def enabled_by_hand(candidate: Candidate) -> Reason | None:
     """A person has just enabled it."""
-    return because(Code.ENABLED_BY_HAND) if candidate.machine.enabled_by_hand else None
+    return because(Code.ENABLED_BY_HAND) if candidate.worker.enabled_by_hand else None
 
 
 def held(candidate: Candidate) -> Reason | None:

@@ -1,0 +1,225 @@
+"""Asks a running autoscaler over HTTP, on its Unix socket or at an address. Imports next to nothing: a command that
+only shows an answer must cost no more than that.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autoscaler.errors import AutoscalerError, NotFound, SettingsError
+
+SOCKET_ENV = "CP_CAP_AUTOSCALE_SOCKET"
+URL_ENV = "CP_CAP_AUTOSCALE_URL"
+TOKEN_ENV = "CP_CAP_AUTOSCALE_TOKEN_FILE"
+LOGIN_ENV = "CP_CAP_AUTOSCALE_LOGIN"
+"""A file whose first line is `USER:PASSWORD`."""
+CA_ENV = "CP_CAP_AUTOSCALE_CA_FILE"
+OF_ROOT = Path("/run/sge-autoscaler")
+"""Where root's services listen, one socket a cell."""
+CLIENT_FILE = Path("/etc/sge-autoscaler/client")
+"""What a submit host's users need not set: lines NAME=VALUE of the four above."""
+VERSION = 1
+"""Of the answers."""
+PREFIX = f"/answers/v{VERSION}"
+ROLE = "X-Asked-Role"
+"""What a server that passes a question on says of whom it asks for: never more than it may itself."""
+TIMEOUT = 30.0
+_MOST_HEAD = 1 << 16
+
+
+class Unanswered(AutoscalerError):
+    """Nobody answered; the message says who was asked, and what to do."""
+
+    exit_code = 4
+
+
+class Refused(AutoscalerError):
+    """The caller may not know it, or is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to ask: a socket, else an address."""
+
+    path: str = ""
+    url: str = ""
+    token_file: str = ""
+    login_file: str = ""
+    ca_file: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"the autoscaler at {self.path or self.url}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back, as it was sent."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def remote(environ: Mapping[str, str], file: Path = CLIENT_FILE) -> Place | None:
+    """The address that the environment or the site's file names; None: none does. Raises SettingsError."""
+    named = {name: value for name in (URL_ENV, TOKEN_ENV, LOGIN_ENV, CA_ENV) if (value := environ.get(name))}
+    given = {**_read_file(file), **named}
+    url = given.get(URL_ENV, "")
+    if not url:
+        return None
+    return Place("", url, given.get(TOKEN_ENV, ""), given.get(LOGIN_ENV, ""), given.get(CA_ENV, ""))
+
+
+def ask(place: Place, question: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """An answer's document. Raises Unanswered, Refused, NotFound, SettingsError."""
+    reply = send(place, f"{PREFIX}/{question}", headers or {})
+    try:
+        said = json.loads(reply.body)
+    except ValueError:
+        said = None
+    if reply.status == 200 and isinstance(said, dict) and said.get("answers") == VERSION:
+        return said
+    error = said.get("error") if isinstance(said, dict) else reply.body.decode("utf-8", "replace").strip()
+    text = f"{error}" if error else f"status {reply.status}"
+    match reply.status:
+        case 404 if "answers" in reply.headers.get("x-answers", ""):
+            raise NotFound(text)
+        case 404:
+            raise Unanswered(f"{place.name} does not answer such questions: is it an older version?")
+        case 401:
+            raise Refused(f"{place.name} refuses {_proof(place)}: {text}")
+        case 400:
+            raise SettingsError(text)
+        case 403:
+            raise Refused(text)
+        case _:
+            raise Unanswered(f"{place.name} cannot answer now: {text}")
+
+
+def send(place: Place, target: str, headers: Mapping[str, str]) -> Reply:
+    """One GET. Raises Unanswered, SettingsError."""
+    return _at_socket(place, target, headers) if place.path else _at_address(place, target, headers)
+
+
+def _at_socket(place: Place, target: str, headers: Mapping[str, str]) -> Reply:
+    lines = [f"GET {target} HTTP/1.0", "Host: localhost", *(f"{name}: {value}" for name, value in headers.items())]
+    with closing(socket.socket(socket.AF_UNIX)) as made:
+        made.settimeout(TIMEOUT)
+        try:
+            made.connect(place.path)
+            made.sendall("\r\n".join([*lines, "", ""]).encode("latin-1", "replace"))
+            said = bytearray()
+            while part := made.recv(1 << 16):
+                said += part
+        except PermissionError as error:
+            raise Unanswered(f"{place.path} is closed to you: ask root, or the user who runs the autoscaler") from error
+        except OSError as error:
+            raise Unanswered(f"{place.name} does not answer: {error.strerror or error}") from error
+    return _read(place, bytes(said))
+
+
+def _read(place: Place, said: bytes) -> Reply:
+    head, end, body = said.partition(b"\r\n\r\n")
+    first, *lines = head[:_MOST_HEAD].decode("latin-1").split("\r\n")
+    words = first.split(" ", 2)
+    if not end or len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdigit():
+        raise Unanswered(f"{place.name} ended before it had answered")
+    headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    if headers.get("content-length", str(len(body))) != str(len(body)):
+        raise Unanswered(f"{place.name} ended in the middle of its answer")
+    return Reply(int(words[1]), body, headers)
+
+
+def _at_address(place: Place, target: str, headers: Mapping[str, str]) -> Reply:
+    import http.client
+    import ssl
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(place.url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+        raise SettingsError(f"{URL_ENV}: {place.url!r} is not an address: write https://HOST:PORT")
+    sent = {**headers, **_authorization(place)}
+    connection: http.client.HTTPConnection
+    try:
+        if parts.scheme == "https":
+            context = ssl.create_default_context(cafile=place.ca_file or None)
+            connection = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=TIMEOUT, context=context)
+        else:
+            connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT)
+    except OSError as error:
+        raise SettingsError(f"{CA_ENV}: {place.ca_file} cannot be used: {error}") from error
+    with closing(connection):
+        try:
+            connection.request("GET", parts.path.rstrip("/") + target, headers=sent)
+            answer = connection.getresponse()
+            return Reply(answer.status, answer.read(), {name.lower(): value for name, value in answer.getheaders()})
+        except ssl.SSLCertVerificationError as error:
+            raise Unanswered(
+                f"the certificate of {place.url} is not trusted ({error.verify_message}): set {CA_ENV} to a file with "
+                "the certificate of who signed it"
+            ) from error
+        except ConnectionRefusedError as error:
+            raise Unanswered(f"{place.url} refuses the connection: nobody listens there") from error
+        except (OSError, http.client.HTTPException) as error:
+            raise Unanswered(f"{place.url} cannot be reached: {error}") from error
+
+
+def _authorization(place: Place) -> dict[str, str]:
+    """From files only: a command's words and its environment are seen by others."""
+    if place.token_file:
+        return {"Authorization": f"Bearer {_first_line(TOKEN_ENV, place.token_file)}"}
+    if place.login_file:
+        from base64 import b64encode
+
+        line = _first_line(LOGIN_ENV, place.login_file)
+        return {"Authorization": f"Basic {b64encode(line.encode()).decode()}"}
+    return {}
+
+
+def _first_line(name: str, file: str) -> str:
+    try:
+        with Path(file).open(encoding="utf-8") as lines:
+            line = lines.readline().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{name}: cannot read {file}: {getattr(error, 'strerror', None) or error}") from error
+    if not line or not line.isascii() or not line.isprintable():
+        raise SettingsError(f"{name}: the first line of {file} is not what proves who asks")
+    return line
+
+
+def _proof(place: Place) -> str:
+    if place.token_file:
+        return f"the token in {place.token_file}"
+    if place.login_file:
+        return f"the user and password in {place.login_file}"
+    return f"who proves nothing ({TOKEN_ENV} names the file of a token)"
+
+
+def _read_file(file: Path) -> dict[str, str]:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"cannot read {file}: {error}") from error
+    given = {}
+    for number, line in enumerate(lines, 1):
+        name, equals, value = line.strip().partition("=")
+        if not name or name.startswith("#"):
+            continue
+        if not equals or name.strip() not in (URL_ENV, TOKEN_ENV, LOGIN_ENV, CA_ENV):
+            raise SettingsError(f"{file}, line {number}: {name!r} is none of {URL_ENV}, {TOKEN_ENV}, {CA_ENV}")
+        given[name.strip()] = value.strip().strip("\"'")
+    return given
+
+
+def named_by(environ: Mapping[str, str]) -> bool:
+    """Whether the environment itself says whom to ask, so that no other one is asked."""
+    return bool(environ.get(URL_ENV))

@@ -1,0 +1,52 @@
+"""What users of this machine may at the Unix socket: everybody may look, root, the service's own user, members of the
+set group and Grid Engine's managers may do all that is there.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from autoscaler.api.principal import Role
+from autoscaler.errors import AutoscalerError
+
+FRESH = 60.0
+"""Seconds for which Grid Engine is not asked again."""
+
+
+def _nobody() -> Collection[str]:
+    return ()
+
+
+@dataclass(slots=True)
+class LocalRoles:
+    """Any thread may ask. `managers` is asked only for a user who is nobody else, and seldom."""
+
+    group: int | None = None
+    """Gid of the group whose members may call."""
+    managers: Callable[[], Collection[str]] = _nobody
+    """Names of Grid Engine's managers (`qconf -sm`). May raise AutoscalerError."""
+    stopwatch: Callable[[], float] = time.monotonic
+    _known: frozenset[str] = frozenset()
+    _read_at: float | None = None
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+
+    def role(self, uid: int | None, groups: Collection[int] = ()) -> Role:
+        """Without asking Grid Engine."""
+        trusted = uid in (0, os.geteuid()) or (self.group is not None and self.group in groups)
+        return Role.ADMIN if trusted else Role.READER
+
+    def manages(self, name: str) -> bool:
+        """Whether this user is a manager of Grid Engine. While it cannot say so, nobody is one."""
+        with self._guard:
+            now = self.stopwatch()
+            if self._read_at is None or now - self._read_at >= FRESH:
+                self._read_at = now
+                try:
+                    self._known = frozenset(self.managers())
+                except AutoscalerError:
+                    self._known = frozenset()
+            return name in self._known

@@ -1,0 +1,35 @@
+"""Passes questions on to the running autoscaler of this machine, for a server without a loop: `serve`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from urllib.parse import quote, urlencode
+
+from autoscaler.answer_client import PREFIX, ROLE, Place, Unanswered, send
+from autoscaler.api.answers import Asker, Reply, refusal
+from autoscaler.api.principal import ON_BEHALF, Role
+
+
+@dataclass(frozen=True, slots=True)
+class RelayedAnswers:
+    """Any thread may call. A server that runs as another user than the service may not say whom it asks for: then it
+    is told what any user of this machine is.
+    """
+
+    find: Callable[[], str]
+    """Where the running autoscaler listens; '': nowhere."""
+
+    def answer(self, question: str, query: Mapping[str, str], asker: Asker) -> Reply:
+        path = self.find()
+        if not path:
+            return refusal(HTTPStatus.SERVICE_UNAVAILABLE, "no autoscaler runs on this machine now: ask again", 5)
+        role = Role.ADMIN if asker.manages() else Role.READER
+        headers = {ON_BEHALF: quote(asker.name, safe="@:.-_")[:64], ROLE: str(role)}
+        try:
+            reply = send(Place(path), f"{PREFIX}/{question}?{urlencode(query)}", headers)
+        except Unanswered as error:
+            return refusal(HTTPStatus.SERVICE_UNAVAILABLE, str(error), 5)
+        later = reply.headers.get("retry-after", "")
+        return Reply(reply.status, (reply.body,), int(later) if later.isdigit() else None, "x-answers" in reply.headers)

@@ -1,0 +1,107 @@
+"""Who answers at the listeners of `run` and `serve`: the loop's last pass, or whoever has one."""
+
+from __future__ import annotations
+
+import contextlib
+import grp
+import logging
+import time
+from collections.abc import Callable, Collection, Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from autoscaler.commands.context import Invocation
+from autoscaler.errors import SettingsError, StateNotKept
+from autoscaler.store import lock
+from autoscaler.store.accounting_index import AccountingIndex
+
+if TYPE_CHECKING:
+    from autoscaler.api.answers import Answers
+    from autoscaler.api.local_roles import LocalRoles
+    from autoscaler.api.relayed_answers import RelayedAnswers
+    from autoscaler.engine.loop import Loop
+    from autoscaler.store.store import Store
+
+log = logging.getLogger("autoscaler.api")
+
+
+@contextlib.contextmanager
+def answering(invocation: Invocation, loop: Loop) -> Iterator[Callable[[], Answers]]:
+    """Makes what answers at the first question; until then it costs nothing."""
+    with contextlib.ExitStack() as stack:
+
+        @cache
+        def made() -> Answers:
+            from autoscaler.api.answers import Answers
+
+            store = stack.enter_context(invocation.store())  # who asks never waits for the loop's connection
+            answers = Answers(
+                loop,
+                store,
+                status_of(invocation, store),
+                accounting_index(invocation),
+                owners_only=invocation.settings.process.job_details == "owner",
+            )
+            stack.callback(answers.close)
+            return answers
+
+        yield made
+
+
+def accounting_index(invocation: Invocation) -> AccountingIndex | None:
+    """This cell's, beside the store; None where it cannot be kept: then what has ended is not explained by it."""
+    try:
+        return AccountingIndex.open(invocation.store_file.with_suffix(".accounting"), invocation.common / "accounting")
+    except (SettingsError, StateNotKept) as error:
+        log.warning("the accounting cannot be indexed: %s", error)
+        return None
+
+
+def status_of(invocation: Invocation, store: Store, *, serves: bool = True) -> Callable[[], dict[str, Any]]:
+    """The document of `status`. `serves`: whether this process is the autoscaler."""
+    from autoscaler.report.status import Now, status
+
+    prices: list[tuple[float, Any]] = []
+
+    def made() -> dict[str, Any]:
+        now = time.time()
+        if not prices or now - prices[0][0] > 3600:
+            prices[:] = [(now, invocation.oldest_price())]
+        who = lock.running(invocation.cell) if serves else invocation.running
+        return status(
+            store,
+            Now(
+                at=now,
+                cell=f"{invocation.cell.cell} of {invocation.cell.master}:{invocation.cell.port}",
+                provider=(invocation if serves else invocation.as_running).settings.process.provider,
+                serving=who is not None,
+                holder=who if who is not None and who.pid else None,
+                oldest_price=prices[0][1],
+            ),
+        )
+
+    return made
+
+
+def relayed(invocation: Invocation) -> RelayedAnswers:
+    """Passes on what is asked to the autoscaler that runs then."""
+    from autoscaler.api.relayed_answers import RelayedAnswers
+    from autoscaler.commands._answers import socket_of_service
+
+    return RelayedAnswers(lambda: socket_of_service(Invocation(invocation.environ)))
+
+
+def local_roles(invocation: Invocation) -> LocalRoles:
+    """What users of this machine may at the socket."""
+    from autoscaler.api.local_roles import LocalRoles
+
+    process = invocation.settings.process
+
+    def managers() -> Collection[str]:
+        from sge.admin import Administrator
+        from sge.qconf import read_names
+
+        return read_names(Administrator(invocation.runner, timeout=process.grid_engine_timeout).show("-sm"))
+
+    group = None if process.socket_group is None else grp.getgrnam(process.socket_group).gr_gid
+    return LocalRoles(group, managers)

@@ -1,0 +1,108 @@
+"""How `status`, `jobs`, `workers`, `explain` and `history` are answered: by the running autoscaler of this cell, else
+by the one of the site. Imports next to nothing; where nobody answers, a command looks for itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from autoscaler.answer_client import OF_ROOT, SOCKET_ENV, Place, Unanswered, ask, named_by, remote
+from autoscaler.commands._echo import echo
+from autoscaler.commands._socket_path import named
+from autoscaler.commands.context import Invocation
+from autoscaler.errors import SettingsError
+from autoscaler.plain_text import plain, plain_json
+from autoscaler.report.blocks import Block, print_blocks
+
+OLD = 60.0
+"""Seconds from which on the age of an answer is said first."""
+
+
+def told(invocation: Invocation, question: str, query: Mapping[str, str], *, as_json: bool) -> bool:
+    """Print what the running autoscaler answers. False: none does, which was said, and this machine's own cell can be
+    looked at. Raises NotFound, Unanswered where an address is named, Refused, SettingsError.
+    """
+    said = answered(invocation, question, {**query, "form": "document" if as_json else "text"})
+    if said is None:
+        _look_as_the_account(invocation)
+        return False
+    if as_json:
+        tell_age(invocation, said, late_only=True)
+        echo(plain_json(json.dumps(said["document"], indent=2, ensure_ascii=False)))
+        return True
+    print_blocks(Block(*block) for block in said["blocks"])
+    tell_age(invocation, said)
+    return True
+
+
+def _look_as_the_account(invocation: Invocation) -> None:
+    if os.geteuid() == 0:
+        from autoscaler.commands._account import become_owner_of_state
+
+        become_owner_of_state(invocation)
+
+
+def answered(invocation: Invocation, question: str, query: Mapping[str, str]) -> dict[str, Any] | None:
+    """What the running autoscaler answers; None: none does, which was said."""
+    from urllib.parse import urlencode
+
+    target = f"{question}?{urlencode(query)}"
+    for place in _places(invocation):
+        try:
+            return ask(place, target)
+        except Unanswered as error:
+            if place.url:
+                raise
+            invocation.note(f"{error}: this command looks for itself")
+    return None
+
+
+def tell_age(invocation: Invocation, said: Mapping[str, Any], *, late_only: bool = False) -> None:
+    """Of when the answer is, on standard error."""
+    if said["as_of"] is None:
+        return
+    when = datetime.fromisoformat(said["as_of"]).strftime("%Y-%m-%d %H:%M:%S %Z")
+    age = said["age_s"]
+    if not late_only or said["trouble"] or age > OLD:
+        invocation.note(f"as of the pass at {when}, {_age(age)} ago (pass {said['pass']})")
+    if said["trouble"]:
+        invocation.note(plain(f"nothing was observed since: {said['trouble']}"))
+
+
+def tell_that_nobody_serves(invocation: Invocation) -> None:
+    """Where what follows is read from what an autoscaler has left."""
+    if invocation.running is None:
+        cell = invocation.cell
+        invocation.note(f"no autoscaler serves cell {cell.cell} of {cell.master}:{cell.port} on this machine")
+
+
+def socket_of_service(invocation: Invocation) -> str:
+    """Where the autoscaler of this machine's cell listens; '': none does that can be found."""
+    if chosen := invocation.environ.get(SOCKET_ENV):
+        return chosen
+    try:
+        who = invocation.running
+        if who is not None and who.socket:
+            return who.socket
+        usual = OF_ROOT / named(invocation)
+        return str(usual) if who is not None and usual.exists() else ""
+    except SettingsError:  # there is no cell here
+        return ""
+
+
+def _places(invocation: Invocation) -> list[Place]:
+    """Whom to ask, in this order: whom the environment names, this machine's service, the site's."""
+    elsewhere = remote(invocation.environ)
+    if elsewhere is not None and named_by(invocation.environ):
+        return [elsewhere]
+    here = socket_of_service(invocation)
+    return [Place(here)] if here else [elsewhere] if elsewhere is not None else []
+
+
+def _age(seconds: float) -> str:
+    whole = round(seconds)
+    return f"{whole} s" if whole < 120 else f"{whole // 60} min" if whole < 7200 else f"{whole // 3600} h"

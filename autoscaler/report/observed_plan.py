@@ -1,0 +1,50 @@
+"""What was observed last and decided on it: all that commands show of the cell is made of this, the store and the
+accounting. The same whether the running autoscaler answers or a command observes by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from autoscaler.core.snapshot import Plan, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedPlan:
+    """A snapshot, the plan for it, and how long the observation took."""
+
+    snapshot: Snapshot
+    plan: Plan
+    timings: Mapping[str, float]
+    zone: tzinfo | None
+
+    def document(self, *, by_job: bool = False) -> dict[str, Any]:
+        """The document of schema 1 for a plan that nobody carries out."""
+        from autoscaler.report.document import document
+
+        return document(self.snapshot, self.plan, self.timings, by_job=by_job, zone=self.zone)
+
+    def jobs(self) -> dict[str, Any]:
+        """A row for each waiting job."""
+        document = self.document(by_job=True)
+        parts = {name: document[name] for name in ("schema", "now", "notes")}
+        return parts | {"jobs": document["shapes"]}
+
+    def workers(self) -> dict[str, Any]:
+        """A row for each worker and persistent host."""
+        from autoscaler.report.document import without_verdicts, worker_part
+        from autoscaler.report.fleet import worker_rows
+
+        document = without_verdicts(self.snapshot, self.plan, self.timings, zone=self.zone)
+        rows = worker_rows(self.snapshot, map(worker_part, self.plan.workers), self.zone)
+        return {"schema": document["schema"], "now": document["now"], "workers": rows}
+
+    def owners(self) -> dict[int, str]:
+        """Whose each waiting or running job is."""
+        cluster = self.snapshot.cluster
+        running = {job.number: job.owner for host in cluster.hosts for job in host.jobs}
+        return {job: shape.ask.owner for shape in cluster.shapes for job in shape.jobs} | running

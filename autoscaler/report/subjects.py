@@ -1,0 +1,186 @@
+"""Answers `explain` of whatever it names: a job or one of its tasks, a host or worker, as they are or as they were."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from autoscaler.core.demand.categories import category_key
+from autoscaler.core.demand.job_requests import RequestReader
+from autoscaler.core.model.complexes import has_task
+from autoscaler.core.model.reasons import Reason
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.errors import NotFound
+from autoscaler.report.explain import (
+    Ended,
+    Past,
+    explain_gone,
+    explain_host,
+    explain_job,
+    explain_past,
+    gone_lines,
+    host_lines,
+    job_lines,
+)
+from autoscaler.report.observed_plan import ObservedPlan
+from autoscaler.report.sentence import jobs_not_read
+from autoscaler.store.history import Explanation
+from autoscaler.store.journal import OrderRecord
+from autoscaler.store.store import Store
+from sge.accounting import JobEnd
+
+_JOB = re.compile(r"(\d{1,19})(?:\.(\d{1,19}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job, or one of its tasks."""
+
+    number: int
+    task: str | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.number}.{self.task}" if self.task else str(self.number)
+
+
+def job_of(subject: str) -> Job | None:
+    """None: it names no job, and so a host or worker."""
+    found = _JOB.fullmatch(subject)
+    return Job(int(found[1]), found[2]) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """What the accounting says of a job."""
+
+    found: Sequence[JobEnd] = ()
+    unread: str = ""
+    """Why there may be more, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What an explanation is made of. `store`: None where a record folder is explained, which has no past."""
+
+    seen: ObservedPlan
+    ends: Callable[[Job], Ends]
+    store: Callable[[], AbstractContextManager[Store]] | None = None
+    place: str = ""
+    """The record folder."""
+
+
+def explain(subject: str, known: Known) -> dict[str, Any]:
+    """The document of `explain`. Raises NotFound."""
+    job = job_of(subject)
+    return _host(subject, known) if job is None else _job(job, known)
+
+
+def lines_of(document: Mapping[str, Any]) -> list[str]:
+    """The same for people."""
+    if "job" in document:
+        return list(job_lines(document))
+    return list(gone_lines(document) if document.get("verdict") is None else host_lines(document))
+
+
+def _job(job: Job, known: Known) -> dict[str, Any]:
+    seen = known.seen
+    if known.store is None:
+        document = explain_job(seen.snapshot, seen.plan, job.number, seen.zone)
+        if document is None:
+            raise NotFound(f"job {job.number} neither waits nor runs in {known.place}{_unless(seen)}")
+        return _of_task(document, job)
+    ends = known.ends(job)
+    ended = tuple(map(_ended, ends.found))
+    with known.store() as store:
+        done, last = store.journal.outcomes_of_job(job.number), store.history.explanation(job.number)
+        past = Past(last, _launched(store, seen.snapshot, last, ended), ended)
+    document = explain_job(seen.snapshot, seen.plan, job.number, seen.zone, done, past) or explain_past(
+        job.number, past, done, seen.zone
+    )
+    if document is None:
+        besides = "; ".join(filter(None, (jobs_not_read(seen.plan.notes), ends.unread)))
+        raise NotFound(
+            f"job {job.number} neither waits nor runs, did not wait in the last 30 days, and is not in the accounting "
+            f"file{'; ' if besides else ''}{besides}"
+        )
+    return _of_task(document, job)
+
+
+def _ended(end: JobEnd) -> Ended:
+    return Ended(
+        task=str(end.task) if end.task else "",
+        queue=end.queue,
+        host=end.host,
+        slots=end.slots,
+        submitted_at=end.submitted_at,
+        started_at=end.started_at,
+        ended_at=end.ended_at,
+        how=end.how,
+    )
+
+
+def _unless(seen: ObservedPlan) -> str:
+    """Where jobs could not be read, it may be one of them."""
+    unread = jobs_not_read(seen.plan.notes)
+    return f"; {unread}" if unread else ""
+
+
+def _launched(
+    store: Store, snapshot: Snapshot, last: Explanation | None, ended: Sequence[Ended]
+) -> tuple[OrderRecord, ...]:
+    """Orders that were made for the job's category while it waited."""
+    if last is None:
+        return ()
+    read = RequestReader(snapshot.cluster, snapshot.policy, frozenset()).read(last.verdict.ask)
+    if isinstance(read, Reason):
+        return ()
+    key, since = category_key(read.demand), last.at - last.verdict.waited - 1.0
+    until = max((end.started_at for end in ended if end.started_at is not None), default=float("inf"))
+    return tuple(
+        order
+        for order in store.journal.orders(since)
+        if key in dict(order.assignment) and since <= order.ordered_at <= until
+    )
+
+
+def _of_task(document: dict[str, Any], job: Job) -> dict[str, Any]:
+    """Only the parts of one task of an array. Raises NotFound if the job has no such task."""
+    task = job.task
+    if task is None:
+        return document
+    waiting = [row for row in document["waiting"] if has_task(str(row["jobs"][0]).partition(".")[2], int(task))]
+    running = [run for run in document["running"] if run["task"] == task]
+    ended = [end for end in document["ended"] if end["task"] == task]
+    if not (waiting or running or ended):
+        raise NotFound(f"job {job.number} has no task {task} that waits, runs or is in the accounting")
+    state = "waiting" if waiting else "running" if running else "ended"
+    return document | {"job": job.name, "state": state, "waiting": waiting, "running": running, "ended": ended}
+
+
+def _host(name: str, known: Known) -> dict[str, Any]:
+    seen = known.seen
+    document = explain_host(seen.snapshot, seen.plan, name, seen.zone)
+    if document is not None:
+        return document
+    if known.store is None:
+        raise NotFound(f"{known.place} has no worker or host {name}{_near(name, seen)}")
+    with known.store() as store:
+        lives = [life for life in store.history.lifetimes() if name in (life.worker_id, life.name)]
+    if not lives:
+        raise NotFound(
+            f"Grid Engine has no host {name}, and the autoscaler had no such worker in the last 30 days"
+            f"{_near(name, seen)}"
+        )
+    return explain_gone(lives[-1], seen.snapshot.now)
+
+
+def _near(name: str, seen: ObservedPlan) -> str:
+    """What may be meant."""
+    names = {known for verdict in seen.plan.workers for known in (verdict.name, verdict.id) if known}
+    close = difflib.get_close_matches(name, sorted(names), 1, cutoff=0.7)
+    return f"; did you mean {close[0]}?" if close else ""

@@ -1,0 +1,43 @@
+"""Runs command lines in a mount namespace of their own, with a directory that is a full file system.
+
+Called as a program: `full_disk.py DIRECTORY BYTES LINES`. What an empty state takes is written first (`prepare`), then
+the rest is filled up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+def main(directory: Path, lines: list[list[str]]) -> None:
+    """The first line runs while there is room, the others when there is none left."""
+    subprocess.run(("mount", "-t", "tmpfs", "-o", "size=2m", "none", str(directory)), check=True, timeout=60)
+    said = [run(lines[0])]
+    fill(directory)
+    said += [run(line) for line in lines[1:]]
+    print(json.dumps(said))
+
+
+def fill(directory: Path) -> None:
+    with contextlib.suppress(OSError), (directory / "filler").open("wb", buffering=0) as filler:
+        while True:
+            filler.write(b"x" * 4096)
+    with contextlib.suppress(OSError), (directory / "rest").open("wb", buffering=0) as filler:
+        while True:
+            filler.write(b"x")
+
+
+def run(words: list[str]) -> tuple[int, str]:
+    """Exit code and what was said."""
+    argv = (sys.executable, "-m", "autoscaler.commands.main", *words)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False, env=os.environ)
+    return done.returncode, done.stdout + done.stderr
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), json.loads(sys.argv[2]))

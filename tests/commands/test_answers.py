@@ -1,0 +1,249 @@
+"""Commands that show something ask the running autoscaler: on its machine, and from elsewhere with a token."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autoscaler import answer_client
+from autoscaler.api import tokens
+from autoscaler.api.app import make_app
+from autoscaler.api.principal import Role
+from autoscaler.api.server import Address, Server
+from autoscaler.api.tokens import Tokens
+from autoscaler.commands.context import Invocation
+from autoscaler.commands.main import main
+from autoscaler.errors import SettingsError
+from autoscaler.store.lock import hold, lock_directory
+from tests.cases.whole import whole
+from tests.commands.test_start import CLOUDS, DECIDING, SERVICE, imported_by
+from tests.web.test_answers import World, first_job, world
+
+HYBRID = whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores")
+QUESTIONS = (["status"], ["jobs"], ["workers"], ["explain", "12"], ["history"])
+LIGHT = (*SERVICE, *CLOUDS, *DECIDING, "pydantic", "rich", "sqlite3", "ssl", "http.client", "asyncio", "email")
+
+
+@pytest.fixture
+def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """A cell's files, and no service."""
+    common = tmp_path / "sge" / "default" / "common"
+    common.mkdir(parents=True)
+    (common / "act_qmaster").write_text("master\n")
+    (common / "bootstrap").write_text("ignore_fqdn true\n")
+    monkeypatch.setattr(answer_client, "CLIENT_FILE", tmp_path / "client")
+    values = {
+        "SGE_ROOT": str(tmp_path / "sge"),
+        "SGE_CELL": "default",
+        "SGE_QMASTER_PORT": "6444",
+        "CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "state"),
+        "CP_CAP_AUTOSCALE_PROVIDER": "fake",
+    }
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    for name in (answer_client.URL_ENV, answer_client.TOKEN_ENV, answer_client.CA_ENV, answer_client.SOCKET_ENV):
+        monkeypatch.delenv(name, raising=False)
+    return values
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[World]:
+    with world() as made:
+        made.loop.see(HYBRID)
+        made.answers.status = lambda: json.loads(STATUS)
+        yield made
+
+
+STATUS = json.dumps(
+    {
+        **dict.fromkeys(("lock", "prices_as_of", "asked", "paused", "stop", "brake", "persistent"), None),
+        **{name: [] for name in ("failures", "unanswered", "failed_workers", "refused_ends", "backoff", "protected")},
+        **{name: [] for name in ("troubles", "keep", "drain")},
+        "cell": "default of master:6444",
+        "serving": True,
+        "provider": "fake",
+        "sentence": "all is well",
+        "pass": 7,
+        "pass_age_s": 1.0,
+        "waiting": 8,
+        "counted": 8,
+        "fitting": 0,
+        "workers": 0,
+        "ordered": 0,
+        "price_per_hour": 0.0,
+        "unknown_prices": 0,
+        "stopped": {},
+    }
+)
+
+
+@pytest.fixture
+def running(environ: dict[str, str], service: World) -> Iterator[World]:
+    """The service of this cell, as its note says."""
+    with hold(Invocation(environ).cell, lock_directory(), state="/nowhere", socket_path=str(service.path)):
+        yield service
+
+
+@pytest.mark.parametrize("words", QUESTIONS, ids=lambda words: words[0])
+def test_the_running_autoscaler_answers_and_says_of_when(
+    running: World, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 0
+    said = capsys.readouterr()
+    assert said.out.strip()
+    assert (said.err.startswith("as of the pass at "), said.err.rstrip().endswith("(pass 7)")) == (True, True)
+
+
+@pytest.mark.parametrize("words", QUESTIONS, ids=lambda words: words[0])
+def test_asking_imports_next_to_nothing(service: World, environ: dict[str, str], words: list[str]) -> None:
+    modules, _ = imported_by(words, environ={**environ, answer_client.SOCKET_ENV: str(service.path)})
+    assert modules.isdisjoint(LIGHT), modules & set(LIGHT)
+    assert not [name for name in modules if name.startswith("autoscaler.core")]
+
+
+@pytest.mark.parametrize("question", ("jobs", "workers"))
+def test_json_is_what_the_same_command_says_of_the_same_world_by_itself(
+    running: World, question: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([question, "--json"])
+    asked = json.loads(capsys.readouterr().out)
+    main([question, "--json", "--from", str(HYBRID)])
+    assert asked.keys() == json.loads(capsys.readouterr().out).keys()
+    assert (asked["schema"], bool(asked[question])) == (1, True)
+
+
+def test_what_the_service_does_not_know_is_not_found(running: World, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "1000000"]) == 3
+    assert "job 1000000 neither waits nor runs" in capsys.readouterr().err
+
+
+def test_history_can_be_had_as_csv(running: World, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (main(["history", "--csv"]), capsys.readouterr().out.startswith("at,observed_s,")) == (0, True)
+
+
+@pytest.mark.usefixtures("environ")
+def test_without_a_service_it_is_said_plainly_and_the_state_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status"]) == 0
+    assert "not running" in capsys.readouterr().out
+    assert main(["history"]) == 0
+    assert "no autoscaler serves cell default of master:6444 on this machine" in capsys.readouterr().err
+
+
+def test_a_service_that_has_died_is_said_and_the_state_is_read(
+    environ: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = str(tmp_path / "state")
+    with hold(Invocation(environ).cell, lock_directory(), state=state, socket_path=str(tmp_path / "gone.sock")):
+        assert main(["status"]) == 0
+    assert "does not answer: No such file or directory: this command looks for itself" in capsys.readouterr().err
+
+
+# -- from a submit host ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("tls")
+    made, key = folder / "cert.pem", folder / "key.pem"
+    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
+    subject = ("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
+    argv = ("openssl", "req", "-x509", *curve, "-nodes", "-days", "2", *subject, "-keyout", str(key), "-out", str(made))
+    subprocess.run(argv, check=True, capture_output=True, timeout=120)
+    key.chmod(0o600)
+    return made, key
+
+
+@pytest.fixture
+def site(
+    service: World, certificate: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[str, Path]]:
+    """The service over HTTPS: its address, and the file of a reader's token. Nothing of Grid Engine is here."""
+    for name in list(os.environ):
+        if name.startswith(("SGE_", "CP_CAP_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setattr(answer_client, "CLIENT_FILE", tmp_path / "client")
+    kept, token_file = tmp_path / "tokens", tmp_path / "token"
+    token_file.write_text(tokens.create(kept, "site", Role.READER, time.time() + 3600) + "\n")
+    app = make_app(tokens=Tokens(kept), answers=service.answers)
+    with Server(app, Address("localhost", 0, *certificate)).beside() as server:
+        port = server.url.rpartition(":")[2]
+        monkeypatch.setenv(answer_client.URL_ENV, f"https://localhost:{port}")
+        monkeypatch.setenv(answer_client.TOKEN_ENV, str(token_file))
+        monkeypatch.setenv(answer_client.CA_ENV, str(certificate[0]))
+        yield f"https://localhost:{port}", token_file
+
+
+@pytest.mark.usefixtures("site")
+@pytest.mark.parametrize("words", QUESTIONS, ids=lambda words: words[0])
+def test_a_submit_host_is_answered_over_https_with_a_token(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 0
+    assert "as of the pass at " in capsys.readouterr().err
+
+
+def test_the_site_may_name_address_and_token_in_a_file(
+    site: tuple[str, Path], certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in (answer_client.URL_ENV, answer_client.TOKEN_ENV, answer_client.CA_ENV):
+        monkeypatch.delenv(name)
+    lines = (f"{answer_client.URL_ENV}={site[0]}", f"{answer_client.TOKEN_ENV}={site[1]}")
+    file = tmp_path / "client"
+    file.write_text("# of the site\n" + "\n".join((*lines, f"{answer_client.CA_ENV}='{certificate[0]}'")) + "\n")
+    place = answer_client.remote(os.environ, file)
+    assert place is not None
+    assert answer_client.ask(place, "jobs")["pass"] == 7
+    file.write_text("CP_CAP_AUTOSCALE_URLL=x\n")
+    with pytest.raises(SettingsError, match="line 1: 'CP_CAP_AUTOSCALE_URLL' is none of"):
+        answer_client.remote(os.environ, file)
+
+
+def test_each_failure_is_one_plain_line_and_no_token_is_in_it(
+    site: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, token_file = site
+    secret = token_file.read_text().strip()
+
+    def said(code: int, **changed: str) -> str:
+        with monkeypatch.context() as changing:
+            for name, value in changed.items():
+                changing.setenv(f"CP_CAP_AUTOSCALE_{name}", value)
+            assert main(["status"]) == code
+        told = capsys.readouterr()
+        assert (secret not in told.err, told.err.count("\n"), told.out) == (True, 1, "")
+        return told.err
+
+    kept = tmp_path / "tokens"
+    ended = tmp_path / "ended"
+    ended.write_text(tokens.create(kept, "ended", Role.READER, time.time() - 60))
+    wrong = tmp_path / "wrong"
+    wrong.write_text("sgea_nonsense")
+    assert "refuses the connection: nobody listens there" in said(4, URL="https://localhost:1")
+    assert "cannot be reached" in said(4, URL="https://no-such-host.invalid:1")
+    assert "is not trusted" in said(4, CA_FILE="")
+    assert "refuses the token in" in said(1, TOKEN_FILE=str(ended))
+    assert "this token has expired" in said(1, TOKEN_FILE=str(ended))
+    assert "this token is not known" in said(1, TOKEN_FILE=str(wrong))
+    assert "who proves nothing" in said(1, TOKEN_FILE="")
+    assert "cannot read" in said(2, TOKEN_FILE=str(tmp_path / "none"))
+    assert "is not an address" in said(2, URL="localhost:8651")
+    assert "cannot be used" in said(2, CA_FILE=str(tmp_path / "none"))
+
+
+def test_a_token_of_the_site_sees_no_jobs_where_they_are_their_owners(
+    site: tuple[str, Path], service: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service.answers.owners_only = True
+    try:
+        assert service.loop.decided is not None
+        job = first_job(service.loop.decided[0])
+        assert (main(["explain", job]), "is not yours" in capsys.readouterr().err) == (1, True)
+        assert (main(["jobs"]), "jobs of others wait" in capsys.readouterr().out) == (0, True)
+    finally:
+        service.answers.owners_only = False

@@ -1,0 +1,109 @@
+"""A full disk is said in a line, and never a traceback: state, log, tokens, records."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autoscaler.commands.main import cli, main
+from autoscaler.report.log import LogFile
+from tests.commands.test_commands import environ
+
+__all__ = ("environ",)
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
+@pytest.mark.cell
+def test_no_command_shows_a_traceback_where_nothing_can_be_written(environ: dict[str, str], tmp_path: Path) -> None:
+    full = tmp_path / "full"
+    full.mkdir()
+    lines = [
+        ["serve", "token", "create", "first", "--role", "reader"],
+        ["serve", "token", "create", "second", "--role", "reader"],
+        ["pause"],
+        ["status"],
+        ["history"],
+        ["autoscale", "--name", "execute", "--count", "2"],
+        ["record", str(full / "record")],
+        ["once"],
+    ]
+    settings = {"CP_CAP_AUTOSCALE_WORKDIR": str(full), "CP_CAP_AUTOSCALE_LOGDIR": str(full), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        (
+            *("unshare", "--mount", "--propagation", "private", sys.executable),
+            *(str(ROOT / "tests" / "commands" / "full_disk.py"), str(full), json.dumps(lines)),
+        ),
+        env={**os.environ, **environ, **settings},
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=True,
+    )
+    first, *others = json.loads(done.stdout)
+    assert first[0] == 0
+    for words, (code, said) in zip(lines[1:], others, strict=True):
+        assert (code in (1, 2, 4), "Traceback" in said) == (True, False), (words, said)
+        assert "room" in said or words[0] == "record", (words, said)
+
+
+def test_a_log_on_a_full_disk_is_said_once_and_goes_on_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    handler = LogFile(tmp_path / "log", encoding="utf-8")
+    record = logging.LogRecord("x", logging.INFO, "f", 1, "a line", (), None)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as changing:
+        changing.setattr(handler.stream, "flush", full, raising=False)
+        stream = handler.stream
+        handler.stream = _Refusing()  # type: ignore[assignment]
+        handler.emit(record)
+        handler.emit(record)
+        handler.stream = stream
+    told = capsys.readouterr().err
+    assert (told.count("\n"), "No space left on device; make room there" in told) == (1, True)
+    handler.emit(record)
+    handler.close()
+    assert "a line" in (tmp_path / "log").read_text()
+
+
+class _Refusing:
+    def write(self, _: str) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def flush(self) -> None:
+        return None
+
+
+@pytest.mark.usefixtures("environ")
+@pytest.mark.parametrize(("number", "lines"), ((errno.ENOSPC, 1), (errno.EDQUOT, 1), (errno.EROFS, 1)))
+def test_what_cannot_be_written_is_one_line(
+    number: int, lines: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number), "/somewhere/file")
+
+    monkeypatch.setattr(cli, "main", full)
+    assert main(["status"]) == 1
+    told = capsys.readouterr().err
+    assert (told.count("\n"), "/somewhere/file" in told, "make room there" in told) == (lines, True, True)
+
+
+@pytest.mark.usefixtures("environ")
+def test_another_error_of_the_system_stays_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "too many files")
+
+    monkeypatch.setattr(cli, "main", broken)
+    with pytest.raises(OSError, match="too many files"):
+        main(["status"])

@@ -1,0 +1,117 @@
+"""Durations with units, JSON of commands that act, exit codes of what does not exist, and what may have been meant."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from autoscaler.commands.main import main
+from autoscaler.durations import seconds_of
+from autoscaler.errors import SettingsError
+from autoscaler.settings import load_settings
+from autoscaler.store.store import Store
+from tests.commands.test_commands import environ, store
+
+__all__ = ("environ", "store")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    (
+        ("90", 90.0),
+        ("0", 0.0),
+        ("1.5", 1.5),
+        ("10m", 600.0),
+        ("1h30m", 5400.0),
+        (" 7D ", 604_800.0),
+        ("2w", 1_209_600.0),
+    ),
+)
+def test_a_duration_has_a_unit_or_is_seconds(text: str, seconds: float) -> None:
+    assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize("text", ("", "m", "10 m", "-5", "10x", "1h30", "nan", "1e3", "ten"))
+def test_what_is_no_duration_is_none(text: str) -> None:
+    assert seconds_of(text) is None
+
+
+def test_settings_take_durations_with_units_and_plain_seconds() -> None:
+    settings = load_settings(
+        {
+            "CP_CAP_AUTOSCALE_POLLING_DELAY": "1m",
+            "CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "1h30m",
+            "CP_CAP_AUTOSCALE_IDLE_TIMEOUT_1": "45",
+            "CP_CAP_SGE_QUEUE_NAME_1": "second.q",
+            "CP_CAP_SGE_HOSTLIST_NAME_1": "@second",
+            "CP_CAP_AUTOSCALE_LEASE": "2d",
+        }
+    )
+    queues = settings.queues
+    assert (settings.process.polling_delay, settings.process.lease) == (60.0, 172_800.0)
+    assert (queues[""].idle_timeout, queues["1"].idle_timeout) == (5400.0, 45.0)
+
+
+@pytest.mark.parametrize("text", ("-5", "soon", "10x"))
+def test_a_setting_that_is_no_duration_is_an_error(text: str) -> None:
+    with pytest.raises(SettingsError, match="CP_CAP_AUTOSCALE_POLLING_DELAY"):
+        load_settings({"CP_CAP_AUTOSCALE_POLLING_DELAY": text})
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    ("words", "done"),
+    (
+        (["resume"], False),
+        (["pause"], True),
+        (["retry"], False),
+        (["keep", "fake-1"], True),
+        (["keep", "--undo", "fake-1"], False),
+        (["drain", "fake-1"], True),
+        (["drain", "--undo", "fake-1"], False),
+        (["stop", "--now", "--no-wait"], True),
+        (["serve", "token", "create", "ci", "--role", "reader"], True),
+    ),
+    ids=lambda words: " ".join(words) if isinstance(words, list) else None,
+)
+def test_commands_that_act_say_so_in_json(words: list[str], done: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["schema"], said["done"], bool(said["message"])) == (1, done, True)
+
+
+@pytest.mark.usefixtures("store")
+def test_tokens_and_calls_are_listed_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["serve", "token", "create", "ci", "--role", "reader"])
+    capsys.readouterr()
+    main(["serve", "token", "list", "--json"])
+    (row,) = json.loads(capsys.readouterr().out)["tokens"]
+    assert (row["name"], row["role"], row["expired"]) == ("ci", "reader", False)
+    main(["serve", "calls", "--json"])
+    assert json.loads(capsys.readouterr().out)["calls"] == []
+
+
+@pytest.mark.usefixtures("store")
+def test_to_end_requests_of_nobody_is_exit_3_with_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["autoscale", "--name", "execute", "--count", "1", "--request-set", "nightly"])
+    capsys.readouterr()
+    assert (main(["requests", "--end", "nightl"]), main(["requests", "--end", "other"])) == (3, 3)
+    told = capsys.readouterr().err
+    assert "request set nightl does not exist; did you mean nightly?" in told
+    assert "request set other does not exist; there are: nightly" in told
+    assert main(["requests", "--end", "nightly", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["request_set"] == "nightly"
+
+
+@pytest.mark.usefixtures("environ")
+def test_a_mistyped_command_is_told_what_may_be_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["expalin", "12"]) == 2
+    assert "No such command 'expalin'. Did you mean 'explain'?" in capsys.readouterr().err
+    assert main(["xyzzy"]) == 2
+    assert "Did you mean" not in capsys.readouterr().err
+
+
+def test_a_mistyped_worker_is_told_what_may_be_meant(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["keep", "fkae-1"]) == 3
+    assert "has no worker fkae-1; did you mean fake-1? Its workers: fake-1" in capsys.readouterr().err

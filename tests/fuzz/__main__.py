@@ -1,0 +1,71 @@
+"""`make fuzz`: hostile inputs for all that reads what others wrote. Prints the seed, every new kind of finding with the
+seed of its input, and how many inputs each target was fed.
+
+Ends with 1 where anything was found, with 2 where the time was over before all inputs were fed, with 130 at Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import signal
+import sys
+import threading
+import time
+
+from tests.fuzz.campaign import Kind, Tally, campaign, judged
+from tests.fuzz.judges import Memory, Tracebacks, bound_addresses
+from tests.fuzz.targets import KINDS
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
+    parser.add_argument("--seed", default="", help="of all inputs; a fresh one where none is given")
+    parser.add_argument("--inputs", type=int, default=20_000)
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--target", action="append", choices=[kind.name for kind in KINDS], help="only these")
+    parser.add_argument("--input", help="one input by its seed (SEED/TARGET/NUMBER), as a finding tells it")
+    given = parser.parse_args()
+    bound_addresses()
+    if given.input:
+        return _one(given.input)
+    seed, tally = given.seed or secrets.token_hex(3), Tally()
+    stop = _told_to_stop()
+    _tell(f"seed {seed}")
+    began, kinds = time.monotonic(), [kind for kind in KINDS if not given.target or kind.name in given.target]
+    campaign(kinds, seed, given.inputs, given.seconds, _tell, tally, stop.is_set)
+    fed, failed, stopped = sum(tally.fed.values()), sum(tally.failed.values()), stop.is_set()
+    for line in tally.lines():
+        _tell(line)
+    short = "" if fed == given.inputs else f" of {given.inputs}, {'stopped' if stopped else 'the time is over'}"
+    _tell(f"seed {seed}: {fed} inputs{short}, {failed} failed, {time.monotonic() - began:.0f} s")
+    return 130 if stopped else 1 if failed else 2 if short else 0
+
+
+def _told_to_stop() -> threading.Event:
+    """Set by Ctrl-C: the input in hand is fed to its end. A second Ctrl-C ends at once."""
+    stop = threading.Event()
+
+    def told(number: int, _: object) -> None:
+        stop.set()
+        signal.signal(number, signal.default_int_handler)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, told)
+    return stop
+
+
+def _one(input_seed: str) -> int:
+    kind: Kind = next(kind for kind in KINDS if kind.name == input_seed.split("/")[-2])
+    with Tracebacks().listening() as heard, kind.open() as target:
+        outcome, said = judged(target, input_seed, heard, Memory())
+    _tell(said or f"nothing is wrong with it ({outcome})")
+    return int(bool(said))
+
+
+def _tell(line: str) -> None:
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

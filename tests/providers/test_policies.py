@@ -1,0 +1,183 @@
+"""The permissions that we ask operators for are compared with every call that the code can make, both ways.
+
+That the permissions are those of the calls, tests/providers/aws/test_policy.py and tests/providers/azure/test_check.py
+show on a played cloud, which refuses what is not allowed. Here the code itself is read: a call that those tests never
+make would be one whose permission nobody looked for.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import botocore.session
+import pytest
+from botocore import xform_name
+
+from providers.azure.calls import Calls
+from providers.cyclecloud.provider import VERBS
+from tests.clouds.played import Region
+from tests.providers.aws.test_policy import statements
+from tests.providers.azure.conftest import region
+from tests.providers.azure.test_check import test_the_roles_allow_all_that_is_done_and_nothing_besides as the_roles
+
+__all__ = ["region"]
+ROOT = Path(__file__).parents[2]
+PROVIDERS = ROOT / "providers"
+
+
+def trees(provider: str) -> Iterator[ast.AST]:
+    for path in sorted((PROVIDERS / provider).glob("*.py")):
+        yield ast.parse(path.read_text(encoding="utf-8"))
+
+
+def calls_of(provider: str, *methods: str) -> list[ast.Call]:
+    """Every call of a method of one of these names."""
+    nodes = (node for tree in trees(provider) for node in ast.walk(tree))
+    calls = (node for node in nodes if isinstance(node, ast.Call))
+    return [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr in methods]
+
+
+# -- AWS ---------------------------------------------------------------------------------------------------------------
+
+ON_THE_WAY = {"ec2:CreateTags", "iam:PassRole"}
+"""What AWS asks for before it does a call of another name."""
+NAMED_OTHERWISE = {"sqs:DeleteMessageBatch": "sqs:DeleteMessage"}
+
+
+def services_and_operations() -> Iterator[tuple[str, str]]:
+    for call in calls_of("aws", "ask", "pages"):
+        place = ast.unparse(call)
+        if not call.args or ast.unparse(call.args[0]) == "operation":  # `Calls` itself hands it on
+            continue
+        operation = call.args[0]
+        assert isinstance(operation, ast.Constant), f"{place}: which operation it calls is not to be read"
+        services = [each.value for each in call.keywords if each.arg == "service"]
+        assert all(isinstance(each, ast.Constant) for each in services), f"{place}: nor which service"
+        yield str(getattr(services[0], "value", "")) if services else "ec2", str(operation.value)
+
+
+def permissions_of_aws() -> set[str]:
+    """Of every operation that the code names, as botocore spells it."""
+    session = botocore.session.get_session()
+    found = set()
+    for service, operation in services_and_operations():
+        names = {xform_name(name): name for name in session.get_service_model(service).operation_names}
+        called = f"{service}:{names[operation]}"
+        found.add(NAMED_OTHERWISE.get(called, called))
+    return found
+
+
+def test_the_code_calls_what_the_policy_of_aws_allows_and_nothing_else() -> None:
+    needed = permissions_of_aws()
+    assert len(needed) > 15
+    assert needed | ON_THE_WAY == {action for action, _ in statements()}
+
+
+def test_no_client_of_aws_is_used_but_through_the_calls_that_are_read() -> None:
+    """Else a call would be made whose name is not found above."""
+    clients = re.compile(r"\.client\(|_client\(|\.resource\(|get_paginator|get_waiter")
+    found = {path.name for path in (PROVIDERS / "aws").glob("*.py") if clients.search(path.read_text(encoding="utf-8"))}
+    assert found == {"calls.py"}
+
+
+# -- CycleCloud --------------------------------------------------------------------------------------------------------
+
+CYCLECLOUD = ROOT / "docs" / "operate" / "cyclecloud.md"
+
+
+def rest_calls() -> set[tuple[str, str]]:
+    """Method and path of every call in the code, with `…` for what varies."""
+    found = set()
+    for call in calls_of("cyclecloud", "ask"):
+        if ast.unparse(call.func) != "self.rest.ask":
+            continue
+        method, path = call.args
+        assert isinstance(method, ast.Constant), ast.unparse(call)
+        found.add((str(method.value), _shown(path)))
+    return found
+
+
+def _shown(path: ast.expr) -> str:
+    if isinstance(path, ast.Constant):
+        return f"/{path.value!s}"
+    assert isinstance(path, ast.JoinedStr), ast.unparse(path)
+    return "".join(str(part.value) if isinstance(part, ast.Constant) else _PARTS[_inner(part)] for part in path.values)
+
+
+def _inner(part: ast.expr) -> str:
+    assert isinstance(part, ast.FormattedValue), ast.unparse(part)
+    return ast.unparse(part.value)
+
+
+_PARTS = {"self._path": "/clusters/CLUSTER", "segment(verb)": "VERB"}
+
+
+def verbs() -> set[str]:
+    """What nodes are told: verbs in the code, and those that an action may name."""
+    found = set(VERBS)
+    for call in calls_of("cyclecloud", "manage", "_manage"):
+        if isinstance(call.args[0], ast.Constant):
+            found.add(str(call.args[0].value))
+        else:
+            assert ast.unparse(call.args[0]) == "verb", ast.unparse(call)  # handed on; `operate` takes VERBS only
+    return found
+
+
+def test_the_page_of_cyclecloud_names_every_call_and_no_other() -> None:
+    called = {f"{method} {path}" for method, path in rest_calls()}
+    made = {each.replace("VERB", verb) for each in called for verb in verbs()}
+    section = (
+        CYCLECLOUD.read_text(encoding="utf-8").partition("## What its user must be allowed")[2].partition("\n## ")[0]
+    )
+    assert set(re.findall(r"^\| `([A-Z]+ [^`]+)` \|", section, re.M)) == made
+    assert len(made) > 8
+
+
+# -- Azure -------------------------------------------------------------------------------------------------------------
+
+BY_PATH = ("get", "exists", "listed", "put", "get_pages")
+"""Methods of `Calls` that are given a path of Resource Manager."""
+
+
+def sites() -> set[tuple[str, int, int]]:
+    """File, first and last line of every place in the code that sends something to Azure."""
+    found = set()
+    for path in sorted((PROVIDERS / "azure").glob("*.py")):
+        if path.name != "calls.py":
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                    holder = ast.unparse(node.func.value)
+                    if holder.endswith("calls") and node.func.attr in (*BY_PATH, "ask", "pages"):
+                        found.add((path.name, node.lineno, node.end_lineno or node.lineno))
+    return found
+
+
+def test_every_place_that_calls_azure_is_met_where_its_roles_are_compared(
+    region: Region, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The roles hold what that test used. A place that it never comes to could need more."""
+    met: set[tuple[str, int]] = set()
+
+    def noting(plain: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*given: Any, **named: Any) -> Any:
+            frame = sys._getframe(1)
+            met.add((Path(frame.f_code.co_filename).name, frame.f_lineno))
+            return plain(*given, **named)
+
+        return noted
+
+    for name in (*BY_PATH, "ask", "pages"):
+        monkeypatch.setattr(Calls, name, noting(getattr(Calls, name)))
+    the_roles(region)
+    missed = {
+        (file, first)
+        for file, first, last in sites()
+        if not any(where == file and first <= line <= last for where, line in met)
+    }
+    assert len(sites()) > 10
+    assert missed == set()

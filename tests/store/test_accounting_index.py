@@ -1,0 +1,167 @@
+"""A job's records are found by an index that grows with the file and survives its rotation."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autoscaler.store import accounting_index
+from autoscaler.store.accounting_index import AccountingIndex
+from autoscaler.store.database import Database
+from tests.sge.test_accounting_json import line as object_line
+from tests.sge.test_job_ends import line
+
+BLOCK = 2048
+"""Some ten lines, so that a short file has many blocks."""
+ALL = 1 << 30
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    written = tmp_path / "common" / "accounting"
+    written.parent.mkdir()
+    written.write_text("# Version: 8.1.9\n#\n" + "".join(line(job) for job in range(1, 201)))
+    return written
+
+
+@pytest.fixture
+def index(file: Path, tmp_path: Path) -> Iterator[AccountingIndex]:
+    made = opened(file, tmp_path)
+    yield made
+    made.close()
+
+
+def opened(file: Path, tmp_path: Path, most_blocks: int = 8192) -> AccountingIndex:
+    database = Database.open(tmp_path / "index", (accounting_index.TABLES,))
+    return AccountingIndex(database, file, BLOCK, most_blocks)
+
+
+def jobs_found(index: AccountingIndex, *jobs: int) -> list[int]:
+    return [job for job in jobs if index.find(job, most=ALL).ends]
+
+
+def add(file: Path, *jobs: int) -> None:
+    with file.open("a") as written:
+        written.writelines(line(job) for job in jobs)
+
+
+def test_every_job_is_found_and_no_other(index: AccountingIndex) -> None:
+    assert jobs_found(index, *range(300)) == [*range(1, 201)]
+
+
+def test_so_much_is_taken_in_at_once_and_the_newest_first(index: AccountingIndex) -> None:
+    newest, oldest = index.find(200, most=BLOCK), index.find(1, most=BLOCK)
+    assert (len(newest.ends), newest.unread > 0, oldest.ends, oldest.unread > 0) == (1, True, (), True)
+
+
+def test_it_is_taken_in_step_by_step_to_its_beginning(index: AccountingIndex, file: Path) -> None:
+    left = [index.advance(BLOCK)]
+    while left[-1]:
+        left.append(index.advance(BLOCK))
+        assert left[-1] < left[-2]
+    assert len(index.find(1, most=0).ends) == 1
+
+
+def test_what_is_added_is_found_and_nothing_is_read_twice(index: AccountingIndex, file: Path) -> None:
+    assert jobs_found(index, 201) == []
+    for job in range(201, 260):
+        add(file, job)
+        assert jobs_found(index, job) == [job]
+    assert index.find(200, most=0).unread == 0
+    assert jobs_found(index, *range(1, 260)) == [*range(1, 260)]
+
+
+def test_another_process_goes_on_where_the_first_ended(index: AccountingIndex, file: Path, tmp_path: Path) -> None:
+    index.advance(ALL)
+    second = opened(file, tmp_path)
+    assert (len(second.find(7, most=0).ends), second.advance(0)) == (1, 0)
+    second.close()
+
+
+def test_a_half_written_last_line_waits_for_its_end(index: AccountingIndex, file: Path) -> None:
+    whole = line(777)
+    with file.open("a") as written:
+        written.write(whole[:80])
+    assert jobs_found(index, 777) == []
+    with file.open("a") as written:
+        written.write(whole[80:])
+    assert jobs_found(index, 777, 200) == [777, 200]
+
+
+@pytest.mark.parametrize("indexed", (True, False))
+def test_a_renamed_file_is_found_under_its_new_name(index: AccountingIndex, file: Path, indexed: bool) -> None:
+    index.advance(ALL if indexed else BLOCK)
+    add(file, 500)  # between the last look and the rotation
+    file.rename(file.with_name("accounting.1"))
+    file.write_text("")
+    add(file, 501, 502)
+    assert jobs_found(index, 1, 200, 500, 501, 502) == [1, 200, 500, 501, 502]
+    file.with_name("accounting.1").rename(file.with_name("accounting.2"))
+    assert jobs_found(index, 1, 502) == [1, 502]
+
+
+@pytest.mark.parametrize("grown", (0, 400))
+def test_a_file_that_was_copied_and_emptied_is_found_in_its_copy(
+    index: AccountingIndex, file: Path, grown: int
+) -> None:
+    """Also where it has grown beyond its former length since."""
+    index.advance(ALL)
+    shutil.copy(file, file.with_name("accounting-20261101"))
+    os.truncate(file, 0)
+    add(file, 501, *range(1000, 1000 + grown))
+    assert jobs_found(index, 1, 200, 501) == [1, 200, 501]
+    assert len(index.find(200, most=ALL).ends) == 1
+
+
+def test_what_was_emptied_without_a_copy_is_forgotten(index: AccountingIndex, file: Path) -> None:
+    index.advance(ALL)
+    os.truncate(file, 0)
+    add(file, 501)
+    assert jobs_found(index, 1, 200, 501) == [501]
+
+
+def test_a_rotated_file_that_is_gone_is_forgotten(index: AccountingIndex, file: Path) -> None:
+    index.advance(ALL)
+    file.rename(file.with_name("accounting.1"))
+    add(file, 501)
+    assert jobs_found(index, 1, 501) == [1, 501]
+    file.with_name("accounting.1").unlink()
+    assert jobs_found(index, 1, 501) == [501]
+
+
+def test_the_index_is_bounded_and_what_it_left_out_is_not_read_again(file: Path, tmp_path: Path) -> None:
+    index = opened(file, tmp_path, most_blocks=5)
+    assert index.advance(ALL) == 0
+    assert index.advance(ALL) == 0
+    assert jobs_found(index, 1, 200) == [200]
+    add(file, *range(300, 400))
+    assert (jobs_found(index, 399), index.advance(ALL)) == ([399], 0)
+    index.close()
+
+
+def test_one_task_of_an_array_is_found_among_many(index: AccountingIndex, file: Path) -> None:
+    with file.open("a") as written:
+        written.writelines(line(900, task=task) for task in range(1, 2001))
+    assert [end.task for end in index.find(900, 7, most=ALL).ends] == [7]
+    assert [end.task for end in index.find(900, most=ALL).ends] == [*range(1001, 2001)]
+
+
+def test_objects_are_taken_in_like_lines(index: AccountingIndex, file: Path) -> None:
+    file.with_name("accounting.jsonl").write_text(object_line(job_number=950) + object_line(job_number=951))
+    assert jobs_found(index, 1, 950, 951, 952) == [1, 950, 951]
+
+
+def test_a_cell_without_accounting_has_no_records(tmp_path: Path) -> None:
+    index = opened(tmp_path / "none" / "accounting", tmp_path)
+    assert (index.find(1).ends, index.find(1).unread) == ((), 0)
+    index.close()
+
+
+def test_a_line_longer_than_a_block_hides_nothing_else(index: AccountingIndex, file: Path) -> None:
+    with file.open("a") as written:
+        written.write("x" * 3 * BLOCK + "\n" + line(960))
+    assert jobs_found(index, 200, 960) == [200, 960]

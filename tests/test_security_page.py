@@ -1,0 +1,63 @@
+"""SECURITY.md promises nothing that no test holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autoscaler.api import logins
+from autoscaler.api.gate import HOSTS_SETTING
+from autoscaler.api.principal import Role
+from autoscaler.strict_modes import GROUP_ENV
+from tests.test_docs import is_defined, named_tests
+
+PAGE = Path(__file__).parents[1] / "SECURITY.md"
+ACTORS = {"job owner", "worker", "caller", "other local user", "network", "cloud account"}
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in PAGE.read_text(encoding="utf-8").splitlines()
+    if line.startswith("| ") and not line.startswith("| who |")
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[1][:40])
+def test_every_threat_has_a_defence_and_tests_that_exist(row: list[str]) -> None:
+    who, threat, defence, tests = row
+    assert all((who, threat, defence))
+    assert named_tests(tests)
+    assert [each for each in named_tests(tests) if not is_defined(*each.split("::"))] == []
+
+
+def test_every_actor_has_a_threat() -> None:
+    assert {actor for row in ROWS for actor in row[0].split(", ")} >= ACTORS
+
+
+def test_every_part_of_the_page_is_there() -> None:
+    heads = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("## ")]
+    assert heads == ["## How to report", "## Supported versions", "## What is trusted", "## Threats"]
+
+
+def test_a_test_that_is_gone_is_noticed() -> None:
+    assert not is_defined("tests/test_security_page.py", "test_that_was_renamed")
+    assert not is_defined("tests/test_gone.py", "test_that_was_renamed")
+
+
+# -- docs/operate/security.md: its figures are those of the code -------------------------------------------------------
+
+OPERATE = " ".join((PAGE.parent / "docs" / "operate" / "security.md").read_text(encoding="utf-8").split())
+
+
+@pytest.mark.parametrize(
+    "said",
+    (
+        f"has {logins.BURST} wrong logins, and one more every {logins.EVERY:g} s; then it gets 429",
+        f"{['', '', '', '', 'Four'][logins.AT_ONCE]} logins are judged at once; further ones get 503",
+        f"(`{HOSTS_SETTING}` adds names",
+        f"`{GROUP_ENV}` names a group",
+        f"sge-autoscaler serve passwd anna --role {Role.CALLER.name.lower()}",
+        f"sge-autoscaler serve token create ci --role {Role.READER.name.lower()}",
+    ),
+)
+def test_what_the_page_for_operators_says_is_so(said: str) -> None:
+    assert said in OPERATE

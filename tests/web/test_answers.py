@@ -1,0 +1,342 @@
+"""Answers of the running service: who gets them, what they say of themselves, and what they cost."""
+
+from __future__ import annotations
+
+import grp
+import json
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoscaler.answer_client import Place, ask
+from autoscaler.api.answers import BURST, Answers, Asker, Turns
+from autoscaler.api.app import make_app
+from autoscaler.api.listeners import SOCKET
+from autoscaler.api.local_roles import LocalRoles
+from autoscaler.api.local_socket import served_locally
+from autoscaler.api.relayed_answers import RelayedAnswers
+from autoscaler.api.request_service import RequestService
+from autoscaler.core.plan import plan
+from autoscaler.engine.record import read_record
+from autoscaler.errors import GridEngineNotObservable, NotFound
+from autoscaler.report.observed_plan import ObservedPlan
+from autoscaler.store.accounting_index import AccountingIndex
+from autoscaler.store.store import Store
+from tests.cases.whole import whole
+from tests.sge.test_job_ends import line
+from tests.web.asked_as import asked_as, python_as
+
+USER, OTHER = "daemon", "nobody"
+NOTHING = '{"arrays": []}'
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="takes another user's place")
+
+
+@dataclass
+class Loop:
+    """What the loop tells of itself."""
+
+    decided: tuple[ObservedPlan, int] | None = None
+    unobserved: str = ""
+
+    def see(self, record: Path, number: int = 7) -> ObservedPlan:
+        snapshot = read_record(record)
+        seen = ObservedPlan(snapshot, plan(snapshot), {}, None)
+        self.decided = seen, number
+        return seen
+
+
+@dataclass
+class World:
+    path: Path
+    loop: Loop
+    answers: Answers
+    store: Store
+    managers: list[str]
+    asked_for_managers: list[int]
+
+    def ask(self, question: str, **query: str) -> dict[str, Any]:
+        words = "&".join(f"{name}={value}" for name, value in query.items())
+        return ask(Place(str(self.path)), f"{question}?{words}")
+
+
+@contextmanager
+def world(group: int | None = None, **known: Any) -> Iterator[World]:
+    """A service on a socket that everybody reaches, whose last pass saw eight waiting jobs of nobody's."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:  # pytest's own are closed to others
+        folder = Path(made)
+        folder.chmod(0o755)
+        store = Store.open(folder / "cell.sqlite")
+        accounting = folder / "accounting"
+        accounting.write_text("".join(line(job) for job in range(900, 910)))
+        loop, managers, asked = Loop(), list[str](), list[int]()
+
+        def of_grid_engine() -> list[str]:
+            asked.append(1)
+            return managers
+
+        answers = Answers(
+            loop,
+            store,
+            lambda: {"schema": 1, "sentence": "all is well"},
+            AccountingIndex.open(None, accounting),
+            **known,
+        )
+        service = RequestService(store, lambda: ("execute",))
+        local = LocalRoles(group, of_grid_engine)
+        with served_locally(lambda: make_app(requests=service, answers=answers, local=local), folder / "a.sock"):
+            yield World(folder / "a.sock", loop, answers, store, managers, asked)
+        answers.close()
+        store.close()
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[World]:
+    with world() as made:
+        made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        yield made
+
+
+@pytest.fixture
+def served(shared: World) -> World:
+    shared.answers.turns = Turns()
+    return shared
+
+
+def first_job(seen: ObservedPlan) -> str:
+    """The number of the first that waits."""
+    name: str = seen.jobs()["jobs"][0]["jobs"][0]
+    return name.partition(".")[0]
+
+
+def owned_by(seen: ObservedPlan, owner: str) -> ObservedPlan:
+    """All that waits is this user's, and nothing runs."""
+    cluster = seen.snapshot.cluster
+    shapes = tuple(replace(shape, ask=replace(shape.ask, owner=owner)) for shape in cluster.shapes)
+    return replace(seen, snapshot=replace(seen.snapshot, cluster=replace(cluster, shapes=shapes, hosts=())))
+
+
+def test_an_answer_says_of_when_it_is(served: World) -> None:
+    said = served.ask("jobs")
+    seen = served.loop.decided
+    assert seen is not None
+    assert (said["answers"], said["pass"], said["trouble"], said["age_s"] > 0) == (1, 7, "", True)
+    assert said["document"] == json.loads(json.dumps(seen[0].jobs()))
+
+
+def test_an_answer_says_why_there_is_no_newer_one(served: World) -> None:
+    served.loop.unobserved = "qstat did not answer"
+    try:
+        assert served.ask("workers")["trouble"] == "qstat did not answer"
+    finally:
+        served.loop.unobserved = ""
+
+
+def test_documents_are_those_of_a_command_that_looks_for_itself(served: World) -> None:
+    assert served.loop.decided is not None
+    seen = served.loop.decided[0]
+    assert served.ask("workers")["document"] == json.loads(json.dumps(seen.workers()))
+    job = first_job(seen)
+    assert served.ask("explain", subject=job)["document"]["waiting"][0]["reason"]["code"]
+    (block,) = served.ask("explain", subject=job, form="text")["blocks"]
+    assert block[3][0].startswith(f"job {job}")
+
+
+def test_an_ended_job_is_found_in_the_accounting(served: World) -> None:
+    document = served.ask("explain", subject="905")["document"]
+    assert (document["state"], [end["host"] for end in document["ended"]]) == ("ended", ["w1"])
+
+
+def test_what_does_not_exist_is_said_with_what_may_be_meant(served: World) -> None:
+    with pytest.raises(NotFound, match="job 1000000 neither waits nor runs"):
+        served.ask("explain", subject="1000000")
+    with pytest.raises(NotFound, match="Grid Engine has no host"):
+        served.ask("explain", subject="nowhere")
+
+
+def test_history_and_status_are_answered_before_the_first_pass() -> None:
+    with world() as fresh:
+        assert fresh.ask("status")["as_of"] is None
+        assert "periods" in fresh.ask("history", since="60")["document"]
+        with pytest.raises(Exception, match="no pass has been made yet"):
+            fresh.ask("jobs")
+
+
+@pytest.mark.parametrize(
+    ("question", "status"),
+    (
+        ("history?since=nan", 400),
+        ("history?since=1e99", 400),
+        ("history?step=0", 400),
+        ("history?array=none", 404),
+        ("jobs?form=csv", 400),
+        ("jobs?wrong=1", 400),
+        ("explain", 400),
+        ("nothing", 404),
+    ),
+)
+def test_a_wrong_question_is_refused_and_never_a_defect(served: World, question: str, status: int) -> None:
+    said = asked_here(served, f"/answers/v1/{question}")
+    assert said[0] == status
+    assert said[1]["error"]
+
+
+def asked_here(served: World, target: str) -> tuple[int, dict[str, Any]]:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.settimeout(120)
+        made.connect(str(served.path))
+        made.sendall(f"GET {target} HTTP/1.0\r\n\r\n".encode())
+        said = b"".join(iter(lambda: made.recv(65536), b""))
+    head, _, body = said.partition(b"\r\n\r\n")
+    return int(head.split(b" ")[1]), json.loads(body)
+
+
+@as_root
+@pytest.mark.parametrize("question", ("status", "jobs", "workers", "explain?subject=905", "history"))
+def test_every_user_of_the_machine_may_look(served: World, question: str) -> None:
+    assert asked_as(USER, served.path, f"/answers/v1/{question}")[0] == 200
+
+
+@as_root
+def test_a_user_may_only_look(served: World) -> None:
+    status, said = asked_as(USER, served.path, "/autoscale", method="POST", body=NOTHING)
+    assert (status, said["error"]) == (403, f"{USER} is a reader: this takes a caller")
+    assert asked_as(USER, served.path, "/requests/standard", method="DELETE")[0] == 403
+
+
+@as_root
+def test_a_manager_of_grid_engine_may_act_and_is_asked_about_seldom() -> None:
+    with world() as made:
+        made.managers.append(USER)
+        for _ in range(3):
+            assert asked_as(USER, made.path, "/autoscale", method="POST", body=NOTHING)[0] == 200
+        assert asked_as(OTHER, made.path, "/autoscale", method="POST", body=NOTHING)[0] == 403
+        assert len(made.asked_for_managers) == 1
+
+
+@as_root
+def test_members_of_the_group_may_act() -> None:
+    gid = grp.getgrnam("games").gr_gid
+    with world(gid) as made:
+        assert asked_as(USER, made.path, "/autoscale", method="POST", body=NOTHING, groups=(gid,))[0] == 200
+        assert asked_as(USER, made.path, "/autoscale", method="POST", body=NOTHING)[0] == 403
+
+
+@as_root
+def test_where_details_are_the_owners_nobody_else_sees_a_job() -> None:
+    with world(owners_only=True) as made:
+        seen = made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        made.loop.decided = owned_by(seen, USER), 8
+        job = first_job(seen)
+        there = len(seen.jobs()["jobs"])
+        mine, others = (asked_as(who, made.path, "/answers/v1/jobs")[1]["document"] for who in (USER, OTHER))
+        assert ((len(mine["jobs"]), mine["not_shown"]), (len(others["jobs"]), others["not_shown"])) == (
+            (there, 0),
+            (0, there),
+        )
+        assert [asked_as(who, made.path, f"/answers/v1/explain?subject={job}")[0] for who in (USER, OTHER, "root")] == [
+            200,
+            403,
+            200,
+        ]
+        assert asked_as(OTHER, made.path, "/answers/v1/explain?subject=905")[0] == 403  # of ann, and ended
+        made.managers.append(OTHER)
+        made.answers.turns = Turns()
+
+
+@as_root
+def test_nobody_passes_for_another_by_a_header() -> None:
+    with world(owners_only=True) as made:
+        seen = made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        made.loop.decided = owned_by(seen, USER), 8
+        job = first_job(seen)
+        target = f"/answers/v1/explain?subject={job}"
+        assert asked_as(OTHER, made.path, target, X_Asked_By=USER, X_Asked_Role="admin")[0] == 403
+        assert asked_as("root", made.path, target, X_Asked_By=USER, X_Asked_Role="reader")[0] == 200
+        assert asked_as("root", made.path, target, X_Asked_By=OTHER, X_Asked_Role="reader")[0] == 403
+
+
+def test_a_server_without_a_loop_passes_questions_on_as_who_asks() -> None:
+    with world(owners_only=True) as made:
+        seen = made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        made.loop.decided = owned_by(seen, "ann"), 8
+        relay = RelayedAnswers(lambda: str(made.path))
+        asked = {"subject": first_job(seen)}
+        ann, token = Asker("ann", lambda: False), Asker("token:site", lambda: False)
+        admin = Asker("root", lambda: True)
+        assert [relay.answer("explain", asked, who).status for who in (ann, token, admin)] == [200, 403, 200]
+        assert relay.answer("explain", {"subject": "nowhere"}, admin).missing
+        assert RelayedAnswers(lambda: "").answer("status", {}, admin).status == 503
+
+
+def test_one_pass_is_answered_from_one_making(served: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    jobs = ObservedPlan.jobs
+
+    def counted(seen: ObservedPlan) -> dict[str, Any]:
+        made.append(1)
+        return jobs(seen)
+
+    monkeypatch.setattr(ObservedPlan, "jobs", counted)
+    served.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"), 8)
+    with ThreadPoolExecutor(4) as many:
+        answers = list(many.map(lambda _: served.ask("jobs")["document"], range(12)))
+    assert (len(made), all(each == answers[0] for each in answers)) == (1, True)
+    served.loop.see(whole("eligibility/held-jobs-do-not-count"), 9)
+    assert (served.ask("jobs")["pass"], len(made)) == (9, 2)
+    served.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+
+
+def test_who_asks_in_floods_is_told_to_wait_and_others_are_answered(served: World) -> None:
+    frozen = Turns(lambda: 0.0)
+    served.answers.turns = frozen
+    flood = Asker("flood", lambda: False)
+    statuses = [served.answers.answer("status", {}, flood).status for _ in range(BURST + 3)]
+    assert (statuses[: BURST // 2], statuses[-3:]) == ([200] * (BURST // 2), [429] * 3)
+    assert served.answers.answer("status", {}, Asker("calm", lambda: False)).status == 200
+
+
+def test_who_asks_for_what_is_large_may_ask_more_seldom() -> None:
+    now = [0.0]
+    turns = Turns(lambda: now[0])
+    assert turns.take("large")
+    turns.charge("large", 4.0)  # seconds of a processor
+    assert (turns.take("large"), turns.take("small")) == (False, True)
+    now[0] = 8.0
+    assert turns.take("large")
+
+
+@as_root
+def test_one_users_silent_connections_leave_room_for_others(served: World) -> None:
+    """Root's are not limited: it is the service's own user's machine."""
+    assert SOCKET.of_user is not None
+    program = f"""
+import socket, sys
+held = []
+for _ in range({SOCKET.of_user + 5}):
+    one = socket.socket(socket.AF_UNIX); one.settimeout(60); one.connect({str(served.path)!r}); held.append(one)
+told = held[-1].recv(100)
+sys.stdout.write(told.decode().split(" ")[1])
+"""
+    done = python_as(USER, program)
+    assert (done.stdout, asked_as(OTHER, served.path, "/answers/v1/status")[0]) == (b"503", 200), done.stderr
+
+
+def test_no_one_manages_while_grid_engine_does_not_say_who() -> None:
+    def broken() -> list[str]:
+        raise GridEngineNotObservable("qconf hangs")
+
+    now = [0.0]
+    roles = LocalRoles(None, broken, lambda: now[0])
+    assert not roles.manages("ann")
+    roles.managers = lambda: ["ann"]
+    assert not roles.manages("ann")
+    now[0] = 61.0
+    assert roles.manages("ann")
