@@ -25,6 +25,7 @@ from autoscaler.api.journal import Journalled
 from autoscaler.api.listeners import SOCKET, TCP, WORKERS, listener_of
 from autoscaler.api.local_roles import LocalRoles
 from autoscaler.api.logins import Logins
+from autoscaler.api.metrics import metrics
 from autoscaler.api.models import Conflict, NodeCreationRequest, NodeManagementRequest
 from autoscaler.api.operations import Operations
 from autoscaler.api.passwords import Passwords
@@ -83,6 +84,7 @@ def make_app(
     app.include_router(answers_routes.answers)
     app.include_router(routes.description)
     app.include_router(routes.local)
+    app.include_router(metrics)
     app.include_router(routes.workers)
     app.add_exception_handler(Conflict, _refused)
     app.add_exception_handler(StateNotKept, _not_kept)

@@ -25,6 +25,9 @@ _TOKEN = re.compile(rf"{PREFIX}[\w%-]+")
 """What somebody wrote into a URL, where it proves nothing, and is good all the same."""
 
 
+METRICS = "/metrics"
+
+
 class Journalled:
     """An application whose calls are written down."""
 
@@ -50,7 +53,7 @@ class Journalled:
 
         async def keep() -> None:
             nonlocal kept
-            if kept:
+            if kept or (scope["path"] == METRICS and status == 200):  # every 30 s, and nothing is asked for
                 return
             kept = True
             query = scope.get("query_string", b"").decode("ascii", "replace")

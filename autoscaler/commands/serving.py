@@ -34,6 +34,7 @@ from autoscaler.engine.host_names import WorkerNames
 from autoscaler.engine.job_failures import Failures
 from autoscaler.engine.job_owners import Notices
 from autoscaler.engine.loop import Loop
+from autoscaler.engine.meter import Meter
 from autoscaler.engine.monitor import Monitor
 from autoscaler.engine.observe import Observer
 from autoscaler.engine.pass_reporter import PassReporter
@@ -124,7 +125,8 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
         wakeup = Wakeup()
         stack.callback(wakeup.close)
         timeout = settings.process.grid_engine_timeout
-        guard = QmasterGuard(invocation.runner)
+        meter = Meter(store.measures, invocation.oldest_price)
+        guard = QmasterGuard(invocation.runner, tell=meter.command)
         lookup = Lookup(guard, timeout)
         administrator = Administrator(guard, timeout=timeout)
         decide = plan if dry_run else stack.enter_context(_lease(invocation, wakeup)).guarded(plan)
@@ -164,7 +166,8 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             reload=_reload(invocation, run_log, looks, store),
             admissions=_admissions(invocation),
             health=HealthChecks(invocation.runner, store.health, time.time, on_sick=wakeup.ring).begin,
-            monitor=Monitor(store.samples).see,
+            monitor=Monitor(store.samples, meter.sampled).see,
+            meter=meter,
             events=EventKeeper(store.events, accounting).note,
             guard=guard,
         )

@@ -1,4 +1,4 @@
-"""The loop: a pass is observe, plan, act, report. Woken by events, answers, overrides, signals, and by the poll anyway.
+"""The loop: a pass is observe, plan, act, report. Woken by events, answers, overrides and signals, and by the poll.
 
 Nothing is decided here. A pass that cannot observe does nothing and says so once; whatever goes wrong in one pass, the
 next one looks anew. This is the one place where a broad `except` stands.
@@ -10,7 +10,7 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import FrameType
@@ -86,6 +86,16 @@ class Guard(Protocol):
     def trouble(self, poll: float) -> str: ...
 
 
+class Measuring(Protocol):
+    """`engine.meter.Meter`: measures passes."""
+
+    def passed(self, done: Pass, observed: ObservedWorkers, poll: float) -> None:
+        """A whole one. `observed`: its workers; `poll`: seconds until the next one."""
+        ...
+
+    def failed(self, error: Exception, at: float) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Pass:
     """One pass that could observe."""
@@ -93,6 +103,8 @@ class Pass:
     observation: Observation
     plan: Plan
     outcomes: Sequence[Outcome]
+    timings: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of its parts: `read`, `parse`, `decide`, `act`."""
 
     @property
     def acted(self) -> bool:
@@ -128,6 +140,7 @@ class Loop:
     """Begins health checks of workers that are due."""
     monitor: Callable[[Snapshot, Plan, ObservedWorkers], None] | None = None
     """Adds what was seen to the history."""
+    meter: Measuring | None = None
     events: Callable[[Snapshot, Plan], None] | None = None
     """Keeps what happened to jobs and workers since the last pass."""
     guard: Guard | None = None
@@ -169,15 +182,17 @@ class Loop:
         plan = self.decide(snapshot)
         timings = {**observation.timings, "decide": self.stopwatch() - began}
         self.decided, self.unobserved = (ObservedPlan(snapshot, plan, timings, None), plan.memory.passes), ""
+        began = self.stopwatch()
         outcomes = [] if self._stop else self._act(plan, snapshot)
+        done = Pass(observation, plan, outcomes, {**timings, "act": self.stopwatch() - began})
         self._note_ends(outcomes)
         self.reporter.tell(replace(observation, timings=timings), plan)
         self._tell_outcomes(outcomes)
         self._tell_troubles()
-        self._remember(plan, snapshot)
+        self._remember(done)
         if self.admissions is not None and not self.dry_run:
             self.admissions(snapshot, self.poll)
-        return Pass(observation, plan, outcomes)
+        return done
 
     def _act(self, plan: Plan, snapshot: Snapshot) -> list[Outcome]:
         if self.dry_run:
@@ -196,8 +211,9 @@ class Loop:
             self.health(snapshot.fleet.workers, plan.memory, snapshot.policy)
         return outcomes
 
-    def _remember(self, plan: Plan, snapshot: Snapshot) -> None:
+    def _remember(self, done: Pass) -> None:
         """What is looked up later: explanations, lifetimes; and overrides that have been carried out."""
+        plan, snapshot = done.plan, done.observation.snapshot
         heard = [worker_id for worker_id, note in plan.memory.workers.items() if note.heard_at is not None]
         observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
         with self.store.database.transaction():
@@ -208,6 +224,8 @@ class Loop:
             self._fulfilment.note(snapshot)
             self._end_wishes_for_gone_hosts(snapshot)
             self.store.looks.keep(self._look(snapshot, observed, plan), snapshot.now)
+            if self.meter is not None:
+                self.meter.passed(done, observed, self._poll)
         if self.events is not None and not self.dry_run:
             self.events(snapshot, plan)
         if self._cleaned_at is None or snapshot.now - self._cleaned_at > HOUSEKEEPING:
@@ -322,11 +340,11 @@ class Loop:
         except OSError as error:
             if error.errno not in NO_ROOM:
                 log.exception(DEFECT)
-                return self._backoff()
+                return self._backoff(error)
             return self._cannot(f"the disk is full: {error}; make room there", error)
-        except Exception:  # the loop's edge: the next pass looks anew
+        except Exception as error:  # the loop's edge: the next pass looks anew
             log.exception(DEFECT)
-            return self._backoff()
+            return self._backoff(error)
         if self._blind:
             log.info("Grid Engine and the provider can be observed again after %d attempts", self._blind_passes)
         self._blind, self._blind_passes = "", 0
@@ -342,9 +360,11 @@ class Loop:
         log.log(logging.DEBUG if kind == self._blind else logging.ERROR, words)
         self._blind = kind
         self.notifier.status(words)
-        return self._backoff()
+        return self._backoff(error)
 
-    def _backoff(self) -> float:
+    def _backoff(self, error: Exception) -> float:
+        if self.meter is not None:
+            self.meter.failed(error, self.observer.clock())
         self._blind_passes += 1
         return min(self.poll, SOON * 2.0 ** min(self._blind_passes - 1, 16))
 

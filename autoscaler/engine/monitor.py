@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from autoscaler.core.model.cluster import Cluster
-from autoscaler.core.outcome.sample import Running, Sample, running, sample_of, starts
+from autoscaler.core.outcome.sample import Running, Sample, Starts, running, sample_of, starts
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.store.samples import SampleTable
@@ -18,16 +19,22 @@ class Monitor:
     """
 
     table: SampleTable
+    tell: Callable[[Sample, Starts], None] | None = None
+    """Who measures besides: told of each sample, and of what began since the one before."""
     _last: _Look | None = None
 
     def see(self, snapshot: Snapshot, plan: Plan, observed: ObservedWorkers) -> None:
         """Add the state since the last observation. `observed`: the states of the snapshot's workers. Raises
         StateNotKept.
         """
-        last, runs = self._last, running(snapshot.cluster)
+        last, runs, begun = self._last, running(snapshot.cluster), Starts()
         if last is not None:
-            self.table.add(last.sample, snapshot.now, starts(last.cluster, last.sample.at, last.runs, runs))
-        self._last = _Look(sample_of(snapshot, plan, observed, runs), snapshot.cluster, runs)
+            begun = starts(last.cluster, last.sample.at, last.runs, runs, last.able_since)
+            self.table.add(last.sample, snapshot.now, begun)
+        sample = sample_of(snapshot, plan, observed, runs)
+        self._last = _Look(sample, snapshot.cluster, runs, plan.memory.able_since)
+        if self.tell is not None:
+            self.tell(sample, begun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +44,4 @@ class _Look:
     sample: Sample
     cluster: Cluster
     runs: Running
+    able_since: Mapping[int, float]

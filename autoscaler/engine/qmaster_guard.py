@@ -43,6 +43,8 @@ class QmasterGuard:
 
     inner: Runner
     stopwatch: Callable[[], float] = time.monotonic
+    tell: Callable[[str, float, bool], None] | None = None
+    """Who measures besides: told of each command's program, its seconds, and whether it was answered."""
     _credit: float = field(default=SHARE * WINDOW, init=False)
     """Seconds of commands that may run at once."""
     _at: float = field(init=False)
@@ -62,7 +64,10 @@ class QmasterGuard:
             return done
         finally:
             listed = argv[0] == "qstat" and "-j" not in argv and done is not None and done.returncode == 0
-            self._note(self.stopwatch() - began, listed=listed)
+            seconds = self.stopwatch() - began
+            self._note(seconds, listed=listed)
+            if self.tell is not None:
+                self.tell(argv[0], seconds, done is not None and done.returncode == 0)
 
     def rest(self, poll: float) -> float:
         """Seconds that no command should run now, at a polling delay of `poll`."""

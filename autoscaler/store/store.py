@@ -16,6 +16,7 @@ from autoscaler.store import (
     evidence,
     history,
     journal,
+    measures,
     memory,
     node_operations,
     nodes,
@@ -46,6 +47,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     service_settings.TABLE,
     journal.OF_SETS,
     events.TABLES,
+    measures.TABLE,
 )
 """In order; the file's `user_version` says how many of them it has seen. Only ever appended to."""
 
@@ -67,6 +69,7 @@ class Store:
         self.evidence = evidence.EvidenceTable(database)
         self.starts = evidence.StartTable(database)
         self.health = evidence.HealthTable(database)
+        self.measures = measures.MeasureTable(database)
         self.samples = samples.SampleTable(database)
         self.events = events.EventTable(database)
         self.nodes = nodes.NodeTable(database)

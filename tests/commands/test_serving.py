@@ -145,6 +145,15 @@ def test_serving_makes_the_cells_tag_and_its_store(invocation: Invocation) -> No
     assert made == (True, True)
 
 
+def test_passes_and_commands_of_a_service_are_measured(invocation: Invocation) -> None:
+    """Here one that finds no Grid Engine."""
+    with serving(invocation) as loop:
+        loop._guarded_pass()
+        values = loop.store.measures.load().values
+    assert values["passes_total"]["grid_engine_not_observed",] == 1
+    assert sum(values["grid_engine_command_failures_total"].values()) >= 1
+
+
 def test_a_dry_run_leaves_no_trace(invocation: Invocation, tmp_path: Path) -> None:
     invocation = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_DRY_RUN": "true"})
     with serving(invocation) as loop:

@@ -102,7 +102,14 @@ def test_targets_of_all_sets_add_up_with_whole_groups() -> None:
 def test_a_job_that_began_between_two_looks_has_waited_since_its_submission() -> None:
     before = a_snapshot(jobs(2, waited=100)).cluster
     after = a_snapshot(running(HostJob(1, "", "r", 1, started=NOW - 60), HostJob(2, "", "r", 1, started=NOW - 80)))
-    assert began(before, after.cluster) == Starts(2, 60.0, 40.0)
+    assert began(before, after.cluster) == Starts(2, 60.0, 40.0, (40.0, 20.0))
+
+
+def test_a_job_that_was_held_has_been_able_to_run_since_it_was_released() -> None:
+    before = a_snapshot(jobs(2, waited=100)).cluster
+    after = a_snapshot(running(HostJob(1, "", "r", 1, started=NOW - 60), HostJob(2, "", "r", 1, started=NOW - 80)))
+    runs = all_running(after.cluster)
+    assert starts(before, NOW - 50, {}, runs, {1: NOW - 65}).able == (5.0, 20.0)
 
 
 def test_a_job_that_ran_before_has_not_begun() -> None:
@@ -113,7 +120,9 @@ def test_a_job_that_ran_before_has_not_begun() -> None:
 
 def test_a_job_that_was_never_seen_waiting_has_waited_since_the_look_before_at_most() -> None:
     quick, quicker = (HostJob(number, "", "r", 1, started=NOW - ago) for number, ago in ((7, 20), (8, 50.5)))
-    assert began(a_snapshot().cluster, a_snapshot(running(quick, quicker)).cluster) == Starts(2, 30.0, 30.0)
+    assert began(a_snapshot().cluster, a_snapshot(running(quick, quicker)).cluster) == Starts(
+        2, 30.0, 30.0, (30.0, 0.0)
+    )
 
 
 def test_a_job_on_several_hosts_begins_once() -> None:

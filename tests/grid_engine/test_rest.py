@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from autoscaler.api.passwords import set_password
 from autoscaler.lab.cell import Cell
@@ -60,6 +61,17 @@ def asked(cell: Cell, *words: str) -> Any:
     return json.loads(done.stdout)
 
 
+def metrics(cell: Cell) -> dict[str, float]:
+    """What Prometheus would read on the master."""
+    argv = ("curl", "--silent", "--user", f"{USER}:{PASSWORD}", f"{URL}/metrics")
+    text = cell.runner(argv, timeout=60.0).stdout.decode()
+    return {
+        sample.name + "".join(f" {value}" for value in sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
 def test_a_node_is_created_runs_a_job_and_is_drained_by_the_documentations_lines(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
@@ -81,6 +93,11 @@ def test_a_node_is_created_runs_a_job_and_is_drained_by_the_documentations_lines
         gate.open()
         until(scaling.all_gone, 30)
         until(lambda: not said(empty_cell, NODES)["nodes"])
+        until(lambda: "sge_autoscaler_actions_total terminate REMOVED_FROM_GRID_ENGINE done" in metrics(empty_cell))
+        measured = metrics(empty_cell)
+    lives = ("started_tasks_total", "worker_boot_seconds_count", "worker_join_seconds_count")
+    assert [measured[f"sge_autoscaler_{name}"] for name in lives] == [1, 1, 1]
+    assert measured["sge_autoscaler_grid_engine_command_duration_seconds_count qstat"] > 1
     assert (added, ended[0]["status"], leaving["TargetState"]) == ([{"added": 1}], "OK", "Terminated")
     assert (list(still_running), scaling.ended_well(job), len(machines(scaling))) == ([node["Hostname"]], True, 1)
 

@@ -30,7 +30,7 @@ from tests.web.served import PASSWORD, USER, Door, behind, password_file, until
 from tests.web.test_auto_stop import SECRET, STAYS, WHY, path_of, worker
 from tests.web.test_local_socket import _Connection
 
-AT_BOTH = ("/autoscale", "/requests", "/clusters/{cluster}/status", "/clusters/{cluster}/nodes")
+AT_BOTH = ("/autoscale", "/requests", "/clusters/{cluster}/status", "/clusters/{cluster}/nodes", "/metrics")
 AT_TCP_ONLY = ("/clusters/", "/operations", "/cloud/", "/openapi.json")
 
 

@@ -63,6 +63,8 @@ class Starts:
     waited: float = 0.0
     """Seconds, all together."""
     longest: float = 0.0
+    able: tuple[float, ...] = ()
+    """Of each the seconds for which it had been able to run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +152,15 @@ def running(cluster: Cluster) -> Running:
     return {(job.number, job.task): job.started for host in cluster.hosts for one in host.instances for job in one.jobs}
 
 
-def starts(before: Cluster, at: float, ran: Running, runs: Running) -> Starts:
+def starts(
+    before: Cluster,
+    at: float,
+    ran: Running,
+    runs: Running,
+    able_since: Mapping[int, float] = MappingProxyType({}),
+) -> Starts:
     """What began between an observation, `before`, made `at` this time, and the next. `ran`, `runs`: all that did at
-    each.
+    each. `able_since`: the memory's.
 
     A job that was not seen waiting came after that look; its wait is taken to be the time from then to its start.
     """
@@ -166,12 +174,14 @@ def starts(before: Cluster, at: float, ran: Running, runs: Running) -> Starts:
         for number, when in zip(shape.jobs, shape.submitted, strict=True)
         if number in jobs
     }
-    waits = [
-        max(0.0, began - submitted.get(number, at))
+    begun = [
+        (began, submitted.get(number, at), number)
         for (number, _), began in new.items()
         if number in submitted or began > at - _SECOND
     ]
-    return Starts(len(waits), sum(waits), max(waits, default=0.0))
+    waits = [max(0.0, began - since) for began, since, _ in begun]
+    able = tuple(max(0.0, began - max(since, able_since.get(number, since))) for began, since, number in begun)
+    return Starts(len(waits), sum(waits), max(waits, default=0.0), able)
 
 
 def merged(samples: Sequence[Sample], at: float) -> Sample:

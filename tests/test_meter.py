@@ -1,0 +1,325 @@
+"""What passes leave to be measured, as Prometheus reads it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families as families
+
+from autoscaler.core.snapshot import Plan
+from autoscaler.engine.loop import Loop
+from autoscaler.engine.meter import PROGRAMS, Meter
+from autoscaler.engine.monitor import Monitor
+from autoscaler.engine.qmaster_guard import QmasterGuard
+from autoscaler.report.metrics import METRICS, PREFIX, Kind, exposition
+from autoscaler.store.measures import Measures
+from autoscaler.store.overrides import Verb
+from autoscaler.store.store import Store
+from tests.simulated.autoscaler import World, settle, start, step
+
+ROOT = Path(__file__).parents[1]
+Read = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path / "store.sqlite")
+
+
+def measured(world: World) -> Loop:
+    """A new process that measures."""
+    store = world.open_store()
+    meter = Meter(store.measures, lambda: date(2026, 1, 1))
+    guard = QmasterGuard(world.cluster, world.clock, meter.command)
+    loop = start(world, store=store, runner=guard)
+    loop.monitor, loop.meter = Monitor(store.samples, meter.sampled).see, meter
+    return loop
+
+
+def read(store: Store) -> Read:
+    """Samples as a scrape of another process has them."""
+    text = exposition(store.measures.load()).decode()
+    return {
+        (sample.name.removeprefix(PREFIX), frozenset(sample.labels.items())): sample.value
+        for family in families(text)
+        for sample in family.samples
+    }
+
+
+def value(found: Read, name: str, **labels: str) -> float:
+    return found[name, frozenset(labels.items())]
+
+
+def total(found: Read, name: str, **labels: str) -> float:
+    """Of all series that have these labels."""
+    return sum(each for (one, have), each in found.items() if one == name and have >= frozenset(labels.items()))
+
+
+def test_a_pass_tells_what_waits_and_why(world: World) -> None:
+    loop = measured(world)
+    world.cluster.submit(3, seconds=60)
+    done = loop.pass_once()
+    found = read(loop.store)
+    assert total(found, "waiting_tasks") == done.plan.waiting == 3
+    assert value(found, "counted_tasks") == 3
+    assert value(found, "last_pass_timestamp_seconds") == world.clock.now
+    assert value(found, "passes_total", result="whole") == 1
+    codes = {shape.reason.code.value for shape in done.plan.shapes}
+    assert {dict(labels)["reason"] for name, labels in found if name == "waiting_tasks"} == codes
+
+
+def test_a_life_of_workers_is_measured_from_order_to_end(world: World) -> None:
+    loop = measured(world)
+    world.cluster.submit(2, seconds=60)
+    settle(world, loop)
+    for _ in range(3):
+        step(world, loop)
+    found, lives = read(loop.store), loop.store.history.lifetimes()
+    kind = lives[0].instance_type
+    assert value(found, "ordered_workers_total", instance_type=kind) == len(lives)
+    assert value(found, "worker_boot_seconds_count") == value(found, "worker_join_seconds_count") == len(lives)
+    assert total(found, "actions_total", kind="launch") >= 1
+    assert total(found, "actions_total", kind="terminate", result="done") >= 1
+    assert (value(found, "started_tasks_total"), value(found, "task_wait_seconds_count")) == (2, 2)
+    cost = sum(life.cost(world.clock.now) or 0.0 for life in lives)
+    assert value(found, "price_total") == pytest.approx(cost, rel=0.2)
+    assert (total(found, "workers"), value(found, "price_per_hour")) == (0, 0)
+
+
+def test_a_worker_that_is_up_before_a_pass_sees_it_boot_is_timed_too(tmp_path: Path) -> None:
+    world = World(tmp_path / "store.sqlite", boot_delay=0.0)
+    loop = measured(world)
+    loop.pass_once()
+    world.cluster.submit(1, seconds=60)
+    settle(world, loop)
+    found = read(loop.store)
+    assert value(found, "worker_boot_seconds_count") == value(found, "worker_join_seconds_count") == 1
+
+
+def test_workers_that_another_process_saw_come_are_not_timed_again(world: World) -> None:
+    loop = measured(world)
+    world.cluster.submit(1, seconds=600)
+    for _ in range(20):
+        step(world, loop)
+    before = value(read(loop.store), "worker_boot_seconds_count")
+    loop.store.close()
+    again = measured(world)
+    for _ in range(3):
+        step(world, again)
+    assert (before, value(read(again.store), "worker_boot_seconds_count")) == (1, 1)
+
+
+def test_a_lost_worker_counts_once_however_short_that_shows(tmp_path: Path) -> None:
+    world = World(tmp_path / "store.sqlite", persistent={"node-1": 1})
+    loop = measured(world)
+    world.cluster.submit(2, seconds=100_000)
+    for _ in range(10):
+        step(world, loop)
+    (name,) = world.cluster.workers  # where node-1 is heard, it is silent alone
+    world.cluster.silent.add(name)
+    for _ in range(200):
+        step(world, loop)
+        if not any(machine.name == name and machine.ended_at is None for machine in world.cloud.machines.values()):
+            break
+    for _ in range(3):
+        step(world, loop)
+    assert value(read(loop.store), "lost_workers_total") == 1
+
+
+def test_workers_are_told_by_phase_and_type(world: World) -> None:
+    loop = measured(world)
+    world.cluster.submit(2, seconds=600)
+    phases = set()
+    for _ in range(40):
+        step(world, loop)
+        phases |= {dict(labels)["phase"] for name, labels in read(loop.store) if name == "workers"}
+        if "ready" in phases:
+            break
+    assert {"booting", "ready"} <= phases
+    found = read(loop.store)
+    assert value(found, "workers", phase="ready", instance_type="m5.large") >= 1
+    assert value(found, "price_per_hour") > 0
+
+
+def break_grid_engine(world: World) -> None:
+    world.cluster.unobservable = 100
+
+
+def break_cloud(world: World) -> None:
+    world.cloud.faults.unreachable = 100
+
+
+@pytest.mark.parametrize(
+    ("broken", "result"),
+    ((break_grid_engine, "grid_engine_not_observed"), (break_cloud, "provider_not_observed")),
+)
+def test_a_pass_that_cannot_observe_is_counted_by_what_failed(
+    world: World, broken: Callable[[World], None], result: str
+) -> None:
+    loop = measured(world)
+    loop.pass_once()
+    whole = world.clock.now
+    broken(world)
+    for _ in range(2):
+        world.cluster.advance(30.0)
+        loop._guarded_pass()
+    found = read(loop.store)
+    assert (value(found, "passes_total", result=result), value(found, "failed_passes_in_a_row")) == (2, 2)
+    assert (value(found, "passes_total", result="whole"), value(found, "last_pass_timestamp_seconds")) == (1, whole)
+    world.cluster.unobservable = world.cloud.faults.unreachable = 0
+    loop._guarded_pass()
+    assert value(read(loop.store), "failed_passes_in_a_row") == 0
+
+
+def test_a_defect_counts_as_one(world: World) -> None:
+    loop = measured(world)
+
+    def broken(_: object) -> Plan:
+        raise ZeroDivisionError
+
+    loop.decide = broken
+    loop._guarded_pass()
+    found = read(loop.store)
+    assert (value(found, "passes_total", result="defect"), value(found, "failed_passes_in_a_row")) == (1, 1)
+
+
+def test_failed_launches_count_once_by_kind(world: World) -> None:
+    loop = measured(world)
+    world.cloud.faults.out_of_capacity = {offer.type.name for offer in world.cloud.catalog.offers.values()}
+    world.cluster.submit(1, seconds=60)
+    for _ in range(6):
+        step(world, loop)
+    found = read(loop.store)
+    orders = {failure.order_id for failure in loop.store.journal.failures(0.0)}
+    assert value(found, "launch_failures_total", kind="capacity") == len(orders) > 0
+    assert value(found, "resting_offers") > 0
+
+
+def test_counters_go_on_in_the_next_process(world: World) -> None:
+    loop = measured(world)
+    loop.pass_once()
+    loop.store.close()
+    again = measured(world)
+    again.pass_once()
+    found = read(again.store)
+    assert (value(found, "passes_total", result="whole"), value(found, "pass_duration_seconds_count")) == (2, 2)
+
+
+def test_what_another_version_left_begins_anew(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    loop = measured(world)
+    loop.pass_once()
+    loop.store.database.execute("UPDATE measures SET measures = '[]'")
+    again = measured(world)
+    again.pass_once()
+    assert value(read(again.store), "passes_total", result="whole") == 1
+    assert "begin anew" in caplog.text
+
+
+def test_what_people_and_limits_forbid_is_told(world: World) -> None:
+    loop = measured(world)
+    loop.pass_once()
+    assert value(read(loop.store), "launches_allowed") == 1
+    loop.store.overrides.ask(Verb.PAUSE, who="anna", at=world.clock.now)
+    loop.pass_once()
+    found = read(loop.store)
+    assert (value(found, "launches_allowed"), value(found, "paused"), value(found, "circuit_breaker_open")) == (0, 1, 0)
+    assert value(found, "node_array_stopped", node_array="execute", cause="protected_mode") == 0
+
+
+def test_grid_engines_commands_are_measured_by_program(world: World) -> None:
+    loop = measured(world)
+    loop.pass_once()
+    found = read(loop.store)
+    assert value(found, "grid_engine_command_duration_seconds_count", command="qstat") >= 1
+    assert isinstance(loop.meter, Meter)
+    for strange in ("/opt/sge/bin/qconf", "job-4711", "rm"):
+        loop.meter.command(strange, 0.5, answered=False)
+    loop.pass_once()
+    found = read(loop.store)
+    programs = {dict(labels)["command"] for name, labels in found if name == "grid_engine_command_failures_total"}
+    assert programs <= {*PROGRAMS, "other"}
+    assert value(found, "grid_engine_command_failures_total", command="other") == 2
+
+
+def test_the_age_of_prices_is_told(world: World) -> None:
+    loop = measured(world)
+    loop.pass_once()
+    found = value(read(loop.store), "oldest_price_timestamp_seconds")
+    assert datetime.fromtimestamp(found, UTC).date() == date(2026, 1, 1)
+
+
+def test_names_are_of_prometheus_conventions() -> None:
+    for metric in METRICS:
+        assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER), metric.name
+        assert metric.help.endswith("."), metric.name
+        assert bool(metric.buckets) == (metric.kind is Kind.HISTOGRAM), metric.name
+        assert tuple(sorted(metric.buckets)) == metric.buckets
+    assert len({metric.name for metric in METRICS}) == len(METRICS)
+
+
+def test_every_metric_is_written_by_a_pass_and_each_written_one_is_told(world: World) -> None:
+    loop = measured(world)
+    world.cluster.submit(1, seconds=60)
+    settle(world, loop)
+    kept = loop.store.measures.load()
+    assert {*kept.values, *kept.histograms} == {metric.name for metric in METRICS}
+
+
+def test_labels_are_of_bounded_lists(world: World) -> None:
+    """No job, host, user or order is in any of them."""
+    loop = measured(world)
+    world.cluster.submit(4, seconds=60)
+    settle(world, loop)
+    labels = {label for metric in METRICS for label in metric.labels}
+    assert labels == {
+        *("result", "part", "command", "reason", "phase", "instance_type"),
+        *("condition", "kind", "node_array", "cause"),
+    }
+    text = exposition(loop.store.measures.load()).decode()
+    machines = {machine.name for machine in world.cloud.machines.values()} | set(world.cloud.machines)
+    assert not [name for name in machines if name in text]
+
+
+def test_buckets_add_up() -> None:
+    measures = Measures()
+    (metric,) = (metric for metric in METRICS if metric.name == "worker_boot_seconds")
+    measures.observe(metric.name, [5.0, 10.0, 11.0, 9e9], metric.buckets)
+    lines = exposition(measures).decode().splitlines()
+    told = [line.removeprefix(PREFIX) for line in lines if line.startswith(PREFIX + "worker_boot_seconds")]
+    assert [line for line in told if 'le="10' in line or 'le="20' in line or "Inf" in line or "count" in line] == [
+        'worker_boot_seconds_bucket{le="10"} 2.0',
+        'worker_boot_seconds_bucket{le="20"} 3.0',
+        'worker_boot_seconds_bucket{le="+Inf"} 4.0',
+        "worker_boot_seconds_count 4.0",
+    ]
+
+
+def test_the_manual_has_every_metric_with_its_kind_and_labels() -> None:
+    page = (ROOT / "docs" / "operate" / "metrics.md").read_text(encoding="utf-8")
+    rows = {
+        f"| `{metric.name}` | {metric.kind} | {', '.join(f'`{label}`' for label in metric.labels)} | {metric.help} |"
+        for metric in METRICS
+    }
+    shown = {line for line in page.splitlines() if re.match(r"\| `\w+` \| (gauge|counter|histogram) \|", line)}
+    assert shown == rows
+
+
+def test_the_manual_has_every_alert() -> None:
+    page = (ROOT / "docs" / "operate" / "metrics.md").read_text(encoding="utf-8")
+    rules = (ROOT / "conf" / "prometheus" / "alerts.yml").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(SgeAutoscaler\w+)`", page, re.MULTILINE) == re.findall(r"- alert: (\w+)", rules)
+
+
+def test_a_service_that_nobody_scrapes_has_no_client_of_prometheus_in_memory() -> None:
+    """It costs more than all that is measured."""
+    program = (
+        "import sys, autoscaler.commands.serving, autoscaler.commands._http; print('prometheus_client' in sys.modules)"
+    )
+    done = subprocess.run((sys.executable, "-c", program), capture_output=True, text=True, check=True, timeout=300)
+    assert done.stdout == "False\n"
