@@ -32,4 +32,6 @@ class RelayedAnswers:
         except Unanswered as error:
             return refusal(HTTPStatus.SERVICE_UNAVAILABLE, str(error), 5)
         later = reply.headers.get("retry-after", "")
-        return Reply(reply.status, (reply.body,), int(later) if later.isdigit() else None, "x-answers" in reply.headers)
+        return Reply(
+            reply.status, (reply.body,), int(later) if later.isdecimal() else None, "x-answers" in reply.headers
+        )

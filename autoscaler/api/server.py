@@ -61,7 +61,7 @@ def address(
     host, separator, port = text.strip().rpartition(":")
     if not separator:
         host = ""
-    if not port.isdigit() or int(port) > 65535:
+    if not port.isdecimal() or int(port) > 65535:
         raise SettingsError(f"CP_CAP_AUTOSCALE_HTTP={text!r} is not ADDRESS:PORT: write 127.0.0.1:8080")
     if (certificate is None) != (key is None):
         raise SettingsError("CP_CAP_AUTOSCALE_HTTP_CERT and CP_CAP_AUTOSCALE_HTTP_KEY: set both or neither")

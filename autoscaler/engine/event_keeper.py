@@ -9,7 +9,6 @@ from pathlib import Path
 
 from autoscaler.core.events.events import events_of
 from autoscaler.core.events.known import Accounted, Known
-from autoscaler.core.readable.screening import readable
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.store.events import EventTable, Place
 from sge.accounting import EndedRun, read_on_ends, written_last
@@ -32,7 +31,6 @@ class EventKeeper:
         """Call this after a pass, outside of a transaction: what cannot be written is told by the next pass. Raises
         StateNotKept.
         """
-        snapshot = readable(snapshot)
         if self._place is None:
             self._place = self.table.place()
         place, accounted = self._accounted(*self._place)

@@ -20,6 +20,7 @@ from autoscaler.core.model.actions import Reimage, Restart, Terminate, subject_o
 from autoscaler.core.model.fleet import Fleet, Worker
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.policy import Policy
+from autoscaler.core.readable.screening import readable
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.workers.observed import ObservedWorkers, observe_workers
@@ -213,7 +214,7 @@ class Loop:
 
     def _remember(self, done: Pass) -> None:
         """What is looked up later: explanations, lifetimes; and overrides that have been carried out."""
-        plan, snapshot = done.plan, done.observation.snapshot
+        plan, snapshot = done.plan, readable(done.observation.snapshot)
         heard = [worker_id for worker_id, note in plan.memory.workers.items() if note.heard_at is not None]
         observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
         with self.store.database.transaction():

@@ -38,6 +38,11 @@ class Table:
         self._database = database
 
 
+def _writable(values: Sequence[Any]) -> list[Any]:
+    """JSON of a cloud may hold half a character (`"\\ud800"`), which SQLite refuses and nobody can read."""
+    return [each.encode("utf-8", "replace").decode() if isinstance(each, str) else each for each in values]
+
+
 class Database:
     """A connection that several threads may share: one transaction at a time.
 
@@ -105,7 +110,10 @@ class Database:
 
     def _ask(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
         with self._kept():
-            return self._connection.execute(sql, values)
+            try:
+                return self._connection.execute(sql, values)
+            except UnicodeEncodeError:
+                return self._connection.execute(sql, _writable(values))
 
     @contextlib.contextmanager
     def _kept(self) -> Iterator[None]:
@@ -135,8 +143,15 @@ class Database:
         return self.insert(f"INSERT INTO {table} ({names}) VALUES ({places}) {again}", tuple(columns.values()))
 
     def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        rows = list(rows)
         with self.transaction(), self._kept():
-            self._connection.executemany(sql, rows)
+            self._connection.execute("SAVEPOINT rows")
+            try:
+                self._connection.executemany(sql, rows)
+            except UnicodeEncodeError:  # rows before the odd one are there already
+                self._connection.execute("ROLLBACK TO rows")
+                self._connection.executemany(sql, map(_writable, rows))
+            self._connection.execute("RELEASE rows")
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
         with self._lock, self._kept():

@@ -224,12 +224,7 @@ def _row(event: JobEvent) -> tuple[object, ...]:
     ends = (parts[0][0], parts[-1][1]) if parts else (None, None)
     plain = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
     plain |= {"kind": event.kind.value, "hosts": " ".join(event.hosts), "first_job": ends[0], "last_job": ends[1]}
-    return tuple(_writable(plain[name]) for name in _COLUMNS)
-
-
-def _writable(value: object) -> object:
-    """Text that a provider or Grid Engine gave may hold half a character, which SQLite refuses."""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+    return tuple(plain[name] for name in _COLUMNS)
 
 
 def _kept(row: sqlite3.Row) -> KeptEvent:
@@ -241,8 +236,7 @@ def _kept(row: sqlite3.Row) -> KeptEvent:
 
 
 def _run_row(run: Run) -> tuple[object, ...]:
-    values = (run.job, run.task, run.owner, " ".join(run.hosts), run.queue, run.started, run.project)
-    return tuple(map(_writable, values))
+    return run.job, run.task, run.owner, " ".join(run.hosts), run.queue, run.started, run.project
 
 
 def _run(row: sqlite3.Row) -> Run:

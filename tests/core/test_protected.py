@@ -246,3 +246,29 @@ def test_a_lost_store_forgets_it_and_the_limits_hold() -> None:
     world.go_on(HOUR)
     assert failing(world)
     assert len(world.machines) <= LIMITS.max_workers
+
+
+# -- workers that came for nothing -------------------------------------------------------------------------------------
+
+
+def test_a_worker_on_which_the_job_that_fits_never_starts_leaves_and_is_launched_for_ever_more_rarely() -> None:
+    """As where Grid Engine refuses it for what no listing shows: a queue for interactive jobs only, no `ckpt_list`."""
+    world = Barren(cause=Cause.FREE)
+    world.ask(1)
+    first_failure(world)
+    world.go_on(HOUR / 6, until=lambda: not world.hosts)
+    assert not world.hosts
+    world.go_on(5 * HOUR)
+    assert max(failing(world).values()) >= 3
+    assert len(world.launched) <= 2 + 6 + 6
+
+
+def test_a_worker_that_just_became_free_is_kept_for_a_job_whose_launches_helped_nobody() -> None:
+    world = Barren(cause=Cause.DIES)
+    world.ask(1)
+    first_failure(world)
+    world.cause = Cause.FREE
+    world.go_on(2 * HOUR, until=lambda: bool(world.hosts))
+    assert world.hosts
+    world.go_on(300.0)
+    assert world.hosts

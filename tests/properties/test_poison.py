@@ -7,6 +7,8 @@ import json
 from dataclasses import replace
 from datetime import UTC
 from pathlib import Path as FilePath
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -25,6 +27,9 @@ from autoscaler.core.readable.screening import readable
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.workers.observed import observe_workers
 from autoscaler.engine.event_keeper import EventKeeper
+from autoscaler.engine.loop import Loop, Pass
+from autoscaler.engine.meter import Meter
+from autoscaler.engine.monitor import Monitor
 from autoscaler.report.document import document
 from autoscaler.report.explain import explain_host, explain_job
 from autoscaler.store.store import Store
@@ -134,17 +139,31 @@ def odd_worlds(draw: st.DrawFn) -> tuple[Path, object]:
     return path, draw(st.sampled_from(poisons_for(value)))
 
 
-def keep_events(snapshot: Snapshot, made: Plan) -> None:
-    """As the service does after a pass; what is odd must not end the pass after it has acted."""
+def remember(snapshot: Snapshot, made: Plan) -> None:
+    """As the service does after a pass, twice; what is odd must not end the pass after it has acted."""
+    provider = SimpleNamespace(name="fake")
+    observer = SimpleNamespace(provider=provider, policy=snapshot.policy, clock=lambda: snapshot.now)
     with contextlib.closing(Store.open(None)) as store:
-        keeper = EventKeeper(store.events, FilePath("/nonexistent/accounting"))
+        meter = Meter(store.measures)
+        loop = Loop(
+            observer=cast("Any", observer),
+            decide=plan,
+            actor=cast("Any", None),
+            store=store,
+            reporter=cast("Any", None),
+            poll=10.0,
+            monitor=Monitor(store.samples, meter.sampled).see,
+            meter=meter,
+            events=EventKeeper(store.events, FilePath("/nonexistent/accounting")).note,
+        )
+        store.accept(made, pass_number=1, at=snapshot.now)
         for _ in range(2):
-            keeper.note(snapshot, made)
+            loop._remember(Pass(cast("Any", SimpleNamespace(snapshot=snapshot, timings={})), made, ()))
 
 
 def told(snapshot: Snapshot, made: Plan) -> str:
     """All that is told of a plan, as the service and its commands tell it: none of it may fail, all of it is JSON."""
-    keep_events(snapshot, made)
+    remember(snapshot, made)
     snapshot = readable(snapshot)
     observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
     parts: list[object] = [document(snapshot, made, {}, by_job=by_job, zone=UTC) for by_job in (False, True)]
@@ -202,11 +221,25 @@ def test_one_odd_value_costs_nobody_else_anything(odd: tuple[Path, object]) -> N
 
 @pytest.mark.parametrize(
     ("last", "poison"),
-    (("name", "-INFINITY"), ("submitted", 10**400), ("count", 2**31)),
-    ids=("complex", "time", "order"),
+    (
+        ("name", "-INFINITY"),
+        ("submitted", 10**400),
+        ("count", 2**31),
+        ("vcpus", -(10**18)),
+        ("zone", "\ud800"),
+        ("task", "²"),
+    ),
+    ids=("complex", "time", "order", "a type's size", "half a character", "a digit that is none"),
 )
 def test_what_was_once_found_costs_nobody_else_anything(last: str, poison: object) -> None:
-    places = {"name": ("cluster", "complexes"), "submitted": ("cluster", "shapes"), "count": ("fleet", "orders")}
+    places = {
+        "name": ("cluster", "complexes"),
+        "submitted": ("cluster", "shapes"),
+        "count": ("fleet", "orders"),
+        "vcpus": ("fleet", "workers"),
+        "zone": ("fleet", "workers"),
+        "task": ("cluster", "hosts"),
+    }
     path = next(path for path, _ in LEAVES if path[:2] == places[last] and last in path[2:])
     snapshot = planted(WORLD, path, poison)
     judge(path, poison, snapshot, plan(snapshot))

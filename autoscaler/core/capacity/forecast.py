@@ -58,8 +58,12 @@ def make_forecast(
     supply: Supply,
     max_capacity: MaxCapacity,
     before: BeforeDispatch = NO_DISPATCH,
+    hopeful: Sequence[CategoryDemand] = (),
+    let_go: frozenset[str] = frozenset(),
 ) -> Forecast:
-    """`before`: hosts as they were when the jobs were read, where some of those were dispatched since."""
+    """`before`: hosts as they were when the jobs were read, where some of those were dispatched since. `let_go`:
+    draining hosts that only the `hopeful` demands call back.
+    """
     wants = [(want.demand, want.count) for want in wanted]
     hosts, again = supply.all, frozenset[str]()
     placement = OpenPlacement(before.of(hosts))
@@ -70,7 +74,12 @@ def make_forecast(
         placement = OpenPlacement(before.of(hosts))
         found = placement.place(wants)
         again = found.used & frozenset(host.name for host in supply.draining)
+        if again & let_go:
+            again -= let_go - place([(want.demand, want.count) for want in hopeful], before.of(hosts)).used
         hosts = tuple(host for host in hosts if host not in supply.draining or host.name in again)
+        if let_go:
+            placement = OpenPlacement(before.of(hosts))
+            found = placement.place(wants)
     at_once = found.placed
     ready = [host for host in supply.there if host.name not in supply.later]
     if len(hosts) > len(ready):

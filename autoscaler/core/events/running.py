@@ -175,4 +175,4 @@ def _of_runs(kind: EventKind, runs: Sequence[Run], now: float) -> JobEvent:
 
 def _tasks(tasks: Iterable[str]) -> str:
     """Of one array; '' of jobs that are none."""
-    return ranges(int(task) for task in tasks if task.isdigit())
+    return ranges(int(task) for task in tasks if task.isdecimal() and len(task) < 19)

@@ -18,6 +18,7 @@ from autoscaler.core.capacity.supply import Supply, SupplyContext, supply_of, us
 from autoscaler.core.constraints.ruleset import NONE_KEPT
 from autoscaler.core.demand.demand import PendingDemand, read_demand
 from autoscaler.core.limits.backoff import backoffs_in_force, last_failures, stopped_arrays
+from autoscaler.core.limits.in_vain import InVain, in_vain
 from autoscaler.core.limits.limits import Usage
 from autoscaler.core.limits.unanswered_orders import taken, throttled
 from autoscaler.core.model.demand_vector import CategoryDemand
@@ -76,6 +77,8 @@ class Facts:
     grouping: Grouping
     suspects: Mapping[str, Suspect]
     requests: RequestNeeds
+    in_vain: InVain
+    """Demand that fits on workers on which it never starts."""
 
     @property
     def policy(self) -> Policy:
@@ -120,7 +123,10 @@ class Facts:
         most = MaxCapacity(self.policy, self.snapshot.fleet.buckets, supply.persistent_emptied, cluster.complexes)
         groups = {worker.name: worker.worker.group_id or "" for worker in observed.machines if worker.name}
         before = before_dispatch(cluster, self.demand.wanted, names, groups)
-        return supply, make_forecast(self.demand.wanted, supply, most, before)
+        vain = self.in_vain
+        let_go = frozenset(worker.name for worker in observed.machines if worker.draining and vain.let_go(worker))
+        hopeful = vain.without(self.demand.wanted) if let_go else ()
+        return supply, make_forecast(self.demand.wanted, supply, most, before, hopeful, let_go)
 
 
 def facts_of(snapshot: Snapshot) -> Facts:
@@ -177,6 +183,7 @@ def facts_of(snapshot: Snapshot) -> Facts:
         ),
         suspects=find_suspects(observed, snapshot.evidence, memory.quarantines, policy, now),
         requests=read_request_needs(snapshot),
+        in_vain=in_vain(snapshot, demand.wanted),
     )
 
 

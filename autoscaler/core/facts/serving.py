@@ -56,6 +56,10 @@ def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapP
     last += [host for host in rest if host.name in supply.later]
     wanted = facts.possible(forecast)
     needed = needed_hosts(wanted, fixed, supply.dispensable, swaps.hopeless, last)
+    vain = {worker.name for worker in observed.machines if worker.in_service and facts.in_vain.free_for_long(worker)}
+    if needed & vain:
+        hopeful = facts.in_vain.without(wanted)
+        needed -= vain - needed_hosts(hopeful, fixed, supply.dispensable, swaps.hopeless, last)
     used = frozenset[str]()
     if requests.needs or grouping.groups:
         wants = [(want.demand, want.count) for want in wanted]

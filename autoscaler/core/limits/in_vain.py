@@ -1,0 +1,59 @@
+"""Waiting jobs that fit on workers on which they never start: Grid Engine refuses them for what no listing shows. Once
+launches have helped none of them, they keep no worker that has been free for them for long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from autoscaler.core.demand.categories import category_key
+from autoscaler.core.model.demand_vector import CategoryDemand
+from autoscaler.core.model.memory import Disabling
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.core.workers.worker_state import WorkerState
+
+
+@dataclass(frozen=True, slots=True)
+class InVain:
+    """What is known of them before this observation."""
+
+    failed: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    """By position of a demand that no launch has helped, and none is under way for: when the last one turned out not
+    to, and since when the oldest of its tasks waits.
+    """
+    now: float = 0.0
+    patience: float = 0.0
+
+    def without(self, wanted: Sequence[CategoryDemand]) -> list[CategoryDemand]:
+        """The same demands, none of those counted."""
+        return [replace(want, count=0) if at in self.failed else want for at, want in enumerate(wanted)]
+
+    def free_for_long(self, worker: WorkerState) -> bool:
+        """Whether a worker in service was free for as long as a launch has time to help."""
+        since = worker.note.idle_since
+        return since is not None and self.now - since >= self.patience and self._known_by(self.now - self.patience)
+
+    def let_go(self, worker: WorkerState) -> bool:
+        """Whether a worker that leaves as idle was let go although they waited."""
+        note = worker.note
+        idle = note.disabling is Disabling.IDLE and note.disabled_at is not None
+        return idle and any(max(known) <= (note.disabled_at or 0.0) for known in self.failed.values())
+
+    def _known_by(self, then: float) -> bool:
+        return any(waiting <= then for _, waiting in self.failed.values())
+
+
+def in_vain(snapshot: Snapshot, wanted: Sequence[CategoryDemand]) -> InVain:
+    memory, tried_again = snapshot.memory, snapshot.overrides.tried_again_at
+    found: dict[str, float] = {}
+    for array in memory.protected.values():
+        for key, one in array.categories.items():
+            if one.failed_at > tried_again:
+                found[key] = max(found.get(key, 0.0), one.failed_at)
+    if not found:
+        return InVain()
+    under_way = {key for trial in memory.trials.values() if not trial.closed for key, _ in trial.assignment}
+    keys = {at: category_key(want.demand) for at, want in enumerate(wanted) if want.count}
+    failed = {at: (found[key], wanted[at].oldest) for at, key in keys.items() if key in found and key not in under_way}
+    return InVain(failed, snapshot.now, snapshot.policy.protected_after)
