@@ -246,7 +246,7 @@ class Process(_Section):
         600.0,
         "If no waiting job starts on the workers of a launch within this time after they joined, the launch did not "
         "help. The next launch for such jobs then waits: one boot time at first, then twice as long each time, up to "
-        "an hour.",
+        "an hour. A worker that only such jobs need leaves once it has been idle for this time.",
         unit="s",
     )
     brake_window: Positive = setting(
