@@ -121,7 +121,7 @@ def test_what_callers_rules_and_settings_say_is_not_left_either(tmp_path: Path) 
                 "arrays": [],
             },
         ],
-        "arrays": [{"name": "execute", "keep_alive": [["merger-q3", True]]}],
+        "arrays": [{"name": "execute", "keep_alive": [["merger-q3", True]], "said_by": [["max_count", "merger-q3"]]}],
     }
     rules = {"apply": [{"project": "syndicate", "user": ["alfonso"], "constraints": {"never": "ask Greta"}}]}
     memory = json.loads((before / "memory.json").read_text()) | {"stopped": {"execute": "Greta pulled it"}}
@@ -143,3 +143,4 @@ def test_what_callers_rules_and_settings_say_is_not_left_either(tmp_path: Path) 
     made = read_record(tmp_path / "case").requests
     assert [one.name for one in made.sets] == ["set-2", "set-1"] or len({one.name for one in made.sets}) == 2
     assert made.arrays[0].kept_by[0] in {one.name for one in made.sets}
+    assert made.arrays[0].said_by == (("max_count", made.arrays[0].kept_by[0]),)

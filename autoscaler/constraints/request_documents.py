@@ -21,7 +21,7 @@ from autoscaler.constraints.json_text import below
 from autoscaler.core.model.fleet import PriceType
 from autoscaler.core.model.request_sets import POLICY_PREFIX, QUEUE, STANDARD, ArrayDefinition, Target
 from autoscaler.errors import SettingsError, suggestion
-from autoscaler.store.requests import DefinitionRefused
+from autoscaler.store.array_definitions import DefinitionRefused
 from autoscaler.store.store import Store
 
 DEFAULT_EXPIRATION = 300.0

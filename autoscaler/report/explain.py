@@ -23,6 +23,7 @@ from autoscaler.core.snapshot import JobCategoryVerdict, Plan, Snapshot
 from autoscaler.report import SCHEMA
 from autoscaler.report.document import action_part, document, reason_part, worker_part
 from autoscaler.report.reasons.table import REASONS
+from autoscaler.report.requests import cap_lines, caps_of
 from autoscaler.report.rules import rule_lines, rule_rows
 from autoscaler.report.wording import count, duration, instant_of, shown, text
 from autoscaler.store import encoding
@@ -111,7 +112,15 @@ def explain_job(
         "launched": [_order_part(order, zone) for order in past.launched],
         "ended": [_ended_part(end, zone) for end in past.ended],
         "rules": rule_rows(rules_for_job(snapshot, job)),
+        "caps": _caps(snapshot, verdicts),
     }
+
+
+def _caps(snapshot: Snapshot, verdicts: Iterable[JobCategoryVerdict]) -> list[dict[str, Any]]:
+    """The limits that callers set for node arrays that may serve the job."""
+    asks = [verdict.ask for verdict in verdicts]
+    rows = caps_of(snapshot.requests, snapshot.now)
+    return [row for row in rows if any(_serves(snapshot.policy, row["node_array"], ask) for ask in asks)]
 
 
 def _verdict_of(plan: Plan, host: str) -> dict[str, Any] | None:
@@ -311,6 +320,7 @@ def job_lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"it would get a worker of this launch: {what}:"
         yield from _reason_lines(launch["reason"])
     yield from rule_lines(document.get("rules", ()))
+    yield from cap_lines(document.get("caps", ()), datetime.fromisoformat(document["now"]).tzinfo)
 
 
 def host_lines(document: Mapping[str, Any]) -> Iterator[str]:

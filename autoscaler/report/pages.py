@@ -71,7 +71,8 @@ list of objects with the sums of these, `groups_of_workers` (how many of `groups
 `name`, `dynamic`, `extends`, `machine_types`, `unknown_types` (of these, what the provider does not offer), \
 `wanted` (false: it goes with its last worker), `max_count`, `max_core_count` \
 (limits that requests set, or null), `keep_alive` \
-(sets for which its workers stay, however idle); `nodes`: a list of \
+(sets for which its workers stay, however idle), `said_by` (by field, whose word holds: `request_set`, `by`, \
+`expires_at`; what is not there is the array's own); `nodes`: a list of \
 objects with `id`, `name`, `node_array`, `created_at`, `request_id`, `worker_id` |
 | `pause`, `resume`, `retry`, `keep`, `drain`, `stop --no-wait`, `record`, `serve passwd`, `serve token create` and \
 `revoke`, `requests --end` with `--json` | `schema`, `done` (whether anything \
@@ -92,7 +93,9 @@ reason; of ended: ended, failed or unknown), `message`; with `--follow` one of t
 `running` (with what becomes of the worker it is on), `launches`: a list of Launch that may serve it, \
 `waited`: what was last said of it while it waited, `launched`: orders for jobs such as it, \
 `ended`: how each start ended, from accounting, \
-`rules`: what [rules](rules.md) ask for it, and who meets them |
+`rules`: what [rules](rules.md) ask for it, and who meets them; \
+`caps`: limits that callers set for node arrays that may serve it, a list of objects with `node_array`, `cap`, \
+`limit`, `request_set`, `by`, `expires_at` (these three null: the definition of the array) |
 | `explain HOST --json` | `schema`, `host`, `now`, the fields of Worker, `actions`, `instances`, \
 `machine`, `remembered`, `rules` |
 

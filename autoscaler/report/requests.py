@@ -4,7 +4,7 @@ asked to hold in sum.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, tzinfo
 from types import MappingProxyType
 from typing import Any
@@ -27,10 +27,11 @@ def requests_document(
     `offered`: all instance types of the provider, where that is known.
     """
     definitions = {array.name: array for array in requests.arrays}
+    sets = {one.name: _set(one, now) for one in requests.sets}
     return {
         "schema": 1,
         "now": _time(now),
-        "request_sets": [_set(one, now) for one in requests.sets],
+        "request_sets": list(sets.values()),
         "node_arrays": [
             {
                 "name": name,
@@ -38,6 +39,7 @@ def requests_document(
                 "workers": living.get(name, 0),
                 **_definition(definitions.get(name), offered),
                 "keep_alive": list(_keepers(name, definitions)),
+                "said_by": _said_by(definitions.get(name), sets),
             }
             for name, total in sorted(_totals(requests).items())
         ],
@@ -64,20 +66,59 @@ def requests_text(document: Mapping[str, Any], zone: tzinfo | None = None) -> st
         strange = ", ".join(array.get("unknown_types", ()))
         types += f" (the provider does not offer {strange})" if strange and types else ""
         kept = f"; its workers stay (KeepAlive of {', '.join(array['keep_alive'])})" if array["keep_alive"] else ""
-        capped = _capped(array, document["request_sets"])
+        capped = _capped(array, zone or UTC)
         lines.append(f"  {array['name']}: {_wish(array) or 'nothing'}{types}{capped}{there}{kept}{flagged}")
     return "\n".join(map(plain, lines))
 
 
-def _capped(array: Mapping[str, Any], sets: Iterable[Mapping[str, Any]]) -> str:
-    """The limits that requests set for it, and who may have set them: all whose sets name it."""
-    given = [
-        f"{array[name]} {of} ({attribute})"
-        for name, of, attribute in (("max_count", "workers", "MaxCount"), ("max_core_count", "vCPUs", "MaxCoreCount"))
+_CAPS = (("max_count", "workers", "MaxCount"), ("max_core_count", "vCPUs", "MaxCoreCount"))
+
+
+def caps_of(requests: Requests, now: float) -> list[dict[str, Any]]:
+    """The limits that requests set, a row each: of which node array, by whom and until when."""
+    return [
+        {"node_array": array["name"], "cap": attribute, "limit": array[name], **_whose(array, name)}
+        for array in requests_document(requests, now)["node_arrays"]
+        for name, _, attribute in _CAPS
         if array.get(name) is not None
     ]
-    who = ", ".join(f"{one['by']} in {one['name']}" for one in sets if array["name"] in one["arrays"])
-    return f"; at most {' and '.join(given)}, set by {who or 'a set that has ended'}" if given else ""
+
+
+def cap_lines(rows: Iterable[Mapping[str, Any]], zone: tzinfo | None = None) -> Iterator[str]:
+    """The same for people."""
+    for row in rows:
+        yield f"{row['node_array']} is limited to {row['limit']} ({row['cap']}), set by {_author(row, zone or UTC)}"
+
+
+def _capped(array: Mapping[str, Any], zone: tzinfo) -> str:
+    """The limits that requests set for it, each with who set it and until when."""
+    given = [
+        f"{array[name]} {of} ({attribute}), set by {_author(_whose(array, name), zone)}"
+        for name, of, attribute in _CAPS
+        if array.get(name) is not None
+    ]
+    return f"; at most {' and '.join(given)}" if given else ""
+
+
+def _whose(array: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return array["said_by"].get(name) or {"request_set": None, "by": None, "expires_at": None}
+
+
+def _author(whose: Mapping[str, Any], zone: tzinfo) -> str:
+    if whose["request_set"] is None:
+        return "the definition of the array"
+    until = "" if whose["expires_at"] is None else f" until {_moment(whose['expires_at'], zone)}"
+    return f"{whose['by']} in {whose['request_set']}{until}"
+
+
+def _said_by(array: ArrayDefinition | None, sets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """By field of the array's row: the set that said what holds."""
+    names = {"max_cores": "max_core_count"}
+    return {
+        names.get(name, name): {"request_set": said, "by": one["by"], "expires_at": one["expires_at"]}
+        for name, said in (array.said_by if array is not None and array.wanted else ())
+        if (one := sets.get(said)) is not None
+    }
 
 
 def asked_line(document: Mapping[str, Any]) -> str:
@@ -177,8 +218,7 @@ def _node(node: CreatedNode) -> dict[str, Any]:
 def _set_lines(one: Mapping[str, Any], zone: tzinfo) -> list[str]:
     until = "until it is ended"
     if one["expires_at"] is not None:
-        lapses = datetime.fromisoformat(one["expires_at"]).astimezone(zone).strftime("%Y-%m-%d %H:%M:%S")
-        until = f"until {lapses} ({one['left_s']:.0f} s left)"
+        until = f"until {_moment(one['expires_at'], zone)} ({one['left_s']:.0f} s left)"
     head = f"{one['name']}: requested by {one['by']}, {until}"
     wanted = {target["node_array"] for target in one["targets"]}
     # A set that wants groups of an array names that array, too.
@@ -190,6 +230,10 @@ def _set_lines(one: Mapping[str, Any], zone: tzinfo) -> list[str]:
 
 def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def _moment(stamp: str, zone: tzinfo) -> str:
+    return datetime.fromisoformat(stamp).astimezone(zone).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _wish(amounts: Mapping[str, Any]) -> str:

@@ -48,6 +48,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     journal.OF_SETS,
     events.TABLES,
     measures.TABLE,
+    requests.SAID,
 )
 """In order; the file's `user_version` says how many of them it has seen. Only ever appended to."""
 

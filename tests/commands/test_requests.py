@@ -7,6 +7,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -202,10 +203,16 @@ def test_people_read_which_limits_requests_set_and_whose_they_are(
     store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capped = [{"Name": "execute", "TargetCount": 9, "MaxCount": 3, "MaxCoreCount": 12}]
-    ask(store, capped, node_arrays=("execute",), by="alice", at=time.time(), request_set="a", expiration_interval=None)
+    now = datetime(2099, 1, 1, tzinfo=UTC).timestamp()
+    bare = [{"Name": "execute"}]
+    ask(store, capped, node_arrays=("execute",), by="alice", at=now, request_set="a", expiration_interval=None)
+    ask(store, [{**bare[0], "MaxCount": 2}], node_arrays=("execute",), by="bob", at=now, request_set="b")
+    ask(store, bare, node_arrays=("execute",), by="eve", at=now, request_set="c")
     main(["requests"])
+    moment = datetime.fromtimestamp(now + 300, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     assert told(capsys).splitlines()[-1] == (
-        "  execute: 9 workers; at most 3 workers (MaxCount) and 12 vCPUs (MaxCoreCount), set by alice in a"
+        f"  execute: 9 workers; at most 2 workers (MaxCount), set by bob in b until {moment}"
+        " and 12 vCPUs (MaxCoreCount), set by alice in a"
     )
 
 

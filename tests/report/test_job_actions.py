@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import UTC
+from datetime import UTC, datetime
 
 import pytest
 
 from autoscaler.core.model.actions import AskGridEngine, Hold, Kill, Question
 from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.model.request_sets import ArrayDefinition, Requests, RequestSet
 from autoscaler.core.plan import plan as decide
 from autoscaler.core.snapshot import Plan
 from autoscaler.report.explain import (
@@ -24,7 +25,7 @@ from autoscaler.report.explain import (
 )
 from autoscaler.store.journal import Result
 from autoscaler.store.store import Store
-from tests.core.building import a_host, a_job, a_snapshot, a_worker
+from tests.core.building import NOW, a_host, a_job, a_snapshot, a_worker
 from tests.report.plans import plan, waiting
 
 WHY = because(Code.UNKNOWN_PE, pe="mpi", queues=("main.q",), slots=100)
@@ -136,3 +137,14 @@ def test_a_job_that_starts_without_a_launch_gets_no_worker_of_it() -> None:
 
 def test_letters_of_a_queue_instance_are_told_with_what_they_mean() -> None:
     assert (in_words("au"), in_words("")) == ("au (load alarm, no load report)", "")
+
+
+def test_a_job_is_told_who_limits_the_node_array_that_may_serve_it_and_until_when() -> None:
+    sets = (RequestSet("nightly", "ann", 0.0, NOW + 60, (), ("execute",)),)
+    arrays = (ArrayDefinition("execute", max_count=1, said_by=(("max_count", "nightly"),)), ArrayDefinition("other"))
+    world = replace(a_snapshot(a_job(1)), requests=Requests(sets, arrays))
+    told = explain_job(world, decide(world), 1, UTC)
+    assert told is not None
+    assert [(row["cap"], row["by"]) for row in told["caps"]] == [("MaxCount", "ann")]
+    until = datetime.fromtimestamp(NOW + 60, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    assert list(job_lines(told))[-1] == f"execute is limited to 1 (MaxCount), set by ann in nightly until {until}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ import pytest
 from autoscaler.core.model.fleet import PriceType
 from autoscaler.core.model.request_sets import ArrayDefinition, Requests, RequestSet, Target
 from autoscaler.errors import SettingsError
-from autoscaler.store.requests import RequestTable, merged
+from autoscaler.store.array_definitions import merged
+from autoscaler.store.requests import RequestTable
 from autoscaler.store.store import Store
 
 EXECUTE = ArrayDefinition("execute")
@@ -80,12 +82,62 @@ def test_objects_are_merged_to_any_depth_and_null_takes_a_key_out() -> None:
     assert json.loads(after.configuration) == {"a": {"b": 9}, "d": 3, "e": {}}
 
 
-def test_what_was_said_of_an_array_of_the_settings_ends_with_the_last_set_that_names_it(table: RequestTable) -> None:
-    ask(table, "a", arrays=[ArrayDefinition("execute", max_count=4)])
-    ask(table, "b", Target("execute", count=1), until=500.0)
-    held = [names(table.load(now)) for now in (299.0, 499.0, 500.0)]
-    ask(table, "a", arrays=[EXECUTE], at=501.0, until=900.0)
-    assert (held, table.load(502.0).arrays) == ([["execute"], ["execute"], []], (EXECUTE,))
+def test_what_a_set_said_of_an_array_of_the_settings_ends_with_it_though_another_names_the_array(
+    table: RequestTable,
+) -> None:
+    said = ArrayDefinition("execute", max_count=4, machine_types=("m5.large",), price_type=PriceType.SPOT)
+    ask(table, "a", arrays=[replace(said, health_check="gpus", configuration='{"a": 1}', attributes='{"b": 2}')])
+    ask(table, "b", Target("execute", count=1), arrays=[EXECUTE], until=500.0)
+    held = [table.load(now).arrays for now in (299.0, 300.0, 500.0)]
+    table.lapse(300.0)
+    assert (held[0][0].max_count, held[1:], table.load(300.0).arrays) == (4, [(EXECUTE,), ()], (EXECUTE,))
+
+
+@pytest.mark.parametrize("ending", ("lapses", "is ended", "names it no longer"))
+def test_what_another_set_said_before_holds_again(table: RequestTable, ending: str) -> None:
+    ask(table, "a", arrays=[ArrayDefinition("execute", max_count=4, configuration='{"n": 1, "k": 1}')], until=500.0)
+    ask(table, "b", arrays=[ArrayDefinition("execute", max_count=1, configuration='{"n": null}')])
+    (before,) = table.load(1.0).arrays
+    if ending == "is ended":
+        table.end("b")
+    elif ending == "names it no longer":
+        ask(table, "b", at=1.0)
+    (after,) = table.load(300.0 if ending == "lapses" else 2.0).arrays
+    assert (before.max_count, json.loads(before.configuration)) == (1, {"k": 1})
+    assert (after.max_count, json.loads(after.configuration)) == (4, {"n": 1, "k": 1})
+
+
+def test_the_newest_word_of_the_sets_that_live_holds_and_is_told_whose_it_is(table: RequestTable) -> None:
+    for name, most in (("a", 4), ("b", 6), ("a", 5)):
+        ask(table, name, arrays=[ArrayDefinition("execute", max_count=most)])
+    (array,) = table.load(1.0).arrays
+    assert (array.max_count, array.said_by) == (5, (("max_count", "a"),))
+
+
+def test_a_dynamic_array_stays_what_the_set_said_that_made_it_and_loses_what_others_added(table: RequestTable) -> None:
+    made = ArrayDefinition("big", dynamic=True, extends="execute", max_count=7, machine_types=("m5.large",))
+    ask(table, "a", arrays=[made], until=100.0)
+    ask(table, "b", arrays=[ArrayDefinition("big", max_count=2)], until=200.0)
+    ask(table, "c", Target("big", count=1), arrays=[ArrayDefinition("big")], until=300.0)
+    caps = [table.load(now).arrays[0].max_count for now in (50.0, 150.0, 250.0)]
+    table.lapse(250.0)
+    (array,) = table.load(250.0).arrays
+    assert (caps, array.max_count, array.machine_types, array.extends) == ([2, 2, 7], 7, ("m5.large",), "execute")
+
+
+def test_whoever_names_a_dynamic_array_when_nobody_else_does_makes_it_anew(table: RequestTable) -> None:
+    ask(table, "a", arrays=[replace(DYNAMIC, max_count=7)], until=100.0)
+    ask(table, "b", arrays=[ArrayDefinition("big", max_count=3)], at=150.0, until=200.0)
+    ask(table, "c", Target("big", count=1), arrays=[ArrayDefinition("big")], at=160.0)
+    assert table.load(250.0).arrays[0].max_count == 3
+
+
+def test_nulls_that_take_out_nothing_do_not_fill_the_room(table: RequestTable) -> None:
+    for number in range(2000):
+        given = {f"key-{number}": "x" * 20, f"key-{number - 1}": None}
+        ask(table, "a", arrays=[ArrayDefinition("execute", configuration=json.dumps(given))])
+    (array,) = table.load(1.0).arrays
+    assert list(json.loads(array.configuration)) == ["key-1999"]
 
 
 def test_an_array_of_the_settings_that_a_set_no_longer_names_is_as_it_was(table: RequestTable) -> None:
@@ -219,8 +271,8 @@ def test_one_more_set_than_a_thousand_is_refused_and_those_there_go_on(
 
 
 def kept(table: RequestTable, now: float = 1.0) -> dict[str, tuple[str, ...]]:
-    """For whom the workers of each array stay."""
-    return {array.name: array.kept_by for array in table.load(now).arrays}
+    """For whom the workers of each array stay, of arrays of which somebody keeps them."""
+    return {array.name: array.kept_by for array in table.load(now).arrays if array.kept_by}
 
 
 def keeping(name: str, kept: bool = True) -> ArrayDefinition:
@@ -234,7 +286,7 @@ def test_workers_stay_for_each_set_that_said_so_until_it_lapses(table: RequestTa
     assert [kept(table, now) for now in (50.0, 150.0, 250.0)] == [
         {"execute": ("a", "b")},
         {"execute": ("b",)},
-        {"execute": ()},
+        {},
     ]
 
 
@@ -251,14 +303,14 @@ def test_a_set_that_says_nothing_more_of_it_keeps_them_as_long_as_it_names_the_a
     ask(table, "b", Target("execute", count=1))
     ask(table, "a", Target("other", count=1))
     ask(table, "a", Target("execute", count=1))
-    assert (named, kept(table)) == ({"execute": ("a",)}, {"execute": ()})
+    assert (named, kept(table)) == ({"execute": ("a",)}, {})
 
 
 def test_a_set_that_lapsed_keeps_nobody_when_it_is_asked_for_anew(table: RequestTable) -> None:
     ask(table, "a", arrays=[keeping("a")], until=10.0)
     ask(table, "b", Target("execute", count=1))
     ask(table, "a", Target("execute", count=1), at=20.0)
-    assert kept(table, 21.0) == {"execute": ()}
+    assert kept(table, 21.0) == {}
 
 
 def test_that_workers_are_ordinary_again_is_news(table: RequestTable) -> None:

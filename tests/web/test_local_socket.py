@@ -200,6 +200,13 @@ def test_every_live_request_is_shown_with_the_sum_for_each_array(served: Store, 
                 "max_count": None,
                 "max_core_count": None,
                 "keep_alive": [],
+                "said_by": {
+                    "machine_types": {
+                        "request_set": "b",
+                        "by": "root",
+                        "expires_at": told["request_sets"][1]["expires_at"],
+                    }
+                },
             }
         ],
     )

@@ -55,9 +55,9 @@ class RequestSet:
 
 @dataclass(frozen=True, slots=True)
 class ArrayDefinition:
-    """What requests say of a node array beside its targets, merged over all updates that named it.
+    """What requests say of a node array beside its targets, merged over the updates of all live sets that name it.
 
-    An array of the settings it changes for as long as a live request names it; a dynamic one it *is*.
+    What a set says ends with it. A dynamic array *is* what the set said that made it, which stays.
     """
 
     name: str
@@ -84,6 +84,8 @@ class ArrayDefinition:
     """`Configuration` as JSON: what a worker's `config get` answers from."""
     attributes: str = "{}"
     """All other attributes as JSON, as they were given."""
+    said_by: tuple[tuple[str, str], ...] = ()
+    """By field, the live set that said what holds. A field that is not here is the dynamic array's own."""
     wanted: bool = True
     """Whether a live request names it. A dynamic array that none names is flagged for removal: it gets no more workers
     and is gone once its last worker stopped.
