@@ -29,6 +29,8 @@ VERSION = 1
 PREFIX = f"/answers/v{VERSION}"
 ROLE = "X-Asked-Role"
 """What a server that passes a question on says of whom it asks for: never more than it may itself."""
+SOURCE = "X-Asked-From"
+"""And from which address."""
 TIMEOUT = 30.0
 _MOST_HEAD = 1 << 16
 

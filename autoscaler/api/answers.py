@@ -11,7 +11,7 @@ import json
 import logging
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,6 +19,7 @@ from http import HTTPStatus
 from typing import Any, Protocol
 
 from autoscaler.answer_client import VERSION
+from autoscaler.api.logins import network_of
 from autoscaler.errors import AutoscalerError, NotFound, SettingsError, StateNotKept
 from autoscaler.report.blocks import Block
 from autoscaler.report.observed_plan import ObservedPlan
@@ -35,8 +36,10 @@ SHARE = 2
 MOST_ASKERS = 1000
 LARGEST_KEPT = 16 << 20
 """Bytes of an answer that is kept for who asks next."""
-LINE = 8
+LINE = 12
 """Questions under way at once: they leave places to callers of other kinds."""
+OF_ONE, OF_NAME = 4, 8
+"""Of these, questions of one asker, and of one name at all addresses."""
 PATIENCE = 20.0
 """Seconds that a question waits for the one before it."""
 AT_ONCE = 32 << 20
@@ -46,6 +49,7 @@ STEP, PAUSE = 1 << 20, 0.1
 NO_PASS = "the autoscaler has just started, and no pass has been made yet: ask again in a moment"
 BUSY = "others ask for much now: ask again in a moment"
 TOO_OFTEN = "you ask too often: ask again in a second"
+AT_ONCE_OF_ONE = "you ask too much at once: ask again when you have an answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,13 @@ class Asker:
     """As callers are known; of a local process its user."""
     manages: Callable[[], bool]
     """Whether they may see the jobs of others where only owners do."""
+    source: str = ""
+    """Where they ask from, if not on this machine: a token may serve many hosts."""
+
+    @property
+    def place(self) -> str:
+        """Whose questions count together."""
+        return f"{self.name} {network_of(self.source)}" if self.source else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +127,7 @@ class Answers:
     turns: Turns = field(default_factory=lambda: Turns())
     _kept: dict[tuple[str, str], _Kept] = field(default_factory=dict)
     _one: threading.Lock = field(default_factory=threading.Lock)
-    _line: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(LINE))
+    _line: Line = field(default_factory=lambda: Line())
     _taking_in: threading.Lock = field(default_factory=threading.Lock)
     _ended: threading.Event = field(default_factory=threading.Event)
 
@@ -124,10 +135,10 @@ class Answers:
         """The answer to `status`, `jobs`, `workers`, `explain` (subject) or `history` (since, step, array), as
         `form=document`, or for people as `form=text`.
         """
-        if not self.turns.take(asker.name):
+        if not self.turns.take(asker.place):
             return refusal(HTTPStatus.TOO_MANY_REQUESTS, TOO_OFTEN, 1)
-        if not self._line.acquire(blocking=False):
-            return refusal(HTTPStatus.SERVICE_UNAVAILABLE, BUSY, 5)
+        if (refused := self._line.enter(asker)) is not None:
+            return refused
         try:
             if not self._one.acquire(timeout=PATIENCE):
                 return refusal(HTTPStatus.SERVICE_UNAVAILABLE, BUSY, 5)
@@ -135,9 +146,9 @@ class Answers:
             try:
                 return self._carefully(question, query, asker)
             finally:
-                self.turns.charge(asker.name, time.thread_time() - began)
+                self.turns.charge(asker.place, time.thread_time() - began)
         finally:
-            self._line.release()
+            self._line.leave(asker)
 
     def _carefully(self, question: str, query: Mapping[str, str], asker: Asker) -> Reply:
         """The answer, or why there is none, while it is this question's turn."""
@@ -294,6 +305,28 @@ class Answers:
 
 class _NoPass(AutoscalerError):
     """There is nothing to tell yet."""
+
+
+class Line:
+    """Who waits for an answer: nobody has all places, neither one asker nor one name that asks from everywhere."""
+
+    def __init__(self) -> None:
+        self._guard, self._held = threading.Lock(), Counter[str]()
+
+    def enter(self, asker: Asker) -> Reply | None:
+        """None: they have a place, until `leave`. Else why not."""
+        with self._guard:
+            if self._held.total() >= 2 * LINE:  # each counts twice: as an asker, and by name
+                return refusal(HTTPStatus.SERVICE_UNAVAILABLE, BUSY, 5)
+            if self._held[f"at {asker.place}"] >= OF_ONE or self._held[f"as {asker.name}"] >= OF_NAME:
+                return refusal(HTTPStatus.TOO_MANY_REQUESTS, AT_ONCE_OF_ONE, 1)
+            self._held.update((f"at {asker.place}", f"as {asker.name}"))
+            return None
+
+    def leave(self, asker: Asker) -> None:
+        with self._guard:
+            self._held.subtract((f"at {asker.place}", f"as {asker.name}"))
+            self._held = +self._held
 
 
 class Turns:

@@ -12,13 +12,13 @@ from fastapi.security.http import HTTPBase
 from pydantic import BaseModel, ValidationError
 from starlette.requests import HTTPConnection
 
-from autoscaler.answer_client import ROLE
+from autoscaler.answer_client import ROLE, SOURCE
 from autoscaler.api.answers import Answering, Asker
 from autoscaler.api.auto_stop import AutoStops
 from autoscaler.api.gate import KINDS
 from autoscaler.api.listeners import GROUPS, PEER, SOCKET, TCP, listener_of
 from autoscaler.api.local_roles import LocalRoles
-from autoscaler.api.logins import REALM, LoginRefused, Logins
+from autoscaler.api.logins import REALM, UNKNOWN, LoginRefused, Logins
 from autoscaler.api.operations import Operations
 from autoscaler.api.principal import ON_BEHALF, Principal, Role, of_process
 from autoscaler.api.request_service import LONGEST_DOCUMENT, RequestService
@@ -115,9 +115,10 @@ def asker_of(request: Request, caller: Annotated[Principal, Depends(principal)])
     """Who a question is asked for: a server that passes on what others ask says for whom, and what they may."""
     local, name, told = api_of(request).local, caller.name, request.headers.get(ROLE)
     if listener_of(request.scope) is not SOCKET:
-        return Asker(name, lambda: caller.role >= Role.ADMIN)
+        return Asker(name, lambda: caller.role >= Role.ADMIN, peer_of(request) or UNKNOWN)
     if caller.role >= Role.ADMIN and told is not None:
-        return Asker(request.headers.get(ON_BEHALF, ""), lambda: told == str(Role.ADMIN))
+        source = request.headers.get(SOURCE, "")
+        return Asker(request.headers.get(ON_BEHALF, ""), lambda: told == str(Role.ADMIN), source)
     return Asker(name, lambda: caller.role >= Role.ADMIN or local.manages(name))
 
 

@@ -131,7 +131,7 @@ class Logins:
             log.warning("wrong login from %s as %s; %d from there so far", peer or UNKNOWN, plain(name)[:64], count)
 
     def _address(self, peer: str, now: float) -> _Address:
-        key = _network(peer)
+        key = network_of(peer)
         known = self._addresses.pop(key, None) or _Address(since=now)
         self._addresses[key] = known
         if len(self._addresses) > _MOST_ADDRESSES:
@@ -139,7 +139,7 @@ class Logins:
         return known
 
 
-def _network(peer: str) -> str:
+def network_of(peer: str) -> str:
     """An IPv6 host has a whole /64 to call from."""
     try:
         address = ipaddress.ip_address(peer.partition("%")[0])

@@ -9,15 +9,17 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Event, Semaphore
 from typing import Any
 
 import pytest
 
 from autoscaler.answer_client import Place, ask
-from autoscaler.api.answers import BURST, Answers, Asker, Turns
+from autoscaler.api.answers import BURST, Answers, Asker, Line, Turns
 from autoscaler.api.app import make_app
 from autoscaler.api.listeners import SOCKET
 from autoscaler.api.local_roles import LocalRoles
@@ -281,6 +283,15 @@ def test_a_server_without_a_loop_passes_questions_on_as_who_asks() -> None:
         assert RelayedAnswers(lambda: "").answer("status", {}, admin).status == 503
 
 
+def test_hosts_that_ask_with_one_token_through_a_server_are_told_apart() -> None:
+    with world() as made:
+        made.answers.turns = Turns(lambda: 0.0)
+        relay = RelayedAnswers(lambda: str(made.path))
+        flood, calm = (Asker("token:site", lambda: False, address) for address in ("10.0.0.1", "10.0.0.2"))
+        assert [relay.answer("status", {}, flood).status for _ in range(BURST + 1)][-1] == 429
+        assert relay.answer("status", {}, calm).status == 200
+
+
 def test_one_pass_is_answered_from_one_making(served: World, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
     jobs = ObservedPlan.jobs
@@ -306,6 +317,49 @@ def test_who_asks_in_floods_is_told_to_wait_and_others_are_answered(served: Worl
     statuses = [served.answers.answer("status", {}, flood).status for _ in range(BURST + 3)]
     assert (statuses[: BURST // 2], statuses[-3:]) == ([200] * (BURST // 2), [429] * 3)
     assert served.answers.answer("status", {}, Asker("calm", lambda: False)).status == 200
+
+
+@as_root
+@pytest.mark.slow
+def test_one_user_who_holds_many_questions_open_leaves_places_for_others() -> None:
+    """The socket is real, and so are both users; the first answer is not made before the others were judged."""
+    asked, judged = 20, Semaphore(0)
+    with world() as made, ThreadPoolExecutor(asked + 1) as many:
+        made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        go = Event()
+        made.answers.status = lambda: {"schema": 1, "sentence": f"{go.wait(60)}"}
+
+        def flood(_: int) -> int:
+            status = asked_here(made, "/answers/v1/status")[0]
+            judged.release()
+            return status
+
+        floods = [many.submit(flood, number) for number in range(asked)]
+        try:
+            for _ in range(asked // 2):
+                assert judged.acquire(timeout=60), "the questions of one asker may all wait"
+            calm = many.submit(asked_as, OTHER, made.path, "/answers/v1/workers")
+            wait_for([calm], 3)  # refused at once, or in the line
+        finally:
+            go.set()
+        assert calm.result()[0] == 200
+        assert {each.result() for each in floods} == {200, 429}
+
+
+def test_one_token_leaves_places_for_others_and_each_of_its_hosts_has_some() -> None:
+    line = Line()
+    hosts = [Asker("token:site", lambda: False, f"10.0.0.{number}") for number in range(9)]
+    taken = [[line.enter(host) is None for _ in range(6)].count(True) for host in hosts]
+    assert (sum(taken), max(taken)) == (8, 4)
+    assert line.enter(Asker("token:site", lambda: False, "10.0.0.10")) is not None
+    assert line.enter(Asker("ann", lambda: False, "10.0.0.0")) is None
+    line.leave(hosts[0])
+    assert [line.enter(hosts[8]) is None, line.enter(hosts[8]) is None] == [True, False]
+
+
+def test_a_network_of_ipv6_is_one_place() -> None:
+    one, other = (Asker("token:site", lambda: False, address) for address in ("2001:db8::1", "2001:db8::ffff:2"))
+    assert one.place == other.place != Asker("token:site", lambda: False, "2001:db8:1::1").place
 
 
 def test_who_asks_for_what_is_large_may_ask_more_seldom() -> None:
