@@ -5,6 +5,7 @@ only shows an answer must cost no more than that.
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import Mapping
 from contextlib import closing
@@ -12,18 +13,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autoscaler.caller_address import LOGIN_ENV as LOGIN_ENV
+from autoscaler.caller_address import PLAIN_ENV, TRUE, caller_address, first_line, refuse_exposed_file
+from autoscaler.caller_address import URL_ENV as URL_ENV
 from autoscaler.errors import AutoscalerError, NotFound, SettingsError
 
 SOCKET_ENV = "CP_CAP_AUTOSCALE_SOCKET"
-URL_ENV = "CP_CAP_AUTOSCALE_URL"
 TOKEN_ENV = "CP_CAP_AUTOSCALE_TOKEN_FILE"
-LOGIN_ENV = "CP_CAP_AUTOSCALE_LOGIN"
-"""A file whose first line is `USER:PASSWORD`."""
 CA_ENV = "CP_CAP_AUTOSCALE_CA_FILE"
 OF_ROOT = Path("/run/sge-autoscaler")
 """Where root's services listen, one socket a cell."""
 CLIENT_FILE = Path("/etc/sge-autoscaler/client")
-"""What a submit host's users need not set: lines NAME=VALUE of the four above."""
+"""What a submit host's users need not set: lines NAME=VALUE of the names below."""
+_OF_CALLERS = (URL_ENV, TOKEN_ENV, LOGIN_ENV, CA_ENV, PLAIN_ENV)
 VERSION = 1
 """Of the answers."""
 PREFIX = f"/answers/v{VERSION}"
@@ -54,6 +56,8 @@ class Place:
     token_file: str = ""
     login_file: str = ""
     ca_file: str = ""
+    plain: bool = False
+    """Whether an address that other machines reach may be asked without TLS."""
 
     @property
     def name(self) -> str:
@@ -71,12 +75,13 @@ class Reply:
 
 def remote(environ: Mapping[str, str], file: Path = CLIENT_FILE) -> Place | None:
     """The address that the environment or the site's file names; None: none does. Raises SettingsError."""
-    named = {name: value for name in (URL_ENV, TOKEN_ENV, LOGIN_ENV, CA_ENV) if (value := environ.get(name))}
+    named = {name: value for name in _OF_CALLERS if (value := environ.get(name))}
     given = {**_read_file(file), **named}
     url = given.get(URL_ENV, "")
     if not url:
         return None
-    return Place("", url, given.get(TOKEN_ENV, ""), given.get(LOGIN_ENV, ""), given.get(CA_ENV, ""))
+    plain = given.get(PLAIN_ENV, "").lower() in TRUE
+    return Place("", url, given.get(TOKEN_ENV, ""), given.get(LOGIN_ENV, ""), given.get(CA_ENV, ""), plain)
 
 
 def ask(place: Place, question: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -142,24 +147,23 @@ def _read(place: Place, said: bytes) -> Reply:
 def _at_address(place: Place, target: str, headers: Mapping[str, str]) -> Reply:
     import http.client
     import ssl
-    from urllib.parse import urlsplit
 
-    parts = urlsplit(place.url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
-        raise SettingsError(f"{URL_ENV}: {place.url!r} is not an address: write https://HOST:PORT")
+    to = caller_address(place.url, plain=place.plain)
     sent = {**headers, **_authorization(place)}
     connection: http.client.HTTPConnection
+    if place.ca_file:
+        refuse_exposed_file(CA_ENV, place.ca_file)
     try:
-        if parts.scheme == "https":
+        if to.scheme == "https":
             context = ssl.create_default_context(cafile=place.ca_file or None)
-            connection = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=TIMEOUT, context=context)
+            connection = http.client.HTTPSConnection(to.host, to.port, timeout=TIMEOUT, context=context)
         else:
-            connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT)
+            connection = http.client.HTTPConnection(to.host, to.port, timeout=TIMEOUT)
     except OSError as error:
         raise SettingsError(f"{CA_ENV}: {place.ca_file} cannot be used: {error}") from error
     with closing(connection):
         try:
-            connection.request("GET", parts.path.rstrip("/") + target, headers=sent)
+            connection.request("GET", to.path + target, headers=sent)
             answer = connection.getresponse()
             return Reply(answer.status, answer.read(), {name.lower(): value for name, value in answer.getheaders()})
         except ssl.SSLCertVerificationError as error:
@@ -176,24 +180,19 @@ def _at_address(place: Place, target: str, headers: Mapping[str, str]) -> Reply:
 def _authorization(place: Place) -> dict[str, str]:
     """From files only: a command's words and its environment are seen by others."""
     if place.token_file:
-        return {"Authorization": f"Bearer {_first_line(TOKEN_ENV, place.token_file)}"}
+        from autoscaler.strict_modes import ours
+
+        own = ours(Path(place.token_file)) and os.geteuid() != 0  # root's are the site's, for all who are to look
+        line = first_line(TOKEN_ENV, place.token_file, private=own)
+        if not line.isascii():
+            raise SettingsError(f"{TOKEN_ENV}: the first line of {place.token_file} is not a token")
+        return {"Authorization": f"Bearer {line}"}
     if place.login_file:
         from base64 import b64encode
 
-        line = _first_line(LOGIN_ENV, place.login_file)
+        line = first_line(LOGIN_ENV, place.login_file, private=True)
         return {"Authorization": f"Basic {b64encode(line.encode()).decode()}"}
     return {}
-
-
-def _first_line(name: str, file: str) -> str:
-    try:
-        with Path(file).open(encoding="utf-8") as lines:
-            line = lines.readline().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{name}: cannot read {file}: {getattr(error, 'strerror', None) or error}") from error
-    if not line or not line.isascii() or not line.isprintable():
-        raise SettingsError(f"{name}: the first line of {file} is not what proves who asks")
-    return line
 
 
 def _proof(place: Place) -> str:
@@ -210,14 +209,16 @@ def _read_file(file: Path) -> dict[str, str]:
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"cannot read {file}: {error}") from error
+        raise SettingsError(f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is no text'}") from error
+    refuse_exposed_file("the site's address", str(file))
     given = {}
     for number, line in enumerate(lines, 1):
         name, equals, value = line.strip().partition("=")
         if not name or name.startswith("#"):
             continue
-        if not equals or name.strip() not in (URL_ENV, TOKEN_ENV, LOGIN_ENV, CA_ENV):
-            raise SettingsError(f"{file}, line {number}: {name!r} is none of {URL_ENV}, {TOKEN_ENV}, {CA_ENV}")
+        if not equals or name.strip() not in _OF_CALLERS:
+            told = repr(name) if equals and name.startswith("CP_CAP_") else "what stands there"
+            raise SettingsError(f"{file}, line {number}: {told} is none of {URL_ENV}, {TOKEN_ENV}, {CA_ENV}")
         given[name.strip()] = value.strip().strip("\"'")
     return given
 

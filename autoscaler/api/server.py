@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import logging
 import socket
 import ssl
@@ -20,6 +19,7 @@ from anyio.to_thread import current_default_thread_limiter
 from autoscaler.api.deadlines import LARGEST_HEAD, TimedProtocol
 from autoscaler.api.handshakes import Doorway
 from autoscaler.api.listeners import TCP, Listener
+from autoscaler.caller_address import on_loopback
 from autoscaler.errors import SettingsError
 
 log = logging.getLogger("autoscaler.api")
@@ -72,14 +72,6 @@ def address(
             "set CP_CAP_AUTOSCALE_HTTP_CERT and CP_CAP_AUTOSCALE_HTTP_KEY, or CP_CAP_AUTOSCALE_HTTP_PLAIN=true"
         )
     return made
-
-
-def on_loopback(host: str) -> bool:
-    """Whether only this machine can reach it, as far as the address tells."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class Server:

@@ -44,7 +44,7 @@ def reachable(invocation: Invocation) -> Service | None:
     process = invocation.settings.process
     if process.caller_url:
         login = process.caller_login
-        return Service(url=process.caller_url, login=None if login is None else str(login))
+        return Service(url=process.caller_url, login=None if login is None else str(login), plain=process.http_plain)
     own = socket_path(invocation)
     places = [own] if process.socket is not None else [own, OF_ROOT / named(invocation)]
     if invocation.running is not None and invocation.running.socket:

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from autoscaler.answer_client import LOGIN_ENV as LOGIN_ENV
 from autoscaler.answer_client import OF_ROOT as OF_ROOT
 from autoscaler.answer_client import SOCKET_ENV as SOCKET_ENV
-from autoscaler.answer_client import URL_ENV as URL_ENV
-from autoscaler.errors import AutoscalerError
+from autoscaler.caller_address import LOGIN_ENV as LOGIN_ENV
+from autoscaler.caller_address import PLAIN_ENV, TRUE, caller_address, first_line
+from autoscaler.caller_address import URL_ENV as URL_ENV
+from autoscaler.errors import AutoscalerError, SettingsError
 
 GROUP_ENV = "CP_CAP_AUTOSCALE_SOCKET_GROUP"
 TIMEOUT = 30.0
@@ -94,12 +94,15 @@ class Service:
     path: str | None = None
     url: str | None = None
     login: str | None = None
+    plain: bool = False
+    """Whether an address that other machines reach may be called without TLS."""
 
     @classmethod
     def find(cls, environ: Mapping[str, str] = os.environ) -> Service:
         """The service that the environment names, or the only one here. Raises Unreachable."""
         if url := environ.get(URL_ENV):
-            return cls(url=url, login=environ.get(LOGIN_ENV))
+            plain = environ.get(PLAIN_ENV, "").lower() in TRUE
+            return cls(url=url, login=environ.get(LOGIN_ENV), plain=plain)
         if path := environ.get(SOCKET_ENV):
             return cls(path)
         found = places(environ)
@@ -141,23 +144,15 @@ class Service:
     def _connection(self) -> tuple[http.client.HTTPConnection, str, dict[str, str]]:
         if self.url is None:
             return _OverSocket(self.path or ""), "", _on_behalf()
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise Unreachable(f"{URL_ENV}: {self.url!r} is not an address: write https://HOST:PORT")
-        if parts.username is not None:
-            raise Unreachable(
-                f"{URL_ENV} must not contain a name and password: put USER:PASSWORD into a file, and set {LOGIN_ENV}"
-            )
-        headers = {} if self.login is None else {"Authorization": f"Basic {_login(self.login)}"}
-        if parts.scheme == "http":
-            return (
-                http.client.HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT),
-                parts.path.rstrip("/"),
-                headers,
-            )
+        try:
+            to = caller_address(self.url, plain=self.plain)
+            headers = {} if self.login is None else {"Authorization": f"Basic {_login(self.login)}"}
+        except SettingsError as error:
+            raise Unreachable(str(error)) from error
+        if to.scheme == "http":
+            return http.client.HTTPConnection(to.host, to.port, timeout=TIMEOUT), to.path, headers
         context = ssl.create_default_context()
-        secure = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=TIMEOUT, context=context)
-        return secure, parts.path.rstrip("/"), headers
+        return http.client.HTTPSConnection(to.host, to.port, timeout=TIMEOUT, context=context), to.path, headers
 
 
 class _OverSocket(http.client.HTTPConnection):
@@ -178,13 +173,9 @@ def _on_behalf() -> dict[str, str]:
 
 
 def _login(file: str) -> str:
-    try:
-        with Path(file).open(encoding="utf-8") as lines:
-            line = lines.readline().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Unreachable(f"{LOGIN_ENV}: cannot read {file}: {error}") from error
+    line = first_line(LOGIN_ENV, file, private=True)
     if ":" not in line:
-        raise Unreachable(f"{LOGIN_ENV}: the first line of {file} is not USER:PASSWORD")
+        raise SettingsError(f"{LOGIN_ENV}: the first line of {file} is not USER:PASSWORD")
     return base64.b64encode(line.encode()).decode()
 
 

@@ -408,7 +408,7 @@ class Process(_Section):
         "CP_CAP_AUTOSCALE_HTTP_PLAIN",
         False,
         "Serve it without TLS at an address that other machines reach, where whoever is in between reads passwords and "
-        "tokens. Without it such an address needs CP_CAP_AUTOSCALE_HTTP_CERT.",
+        "tokens. Without it such an address needs CP_CAP_AUTOSCALE_HTTP_CERT. For callers: call such an address.",
     )
     http_proxies: Annotated[tuple[Annotated[str, AfterValidator(_network)], ...], BeforeValidator(_list)] = setting(
         "CP_CAP_AUTOSCALE_HTTP_PROXIES",

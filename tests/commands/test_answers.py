@@ -7,11 +7,13 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from autoscaler import answer_client
+from autoscaler.answer_client import Place
 from autoscaler.api import tokens
 from autoscaler.api.app import make_app
 from autoscaler.api.principal import Role
@@ -204,6 +206,69 @@ def test_the_site_may_name_address_and_token_in_a_file(
         answer_client.remote(os.environ, file)
 
 
+@pytest.mark.parametrize("pasted", ("sgea_paddedSECRET==", "SECRET=x", "sgea_SECRET"))
+def test_a_token_in_place_of_a_line_of_the_sites_file_is_not_shown(tmp_path: Path, pasted: str) -> None:
+    file = tmp_path / "client"
+    file.write_text(f"{pasted}\n")
+    with pytest.raises(SettingsError, match="line 1: what stands there is none of") as raised:
+        answer_client.remote({}, file)
+    assert "SECRET" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("mode", "how"), ((0o646, "may be written by everybody"), (0o664, "written by group")))
+def test_the_sites_file_is_not_used_where_others_could_write_it(tmp_path: Path, mode: int, how: str) -> None:
+    file = tmp_path / "client"
+    file.write_text(f"{answer_client.URL_ENV}=https://localhost:1\n")
+    file.chmod(mode)
+    with pytest.raises(SettingsError, match=f"client is not used, .*{how}.*: chmod"):
+        answer_client.remote({}, file)
+    file.chmod(0o644)
+    assert answer_client.remote({}, file) is not None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a file away")
+def test_the_sites_file_is_not_used_where_it_belongs_to_another(tmp_path: Path) -> None:
+    file = tmp_path / "client"
+    file.write_text(f"{answer_client.URL_ENV}=https://localhost:1\n")
+    os.chown(file, 1, -1)
+    with pytest.raises(SettingsError, match="belongs to daemon: chown root"):
+        answer_client.remote({}, file)
+
+
+@pytest.mark.parametrize("name", ("token", "login", "ca"))
+def test_what_proves_who_asks_is_not_used_where_others_could_write_it(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.write_text("ann:word\n")
+    file.chmod(0o666)
+    place = replace(Place("", "https://localhost:1"), **{f"{name}_file": str(file)})  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match=f"{name} is not used, since others could change or read it"):
+        answer_client.ask(place, "status")
+
+
+def test_a_password_that_everybody_may_read_is_not_used_and_the_sites_token_is(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text("ann:word\n")
+    file.chmod(0o644)
+    with pytest.raises(SettingsError, match="may be read by everybody: chmod o="):
+        answer_client.ask(Place("", "https://localhost:1", login_file=str(file)), "status")
+    with pytest.raises(answer_client.Unanswered if os.geteuid() == 0 else SettingsError):
+        answer_client.ask(Place("", "https://localhost:1", token_file=str(file)), "status")
+
+
+@pytest.mark.parametrize("url", ("http://grid.example.org:8651", "http://192.0.2.1", "http://[2001:db8::1]:1"))
+def test_no_token_goes_through_a_network_in_the_clear_unless_a_setting_says_so(tmp_path: Path, url: str) -> None:
+    file = tmp_path / "client"
+    file.write_text(f"{answer_client.URL_ENV}={url}\n{answer_client.TOKEN_ENV}={tmp_path / 'none'}\n")
+    place = answer_client.remote({}, file)
+    assert place is not None
+    with pytest.raises(SettingsError, match="in the clear: write https://, or set CP_CAP_AUTOSCALE_HTTP_PLAIN=true"):
+        answer_client.ask(place, "status")
+    place = answer_client.remote({"CP_CAP_AUTOSCALE_HTTP_PLAIN": "true"}, file)
+    assert place is not None
+    with pytest.raises(SettingsError, match=r"cannot read .*none: No such file"):  # the address is taken
+        answer_client.ask(place, "status")
+
+
 def test_each_failure_is_one_plain_line_and_no_token_is_in_it(
     site: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -225,6 +290,13 @@ def test_each_failure_is_one_plain_line_and_no_token_is_in_it(
     wrong = tmp_path / "wrong"
     wrong.write_text("sgea_nonsense")
     assert "refuses the connection: nobody listens there" in said(4, URL="https://localhost:1")
+    assert "names no file" not in said(2, TOKEN_FILE=secret)
+    assert "(not shown" in said(2, TOKEN_FILE=secret)
+    assert "(not shown" in said(2, TOKEN_FILE=f"/{secret}/x")
+    assert "must not contain a name and password" in said(2, URL=f"https://me:{secret}@localhost")
+    assert "(not shown" in said(2, URL=secret)
+    assert "(not shown" in said(2, URL=f"https://localhost:{secret}")
+    assert "(not shown" in said(2, URL=f"https://[{secret}")
     assert "cannot be reached" in said(4, URL="https://no-such-host.invalid:1")
     assert "is not trusted" in said(4, CA_FILE="")
     assert "refuses the token in" in said(1, TOKEN_FILE=str(ended))

@@ -120,6 +120,33 @@ def test_a_password_has_no_place_in_the_address() -> None:
     assert "secret" not in str(raised.value)
 
 
+@pytest.mark.parametrize("url", ("https://master:sgea_SECRET", "sgea_SECRET", "https://[sgea_SECRET"))
+def test_what_may_be_a_secret_is_not_told_where_an_address_is_wrong(url: str) -> None:
+    with pytest.raises(Unreachable, match="is not an address") as raised:
+        Service(url=url).call("GET", "/requests")
+    assert "SECRET" not in str(raised.value)
+
+
+def test_a_password_goes_through_a_network_in_the_clear_only_where_a_setting_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(service.URL_ENV, "http://192.0.2.1:9")
+    monkeypatch.setenv(service.LOGIN_ENV, str(tmp_path / "none"))
+    with pytest.raises(Unreachable, match="in the clear"):
+        Service.find().call("GET", "/requests")
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_HTTP_PLAIN", "true")
+    with pytest.raises(Unreachable, match="cannot read"):
+        Service.find().call("GET", "/requests")
+
+
+def test_a_password_that_others_may_read_or_change_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "login").write_text("ann:word")
+    for mode in (0o604, 0o620, 0o602):
+        (tmp_path / "login").chmod(mode)
+        with pytest.raises(Unreachable, match="is not used, since others could"):
+            Service(url="http://127.0.0.1:1", login=str(tmp_path / "login")).call("GET", "/requests")
+
+
 class Answering(HTTPServer):
     answer: tuple[int, bytes] = (200, b"{}")
     seen: list[tuple[str, str | None, bytes]]
@@ -154,6 +181,7 @@ def server() -> Iterator[Answering]:
 @pytest.fixture
 def at_url(server: Answering, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Answering:
     (tmp_path / "login").write_text("alice:s3:cret\n", encoding="utf-8")
+    (tmp_path / "login").chmod(0o600)
     monkeypatch.setenv(service.URL_ENV, f"http://127.0.0.1:{server.server_port}/base/")
     monkeypatch.setenv(service.LOGIN_ENV, str(tmp_path / "login"))
     return server

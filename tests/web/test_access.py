@@ -12,7 +12,8 @@ import pytest
 import requests
 
 from autoscaler.api.passwords import Passwords, hashed, proves, set_password
-from autoscaler.api.server import Address, Server, address, on_loopback
+from autoscaler.api.server import Address, Server, address
+from autoscaler.caller_address import on_loopback
 from autoscaler.errors import SettingsError
 from autoscaler.store.store import Store
 from tests.web.served import PASSWORD, USER, Served, until
