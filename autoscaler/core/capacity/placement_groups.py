@@ -89,6 +89,17 @@ class Group:
         return any(worker.note.disabling is Disabling.GROUP for worker in self.machines)
 
     @property
+    def blocked(self) -> bool:
+        """Whether it cannot become ready until a person enables a worker of it."""
+        return any(worker.decisive is Condition.DISABLED_BY_HAND for worker in self.staying)
+
+    @property
+    def ends(self) -> bool:
+        """Whether it would end soon if it were given back. What a person disabled stays."""
+        by_hand = (worker.decisive is Condition.DISABLED_BY_HAND for worker in self.machines)
+        return not self.served and (bool(self.ordered) or not all(by_hand))
+
+    @property
     def busy(self) -> bool:
         return self.unlisted_work or any(not worker.empty for worker in self.machines)
 
@@ -226,6 +237,5 @@ def _stands(worker: WorkerState) -> bool:
 
 
 def _served(worker: WorkerState) -> bool:
-    """Whether it ever took jobs: it was heard, and is not in Grid Engine for the first time still."""
-    note = worker.note
-    return not worker.coming and note.heard_at is not None and note.disabling is not Disabling.ENROL
+    """Whether it ever took jobs. One that is disabled may be one of a group that never was whole."""
+    return not worker.coming and worker.note.opened

@@ -77,7 +77,7 @@ def _judge_group(
     if given_up is not None:
         return GroupVerdict(back=given_up)
     if not group.served:
-        if group.lacking and not wanted:
+        if (group.lacking or group.blocked) and not wanted:
             return GroupVerdict(back=because(Code.GROUP_NOT_NEEDED, group=group.id))
         if group.ready < group.want:
             hold = because(Code.GROUP_INCOMPLETE, group=group.id, ready=group.ready, want=group.want)

@@ -128,7 +128,7 @@ def launch_groups(
 def _opened(grouping: Grouping, group_verdicts: Mapping[str, GroupVerdict], earlier: Sequence[Launch]) -> Ledger:
     """With what this pass launches besides groups."""
     site, policy = grouping.site, grouping.site.launch_context.policy
-    backs = [(group.array.name, group_verdicts[group.id].back) for group in grouping.groups if not group.served]
+    backs = [(group.array.name, group_verdicts[group.id].back) for group in grouping.groups if group.ends]
     ledger = Ledger(site, site.usage, ending={name: back for name, back in backs if back is not None})
     for launch in earlier:
         array = policy.node_array(launch.node_array)
