@@ -556,6 +556,36 @@ def test_a_served_group_is_refilled_in_the_same_type_and_zone() -> None:
     ]
 
 
+RETURNS = (Disabling.IDLE, Disabling.COMMAND, Disabling.SWAP, Disabling.INTERRUPTED)
+
+
+@pytest.mark.parametrize("mark", RETURNS)
+@pytest.mark.parametrize(("things", "requests"), (((MPI,), NOTHING), ((), asking(1))), ids=("job", "request"))
+def test_a_worker_that_comes_back_is_not_replaced_in_its_group(
+    mark: Disabling, things: tuple[Thing, ...], requests: Requests
+) -> None:
+    """Before a launch, whoever drains is enabled again: with both, the group would have one worker too many."""
+    returning = a_member("w2", mark=mark, empty=5.0)
+    decided = plan(in_groups(*things, a_member("w1"), returning, requests=requests))
+
+    assert [(action.kind, getattr(action, "host", "")) for action in decided.actions] == [("enable", "w2")]
+
+
+def test_a_worker_that_drains_does_not_come_back_into_a_group_that_is_whole_without_it() -> None:
+    replaced = a_member("w3", mark=Disabling.COMMAND, empty=5.0)
+    busy = [a_member(name, used=2) for name in ("w1", "w2")]
+    decided = plan(in_groups(MPI, *busy, replaced))
+
+    assert not [action for action in decided.actions if isinstance(action, Enable)]
+
+
+def test_no_more_workers_come_back_than_a_group_lacks() -> None:
+    drained = [a_member(name, mark=Disabling.COMMAND, empty=5.0) for name in ("w2", "w3")]
+    decided = plan(in_groups(MPI, a_member("w1"), *drained))
+
+    assert [action.host for action in decided.actions if isinstance(action, Enable)] == ["w2"]
+
+
 def test_a_served_group_is_not_given_back_for_want_of_a_worker() -> None:
     decided = plan(in_groups(a_member("w1", idle=5), a_failure(), requests=asking(1)))
 

@@ -34,7 +34,13 @@ def judge_groups(
         group_verdict = _judge_group(
             group, group.used(used), targeted.get(group.id), given_up.get(group.id), pass_context, quiet
         )
-        found[group.id] = replace(group_verdict, targeted=group.id in targeted, surplus=group.surplus)
+        returning = group.returning if group_verdict.wanted else ()
+        found[group.id] = replace(
+            group_verdict,
+            targeted=group.id in targeted,
+            surplus=group.surplus,
+            returning=frozenset(worker.worker.id for worker in returning),
+        )
     return found
 
 
