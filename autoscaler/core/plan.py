@@ -141,8 +141,10 @@ def _join(worker: WorkerState, facts: Facts, forecast: Forecast, serving: Servin
 
 
 def _leave(worker: WorkerState, facts: Facts, forecast: Forecast, serving: Serving, swaps: SwapPlan) -> WorkerStep:
-    again = because(Code.NEEDED_AGAIN) if worker.name in forecast.again else None
+    of_group = worker.worker.id in group_verdict_of(worker, serving.group_verdicts).returning
+    again = because(Code.NEEDED_AGAIN) if of_group or worker.name in forecast.again else None
     needed = swaps.called_off.get(worker.worker.id) or again or serving.holding.back.get(worker.worker.id)
+    needed = None if worker.worker.id in facts.replaced else needed
     return told_to_stop(leave_further(worker, facts.pass_context, needed=needed), facts.pass_context.asking)
 
 

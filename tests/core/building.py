@@ -203,6 +203,7 @@ def a_worker(
         disabling=mark,
         seen_disabled=empty is not None,
         heard_at=None if mark is Disabling.ENROL and not heard else LONG_AGO,
+        opened=mark is not Disabling.ENROL,
         host=name,
         empty_since=None if empty is None else NOW - empty,
     )

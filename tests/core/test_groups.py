@@ -427,6 +427,61 @@ def test_a_worker_that_replaces_a_lost_one_takes_jobs_at_once() -> None:
     assert [action.host for action in decided.actions if isinstance(action, Enable)] == ["w2"]
 
 
+def test_with_the_store_lost_no_worker_of_a_half_enrolled_group_takes_jobs_alone() -> None:
+    """Grid Engine shows a worker that waited for its group as it shows one that a person disabled."""
+    decided = plan(in_groups(a_member("w1", states="d", known=False), a_ready("w2"), requests=asking(1)))
+
+    assert not decided.actions
+    assert told(decided, "w1") == ("keep", Code.DISABLED_BY_HAND)
+    assert told(decided, "w2") == ("wait", Code.GROUP_INCOMPLETE)
+
+
+def test_a_group_that_was_in_service_gets_its_replacement_also_where_a_person_disabled_the_rest() -> None:
+    memory = plan(in_groups(MPI, a_member("w1"))).memory
+    w1 = replace(a_member("w1", states="d"), note=memory.workers["i-w1"])
+
+    assert told(plan(in_groups(w1, a_ready("w2"), requests=asking(1))), "w2") == ("enable", Code.JOINED)
+
+
+def test_a_worker_that_is_surplus_before_it_took_jobs_opens_its_group_to_none() -> None:
+    surplus = a_member("w3", mark=Disabling.IDLE, empty=5.0)
+    assert surplus.note is not None
+    surplus = replace(surplus, note=replace(surplus.note, opened=False))
+    decided = plan(in_groups(MPI, a_ready("w1"), a_booting("w2"), surplus))
+
+    assert not [action for action in decided.actions if isinstance(action, Enable)]
+
+
+def test_an_unwanted_group_that_a_person_would_have_to_enable_is_given_back() -> None:
+    decided = plan(in_groups(a_member("w1", states="d", known=False), a_ready("w2")))
+
+    assert told(decided, "w2") == ("disable", Code.GROUP_NOT_NEEDED)
+    assert told(decided, "w1") == ("keep", Code.DISABLED_BY_HAND)
+
+
+def test_jobs_get_another_group_where_only_what_a_person_disabled_is_left_of_one() -> None:
+    decided = plan(in_groups(MPI, a_member("w1", states="d", known=False)))
+
+    assert [group for _, group, _ in launches(decided)] == ["execute:4-2"]
+
+
+@pytest.mark.parametrize("states", ("", "d"))
+def test_with_the_store_lost_an_enrolment_that_was_cut_short_is_done_again(states: str) -> None:
+    """Its host is in its queue and has no slots yet: no job of a group may start beside it."""
+    host = a_host("w1", slots=1, states=states, consumables={"slots": "0"})
+    decided = plan(in_groups(MPI, a_member("w1", host=host, known=False), a_ready("w2")))
+
+    assert not decided.actions
+    assert decided.memory.workers["i-w1"].disabling is Disabling.ENROL
+    assert told(decided, "w2") == ("wait", Code.GROUP_INCOMPLETE)
+
+
+def test_a_worker_that_a_person_left_without_slots_stays_as_it_is_where_the_store_is_lost() -> None:
+    host = a_host("w1", slots=2, states="d", consumables={"slots": "0"})
+
+    assert not plan(a_snapshot(a_worker("w1", host=host, known=False))).actions
+
+
 def test_a_worker_is_enrolled_as_one_of_its_group() -> None:
     decided = plan(in_groups(MPI, a_booting("w1"), a_booting("w2")))
 
@@ -499,6 +554,36 @@ def test_a_served_group_is_refilled_in_the_same_type_and_zone() -> None:
     assert [(each.type.name, each.count, each.buckets[0].key.zone) for each in launch.candidates] == [
         ("m5.large", 1, "b")
     ]
+
+
+RETURNS = (Disabling.IDLE, Disabling.COMMAND, Disabling.SWAP, Disabling.INTERRUPTED)
+
+
+@pytest.mark.parametrize("mark", RETURNS)
+@pytest.mark.parametrize(("things", "requests"), (((MPI,), NOTHING), ((), asking(1))), ids=("job", "request"))
+def test_a_worker_that_comes_back_is_not_replaced_in_its_group(
+    mark: Disabling, things: tuple[Thing, ...], requests: Requests
+) -> None:
+    """Before a launch, whoever drains is enabled again: with both, the group would have one worker too many."""
+    returning = a_member("w2", mark=mark, empty=5.0)
+    decided = plan(in_groups(*things, a_member("w1"), returning, requests=requests))
+
+    assert [(action.kind, getattr(action, "host", "")) for action in decided.actions] == [("enable", "w2")]
+
+
+def test_a_worker_that_drains_does_not_come_back_into_a_group_that_is_whole_without_it() -> None:
+    replaced = a_member("w3", mark=Disabling.COMMAND, empty=5.0)
+    busy = [a_member(name, used=2) for name in ("w1", "w2")]
+    decided = plan(in_groups(MPI, *busy, replaced))
+
+    assert not [action for action in decided.actions if isinstance(action, Enable)]
+
+
+def test_no_more_workers_come_back_than_a_group_lacks() -> None:
+    drained = [a_member(name, mark=Disabling.COMMAND, empty=5.0) for name in ("w2", "w3")]
+    decided = plan(in_groups(MPI, a_member("w1"), *drained))
+
+    assert [action.host for action in decided.actions if isinstance(action, Enable)] == ["w2"]
 
 
 def test_a_served_group_is_not_given_back_for_want_of_a_worker() -> None:

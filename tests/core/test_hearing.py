@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
+
 from autoscaler.core.model.actions import Launch
+from autoscaler.core.model.memory import Disabling
 from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import NOW, a_host, a_job, a_snapshot, a_worker
@@ -29,6 +32,16 @@ def test_a_worker_that_fell_silent_a_moment_ago_counts_as_coming() -> None:
     found = plan(with_hearing(a_snapshot(a_job(), silent), {"w1": None}))
 
     assert (launched(found), found.fitting) == (False, 1)
+
+
+@pytest.mark.parametrize("mark", (Disabling.SILENT, Disabling.LOST, Disabling.INTERRUPTED))
+def test_nothing_is_launched_in_place_of_a_worker_that_is_enabled_again_in_the_same_pass(mark: Disabling) -> None:
+    found = plan(a_snapshot(a_job(), a_worker("w1", mark=mark)))
+
+    assert ([action.kind for action in found.actions], found.fitting) == (["enable"], 1)
+    shown = a_worker("w1", mark=mark)
+    again = plan(replace(a_snapshot(a_job(), shown, now=NOW + 5), memory=found.memory))
+    assert not again.actions
 
 
 def test_a_host_that_stays_silent_is_no_supply() -> None:

@@ -209,6 +209,23 @@ def test_a_worker_that_enrolled_itself_is_enabled_when_it_is_ready() -> None:
     assert acts(plan(a_snapshot(itself(WHOLE), enrols_itself=True))) == [("enable", "w1")]
 
 
+@pytest.mark.parametrize(
+    ("host", "said"),
+    (
+        pytest.param(WHOLE, ("keep", Code.DISABLED_BY_HAND), id="complete"),
+        pytest.param(a_host("w1", states="d"), ("enrol", Code.INCOMPLETE), id="lacks something"),
+    ),
+)
+def test_with_the_store_lost_a_complete_worker_that_enrolled_itself_may_be_disabled_by_a_person(
+    host: ExecutionHost, said: tuple[str, Code]
+) -> None:
+    made = plan(a_snapshot(itself(host), Memory(), enrols_itself=True))
+    later = plan(replace(a_snapshot(itself(host), enrols_itself=True), memory=made.memory, now=NOW + 15))
+
+    assert told(made, "w1") == said
+    assert "enable" not in [action.kind for action in (*made.actions, *later.actions)]
+
+
 def test_a_worker_that_enrolled_itself_gets_what_its_image_does_not_give_it_before_it_is_let_in() -> None:
     has = a_host("w1", slots=3, states="d", consumables={"gpus": "7"})
     made = plan(a_snapshot(itself(has), enrols_itself=True, gpu_complex="gpus", exclusive_complex="exclusive"))

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from autoscaler.core.model.memory import Disabling, Event, Memory
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Brake, Limits
+from autoscaler.report.wording import text
 from tests.core.building import (
     NOW,
+    AWorker,
     a_failure,
     a_host,
     a_job,
@@ -18,6 +22,7 @@ from tests.core.building import (
     a_snapshot,
     a_worker,
     acts,
+    an_order,
     codes,
     fate,
     jobs,
@@ -38,6 +43,25 @@ def test_a_job_that_fits_now_says_so() -> None:
 
 def test_a_job_that_a_coming_worker_will_run_says_so() -> None:
     assert fate(plan(a_snapshot(a_job(), a_machine()))) is Code.WAITS_FOR_COMING
+
+
+def test_a_job_hears_when_the_workers_that_are_coming_are_expected() -> None:
+    """As long after their making as the longest boot of their node array that was seen."""
+    booted = a_worker("w1", used=2, age=1800.0)
+    assert booted.note is not None
+    booted = replace(booted, note=replace(booted.note, heard_at=booted.worker.created_at + 200.0))
+    made = plan(a_snapshot(jobs(4), booted, a_machine("w2", age=50.0), an_order(1, age=20.0)))
+
+    assert dict(shape_of(made).reason.facts) == {"tasks": 4, "expected_at": NOW + 180.0}
+    assert text(shape_of(made).reason).endswith("; they are expected by 2027-01-15 08:03:00 UTC")
+
+
+@pytest.mark.parametrize(
+    "coming", (a_machine("w2", age=50.0), a_machine("w2", age=300.0)), ids=("no boot was seen", "it is late")
+)
+def test_no_time_is_promised_that_nothing_tells(coming: AWorker) -> None:
+    made = plan(a_snapshot(a_job(), coming))
+    assert dict(shape_of(made).reason.facts) == {"tasks": 1}
 
 
 def test_the_oldest_jobs_are_said_to_fit() -> None:

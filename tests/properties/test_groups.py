@@ -368,3 +368,20 @@ def check_whole(action: Enable, seen: Snapshot, made: Plan, world: GroupWorld) -
 
 Groups.TestCase.settings = settings(max_examples=examples(20), stateful_step_count=25, deadline=None)
 TestGroups = Groups.TestCase
+
+
+def test_no_worker_of_a_group_is_opened_alone_after_its_enrolment_was_cut_short_and_the_store_lost() -> None:
+    """The one that was enrolled looks as if a person had disabled it: it never took jobs for all that."""
+    history = Groups()
+    history.ask({(8, False): 1})
+    history.whole_pass()
+    history.list_all()
+    for worker_id in sorted(history.world.machines):
+        history.world.boot(worker_id)
+    history.a_pass_that_is_killed_half_way(up_to=1)
+    (host,) = (name for name in history.world.hosts if name.startswith("w-"))
+    history.world.hear(host)
+    history.lose_the_store()
+    history.go_well(6, 16.0, ending=False)
+    assert history.world.took_jobs == set()
+    history.teardown()

@@ -15,6 +15,7 @@ from autoscaler.core.model.memory import Disabling, Memory
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.requests.group_names import is_of_workers
 from autoscaler.core.requests.orders import named, outstanding
+from autoscaler.core.workers.drain import wanted_back
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.overdue import counts_as_coming
 from autoscaler.core.workers.phases import Condition, Phase
@@ -46,6 +47,8 @@ class Group:
     """Those that its provider lists and that are not gone."""
     staying: tuple[WorkerState, ...] = ()
     """Of these, those that are there or on their way in."""
+    draining: tuple[WorkerState, ...] = ()
+    """Of these, those that are on their way out and may be enabled again, the oldest first."""
     ordered: tuple[str, ...] = ()
     """Names under which ordered workers that no listing shows yet stand in the supply."""
     missing: int = 0
@@ -66,6 +69,16 @@ class Group:
     @property
     def lacking(self) -> int:
         return max(self.want - self.have, 0)
+
+    @property
+    def returning(self) -> tuple[WorkerState, ...]:
+        """Those on their way out that are enabled again where the group is wanted: no more than it lacks."""
+        return self.draining[: self.lacking] if self.served else ()
+
+    @property
+    def replaced(self) -> frozenset[str]:
+        """Ids of those on their way out that the group is whole without."""
+        return frozenset(worker.worker.id for worker in self.draining if worker not in self.returning)
 
     @property
     def surplus(self) -> frozenset[str]:
@@ -89,6 +102,17 @@ class Group:
         return any(worker.note.disabling is Disabling.GROUP for worker in self.machines)
 
     @property
+    def blocked(self) -> bool:
+        """Whether it cannot become ready until a person enables a worker of it."""
+        return any(worker.decisive is Condition.DISABLED_BY_HAND for worker in self.staying)
+
+    @property
+    def ends(self) -> bool:
+        """Whether it would end soon if it were given back. What a person disabled stays."""
+        by_hand = (worker.decisive is Condition.DISABLED_BY_HAND for worker in self.machines)
+        return not self.served and (bool(self.ordered) or not all(by_hand))
+
+    @property
     def busy(self) -> bool:
         return self.unlisted_work or any(not worker.empty for worker in self.machines)
 
@@ -109,7 +133,7 @@ class Group:
 
     def used(self, names: frozenset[str]) -> bool:
         """Whether any worker of it is among these names of the supply."""
-        own = {name for worker in self.staying for name in (worker.name, worker.worker.id)}
+        own = {name for worker in (*self.staying, *self.returning) for name in (worker.name, worker.worker.id)}
         return not names.isdisjoint(own.union(self.ordered))
 
 
@@ -181,6 +205,7 @@ def _listed(name: str, machines: Sequence[WorkerState], pass_context: PassContex
         want=workers_of(array, machine.type) or len(staying),
         machines=tuple(machines),
         staying=staying,
+        draining=tuple(worker for worker in machines if wanted_back(worker, pass_context) and not worker.advised),
     )
 
 
@@ -222,10 +247,10 @@ def _at_work(observed: ObservedWorkers) -> frozenset[str]:
 
 
 def _stands(worker: WorkerState) -> bool:
-    return worker.phase is Phase.READY and worker.decisive in _STAYS_WITH
+    withdrawn = worker.decisive is Condition.INTERRUPTED and worker.notice is None
+    return worker.phase is Phase.READY and (withdrawn or worker.decisive in _STAYS_WITH)
 
 
 def _served(worker: WorkerState) -> bool:
-    """Whether it ever took jobs: it was heard, and is not in Grid Engine for the first time still."""
-    note = worker.note
-    return not worker.coming and note.heard_at is not None and note.disabling is not Disabling.ENROL
+    """Whether it ever took jobs. One that is disabled may be one of a group that never was whole."""
+    return not worker.coming and worker.note.opened

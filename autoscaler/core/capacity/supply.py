@@ -44,6 +44,14 @@ class Supply:
     """Persistent hosts as if nothing ran there."""
     later: frozenset[str] = frozenset()
     """Of `there`, by name, where nothing starts yet."""
+    available_at: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """By name of a coming host: when it is expected, by the boots of its node array that were seen."""
+
+    def expected_at(self, pools: Set[str]) -> float | None:
+        """When all coming hosts of these pools are expected; None: of one of them nobody knows, or none comes."""
+        names = [host.name for host in self.coming if not pools.isdisjoint(host.slots)]
+        known = [self.available_at[name] for name in names if name in self.available_at]
+        return max(known) if known and len(known) == len(names) else None
 
     @property
     def all(self) -> tuple[Host, ...]:
@@ -65,6 +73,12 @@ class SupplyContext:
     """Ids of workers that a stronger one is to replace: no supply, and not wanted back."""
     given_up: Set[str] = frozenset()
     """Ids of groups that are given back."""
+    replaced: Set[str] = frozenset()
+    """Ids of workers on their way out that their groups are whole without: not wanted back."""
+    recovered: Set[str] = frozenset()
+    """Ids of workers that were silent, or that their cloud wanted, and that are enabled again."""
+    boot_times: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """By node array, the longest that was seen. Of what has come for longer already nobody knows more."""
     later: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """By name of hosts where nothing starts yet, the state letters that say so and pass."""
 
@@ -109,10 +123,11 @@ def supply_of(context: SupplyContext) -> Supply:
     )
     dispensable = _free(able, context)
     dispensable.sort(key=lambda pair: pair[1].name in later)  # last, as jobs start elsewhere first
+    recovered = [worker for worker in machines if worker.worker.id in context.recovered]
     draining = (
         context.free(worker, "d")
         for worker in machines
-        if wanted_back(worker, pass_context) and worker.worker.id not in context.making_room
+        if wanted_back(worker, pass_context) and worker.worker.id not in context.making_room | context.replaced
     )
     return Supply(
         there=(
@@ -120,14 +135,34 @@ def supply_of(context: SupplyContext) -> Supply:
             *(host for _, host in _free(staying, context)),
             *(host for _, host in dispensable),
         ),
-        coming=(*_machines_coming(context), *_orders_coming(context), *_silent(context)),
+        coming=(
+            *_machines_coming(context),
+            *_orders_coming(context),
+            *_silent(context),
+            *(host for worker in recovered if (host := context.free(worker, "d")) is not None),
+        ),
         draining=tuple(host for host in draining if host is not None),
         dispensable=tuple(dispensable),
         persistent_emptied=tuple(
             emptied_host(host, context.cluster.complexes, context.names) for host in context.observed.others
         ),
         later=frozenset(later),
+        available_at=_available_at(context),
     )
+
+
+def _available_at(context: SupplyContext) -> Mapping[str, float]:
+    begun = {
+        worker.worker.id: (worker.worker.node_array, worker.worker.created_at)
+        for worker in context.observed.machines
+        if worker.coming
+    }
+    now = context.pass_context.now
+    for order, names in named(outstanding(context.snapshot.fleet, context.snapshot.policy, now)):
+        begun |= dict.fromkeys(names, (order.node_array, order.ordered_at))
+    times = context.boot_times
+    found = {name: at + times[array] for name, (array, at) in begun.items() if array in times}
+    return {name: at for name, at in found.items() if at > now}
 
 
 def _free(machines: Sequence[WorkerState], context: SupplyContext) -> list[tuple[WorkerState, Host]]:

@@ -21,6 +21,7 @@ from autoscaler.core.limits.backoff import backoffs_in_force, last_failures, sto
 from autoscaler.core.limits.in_vain import InVain, in_vain
 from autoscaler.core.limits.limits import Usage
 from autoscaler.core.limits.unanswered_orders import taken, throttled
+from autoscaler.core.model.actions import Enable
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import LaunchFailure
 from autoscaler.core.model.memory import Backoff, CameUp, ReportedType
@@ -30,7 +31,7 @@ from autoscaler.core.policy import Policy
 from autoscaler.core.recovery.recovery import Recovery, recover_workers
 from autoscaler.core.recovery.recovery_context import RecoveryContext, recovery_context
 from autoscaler.core.recovery.returning_jobs import returning_jobs
-from autoscaler.core.replace.swap_context import boot_time
+from autoscaler.core.replace.swap_context import boot_time, seen_boot_time
 from autoscaler.core.scale_down.quarantine import Suspect, find_suspects
 from autoscaler.core.scale_down.request_needs import (
     RequestNeeds,
@@ -46,7 +47,7 @@ from autoscaler.core.workers.closed_queues import Closed, closed_queues
 from autoscaler.core.workers.failed_launches import newly_failed
 from autoscaler.core.workers.load_reports import expected_back, track_silence
 from autoscaler.core.workers.observed import ObservedWorkers, observe_workers
-from autoscaler.core.workers.step import PassContext
+from autoscaler.core.workers.step import PassContext, WorkerStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,15 @@ class Facts:
         """Ids of groups that can never be completed: their workers are no supply."""
         return frozenset(self.grouping.given_up)
 
+    @property
+    def replaced(self) -> frozenset[str]:
+        """Ids of workers on their way out that their groups are whole without."""
+        return frozenset(worker_id for group in self.grouping.groups for worker_id in group.replaced)
+
+    def _enables(self, step: WorkerStep) -> bool:
+        """Whether this step enables it, or an earlier one did a moment ago."""
+        return isinstance(step.action, Enable) or self.pass_context.recent(step.note.enabled_at)
+
     def possible(self, forecast: Forecast) -> list[CategoryDemand]:
         """All demand that could be served, what will wait again included."""
         return [*forecast.possible(self.demand.wanted), *self.returning]
@@ -117,7 +127,14 @@ class Facts:
                 silent=self.silent,
                 making_room=making_room,
                 given_up=self.given_up,
+                replaced=self.replaced,
+                recovered=frozenset(step.worker.worker.id for step in self.recovery.steps if self._enables(step)),
                 later=self.delays.hosts,
+                boot_times={
+                    array.name: seen
+                    for array in self.policy.node_arrays
+                    if (seen := seen_boot_time(array, observed)) is not None
+                },
             )
         )
         most = MaxCapacity(self.policy, self.snapshot.fleet.buckets, supply.persistent_emptied, cluster.complexes)

@@ -58,6 +58,8 @@ class WorkerNote:
     """Since when it was to be made an execution host again and again, without ever being complete."""
     heard_at: float | None = None
     """When Grid Engine first heard its execd."""
+    opened: bool = False
+    """Whether an observation showed it enabled and heard, or with jobs: it may have run some."""
     host: str | None = None
     empty_since: float | None = None
     """Since when every observation showed it disabled by us and empty: rule 1's two observations, in time."""

@@ -44,6 +44,8 @@ class Said:
     """By position of a wanted demand, why nothing is launched for it although something lacks."""
     unhelped: Mapping[int, Reason]
     """Likewise, that no launch for it has helped so far."""
+    expected_at: Callable[[frozenset[str]], float | None]
+    """By its pools, when what is coming for a demand is expected."""
     starving: Callable[[], Mapping[int, Reason]]
     """Likewise, that smaller jobs take the hosts that could run it: asked, and said, where no other host can come."""
 
@@ -131,6 +133,8 @@ def _counted(
             verdicts += _doubted(part, result.refusal, said.doubts, said.at)
         else:
             reason = reasons.get((now, coming, lacking)) or _fitting(want, now, coming, lacking, policy, growth)
+            if reason.code is Code.WAITS_FOR_COMING and (at := said.expected_at(want.demand.pools)) is not None:
+                reason = because(Code.WAITS_FOR_COMING, tasks=coming, expected_at=at)
             reasons[now, coming, lacking] = reason
             delay = next((said.later[pool] for pool in sorted(want.demand.pools) if pool in said.later), None)
             if reason.code is Code.WAITS_FOR_COMING and delay is not None:

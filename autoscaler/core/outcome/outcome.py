@@ -81,6 +81,7 @@ def _said(facts: Facts, decided: Decisions) -> Said:
         later=facts.delays.said(decided.supply.coming),
         held_back=launches.held_back,
         unhelped=decided.protection.told_of(wanted, facts.policy),
+        expected_at=cache(decided.supply.expected_at),
         starving=cache(
             lambda: starving(wanted, decided.forecast.results, facts.observed, snapshot.cluster, facts.demand.names)
         ),

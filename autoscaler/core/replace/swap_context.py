@@ -53,13 +53,19 @@ class SwapContext:
 
 
 def boot_time(array: NodeArrayPolicy, observed: ObservedWorkers) -> float:
-    """How long a worker of this array took at most from its making until it was heard; the timeout where none tells."""
+    """The longest boot of a worker of this array that was seen; the timeout where none was."""
+    seen = seen_boot_time(array, observed)
+    return array.boot_timeout if seen is None else seen
+
+
+def seen_boot_time(array: NodeArrayPolicy, observed: ObservedWorkers) -> float | None:
+    """How long a worker of this array took at most from its making until it was heard; None: none tells."""
     taken = [
         worker.note.heard_at - worker.worker.created_at
         for worker in observed.machines
         if worker.array == array and worker.note.heard_at is not None
     ]
-    return max((time for time in taken if 0 < time <= array.boot_timeout), default=array.boot_timeout)
+    return max((time for time in taken if 0 < time <= array.boot_timeout), default=None)
 
 
 def leavers_of(array: NodeArrayPolicy, context: SwapContext, spared: Sequence[str], soon: float) -> Iterator[Leaver]:

@@ -34,7 +34,13 @@ def judge_groups(
         group_verdict = _judge_group(
             group, group.used(used), targeted.get(group.id), given_up.get(group.id), pass_context, quiet
         )
-        found[group.id] = replace(group_verdict, targeted=group.id in targeted, surplus=group.surplus)
+        returning = group.returning if group_verdict.wanted else ()
+        found[group.id] = replace(
+            group_verdict,
+            targeted=group.id in targeted,
+            surplus=group.surplus,
+            returning=frozenset(worker.worker.id for worker in returning),
+        )
     return found
 
 
@@ -77,7 +83,7 @@ def _judge_group(
     if given_up is not None:
         return GroupVerdict(back=given_up)
     if not group.served:
-        if group.lacking and not wanted:
+        if (group.lacking or group.blocked) and not wanted:
             return GroupVerdict(back=because(Code.GROUP_NOT_NEEDED, group=group.id))
         if group.ready < group.want:
             hold = because(Code.GROUP_INCOMPLETE, group=group.id, ready=group.ready, want=group.want)

@@ -111,8 +111,10 @@ def launch_groups(
             ledger, placement, reason = _for_demand(want, count, root, grouping, group_verdicts, placement, ledger)
             told[root.queue] = reason
     for group in groups:
-        if group_verdicts[group.id].wanted and group.lacking and not ledger.has(group.id):
-            ledger, note = _refill(group, ledger, because(Code.GROUP_LOST_WORKERS, group=group.id, have=group.have))
+        verdict = group_verdicts[group.id]
+        if verdict.wanted and group.lacking > len(verdict.returning) and not ledger.has(group.id):
+            lost = because(Code.GROUP_LOST_WORKERS, group=group.id, have=group.have + len(verdict.returning))
+            ledger, note = _refill(group, ledger, lost, len(verdict.returning))
             notes.append(note)
     for kind, target in grouping.targets.items():
         name, of_workers = kind
@@ -128,7 +130,7 @@ def launch_groups(
 def _opened(grouping: Grouping, group_verdicts: Mapping[str, GroupVerdict], earlier: Sequence[Launch]) -> Ledger:
     """With what this pass launches besides groups."""
     site, policy = grouping.site, grouping.site.launch_context.policy
-    backs = [(group.array.name, group_verdicts[group.id].back) for group in grouping.groups if not group.served]
+    backs = [(group.array.name, group_verdicts[group.id].back) for group in grouping.groups if group.ends]
     ledger = Ledger(site, site.usage, ending={name: back for name, back in backs if back is not None})
     for launch in earlier:
         array = policy.node_array(launch.node_array)
@@ -246,16 +248,19 @@ def _new(array: NodeArrayPolicy, ways: Sequence[Way], ledger: Ledger, reason: Re
     return ledger.plus(array, launch, number=number), first
 
 
-def _refill(group: Group, ledger: Ledger, reason: Reason) -> tuple[Ledger, Reason | None]:
-    """What a group lacks, of its own kind. One that never served wants all of it at once."""
+def _refill(group: Group, ledger: Ledger, reason: Reason, returning: int = 0) -> tuple[Ledger, Reason | None]:
+    """What a group lacks, of its own kind, less the workers that are enabled again. One that never served wants all of
+    it at once.
+    """
+    lacking = group.lacking - returning
     if (soon := _too_soon(group.array, ledger.site.launch_context)) is not None:
         return ledger, soon
-    least = 1 if group.served else group.lacking
+    least = 1 if group.served else lacking
     for option in options_like(group, ledger):
         room = ledger.room_of(option, group.array)
-        count = min(group.lacking, room.count)
+        count = min(lacking, room.count)
         if count < least:
-            wanted = because(Code.GROUP_TOO_LARGE, workers=group.lacking, type=option.type.name)
+            wanted = because(Code.GROUP_TOO_LARGE, workers=lacking, type=option.type.name)
             return ledger, wanted.then(room.cap)
         buckets = [bucket for bucket in option.buckets if ledger.enough(bucket, count)]
         if buckets:

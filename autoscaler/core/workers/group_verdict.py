@@ -25,6 +25,8 @@ class GroupVerdict:
     """Whether it meets a target."""
     surplus: frozenset[str] = frozenset()
     """Ids of workers on their way in that are too many."""
+    returning: frozenset[str] = frozenset()
+    """Ids of workers on their way out that are enabled again."""
 
 
 NO_GROUP = GroupVerdict()

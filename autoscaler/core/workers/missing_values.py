@@ -40,6 +40,11 @@ def missing_values(
     return tuple(sorted(lacks.items()))
 
 
+def has_slots(host: ExecutionHost) -> bool:
+    """Whether any slot of the host itself may be used: an enrolment gives them last."""
+    return amount(host.consumables.get(SLOTS, "1"), "INT") != 0
+
+
 def half_enrolled(
     worker: Worker, host: ExecutionHost, note: WorkerNote, array: NodeArrayPolicy | None, *, enrols_itself: bool
 ) -> bool:
@@ -48,13 +53,18 @@ def half_enrolled(
     """
     if enrols_itself or array is None or note.disabling is not Disabling.ENROL or host.busy:
         return False
-    slots = [instance.slots for instance in host.instances if instance.queue == array.queue]
-    closed = amount(host.consumables.get(SLOTS, "1"), "INT") == 0
-    return closed or slots != [slots_of(worker.type, array)]
+    return not has_slots(host) or not _queue_has_its_slots(worker, host, array)
 
 
-def barely_made(host: ExecutionHost) -> bool:
-    """Whether it is as the first command of an enrolment leaves it: in no queue, and without slots. A store that was
-    lost since then cannot tell of that.
+def cut_short(worker: Worker, host: ExecutionHost, array: NodeArrayPolicy | None) -> bool:
+    """Whether it shows an enrolment that did not come to its last command: the host has no slots, and its queue not
+    those that it gets for this worker. A store that was lost since then cannot tell of that.
     """
-    return not host.instances and not host.busy and amount(host.consumables.get(SLOTS, "1"), "INT") == 0
+    if host.busy or has_slots(host):
+        return False
+    return not host.instances or (array is not None and not _queue_has_its_slots(worker, host, array))
+
+
+def _queue_has_its_slots(worker: Worker, host: ExecutionHost, array: NodeArrayPolicy) -> bool:
+    slots = [instance.slots for instance in host.instances if instance.queue == array.queue]
+    return slots == [slots_of(worker.type, array)]

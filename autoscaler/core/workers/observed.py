@@ -16,7 +16,7 @@ from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.workers.failed_launches import failed_to_join
 from autoscaler.core.workers.host_owners import Claims, Hosts
 from autoscaler.core.workers.load_reports import counted_silence
-from autoscaler.core.workers.missing_values import Values, barely_made, half_enrolled, missing_values
+from autoscaler.core.workers.missing_values import Values, cut_short, half_enrolled, has_slots, missing_values
 from autoscaler.core.workers.phases import (
     Condition,
     WorkerFacts,
@@ -184,6 +184,12 @@ class _Observation:
             return ()
         return missing_values(worker, host, array, self.cluster.complexes, tried=note.completed_at is not None)
 
+    def may_be_a_persons(self, worker: Worker, host: ExecutionHost, array: NodeArrayPolicy | None) -> bool:
+        """Whether a person may have disabled a complete worker: the first pass with an empty store cannot know."""
+        if self.memory.passes or self.memory.workers or not (worker.ready and disabled(host)):
+            return False
+        return array is None or not missing_values(worker, host, array, self.cluster.complexes, tried=False)
+
     def notice(self, worker: Worker) -> Interruption | None:
         """Of several notices the gravest, and of these the soonest."""
         given = [notice for notice in self.fleet.interruptions if notice.worker_id == worker.id]
@@ -229,6 +235,8 @@ def _machine(
         note = _idle(note, array, now, observation.memory.looked_at, alarm=in_alarm(host, array.queue))
     else:
         note = replace(note, idle_since=None, alarm_since=None)
+    if host is not None and not state.coming and (host.busy or (host.heard and has_slots(host) and not disabled(host))):
+        note = replace(note, opened=True)
     lacks = lacks if state.coming and Condition.INCOMPLETE in state.conditions else ()
     return replace(state, note=note, conditions=conditions_of(replace(facts, note=note)), lacks=lacks)
 
@@ -279,8 +287,9 @@ def _with_host(
         in_doubt=tuple(sorted(observation.claims.in_doubt(worker, host))) if worker.exists else (),
     )
     if enrols_itself:
-        seen = _made_by_its_image(seen, host, observation.now)
-    elif before is None and worker.exists and barely_made(host):
+        if not observation.may_be_a_persons(worker, host, array):
+            seen = _made_by_its_image(seen, host, observation.now)
+    elif before is None and worker.exists and cut_short(worker, host, array):
         seen = replace(seen, disabled_at=observation.now, disabling=Disabling.ENROL)
     half = half_enrolled(worker, host, seen, array, enrols_itself=enrols_itself)
     half = half or bool(observation.lacks(worker, host, seen, array))

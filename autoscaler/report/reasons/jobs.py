@@ -20,7 +20,7 @@ ROWS = {
         remedy="If it waits on although it fits, ask Grid Engine: `qalter -w p JOB`.",
     ),
     Code.WAITS_FOR_COMING: Row(
-        "{tasks} can start on workers that are coming",
+        "{tasks} can start on workers that are coming[; they are expected by {expected_at}]",
         short="waits for coming workers",
         remedy="`sge-autoscaler workers` shows how far the coming worker is.",
     ),
