@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import zip_longest
 
 from autoscaler.core.model.cluster import HostJob, JobCategory, JobRequest
 from sge.jobs import Job, read_job
@@ -73,7 +74,8 @@ class JobReader:
         """None: what the listing before told of it."""
         self._keys: list[int | None] = []
         """Of each of these, what it is known by in the next listing; None: it is not."""
-        self._known_all = True
+        self._unchanged = False
+        """Whether exactly the jobs wait that waited in the listing before."""
         self._by_key: dict[tuple[object, ...], Category] = {}
         self._kinds: dict[tuple[object, ...], Job | None] = {}
         self._names: dict[bytes, str] = {}
@@ -84,8 +86,8 @@ class JobReader:
         order in the listing all the time; nothing that is decided rests on it.
         """
         before, known = self._before, self.known
-        if before.shapes is not None and self._known_all and len(set(self._keys)) == len(before.waiting):
-            known.waiting, known.shapes = before.waiting, before.shapes
+        if self._unchanged and before.shapes is not None:
+            known.waiting, known.shapes, known.total = before.waiting, before.shapes, before.total
             return before.shapes
         waiting = [
             before.waiting[key] if job is None and key is not None else job
@@ -102,7 +104,7 @@ class JobReader:
         known.categories = {category.ask: category for category in met}
         known.waiting = {key: job for key, job in zip(self._keys, jobs_read, strict=True) if key is not None}
         if len(known.waiting) == len(jobs_read):
-            known.shapes = shapes
+            known.shapes, known.total = shapes, sum(known.waiting)
         return shapes
 
     def read_waiting(self, data: bytes, begin: int, end: int) -> list[Placed]:
@@ -110,25 +112,34 @@ class JobReader:
         it.
         """
         placed: list[Placed] = []
-        known, keys, waiting = self._before.waiting, self._keys, self._waiting
-        for elements in _stretches(data, begin, end):
-            their_keys = keys_of(elements)
-            if all(map(known.__contains__, their_keys)):
-                keys += their_keys
-                waiting += [None] * len(elements)  # to look at 50,000 jobs takes as long as to tell that all are known
-                continue
-            self._known_all = False
-            for element, key in zip(elements, their_keys, strict=True):
-                told = self.aside.count
-                job = None if key is None else known.get(key)
-                job = job or self._wait(element) or self._wait_carefully(element + CLOSE, placed)
-                if job is not None:
-                    keys.append(key if self.aside.count == told else None)
-                    waiting.append(job)
+        stretches = list(_stretches(data, begin, end))
+        keys = [keys_of(_parted(data, stretch)) for stretch in stretches] if self._before.waiting else []
+        self._unchanged = bool(keys) and self._before.are(keys)
+        if not self._unchanged:
+            for stretch, their_keys in zip_longest(stretches, keys):
+                self._read_stretch(data, stretch, their_keys, placed)
         remainder = data[max(data.rfind(CLOSE, begin, end) + len(CLOSE), begin) : end].strip()
         if remainder and not self._is_warning(remainder):
             self.aside.put_jobs(f"not a whole job_list: {remainder[:60]!r}", count=max(remainder.count(OPEN), 1))
         return placed
+
+    def _read_stretch(
+        self, data: bytes, stretch: tuple[int, int], their_keys: list[int | None] | None, placed: list[Placed]
+    ) -> None:
+        """Read those of its jobs that the listing before did not have. `their_keys`: where they are known already."""
+        known, keys, waiting = self._before.waiting, self._keys, self._waiting
+        if their_keys is not None and all(map(known.__contains__, their_keys)):
+            keys += their_keys
+            waiting += [None] * len(their_keys)  # to look at them takes as long as to tell that all are known
+            return
+        elements = _parted(data, stretch)
+        for element, key in zip(elements, their_keys or keys_of(elements), strict=True):
+            told = self.aside.count
+            job = None if key is None else known.get(key)
+            job = job or self._wait(element) or self._wait_carefully(element + CLOSE, placed)
+            if job is not None:
+                keys.append(key if self.aside.count == told else None)
+                waiting.append(job)
 
     def _is_warning(self, text: bytes) -> bool:
         """Whether what stands between jobs is no part of one; then it is set aside as that."""
@@ -312,17 +323,25 @@ def _in_order(shapes: list[JobCategory]) -> tuple[JobCategory, ...]:
 
 
 def _elements(data: bytes, begin: int, end: int) -> Iterator[bytes]:
-    for elements in _stretches(data, begin, end):
-        yield from elements
+    for stretch in _stretches(data, begin, end):
+        yield from _parted(data, stretch)
 
 
-def _stretches(data: bytes, begin: int, end: int) -> Iterator[list[bytes]]:
-    """What stands before each end of a `job_list`, without that. Cut by stretches: fast, and little at a time."""
+def _stretches(data: bytes, begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """Stretches of whole `job_list`, each without its last end. Little at a time is cut into pieces: that is fast, and
+    takes little memory.
+    """
     while (stop := data.rfind(CLOSE, begin, min(begin + _STRETCH, end))) >= 0 or (
         stop := data.find(CLOSE, begin, end)
     ) >= 0:
-        yield data[begin:stop].split(CLOSE)
+        yield begin, stop
         begin = stop + len(CLOSE)
+
+
+def _parted(data: bytes, stretch: tuple[int, int]) -> list[bytes]:
+    """What stands before each end of a `job_list`, without that."""
+    begin, stop = stretch
+    return data[begin:stop].split(CLOSE)
 
 
 def _host_job(job: Job) -> HostJob:

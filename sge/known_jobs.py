@@ -7,9 +7,7 @@ tell by identity what it has judged already.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import NamedTuple
 
 from autoscaler.core.model.cluster import HostJob, JobCategory, JobRequest
@@ -63,26 +61,39 @@ class KnownJobs:
     categories: dict[JobRequest, Category] = field(default_factory=dict)
     shapes: tuple[JobCategory, ...] | None = None
     """Of the waiting jobs; None where there are others that have to be read each time."""
+    total: int = 0
+    """The sum of what the waiting jobs are known by."""
+
+    def are(self, keys: list[list[int | None]]) -> bool:
+        """Whether these jobs, in whatever order, are exactly the waiting ones. Their number and sum tell it at a third
+        of what a look-up of each takes, and other jobs have the same sum as seldom as another job the same key.
+        """
+        if self.shapes is None or sum(map(len, keys)) != len(self.waiting):
+            return False
+        return sum(sum(filter(None, some)) for some in keys) == self.total
 
 
 _PRIORITY = b"<JAT_prio>"
 _PRIORITY_END = b"</JAT_prio>"
 _ZERO = b"0.00000"
-_USUAL = -len(_PRIORITY + _ZERO)
-"""Where the tag of a priority begins that is printed as 8.1.9 prints nearly all."""
-_ALL_USUAL = re.compile(rb"(?:<JAT_prio>[0-9]\.[0-9]{5})*")
+_USUAL = _PRIORITY + _ZERO + _PRIORITY_END
+"""A priority as 8.1.9 prints nearly all, but for its digits."""
+_TO_ZERO = bytes.maketrans(b"123456789", b"000000000")
 
 
 def keys_of(elements: list[bytes]) -> list[int | None]:
     """What each of these is known by; None: nothing of it may be taken as known. As `split_priority` parts them, and
-    for many at once in half of the time.
+    for many at once in half of the time where the priority of all is usual and stands at the same place, which the
+    number of digits of the jobs' numbers decides.
     """
-    parts = [element.partition(_PRIORITY_END) for element in elements]
-    usual = _ALL_USUAL.fullmatch(b"".join([front[_USUAL:] for front, _, _ in parts])) is not None
-    if not usual or not all(map(itemgetter(1), parts)):
+    begin = elements[0].find(_PRIORITY_END) - len(_PRIORITY + _ZERO) if elements else -1
+    end = begin + len(_USUAL)
+    priorities = b"".join([element[begin:end] for element in elements]) if begin >= 0 else b""
+    if priorities.translate(_TO_ZERO) != _USUAL * len(elements):
         return [_key(*split_priority(element)) for element in elements]
-    zero = len(_ZERO)
-    return [hash((front[:_USUAL], body, front[-zero:] == _ZERO)) for front, _, body in parts]
+    if _USUAL not in priorities:
+        return [hash((element[:begin], element[end:], False)) for element in elements]
+    return [hash((element[:begin], element[end:], element[begin:end] == _USUAL)) for element in elements]
 
 
 def _key(front: bytes, body: bytes, zero: bool | None) -> int | None:

@@ -99,7 +99,9 @@ def clean(data: bytes) -> bytes:
 
 def parse(data: bytes) -> Element:
     """One element with its children, tags without namespaces. Raises Malformed."""
-    kept = _DECLARATION.sub(b"", clean(data), count=1)
+    kept = clean(data)
+    if b"<?xml" in kept:
+        kept = _DECLARATION.sub(b"", kept, count=1)
     try:
         element = ElementTree.fromstring(kept)
     except ElementTree.ParseError:

@@ -75,7 +75,8 @@ def read_qhost(data: bytes) -> Offers:
             continue
         name_text = element.get("name", "").lower()
         if name_text == "global":
-            licences = {**_resources(element, "gc"), **_resources(element, "hc")}
+            shared = _resources(element)
+            licences = {**shared["gc"], **shared["hc"]}
         elif name_text:
             hosts.append(_read_host(name_text, element, aside))
     return Offers(tuple(hosts), licences, frozenset(unread) - {host.name for host in hosts}, aside.reasons)
@@ -112,14 +113,15 @@ def _title(element: bytes) -> str:
 def _read_host(name: str, element: Element, aside: Aside) -> HostOffer:
     columns = {value.get("name", ""): words(value) for value in element.iter("hostvalue")}
     shown = {ours: columns[theirs] for theirs, ours in _COLUMNS.items() if columns.get(theirs, _UNKNOWN) != _UNKNOWN}
-    load = _resources(element, "hl") or shown
+    resources = _resources(element)
+    load = resources["hl"] or shown
     silent = any(columns.get(column) == _UNKNOWN for column in _LOAD_COLUMNS)
     reports = any(key in load for key in _LOADS) and not silent
     return HostOffer(
         name=name,
         load=load,
-        consumables=_resources(element, "hc"),
-        fixed=_resources(element, "hf"),
+        consumables=resources["hc"],
+        fixed=resources["hf"],
         reports=reports,
         instances=tuple(
             instance for queue in element.iter("queue") if (instance := _read_instance(name, queue, aside)) is not None
@@ -127,13 +129,14 @@ def _read_host(name: str, element: Element, aside: Aside) -> HostOffer:
     )
 
 
-def _resources(element: Element, dominance: str) -> dict[str, str]:
-    """Values of one dominance: `hl` load, `hc` consumable left, `hf` fixed, `gc` left of a global consumable."""
-    return {
-        value.get("name", ""): words(value)
-        for value in element.iter("resourcevalue")
-        if value.get("dominance") == dominance and words(value) not in ("", _UNKNOWN)
-    }
+def _resources(element: Element) -> dict[str, dict[str, str]]:
+    """Known values by dominance: `hl` load, `hc` consumable left, `hf` fixed, `gc` left of a global consumable."""
+    found: dict[str, dict[str, str]] = {"hl": {}, "hc": {}, "hf": {}, "gc": {}}
+    for value in element.iter("resourcevalue"):
+        text = words(value)
+        if text not in ("", _UNKNOWN):
+            found.setdefault(value.get("dominance", ""), {})[value.get("name", "")] = text
+    return found
 
 
 def _read_instance(host: str, queue: Element, aside: Aside) -> QueueInstance | None:

@@ -49,7 +49,7 @@ def test_reading_costs_a_few_times_the_bare_walk(mix: Mix, most: float) -> None:
 def test_what_did_not_change_but_for_its_priority_is_not_read_again(mix: Mix, monkeypatch: pytest.MonkeyPatch) -> None:
     reader, turns = ListingReader(), [generate(replace(mix, turn=turn)).qstat for turn in (0, 1)]
     first = reader.read(turns[0], UTC)
-    monkeypatch.setattr("sge.job_categories.JobReader._wait", None)
+    monkeypatch.setattr("sge.job_categories.JobReader._read_stretch", None)
     again = reader.read(turns[1], UTC)
     assert turns[0] != turns[1]
     assert again.shapes is first.shapes

@@ -132,6 +132,38 @@ def test_listings_read_one_after_the_other_are_those_read_alone(pool: list[str],
         assert found == read(printed, fast=False)
 
 
+numbered = st.builds(
+    waiting_job,
+    st.sampled_from([8, 9, 10, 11, 100]),
+    prio=st.sampled_from(["0.00000", "0.25000", "0.5"]),
+    owner=st.sampled_from(["ann", "bob"]),
+    tasks=st.sampled_from(["", "1-9:1"]),
+)
+
+
+@given(st.lists(numbered, min_size=1, max_size=12), st.integers(300, 3_000), st.data())
+def test_a_long_listing_in_many_stretches_is_read_as_one(pool: list[str], stretch: int, data: st.DataObject) -> None:
+    """Jobs come, go, stand twice and change places between stretches; most change in nothing but their priority."""
+    reader = ListingReader()
+    again = st.lists(st.one_of(st.sampled_from(pool), st.builds(reprioritized, st.sampled_from(pool), priorities)))
+    waiting = pool
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shapes, "_STRETCH", stretch)
+        for _ in range(4):
+            printed = qstat(waiting)
+            assert reader.read(printed, UTC) == read(printed, fast=False)
+            moved = [reprioritized(job, f"0.{n}5000") for n, job in enumerate(data.draw(st.permutations(waiting)))]
+            waiting = data.draw(st.one_of(st.just(moved), again))
+
+
+def test_as_many_jobs_as_before_are_told_from_those_before() -> None:
+    ann, bob = waiting_job(4, owner="ann"), waiting_job(5, owner="bob")
+    reader = ListingReader()
+    for waiting in ([ann, bob], [ann, ann], [bob, ann], [bob, bob], [ann, waiting_job(5, owner="eve")]):
+        printed = qstat(waiting)
+        assert reader.read(printed, UTC) == read(printed, fast=False)
+
+
 def test_a_category_is_the_same_object_until_its_jobs_change() -> None:
     reader = ListingReader()
     ann, bob = [waiting_job(number, owner="ann") for number in (4, 5)], waiting_job(6, owner="bob")

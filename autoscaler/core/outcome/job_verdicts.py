@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 
 from autoscaler.core.capacity.forecast import PlacementResult
 from autoscaler.core.demand.demand import PendingDemand
@@ -56,9 +57,8 @@ def job_verdicts(
     """A verdict for every part of every job category."""
     verdicts: list[JobCategoryVerdict] = []
     for position, (want, parts, result) in enumerate(zip(reading.wanted, reading.counted, results, strict=True)):
-        growth = _for_want(want, said.growth, said.held_back.get(position))
-        counted = _besides(_counted(want, parts, result, policy, growth, said), said.unhelped.get(position))
-        verdicts += _without_launch(counted, position, said.starving)
+        besides = partial(_besides, position, said)
+        verdicts += _counted(parts, result, _reasons_of(want, position, policy, said, besides), besides, said)
     doubts, at = said.doubts, said.at
     verdicts += [
         verdict
@@ -79,27 +79,15 @@ def _by_job(verdicts: list[JobCategoryVerdict]) -> tuple[JobCategoryVerdict, ...
     return tuple(verdicts)
 
 
-def _besides(verdicts: list[JobCategoryVerdict], unhelped: Reason | None) -> list[JobCategoryVerdict]:
-    """Tasks that fit on what comes were told so before, where no launch has helped."""
-    if unhelped is None:
-        return verdicts
-    fitting = (Code.FITS, Code.WAITS_FOR_COMING)
-    return [
-        replace(each, reason=each.reason.then(unhelped)) if each.reason.code in fitting else each for each in verdicts
-    ]
-
-
-def _without_launch(
-    verdicts: list[JobCategoryVerdict], position: int, starving: Callable[[], Mapping[int, Reason]]
-) -> list[JobCategoryVerdict]:
-    nothing_comes = [_nothing_comes(each.reason) for each in verdicts]
-    others_first = starving().get(position) if any(nothing_comes) else None
-    if others_first is None:
-        return verdicts
-    return [
-        replace(each, reason=each.reason.then(others_first)) if stuck else each
-        for each, stuck in zip(verdicts, nothing_comes, strict=True)
-    ]
+def _besides(position: int, said: Said, reason: Reason) -> Reason:
+    """A reason with what is said besides: that no launch has helped so far, of tasks that fit on what comes, and that
+    smaller jobs come first, where nothing comes.
+    """
+    unhelped = said.unhelped.get(position)
+    if unhelped is not None and reason.code in (Code.FITS, Code.WAITS_FOR_COMING):
+        reason = reason.then(unhelped)
+    others_first = said.starving().get(position) if _nothing_comes(reason) else None
+    return reason if others_first is None else reason.then(others_first)
 
 
 def _nothing_comes(reason: Reason) -> bool:
@@ -113,33 +101,42 @@ def _for_want(want: CategoryDemand, growth: Mapping[str, Reason], held_back: Rea
     return {key: held_back for name in want.launches for key in (name, f"{name}{GROUPS}")}
 
 
+def _reasons_of(
+    want: CategoryDemand, position: int, policy: Policy, said: Said, besides: Callable[[Reason], Reason]
+) -> Callable[[int, int, int], Reason]:
+    """The reason for a part of which so many tasks fit now, on what comes, or not. Many parts have the same."""
+    growth = _for_want(want, said.growth, said.held_back.get(position))
+    delay = next((said.later[pool] for pool in sorted(want.demand.pools) if pool in said.later), None)
+    expected_at = said.expected_at(want.demand.pools)
+
+    @cache
+    def reason_of(now: int, coming: int, lacking: int) -> Reason:
+        reason = _fitting(want, now, coming, lacking, policy, growth)
+        if reason.code is Code.WAITS_FOR_COMING and expected_at is not None:
+            reason = because(Code.WAITS_FOR_COMING, tasks=coming, expected_at=expected_at)
+        return besides(delay if delay is not None and reason.code is Code.WAITS_FOR_COMING else reason)
+
+    return reason_of
+
+
 def _counted(
-    want: CategoryDemand,
     parts: Sequence[CategoryPart],
     result: PlacementResult,
-    policy: Policy,
-    growth: Mapping[str, Reason],
+    reason_of: Callable[[int, int, int], Reason],
+    besides: Callable[[Reason], Reason],
     said: Said,
 ) -> list[JobCategoryVerdict]:
     verdicts: list[JobCategoryVerdict] = []
     left_now, left_coming = result.now, result.coming
-    reasons: dict[tuple[int, int, int], Reason] = {}
     for part in parts:
         now = min(part.count, left_now)
         coming = min(part.count - now, left_coming)
         left_now, left_coming = left_now - now, left_coming - coming
         lacking = part.count - now - coming
         if lacking and result.refusal is not None:
-            verdicts += _doubted(part, result.refusal, said.doubts, said.at)
+            verdicts += _doubted(part, result.refusal, said.doubts, said.at, besides)
         else:
-            reason = reasons.get((now, coming, lacking)) or _fitting(want, now, coming, lacking, policy, growth)
-            if reason.code is Code.WAITS_FOR_COMING and (at := said.expected_at(want.demand.pools)) is not None:
-                reason = because(Code.WAITS_FOR_COMING, tasks=coming, expected_at=at)
-            reasons[now, coming, lacking] = reason
-            delay = next((said.later[pool] for pool in sorted(want.demand.pools) if pool in said.later), None)
-            if reason.code is Code.WAITS_FOR_COMING and delay is not None:
-                reason = delay
-            verdicts.append(_verdict(part, reason, said.at, counted=True))
+            verdicts.append(_verdict(part, reason_of(now, coming, lacking), said.at, counted=True))
     return verdicts
 
 
@@ -147,10 +144,16 @@ _DOUBTED = frozenset({Code.HELD, Code.DEPENDENT, Code.TOO_MUCH_FOR_CELL, Code.PE
 """Of jobs that do not count, those that deadlock may have more to say of."""
 
 
-def _doubted(part: CategoryPart, reason: Reason, doubts: Mapping[int, Reason], at: float) -> list[JobCategoryVerdict]:
+def _doubted(
+    part: CategoryPart,
+    reason: Reason,
+    doubts: Mapping[int, Reason],
+    at: float,
+    besides: Callable[[Reason], Reason] = lambda reason: reason,
+) -> list[JobCategoryVerdict]:
     """One verdict for those jobs of a part that stand alike."""
     if doubts.keys().isdisjoint(part.jobs):
-        return [_verdict(part, reason, at, counted=False)]
+        return [_verdict(part, besides(reason), at, counted=False)]
     groups: dict[Reason, list[tuple[int, str]]] = {}
     for job, tasks in zip(part.jobs, part.tasks, strict=True):
         groups.setdefault(doubts.get(job, reason), []).append((job, tasks))
@@ -163,7 +166,7 @@ def _doubted(part: CategoryPart, reason: Reason, doubts: Mapping[int, Reason], a
         )
         for why, some in groups.items()
     }
-    return [_verdict(some, why, at, counted=False) for why, some in alike.items()]
+    return [_verdict(some, besides(why), at, counted=False) for why, some in alike.items()]
 
 
 def _fitting(
