@@ -110,6 +110,13 @@ def ask(place: Place, question: str, headers: Mapping[str, str] | None = None) -
             raise Unanswered(f"{place.name} cannot answer now: {text}")
 
 
+def target(question: str, query: Mapping[str, str]) -> str:
+    """A question with its query."""
+    from urllib.parse import urlencode
+
+    return f"{question}?{urlencode(query)}"
+
+
 def send(place: Place, target: str, headers: Mapping[str, str]) -> Reply:
     """One GET. Raises Unanswered, SettingsError."""
     return _at_socket(place, target, headers) if place.path else _at_address(place, target, headers)

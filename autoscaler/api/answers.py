@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -25,6 +25,7 @@ from autoscaler.report.blocks import Block
 from autoscaler.report.observed_plan import ObservedPlan
 from autoscaler.report.subjects import Ends, Job, Known, explain, job_of, lines_of
 from autoscaler.store.accounting_index import AccountingIndex
+from autoscaler.store.events import KeptEvent
 from autoscaler.store.store import Store
 
 log = logging.getLogger("autoscaler.api")
@@ -46,6 +47,10 @@ AT_ONCE = 32 << 20
 """Bytes of accounting that one question takes in."""
 STEP, PAUSE = 1 << 20, 0.1
 """Bytes that are taken in afterwards, and seconds until the next ones: a fifth of a core until all is."""
+OF_STORE = frozenset({"status", "history", "events", "passes"})
+"""Questions about what passes have left."""
+KEPT = frozenset({"status", "jobs", "queue", "workers"})
+"""Answers that serve everybody who asks the same."""
 NO_PASS = "the autoscaler has just started, and no pass has been made yet: ask again in a moment"
 BUSY = "others ask for much now: ask again in a moment"
 TOO_OFTEN = "you ask too often: ask again in a second"
@@ -132,8 +137,8 @@ class Answers:
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def answer(self, question: str, query: Mapping[str, str], asker: Asker) -> Reply:
-        """The answer to `status`, `jobs`, `workers`, `explain` (subject) or `history` (since, step, array), as
-        `form=document`, or for people as `form=text`.
+        """The answer to `status`, `jobs`, `queue`, `workers`, `explain` (subject), `history` (since, step, array),
+        `events` (job, host, since, after, last) or `passes` (last), as `form=document`, or for people as `form=text`.
         """
         if not self.turns.take(asker.place):
             return refusal(HTTPStatus.TOO_MANY_REQUESTS, TOO_OFTEN, 1)
@@ -174,7 +179,7 @@ class Answers:
 
     def _answer(self, question: str, query: Mapping[str, str], asker: Asker) -> Iterator[bytes]:
         decided, form = self.loop.decided, query.get("form", "document")
-        if decided is None and question not in ("status", "history"):
+        if decided is None and question not in OF_STORE:
             raise _NoPass(NO_PASS)
         body = self._body(question, form, query, decided, asker)
         yield from (self._head(decided), b', "blocks": ' if form == "text" else b', "document": ', body, b"}\n")
@@ -199,8 +204,7 @@ class Answers:
         asker: Asker,
     ) -> bytes:
         """Kept for the pass where it is the same for all who ask, and for a second where it is of the store."""
-        all_see = not self.owners_only or (question == "jobs" and asker.manages())
-        if question not in ("status", "jobs", "workers") or (question == "jobs" and not all_see):
+        if question not in KEPT or (question in ("jobs", "queue") and self._only(asker) is not None):
             return b"".join(encoded(self._made(question, form, query, decided, asker)))
         second = int(self.clock()) if question == "status" else 0
         found = self._kept.get((question, form))
@@ -220,31 +224,63 @@ class Answers:
         decided: tuple[ObservedPlan, int] | None,
         asker: Asker,
     ) -> Any:
-        from autoscaler.report.history import asked_history, csv_text, history_block
-        from autoscaler.report.history import document as history_document
-        from autoscaler.report.status import status_pairs
-        from autoscaler.report.tables import jobs_blocks, pairs_block, workers_blocks
+        from autoscaler.report.tables import jobs_blocks, queue_blocks, workers_blocks
 
         text = form == "text"
-        if question == "status":
-            document = self.status()
-            return [pairs_block(status_pairs(document))] if text else document
-        if question == "history":
-            now = self.clock()
-            report = asked_history(self.store.samples, query, now)
-            if form == "csv":
-                return csv_text(report)
-            return [history_block(report)] if text else history_document(report, now)
+        if question in OF_STORE:
+            return self._of_store(question, form, query, asker)
         assert decided is not None
         seen = decided[0]
         if question == "jobs":
             document, besides = self._jobs(seen, asker)
             return jobs_blocks(document["jobs"], besides) if text else document
+        if question == "queue":
+            document = seen.queue(self._only(asker))
+            return queue_blocks(document) if text else document
         if question == "workers":
             document = seen.workers()
             return workers_blocks(document["workers"]) if text else document
         document = self._explained(query.get("subject", ""), seen, asker)
         return [Block(lines=lines_of(document))] if text else document
+
+    def _of_store(self, question: str, form: str, query: Mapping[str, str], asker: Asker) -> Any:
+        """What is told before the first pass, too."""
+        from autoscaler.report import history
+        from autoscaler.report.events import asked_events, events_document, events_lines
+        from autoscaler.report.passes import asked_passes, passes_lines
+        from autoscaler.report.status import status_pairs
+        from autoscaler.report.tables import pairs_block
+
+        text, now = form == "text", self.clock()
+        match question:
+            case "status":
+                document = self.status()
+                return [pairs_block(status_pairs(document))] if text else document
+            case "events":
+                events = self._visible(asked_events(self.store.events, query, now), query, asker)
+                document = events_document(events, now)
+                return [Block(lines=events_lines(document))] if text else document
+            case "passes":
+                document = asked_passes(self.store.history, query, now)
+                return [Block(lines=list(passes_lines(document)))] if text else document
+            case _:
+                assert question == "history", question
+        report = history.asked_history(self.store.samples, query, now)
+        if form == "csv":
+            return history.csv_text(report)
+        return [history.history_block(report)] if text else history.document(report, now)
+
+    def _only(self, asker: Asker) -> str | None:
+        """Whose jobs alone an asker may see; None: everybody's."""
+        return asker.name if self.owners_only and not asker.manages() else None
+
+    def _visible(self, events: Sequence[KeptEvent], query: Mapping[str, str], asker: Asker) -> tuple[KeptEvent, ...]:
+        from autoscaler.report.events import shown_to
+
+        owner, owners = self._only(asker), {one.event.owner for one in events} - {""}
+        if query.get("job") and owner is not None and owners and owner not in owners:
+            raise NotYours(f"job {query['job']} is not yours: only its owner and managers may see what happened to it")
+        return tuple(shown_to(owner, events))
 
     def _jobs(self, seen: ObservedPlan, asker: Asker) -> tuple[dict[str, Any], list[str]]:
         """The document, and what is said besides its rows."""
@@ -253,10 +289,11 @@ class Answers:
         document = seen.jobs()
         unread = jobs_not_read(seen.plan.notes)
         said = [unread] if unread else []
-        if not self.owners_only or asker.manages():
+        owner = self._only(asker)
+        if owner is None:
             return document, said
         owners = seen.owners()
-        own = [row for row in document["jobs"] if owners.get(_number(row["jobs"][0])) == asker.name]
+        own = [row for row in document["jobs"] if owners.get(_number(row["jobs"][0])) == owner]
         hidden = len(document["jobs"]) - len(own)
         if hidden:
             said.append(f"{hidden} jobs of others wait, too: only their owners and managers see them")
@@ -267,11 +304,13 @@ class Answers:
             raise SettingsError("explain: name a job, host or worker")
         job = job_of(subject)
         ends = Ends() if job is None else self._ends(job)
-        if job is not None and self.owners_only and not asker.manages():
+        owner = None if job is None else self._only(asker)
+        if job is not None and owner is not None:
             owners = {end.owner for end in ends.found} | {seen.owners().get(job.number, "")}
-            if owners - {""} != {asker.name}:
+            owners |= {one.event.owner for one in self.store.events.read(job=job.number)}
+            if owners - {""} != {owner}:
                 raise NotYours(f"job {job.number} is not yours: only its owner and managers may see why it waits")
-        return explain(subject, Known(seen, lambda _: ends, lambda: contextlib.nullcontext(self.store)))
+        return explain(subject, Known(seen, lambda _: ends, lambda: contextlib.nullcontext(self.store), owner=owner))
 
     def _ends(self, job: Job) -> Ends:
         if self.accounting is None:

@@ -1,6 +1,6 @@
 """The routes of answers: what the last pass saw and decided, for readers, on this machine and elsewhere.
 
-Their version is in the path. What is added later (events, cost, metrics of a pass) is another question under it.
+Their version is in the path. What is added later (cost, metrics of a pass) is another question under it.
 """
 
 from __future__ import annotations
@@ -81,6 +81,12 @@ def jobs(request: Request, by: By, form: Form = "document") -> Response:
     return _answer(request, "jobs", by)
 
 
+@answers.get("/queue", dependencies=[Depends(known_only("form"))], responses=_RESPONSES, response_class=Response)
+def queue(request: Request, by: By, form: Form = "document") -> Response:
+    """What waits, by reason, with the jobs that have waited longest."""
+    return _answer(request, "queue", by)
+
+
 @answers.get("/workers", dependencies=[Depends(known_only("form"))], responses=_RESPONSES, response_class=Response)
 def workers(request: Request, by: By, form: Form = "document") -> Response:
     """Every worker and persistent host with its verdict."""
@@ -116,3 +122,36 @@ def history(
 ) -> Response:
     """Jobs, workers and cost, period by period."""
     return _answer(request, "history", by)
+
+
+@answers.get(
+    "/events",
+    dependencies=[Depends(known_only("job", "host", "since", "after", "last", "form"))],
+    responses=_RESPONSES,
+    response_class=Response,
+)
+def events(
+    request: Request,
+    by: By,
+    job: Annotated[str, Query(max_length=40, description="Only this job's or task's (`12`, `12.3`).")] = "",
+    host: Annotated[str, Query(max_length=300, description="Only this host's, or this worker's, by its id.")] = "",
+    since: Annotated[str, Query(max_length=40, description="Seconds to look back.")] = "",
+    after: Annotated[str, Query(max_length=40, description="Only events of a greater number.")] = "",
+    last: Annotated[str, Query(max_length=40, description="The newest so many, at most 1,000.")] = "100",
+    form: Form = "document",
+) -> Response:
+    """What happened to jobs and workers."""
+    return _answer(request, "events", by)
+
+
+@answers.get(
+    "/passes", dependencies=[Depends(known_only("last", "form"))], responses=_RESPONSES, response_class=Response
+)
+def passes(
+    request: Request,
+    by: By,
+    last: Annotated[str, Query(max_length=40, description="The newest so many, at most 200.")] = "20",
+    form: Form = "document",
+) -> Response:
+    """What the last passes decided: those that had news."""
+    return _answer(request, "passes", by)

@@ -1,5 +1,5 @@
-"""How `status`, `jobs`, `workers`, `explain` and `history` are answered: by the running autoscaler of this cell, else
-by the one of the site. Imports next to nothing; where nobody answers, a command looks for itself.
+"""How commands that show something (`main.ANSWERED`) are answered: by the running autoscaler of this cell, else by the
+one of the site. Imports next to nothing; where nobody answers, a command looks for itself.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from autoscaler.answer_client import OF_ROOT, SOCKET_ENV, Place, Unanswered, ask, named_by, remote
+from autoscaler.answer_client import OF_ROOT, SOCKET_ENV, Place, Unanswered, ask, named_by, remote, target
 from autoscaler.commands._echo import echo
 from autoscaler.commands._socket_path import named
 from autoscaler.commands.context import Invocation
@@ -28,7 +28,7 @@ def told(invocation: Invocation, question: str, query: Mapping[str, str], *, as_
     """
     said = answered(invocation, question, {**query, "form": "document" if as_json else "text"})
     if said is None:
-        _look_as_the_account(invocation)
+        look_as_the_account(invocation)
         return False
     if as_json:
         tell_age(invocation, said, late_only=True)
@@ -39,7 +39,8 @@ def told(invocation: Invocation, question: str, query: Mapping[str, str], *, as_
     return True
 
 
-def _look_as_the_account(invocation: Invocation) -> None:
+def look_as_the_account(invocation: Invocation) -> None:
+    """Root looks for itself as the account of the service."""
     if os.geteuid() == 0:
         from autoscaler.commands._account import become_owner_of_state
 
@@ -48,16 +49,15 @@ def _look_as_the_account(invocation: Invocation) -> None:
 
 def answered(invocation: Invocation, question: str, query: Mapping[str, str]) -> dict[str, Any] | None:
     """What the running autoscaler answers; None: none does, which was said."""
-    from urllib.parse import urlencode
-
-    target = f"{question}?{urlencode(query)}"
-    for place in _places(invocation):
-        try:
-            return ask(place, target)
-        except Unanswered as error:
-            if place.url:
-                raise
-            invocation.note(f"{error}: this command looks for itself")
+    place = place_of_service(invocation)
+    if place is None:
+        return None
+    try:
+        return ask(place, target(question, query))
+    except Unanswered as error:
+        if place.url:
+            raise
+        invocation.note(f"{error}: this command looks for itself")
     return None
 
 
@@ -94,13 +94,13 @@ def socket_of_service(invocation: Invocation) -> str:
         return ""
 
 
-def _places(invocation: Invocation) -> list[Place]:
-    """Whom to ask, in this order: whom the environment names, this machine's service, the site's."""
+def place_of_service(invocation: Invocation) -> Place | None:
+    """Whom to ask, in this order: whom the environment names, this machine's service, the site's; None: nobody."""
     elsewhere = remote(invocation.environ)
     if elsewhere is not None and named_by(invocation.environ):
-        return [elsewhere]
+        return elsewhere
     here = socket_of_service(invocation)
-    return [Place(here)] if here else [elsewhere] if elsewhere is not None else []
+    return Place(here) if here else elsewhere
 
 
 def _age(seconds: float) -> str:

@@ -1,74 +1,119 @@
-"""`sge-autoscaler events`: what happened to jobs and workers, from the store alone."""
+"""`sge-autoscaler events`: what happened to jobs and workers, told by the running autoscaler, else by the store."""
 
 from __future__ import annotations
 
 import json
 import re
 import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import click
 
+from autoscaler.answer_client import Place, Unanswered, ask, target
+from autoscaler.commands._answers import look_as_the_account, place_of_service, tell_that_nobody_serves, told
+from autoscaler.commands._duration import Duration
 from autoscaler.commands._echo import echo
 from autoscaler.commands._observation import as_json, print_json, reading_store
 from autoscaler.commands.context import Invocation
 
 LOOK = 1.0
 """Seconds between two looks for news."""
-_JOB = re.compile(r"(\d+)(?:\.(\d+))?")
+MOST = 1000
+_JOB = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?")
+Look = Callable[[int, int], Mapping[str, Any]]
+"""The document of events with a greater number than this, and so many at most."""
 
 
-class _Job(click.ParamType[tuple[int, int | None]]):
+class _Job(click.ParamType[str]):
     """`12`, or `12.3` for a task."""
 
     name = "job"
 
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, int | None]:
-        found = _JOB.fullmatch(str(value))
-        if found is None:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if _JOB.fullmatch(str(value)) is None:
             self.fail(f"{value!r} is not a job: write 12, or 12.3 for a task", param, ctx)
-        return int(found[1]), int(found[2]) if found[2] else None
+        return str(value)
 
 
 @click.command("events")
-@click.option("--job", type=_Job(), help="Only events of this job or task, with its launches and their workers.")
+@click.option("--job", type=_Job(), help="Only events of this job or task, with its launches and workers.")
 @click.option("--host", default="", help="Only events on this host, by name, or of this worker, by id.")
-@click.option("--last", type=click.IntRange(1), default=100, show_default=True, help="Show so many at most.")
+@click.option("--since", type=Duration(), help="Only events of this length of time: 30m, 7d.")
+@click.option("--last", type=click.IntRange(1, MOST), default=100, show_default=True, help="Show so many at most.")
 @click.option("--follow", is_flag=True, help="Go on with new events until Ctrl-C; with --json one object a line.")
 @as_json
 @click.pass_obj
 def command(
-    invocation: Invocation, job: tuple[int, int | None] | None, host: str, last: int, follow: bool, as_json: bool
+    invocation: Invocation, job: str | None, host: str, since: float | None, last: int, follow: bool, as_json: bool
 ) -> None:
     """Show what happened to jobs and workers in the last 30 days, oldest first.
 
     A job is submitted, counts as demand, a launch is ordered for it and for others like it, a worker joins, the job
     starts there, and it ends. Jobs of one owner to which the same happened in one pass are one event.
-    """
-    from autoscaler.plain_text import plain, plain_json
-    from autoscaler.report import SCHEMA
-    from autoscaler.report.events import at_zone, event_line, event_part
 
-    number, task = job or (None, None)
+    The running autoscaler answers. If none runs, its state is read.
+    """
+    query = {"job": job or "", "host": host} | ({} if since is None else {"since": f"{since:.0f}"})
+    if follow and (place := place_of_service(invocation)) is not None:
+        _follow(_asked(place, query), job, last, as_json=as_json)
+        return
+    if follow:
+        look_as_the_account(invocation)
+    elif told(invocation, "events", {**query, "last": str(last)}, as_json=as_json):
+        return
+    tell_that_nobody_serves(invocation)
+    from autoscaler.report.events import asked_events, events_document, events_lines
+
     with reading_store(invocation) as store:
-        found = store.events.read(job=number, task=task, host=host, last=last)
-        if as_json and not follow:
-            print_json({"schema": SCHEMA, "now": at_zone(time.time()), "events": [event_part(one) for one in found]})
-            return
-        told: set[int] = set()
-        while True:
-            for one in found:
-                if one.id not in told:
-                    told.add(one.id)
-                    echo(
-                        plain_json(json.dumps(event_part(one), ensure_ascii=False))
-                        if as_json
-                        else plain(event_line(one))
-                    )
-            if not follow:
-                return
-            time.sleep(LOOK)
-            # Of a job, a worker may be of interest only later: it starts there.
-            after = 0 if number is not None else max(told, default=0)
-            found = store.events.read(job=number, task=task, host=host, after=after)
+
+        def read(after: int, most: int) -> dict[str, Any]:
+            asked, now = {**query, "after": str(after), "last": str(most)}, time.time()
+            return events_document(asked_events(store.events, asked, now), now)
+
+        if follow:
+            _follow(read, job, last, as_json=as_json)
+        elif as_json:
+            print_json(read(0, last))
+        else:
+            from autoscaler.plain_text import plain
+
+            for line in events_lines(read(0, last)):
+                echo(plain(line))
+
+
+def _asked(place: Place, query: Mapping[str, str]) -> Look:
+    """Asks the service; while it does not answer there are no news, which is said once."""
+    silent = False
+
+    def look(after: int, most: int) -> Mapping[str, Any]:
+        nonlocal silent
+        try:
+            said = ask(place, target("events", {**query, "after": str(after), "last": str(most)}))
+        except Unanswered as error:
+            if not silent:
+                echo(f"{error}: waiting for it", err=True)
+            silent = True
+            return {"events": ()}
+        if silent:
+            echo(f"{place.name} answers again", err=True)
+        silent = False
+        document: Mapping[str, Any] = said["document"]
+        return document
+
+    return look
+
+
+def _follow(look: Look, job: str | None, most: int, *, as_json: bool) -> None:
+    from autoscaler.plain_text import plain, plain_json
+    from autoscaler.report.events import event_line
+
+    told: set[int] = set()
+    while True:
+        # Of a job, a worker may be of interest only later: it starts there.
+        for part in look(0 if job else max(told, default=0), most)["events"]:
+            if part["id"] not in told:
+                told.add(part["id"])
+                echo(plain_json(json.dumps(part, ensure_ascii=False)) if as_json else plain(event_line(part)))
+        most = MOST
+        time.sleep(LOOK)

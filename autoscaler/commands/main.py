@@ -28,7 +28,7 @@ _AS_ROOT = frozenset(
     {"catalog", "cell", "completion", "config", "demo", "hosts", "init", "jetpack", "record", "worker"}
 )
 """Commands that write nothing among the state, or write where only root may."""
-_ANSWERED = frozenset({"explain", "history", "jobs", "status", "workers"})
+ANSWERED = frozenset({"events", "explain", "history", "jobs", "status", "workers"})
 """Commands that the running autoscaler answers: they become another user only where none does (`_answers.told`)."""
 NOT_YOURS = "you may not read it: ask root, or the user who runs the autoscaler"
 _NO_COMMANDS = frozenset({"main", "context", "serving"})
@@ -95,7 +95,7 @@ def cli(context: click.Context, config: Path | None) -> None:
     from autoscaler.commands.context import Invocation
 
     context.obj = Invocation(os.environ)
-    if os.geteuid() == 0 and context.invoked_subcommand not in _AS_ROOT | _ANSWERED:
+    if os.geteuid() == 0 and context.invoked_subcommand not in _AS_ROOT | ANSWERED:
         from autoscaler.commands._account import become_owner_of_state
 
         become_owner_of_state(context.obj)

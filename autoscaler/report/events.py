@@ -2,12 +2,71 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any, assert_never
 
-from autoscaler.core.events.event import EventKind
+from autoscaler.core.events.event import EventKind, JobEvent
+from autoscaler.errors import SettingsError
+from autoscaler.report import SCHEMA
 from autoscaler.report.wording import count, instant
-from autoscaler.store.events import KeptEvent
+from autoscaler.store.events import KEPT_FOR, EventTable, KeptEvent
+
+MOST = 1000
+"""So many are told at once."""
+LAST = 100
+NONE = "nothing of the kind happened in the last 30 days"
+_JOB = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,18}))?")
+_NUMBER = re.compile(r"[0-9]{1,18}")
+
+
+def asked_events(table: EventTable, query: Mapping[str, str], now: float) -> tuple[KeptEvent, ...]:
+    """What a query names: `job` (`12`, `12.3`), `host`, `since` (seconds to look back), `after` (the number of an
+    event), `last` (so many at most). Raises SettingsError.
+    """
+    named = query.get("job", "")
+    job = _JOB.fullmatch(named)
+    if named and job is None:
+        raise SettingsError(f"job: {named!r} is not a job: write 12, or 12.3 for a task")
+    since = asked_number(query, "since", int(KEPT_FOR))
+    return table.read(
+        job=int(job[1]) if job else None,
+        task=int(job[2]) if job and job[2] else None,
+        host=query.get("host", ""),
+        after=asked_number(query, "after", 0),
+        since=now - since if query.get("since") else 0.0,
+        last=min(max(asked_number(query, "last", LAST), 1), MOST),
+    )
+
+
+def asked_number(query: Mapping[str, str], name: str, default: int) -> int:
+    value = query.get(name) or str(default)
+    if not _NUMBER.fullmatch(value.removesuffix(".0")):
+        raise SettingsError(f"{name}: {value!r} is not a whole number")
+    return int(value.removesuffix(".0"))
+
+
+def shown_to(owner: str | None, events: Iterable[KeptEvent]) -> Iterator[KeptEvent]:
+    """Without jobs of other owners; None: all. Launches and workers are everybody's, what they were ordered for is
+    not.
+    """
+    for kept in events:
+        if owner is None or kept.event.owner == owner or kept.event.kind is EventKind.JOINED:
+            yield kept
+        elif kept.event.kind is EventKind.ORDERED:
+            yield replace(kept, event=replace(kept.event, jobs="", count=0))
+
+
+def events_document(events: Iterable[KeptEvent], now: float) -> dict[str, Any]:
+    """As JSON."""
+    return {"schema": SCHEMA, "now": at_zone(now), "events": [event_part(one) for one in events]}
+
+
+def events_lines(document: Mapping[str, Any]) -> list[str]:
+    """The same for people."""
+    return [event_line(part) for part in document["events"]] or [NONE]
 
 
 def event_part(kept: KeptEvent, zone: tzinfo | None = None) -> dict[str, Any]:
@@ -30,21 +89,24 @@ def event_part(kept: KeptEvent, zone: tzinfo | None = None) -> dict[str, Any]:
         "order_id": event.order_id or None,
         "code": event.code or None,
         "message": event.message or None,
+        "text": _text(event),
     }
 
 
-def event_line(kept: KeptEvent) -> str:
-    """For people: `29/11 12:29:22 job 4 of ann started on main.q@w1`."""
-    event = kept.event
-    when = instant(event.at)
-    if event.until - event.at >= 1:
-        when += f" to {instant(event.until)}"
+def event_line(part: Mapping[str, Any]) -> str:
+    """For people: `2026-11-29 12:29:22 UTC job 4 of ann started on main.q@w1`."""
+    at, until = (datetime.fromisoformat(part[name]).timestamp() for name in ("at", "until"))
+    when = f"{instant(at)} to {instant(until)}" if until - at >= 1 else instant(at)
+    return f"{when} {part['text']}"
+
+
+def _text(event: JobEvent) -> str:
     if event.kind is EventKind.ORDERED:
         whom = f" for {count(event.count, 'task')} of {_jobs(event.jobs, '')}" if event.jobs else ""
-        return f"{when} launch of {event.message} was ordered{whom} (order {event.order_id})"
+        return f"launch of {event.message} was ordered{whom} (order {event.order_id})"
     if event.kind is EventKind.JOINED:
         order = f" (order {event.order_id})" if event.order_id else ""
-        return f"{when} worker {' '.join(event.hosts)} joined: {event.message}, {event.worker_id}{order}"
+        return f"worker {' '.join(event.hosts)} joined: {event.message}, {event.worker_id}{order}"
     several = not event.jobs.isdigit()
     match event.kind:
         case EventKind.SUBMITTED:
@@ -61,7 +123,7 @@ def event_line(kept: KeptEvent) -> str:
             assert_never(event.kind)
     owner = f" of {event.owner}" if event.owner else ""
     project = f" in project {event.project}" if event.project else ""
-    return f"{when} {_jobs(event.jobs, event.tasks)}{owner}{project} {what}"
+    return f"{_jobs(event.jobs, event.tasks)}{owner}{project} {what}"
 
 
 def _jobs(jobs: str, tasks: str) -> str:

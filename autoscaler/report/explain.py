@@ -22,6 +22,7 @@ from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan, Snapshot
 from autoscaler.report import SCHEMA
 from autoscaler.report.document import action_part, document, reason_part, worker_part
+from autoscaler.report.events import event_line
 from autoscaler.report.reasons.table import REASONS
 from autoscaler.report.requests import cap_lines, caps_of
 from autoscaler.report.rules import rule_lines, rule_rows
@@ -56,6 +57,8 @@ class Past:
     launched: Sequence[OrderRecord] = ()
     """Orders that were made for jobs such as this one while it waited."""
     ended: Sequence[Ended] = ()
+    events: Sequence[Mapping[str, Any]] = ()
+    """What happened to it, as `events` tells it."""
 
 
 def explain_job(
@@ -111,6 +114,7 @@ def explain_job(
         "waited": [_past_part(job, past.last.verdict)] if past.last is not None and not rows else [],
         "launched": [_order_part(order, zone) for order in past.launched],
         "ended": [_ended_part(end, zone) for end in past.ended],
+        "events": list(past.events),
         "rules": rule_rows(rules_for_job(snapshot, job)),
         "caps": _caps(snapshot, verdicts),
     }
@@ -192,10 +196,11 @@ def explain_past(
     ended; None where nothing is known.
     """
     acts = list(done)
-    if past.last is None and not acts and not past.ended:
+    if past.last is None and not acts and not past.ended and not past.events:
         return None
     known = [past.last.at] if past.last else [row["at"] for row in acts[:1]]
     known += [at for end in past.ended for at in (end.ended_at, end.submitted_at) if at is not None]
+    known = known or [datetime.fromisoformat(event["seen_at"]).timestamp() for event in past.events]
     return {
         "schema": SCHEMA,
         "job": str(job),
@@ -209,6 +214,7 @@ def explain_past(
         "waited": [],
         "launched": [_order_part(order, zone) for order in past.launched],
         "ended": [_ended_part(end, zone) for end in past.ended],
+        "events": list(past.events),
     }
 
 
@@ -319,6 +325,10 @@ def job_lines(document: Mapping[str, Any]) -> Iterator[str]:
         what = f"{launch['count']} {launch['instance_type']} for {launch['node_array']}"
         yield f"it would get a worker of this launch: {what}:"
         yield from _reason_lines(launch["reason"])
+    if document["events"]:
+        yield "what happened to it, oldest first:"
+    for event in document["events"]:
+        yield f"  {event_line(event)}"
     yield from rule_lines(document.get("rules", ()))
     yield from cap_lines(document.get("caps", ()), datetime.fromisoformat(document["now"]).tzinfo)
 

@@ -4,27 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, tzinfo
-from math import isinf
+from math import isfinite, isinf
 from typing import Any
 
 from autoscaler.core.model.cluster import ExecutionHost
 from autoscaler.core.model.complexes import amount
 from autoscaler.core.model.fleet import Worker
+from autoscaler.core.readable.screening import readable
 from autoscaler.core.snapshot import Snapshot
+from autoscaler.core.workers.observed import observe_workers
+from autoscaler.core.workers.worker_state import WorkerState
 
 
 def worker_rows(snapshot: Snapshot, workers: Iterable[Mapping[str, Any]], zone: tzinfo | None) -> list[dict[str, Any]]:
     """A document's `workers` with machine and slots besides; null: not known, or not there."""
     machines = {worker.id: worker for worker in snapshot.fleet.workers}
     hosts = {host.name.lower(): host for host in snapshot.cluster.hosts}
-    return [
-        {
-            **row,
-            **_machine(machines.get(row["id"] or ""), zone),
-            **_slots(hosts.get(row["name"].lower()) or hosts.get(row["name"].lower().partition(".")[0])),
-        }
-        for row in workers
+    read = readable(snapshot)
+    known = observe_workers(read.cluster, read.fleet, read.memory, read.policy, read.now).known
+    states = {state.worker.id: state for state in known}
+    rows = []
+    for row in workers:
+        host = hosts.get(row["name"].lower()) or hosts.get(row["name"].lower().partition(".")[0])
+        machine = _machine(machines.get(row["id"] or ""), zone)
+        rows.append({**row, **machine, **_slots(host), **_load(host), **_state(states.get(row["id"] or ""), zone)})
+    return rows
+
+
+def _state(state: WorkerState | None, zone: tzinfo | None) -> dict[str, Any]:
+    if state is None:
+        return {"phase": None, "conditions": []}
+    conditions = [
+        {"name": name.value, "since": None if since is None else _at(since, zone)}
+        for name, since in state.conditions.items()
     ]
+    return {"phase": state.phase.value, "conditions": conditions}
+
+
+def _load(host: ExecutionHost | None) -> dict[str, Any]:
+    """The load average that its execd reported last."""
+    try:
+        value = float(host.load.get("load_avg", "")) if host is not None and host.heard else float("nan")
+    except ValueError:
+        value = float("nan")
+    return {"load": round(value, 2) if isfinite(value) else None}
+
+
+def _at(seconds: float, zone: tzinfo | None) -> str:
+    return datetime.fromtimestamp(seconds, UTC).astimezone(zone).isoformat()
 
 
 def _machine(worker: Worker | None, zone: tzinfo | None) -> dict[str, Any]:
@@ -38,7 +65,7 @@ def _machine(worker: Worker | None, zone: tzinfo | None) -> dict[str, Any]:
         "state": worker.state.value,
         "price_type": worker.price_type.value,
         "price_per_hour": worker.price_per_hour,
-        "created_at": datetime.fromtimestamp(worker.created_at, UTC).astimezone(zone).isoformat(),
+        "created_at": _at(worker.created_at, zone),
     }
 
 

@@ -43,6 +43,16 @@ class ObservedPlan:
         rows = worker_rows(self.snapshot, map(worker_part, self.plan.workers), self.zone)
         return {"schema": document["schema"], "now": document["now"], "workers": rows}
 
+    def queue(self, owner: str | None = None) -> dict[str, Any]:
+        """What waits, by reason. `owner`: whose jobs alone are shown; None: all."""
+        from autoscaler.report.document import without_verdicts
+        from autoscaler.report.queue import queue_rows
+
+        document = without_verdicts(self.snapshot, self.plan, self.timings, zone=self.zone)
+        rows, hidden = queue_rows(self.plan.shapes, owner)
+        parts = {name: document[name] for name in ("schema", "now", "waiting", "counted", "fitting")}
+        return parts | {"reasons": rows, "not_shown": hidden}
+
     def owners(self) -> dict[int, str]:
         """Whose each waiting or running job is."""
         cluster = self.snapshot.cluster

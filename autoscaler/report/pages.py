@@ -50,7 +50,8 @@ The other commands reuse its parts:
 |---|---|
 | `jobs --json` | `schema`, `now`, `notes`: a list of Reason, `jobs`: a list of Shape, one a job |
 | `workers --json` | `schema`, `now`, `workers`: a list of Worker, each with `instance_type`, `node_array`, \
-`group_id`, `state`, `price_per_hour`, `slots`, `used`, `created_at` besides |
+`group_id`, `state`, `price_per_hour`, `slots`, `used`, `created_at`, `phase`, `conditions` (a list of objects with \
+`name`, `since`), `load` (load average that its execd reported last) besides |
 | `orphans --json` | `schema`, `now`, `orphans`: a list of objects with `id`, `name`, `host` (its execution host), \
 `busy`, `instance_type`, `node_array`, `state`, `price_per_hour`, `created_at`, `age_s`, `message` (its provider's \
 last words), `reason` |
@@ -88,11 +89,12 @@ changed), `message`, and what was named |
 not_counted, ordered, joined, started, ended), `at` and `until` (of several jobs the first and the last time), \
 `seen_at` (of the pass that noticed it), `jobs` (numbers as ranges, `4-7,9`), `tasks` (of one array, likewise), \
 `count` (jobs, of arrays tasks), `owner`, `project`, `hosts`, `queue`, `worker_id`, `order_id`, `code` (of the \
-reason; of ended: ended, failed or unknown), `message`; with `--follow` one of these objects a line |
+reason; of ended: ended, failed or unknown), `message`, `text` (the event for people); \
+with `--follow` one of these objects a line |
 | `explain JOB --json` | `schema`, `job`, `state` (waiting, running, ended), `now`, `waiting`: a list of Shape, \
 `running` (with what becomes of the worker it is on), `launches`: a list of Launch that may serve it, \
 `waited`: what was last said of it while it waited, `launched`: orders for jobs such as it, \
-`ended`: how each start ended, from accounting, \
+`ended`: how each start ended, from accounting, `events`: what happened to it, as `events --json` tells it, \
 `rules`: what [rules](rules.md) ask for it, and who meets them; \
 `caps`: limits that callers set for node arrays that may serve it, a list of objects with `node_array`, `cap`, \
 `limit`, `request_set`, `by`, `expires_at` (these three null: the definition of the array) |

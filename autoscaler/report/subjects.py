@@ -15,6 +15,7 @@ from autoscaler.core.model.complexes import has_task
 from autoscaler.core.model.reasons import Reason
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.errors import NotFound
+from autoscaler.report.events import event_part, shown_to
 from autoscaler.report.explain import (
     Ended,
     Past,
@@ -33,6 +34,8 @@ from autoscaler.store.journal import OrderRecord
 from autoscaler.store.store import Store
 from sge.accounting import JobEnd
 
+MOST_EVENTS = 50
+"""Of one job."""
 _JOB = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,18}))?")
 """No longer than what the state and the index can hold."""
 
@@ -73,6 +76,8 @@ class Known:
     store: Callable[[], AbstractContextManager[Store]] | None = None
     place: str = ""
     """The record folder."""
+    owner: str | None = None
+    """Whose jobs may be named; None: all."""
 
 
 def explain(subject: str, known: Known) -> dict[str, Any]:
@@ -99,7 +104,9 @@ def _job(job: Job, known: Known) -> dict[str, Any]:
     ended = tuple(map(_ended, ends.found))
     with known.store() as store:
         done, last = store.journal.outcomes_of_job(job.number), store.history.explanation(job.number)
-        past = Past(last, _launched(store, seen.snapshot, last, ended), ended)
+        happened = store.events.read(job=job.number, task=int(job.task) if job.task else None, last=MOST_EVENTS)
+        told = [event_part(event, seen.zone) for event in shown_to(known.owner, happened)]
+        past = Past(last, _launched(store, seen.snapshot, last, ended), ended, told)
     document = explain_job(seen.snapshot, seen.plan, job.number, seen.zone, done, past) or explain_past(
         job.number, past, done, seen.zone
     )
@@ -157,7 +164,7 @@ def _of_task(document: dict[str, Any], job: Job) -> dict[str, Any]:
     waiting = [row for row in document["waiting"] if has_task(str(row["jobs"][0]).partition(".")[2], int(task))]
     running = [run for run in document["running"] if run["task"] == task]
     ended = [end for end in document["ended"] if end["task"] == task]
-    if not (waiting or running or ended):
+    if not (waiting or running or ended or document["events"]):
         raise NotFound(f"job {job.number} has no task {task} that waits, runs or is in the accounting")
     state = "waiting" if waiting else "running" if running else "ended"
     return document | {"job": job.name, "state": state, "waiting": waiting, "running": running, "ended": ended}

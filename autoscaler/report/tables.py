@@ -57,6 +57,23 @@ def workers_blocks(rows: Sequence[Row]) -> list[Block]:
     return [Block(columns=columns, rows=cells, lines=_gone(gone))]
 
 
+def queue_blocks(document: Row) -> list[Block]:
+    """What waits, by reason."""
+    cells = [
+        (
+            str(row["tasks"]),
+            duration(row["longest_wait_s"]),
+            "yes" if row["counted"] else "no",
+            _why(row["reason"]),
+        )
+        for row in document["reasons"]
+    ]
+    hidden = document["not_shown"]
+    said = [f"{count(hidden, 'task')} of others: only their owners and managers see them"] if hidden else []
+    none = [] if cells or said else ["no job waits"]
+    return [Block(columns=("tasks", "longest", "counts", "why"), rows=cells, lines=[*none, *said])]
+
+
 def print_jobs(rows: Sequence[Row], not_read: Sequence[str] = ()) -> None:
     print_blocks(jobs_blocks(rows, not_read))
 

@@ -162,19 +162,29 @@ class EventTable(Table):
         return (row[0] for row in self._database.rows(f"SELECT {column} FROM events WHERE kind = ?", (kind,)))
 
     def read(
-        self, *, job: int | None = None, task: int | None = None, host: str = "", after: int = 0, last: int = MOST_ROWS
+        self,
+        *,
+        job: int | None = None,
+        task: int | None = None,
+        host: str = "",
+        after: int = 0,
+        since: float = 0.0,
+        last: int = MOST_ROWS,
     ) -> tuple[KeptEvent, ...]:
         """In the order in which they were noticed, the newest so many. Of a job in the order in which they happened,
-        with the workers that were launched for it or on which it started. `after`: those with a greater number.
+        with the workers that were launched for it or on which it started. `after`: those with a greater number;
+        `since`: those that were noticed from this time on.
         """
         if job is None:
             rows = self._database.rows(
-                "SELECT * FROM events WHERE id > ? AND (hosts LIKE ? OR worker_id = ?) ORDER BY id DESC LIMIT ?",
-                (after, f"%{host.partition('.')[0]}%", host, last),
+                "SELECT * FROM events WHERE id > ? AND seen_at >= ? AND (hosts LIKE ? OR worker_id = ?)"
+                " ORDER BY id DESC LIMIT ?",
+                (after, since, f"%{host.partition('.')[0]}%", host, last),
             )
         else:
             rows = self._of_job(job, task)
-        kept = sorted((_kept(row) for row in rows if row["id"] > after), key=lambda one: one.id)
+        new = (row for row in rows if row["id"] > after and row["seen_at"] >= since)
+        kept = sorted(map(_kept, new), key=lambda one: one.id)
         if job is not None:
             kept.sort(key=lambda one: one.event.at)
         return tuple(one for one in kept if not host or _names(one.event, host))[-last:]

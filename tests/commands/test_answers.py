@@ -28,7 +28,7 @@ from tests.commands.test_start import CLOUDS, DECIDING, SERVICE, imported_by
 from tests.web.test_answers import World, first_job, world
 
 HYBRID = whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores")
-QUESTIONS = (["status"], ["jobs"], ["workers"], ["explain", "12"], ["history"])
+QUESTIONS = (["status"], ["jobs"], ["workers"], ["explain", "12"], ["history"], ["events"])
 LIGHT = (*SERVICE, *CLOUDS, *DECIDING, "pydantic", "rich", "sqlite3", "ssl", "http.client", "asyncio", "email")
 
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from autoscaler.answer_client import SOCKET_ENV
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.events import command
 from autoscaler.core.events.event import EventKind, JobEvent
 from autoscaler.core.events.events import PassEvents
 from autoscaler.core.events.known import Known
 from autoscaler.store.store import Store
+from tests.web.test_answers import world
+
+Step = Callable[[], object]
 
 NOW = 1_700_000_000.0
 
@@ -33,7 +38,11 @@ def invocation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invocation:
     )
     store.events.keep(PassEvents(Known(), found))
     store.close()
-    made = Invocation({"SGE_ROOT": str(tmp_path)})
+    common = tmp_path / "default" / "common"
+    common.mkdir(parents=True)
+    (common / "act_qmaster").write_text("master\n")
+    (common / "bootstrap").write_text("ignore_fqdn true\n")
+    made = Invocation({"SGE_ROOT": str(tmp_path), "CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path)})
     monkeypatch.setattr(Invocation, "running", None)
     monkeypatch.setattr(Invocation, "store_file", file)
     return made
@@ -42,7 +51,7 @@ def invocation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invocation:
 def shown(invocation: Invocation, *words: str) -> str:
     done = CliRunner().invoke(command, words, obj=invocation, catch_exceptions=False)
     assert done.exit_code == 0, done.output
-    return done.output
+    return done.stdout
 
 
 def test_each_kind_is_a_line_that_says_who_what_and_where(invocation: Invocation) -> None:
@@ -75,3 +84,69 @@ def test_a_host_has_what_happened_on_it(invocation: Invocation) -> None:
 def test_what_is_no_job_is_a_usage_error(invocation: Invocation) -> None:
     done = CliRunner().invoke(command, ["--job", "x"], obj=invocation)
     assert (done.exit_code, "not a job" in done.output) == (2, True)
+
+
+# -- following ---------------------------------------------------------------------------------------------------------
+
+
+class Enough(Exception):
+    """Ends the following."""
+
+
+def followed(
+    invocation: Invocation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *steps: Step
+) -> tuple[list[str], str]:
+    """What is told while these things happen between two looks: lines, and what is said besides."""
+    left = list(steps)
+
+    def sleep(_: float) -> None:
+        if not left:
+            raise Enough
+        left.pop(0)()
+
+    monkeypatch.setattr("autoscaler.commands.events.time.sleep", sleep)
+    with pytest.raises(Enough):
+        command.main(["--follow", "--last", "2"], obj=invocation, standalone_mode=False)
+    said = capsys.readouterr()
+    return [line.partition("UTC ")[2] for line in said.out.splitlines()], said.err
+
+
+def later(store: Store, job: int) -> None:
+    store.events.keep(PassEvents(Known(), (JobEvent(EventKind.SUBMITTED, NOW, NOW, NOW, str(job), count=1),)))
+
+
+def test_following_the_state_tells_each_event_once_and_new_ones(
+    invocation: Invocation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with invocation.store() as store:
+        lines, _ = followed(
+            invocation, monkeypatch, capsys, lambda: later(store, 70), lambda: None, lambda: later(store, 71)
+        )
+    assert lines == [
+        "job 5.1-3 of ann started on main.q@w1, main.q@w2",
+        "job 5.1-3 of ann ended on main.q@w1: well",
+        "job 70 submitted",
+        "job 71 submitted",
+    ]
+
+
+def test_following_the_service_goes_on_when_it_comes_back(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with world() as made:
+        later(made.store, 1)
+        away = made.path.with_name("away.sock")
+        steps = (
+            lambda: made.path.rename(away),
+            lambda: later(made.store, 2),
+            lambda: away.rename(made.path),
+            lambda: later(made.store, 3),
+        )
+        invocation = Invocation({SOCKET_ENV: str(made.path)})
+        lines, besides = followed(invocation, monkeypatch, capsys, *steps)
+        name = f"the autoscaler at {made.path}"
+    assert lines == ["job 1 submitted", "job 2 submitted", "job 3 submitted"]
+    assert besides.splitlines() == [
+        f"{name} does not answer: No such file or directory: waiting for it",
+        f"{name} answers again",
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoscaler.core.model.cluster import QueueInstance
+from autoscaler.core.workers.observed import observe_workers
 from autoscaler.report.fleet import worker_rows
 from tests.core.building import a_host, a_snapshot, a_worker
 
@@ -21,3 +22,22 @@ def test_two_queues_on_one_machine_share_the_slots_of_its_host(
     host = a_host("w1", slots=2, used=used, more=(OTHER,), consumables=consumables)
     rows = worker_rows(a_snapshot(a_worker("w1", host=host)), [{"id": "i-w1", "name": "w1"}], None)
     assert [(row["used"], row["slots"]) for row in rows] == [(used, slots)]
+
+
+@pytest.mark.parametrize(("told", "load"), (("0.27", 0.27), ("", None), ("nan", None), ("heavy", None)))
+def test_a_worker_has_its_phase_its_conditions_and_its_load(told: str, load: float | None) -> None:
+    host = a_host("w1", load={"load_avg": told})
+    snapshot = a_snapshot(a_worker("w1", host=host))
+    (row,) = worker_rows(snapshot, [{"id": "i-w1", "name": "w1"}], None)
+    (state,) = observe_workers(
+        snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now
+    ).machines
+    assert (row["phase"], row["load"]) == (state.phase.value, load)
+    assert {one["name"] for one in row["conditions"]} == {name.value for name in state.conditions}
+    assert row["conditions"]
+
+
+def test_a_persistent_host_has_no_phase() -> None:
+    snapshot = a_snapshot(a_worker("w1", host=a_host("w1")))
+    (row,) = worker_rows(snapshot, [{"id": None, "name": "master"}], None)
+    assert (row["phase"], row["conditions"], row["load"]) == (None, [], None)

@@ -183,6 +183,12 @@ def test_history_and_status_are_answered_before_the_first_pass() -> None:
         ("explain?subject=9999999999999999999", 404),
         ("explain?subject=1.9999999999999999999", 404),
         ("history?array=none", 404),
+        ("events?job=x", 400),
+        ("events?job=9999999999999999999", 400),
+        ("events?since=-1", 400),
+        ("events?after=1e9", 400),
+        ("events?last=9999999999999999999", 400),
+        ("passes?last=many", 400),
         ("jobs?form=csv", 400),
         ("jobs?wrong=1", 400),
         ("explain", 400),
@@ -206,7 +212,9 @@ def asked_here(served: World, target: str) -> tuple[int, dict[str, Any]]:
 
 
 @as_root
-@pytest.mark.parametrize("question", ("status", "jobs", "workers", "explain?subject=905", "history"))
+@pytest.mark.parametrize(
+    "question", ("status", "jobs", "queue", "workers", "explain?subject=905", "history", "events", "passes")
+)
 def test_every_user_of_the_machine_may_look(served: World, question: str) -> None:
     assert asked_as(USER, served.path, f"/answers/v1/{question}")[0] == 200
 

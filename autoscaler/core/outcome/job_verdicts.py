@@ -107,13 +107,12 @@ def _reasons_of(
     """The reason for a part of which so many tasks fit now, on what comes, or not. Many parts have the same."""
     growth = _for_want(want, said.growth, said.held_back.get(position))
     delay = next((said.later[pool] for pool in sorted(want.demand.pools) if pool in said.later), None)
-    expected_at = said.expected_at(want.demand.pools)
 
     @cache
     def reason_of(now: int, coming: int, lacking: int) -> Reason:
         reason = _fitting(want, now, coming, lacking, policy, growth)
-        if reason.code is Code.WAITS_FOR_COMING and expected_at is not None:
-            reason = because(Code.WAITS_FOR_COMING, tasks=coming, expected_at=expected_at)
+        if reason.code is Code.WAITS_FOR_COMING and (at := said.expected_at(want.demand.pools)) is not None:
+            reason = because(Code.WAITS_FOR_COMING, tasks=coming, expected_at=at)
         return besides(delay if delay is not None and reason.code is Code.WAITS_FOR_COMING else reason)
 
     return reason_of

@@ -1,0 +1,62 @@
+"""What waits, by reason: how many tasks, for how long, and which jobs have waited longest. Its size does not grow with
+the number of jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from autoscaler.core.model.complexes import task_count
+from autoscaler.core.snapshot import JobCategoryVerdict
+from autoscaler.report.document import reason_part
+from autoscaler.report.reasons.table import REASONS
+
+FIRST = 50
+"""Jobs of a reason that are named: those of the categories that have waited longest."""
+
+
+def queue_rows(verdicts: Iterable[JobCategoryVerdict], owner: str | None = None) -> tuple[list[dict[str, Any]], int]:
+    """A row for each reason, those of most tasks first, and how many tasks are not shown. `owner`: whose jobs alone
+    are; None: all.
+    """
+    groups: dict[tuple[str, bool], list[JobCategoryVerdict]] = {}
+    hidden = 0
+    for verdict in verdicts:
+        if owner is not None and verdict.ask.owner != owner:
+            hidden += verdict.count
+        else:
+            groups.setdefault((verdict.reason.code.value, verdict.counted), []).append(verdict)
+    rows = [_row(sorted(group, key=lambda one: -one.waited)) for group in groups.values()]
+    return sorted(rows, key=lambda row: (-row["tasks"], row["reason"]["code"])), hidden
+
+
+def _row(verdicts: Sequence[JobCategoryVerdict]) -> dict[str, Any]:
+    longest = verdicts[0]
+    return {
+        "reason": reason_part(longest.reason),
+        "remedy": REASONS[longest.reason.code].remedy,
+        "counted": longest.counted,
+        "jobs": sum(len(verdict.jobs) for verdict in verdicts),
+        "tasks": sum(verdict.count for verdict in verdicts),
+        "longest_wait_s": round(longest.waited, 3),
+        "first": _first(verdicts),
+    }
+
+
+def _first(verdicts: Sequence[JobCategoryVerdict]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for verdict in verdicts:
+        for job, tasks in zip(verdict.jobs, verdict.tasks, strict=True):
+            if len(found) == FIRST:
+                return found
+            found.append(
+                {
+                    "job": str(job),
+                    "owner": verdict.ask.owner,
+                    "tasks": task_count(tasks),
+                    "slots": verdict.ask.slots_min,
+                    "waited_s": round(verdict.waited, 3),
+                }
+            )
+    return found

@@ -1,0 +1,155 @@
+"""Events, what waits by reason, and what passes said, as the running service answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from autoscaler.api.answers import Turns
+from autoscaler.core.events.event import EventKind, JobEvent
+from autoscaler.core.events.events import PassEvents
+from autoscaler.core.events.known import Known
+from autoscaler.report.observed_plan import ObservedPlan
+from autoscaler.store.store import Store
+from tests.cases.whole import whole
+from tests.web.asked_as import asked_as
+from tests.web.test_answers import OTHER, USER, World, as_root, first_job, owned_by, world
+
+WAITING = whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores")
+NOW = 1_700_000_000.0
+
+
+def happened(store: Store, *events: JobEvent) -> None:
+    store.events.keep(PassEvents(Known(), events))
+
+
+def an_event(kind: EventKind, jobs: str = "", owner: str = "", at: float = NOW, **given: object) -> JobEvent:
+    count = 0 if not jobs else 1
+    return JobEvent(kind, at, at, at, jobs, count=count, owner=owner, **given)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def served() -> Iterator[World]:
+    with world() as made:
+        made.loop.see(WAITING)
+        happened(
+            made.store,
+            an_event(EventKind.SUBMITTED, "4-7", "ann"),
+            an_event(EventKind.ORDERED, "4-9", order_id="o-1", message="2 m5.large of execute"),
+            an_event(EventKind.JOINED, hosts=("w1",), worker_id="i-1", order_id="o-1", message="m5.large of execute"),
+            an_event(EventKind.STARTED, "4", "ann", hosts=("w1",), queue="main.q"),
+            an_event(EventKind.STARTED, "8", "bob", hosts=("w2",), queue="main.q"),
+        )
+        yield made
+
+
+def kinds(made: World, **query: str) -> list[str]:
+    return [one["kind"] for one in made.ask("events", **query)["document"]["events"]]
+
+
+def test_events_are_of_a_job_a_host_or_all(served: World) -> None:
+    assert kinds(served) == ["submitted", "ordered", "joined", "started", "started"]
+    assert kinds(served, job="4") == ["submitted", "ordered", "joined", "started"]
+    assert kinds(served, host="w2") == ["started"]
+    assert kinds(served, host="i-1") == ["joined"]
+    assert kinds(served, job="12345") == []
+
+
+def test_only_what_is_new_is_sent_to_who_says_what_is_known(served: World) -> None:
+    first = served.ask("events")["document"]["events"]
+    assert kinds(served, after=str(first[2]["id"])) == ["started", "started"]
+    assert kinds(served, after=str(first[-1]["id"])) == []
+    assert kinds(served, last="1") == ["started"]
+
+
+def test_events_of_a_length_of_time_are_those_that_were_noticed_in_it(served: World) -> None:
+    served.answers.clock = lambda: NOW + 100
+    happened(served.store, an_event(EventKind.JOINED, at=NOW + 60, hosts=("w9",), worker_id="i-9", message="m5"))
+    assert kinds(served, since="50") == ["joined"]
+    assert len(kinds(served, since="200")) == 6
+    assert kinds(served, since="50", job="4") == []
+
+
+def test_for_people_each_event_is_a_line_and_none_is_said(served: World) -> None:
+    (block,) = served.ask("events", host="w2", form="text")["blocks"]
+    assert block[3] == ["2023-11-14 22:13:20 UTC job 8 of bob started on main.q@w2"]
+    (block,) = served.ask("events", host="none", form="text")["blocks"]
+    assert block[3] == ["nothing of the kind happened in the last 30 days"]
+
+
+@as_root
+def test_where_details_are_the_owners_nobody_else_sees_what_happened_to_a_job() -> None:
+    with world(owners_only=True) as made:
+        happened(
+            made.store,
+            an_event(EventKind.SUBMITTED, "4-7", USER),
+            an_event(EventKind.SUBMITTED, "8", OTHER),
+            an_event(EventKind.ORDERED, "4-8", order_id="o-1", message="2 m5.large of execute"),
+            an_event(EventKind.JOINED, hosts=("w1",), worker_id="i-1", order_id="o-1", message="m5.large"),
+        )
+
+        def told(user: str, query: str = "") -> list[tuple[str, str]]:
+            status, said = asked_as(user, made.path, f"/answers/v1/events{query}")
+            assert status == 200
+            return [(one["kind"], one["jobs"]) for one in said["document"]["events"]]
+
+        assert told(USER) == [("submitted", "4-7"), ("ordered", ""), ("joined", "")]
+        assert told("root")[2] == ("ordered", "4-8")
+        assert asked_as(USER, made.path, "/answers/v1/events?job=8")[0] == 403
+        assert told(USER, "?job=5") == [("submitted", "4-7"), ("ordered", ""), ("joined", "")]
+        assert "4-8" not in str(asked_as(USER, made.path, "/answers/v1/events?job=5&form=text")[1])
+
+
+def test_explain_of_a_job_tells_what_happened_to_it(served: World) -> None:
+    assert served.loop.decided is not None
+    job = first_job(served.loop.decided[0])
+    happened(served.store, an_event(EventKind.COUNTED, job, "ann", code="COUNTED"))
+    document = served.ask("explain", subject=job)["document"]
+    assert [one["kind"] for one in document["events"]] == ["counted"]
+    (block,) = served.ask("explain", subject=job, form="text")["blocks"]
+    assert f"  2023-11-14 22:13:20 UTC job {job} of ann counts as demand [COUNTED]" in block[3]
+
+
+def test_explain_knows_a_job_of_which_only_events_are_left(served: World) -> None:
+    document = served.ask("explain", subject="7")["document"]
+    assert (document["state"], [one["kind"] for one in document["events"]]) == (
+        "ended",
+        ["submitted", "ordered", "joined"],
+    )
+
+
+def test_what_waits_is_told_by_reason_and_all_of_it_once(served: World) -> None:
+    assert served.loop.decided is not None
+    seen = served.loop.decided[0]
+    document = served.ask("queue")["document"]
+    assert sum(row["tasks"] for row in document["reasons"]) == seen.plan.waiting == document["waiting"] > 0
+    row = document["reasons"][0]
+    assert {one["job"] for one in row["first"]} <= {str(job) for shape in seen.plan.shapes for job in shape.jobs}
+    (block,) = served.ask("queue", form="text")["blocks"]
+    assert f"[{row['reason']['code']}]" in block[2][0][-1]
+
+
+@as_root
+def test_where_details_are_the_owners_others_are_a_number_of_the_queue() -> None:
+    with world(owners_only=True) as made:
+        seen: ObservedPlan = made.loop.see(WAITING)
+        shapes = tuple(seen.plan.shapes)
+        made.loop.decided = owned_by(seen, USER), 8
+        tasks = sum(shape.count for shape in shapes)
+        _, said = asked_as(OTHER, made.path, "/answers/v1/queue")
+        assert (said["document"]["reasons"], said["document"]["not_shown"]) == ([], tasks)
+
+
+def test_passes_tell_what_was_decided_oldest_first(served: World) -> None:
+    for number in (3, 4, 5):
+        served.store.history.add_pass(number, NOW + number, f"pass {number}: fine", {})
+    document = served.ask("passes", last="2")["document"]
+    assert [(one["pass"], one["sentence"]) for one in document["passes"]] == [(4, "pass 4: fine"), (5, "pass 5: fine")]
+
+
+def test_workers_have_phase_conditions_and_load(served: World) -> None:
+    served.answers.turns = Turns()
+    for row in served.ask("workers")["document"]["workers"]:
+        assert {"phase", "conditions", "load"} <= row.keys()
+        assert (row["phase"] is None) == (row["id"] is None)
