@@ -37,13 +37,14 @@ def test_a_mail_tells_that_a_worker_was_lost_and_its_job_finishes_elsewhere(
     try:
         with scaling.running():
             lost = until(runs_on(scaling, job), 40)
+            until(witness.starts)
             failures.kill(machine_of(scaling, lost), empty_cell.tree)
             until(lambda: f"lost worker: {lost}" in mails.read_text(), 60, "no mail told of it")
             until(lambda: len(witness.starts()) == 2, 40)
             until(lambda: b"refused" in scaling.command("status").stdout, 40, "status did not tell of the web hook")
             tried = scaling.command("notify", "--test")
             witness.open()
-            until(lambda: scaling.ended_well(job), 40)
+            until(witness.ends, 40)
     finally:
         server.terminate(20.0)
     assert (tried.returncode, tried.stdout.splitlines()[0]) == (1, b"line 1, mailto: sent")
