@@ -72,7 +72,7 @@ def status_of(invocation: Invocation, store: Store, *, serves: bool = True) -> C
             store,
             Now(
                 at=now,
-                cell=f"{invocation.cell.cell} of {invocation.cell.master}:{invocation.cell.port}",
+                cell=invocation.cell.title,
                 provider=(invocation if serves else invocation.as_running).settings.process.provider,
                 serving=who is not None,
                 holder=who if who is not None and who.pid else None,

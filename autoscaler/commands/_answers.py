@@ -76,8 +76,7 @@ def tell_age(invocation: Invocation, said: Mapping[str, Any], *, late_only: bool
 def tell_that_nobody_serves(invocation: Invocation) -> None:
     """Where what follows is read from what an autoscaler has left."""
     if invocation.running is None:
-        cell = invocation.cell
-        invocation.note(f"no autoscaler serves cell {cell.cell} of {cell.master}:{cell.port} on this machine")
+        invocation.note(f"no autoscaler serves cell {invocation.cell.title} on this machine")
 
 
 def socket_of_service(invocation: Invocation) -> str:

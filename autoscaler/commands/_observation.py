@@ -78,8 +78,7 @@ def as_running(invocation: Invocation) -> Invocation:
 
     who = invocation.running
     if who is None:
-        cell = invocation.cell
-        said = f"no autoscaler serves cell {cell.cell} of {cell.master}:{cell.port} on this machine"
+        said = f"no autoscaler serves cell {invocation.cell.title} on this machine"
         invocation.note(f"{said}: this command uses the settings of this shell")
         return invocation
     shared = invocation.settings_of_running

@@ -8,8 +8,7 @@ from autoscaler.commands.context import Invocation
 def tell_where_nobody_serves(invocation: Invocation) -> None:
     """Say on standard error that no autoscaler runs which would act on this now."""
     if invocation.running is None:
-        cell = invocation.cell
         invocation.note(
-            f"no autoscaler serves cell {cell.cell} of {cell.master}:{cell.port} on this machine: the command is "
+            f"no autoscaler serves cell {invocation.cell.title} on this machine: the command is "
             f"stored in {invocation.state_directory}, for an autoscaler that starts with its state there"
         )

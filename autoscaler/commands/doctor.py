@@ -15,13 +15,16 @@ from autoscaler.commands._instance_types import told_types, unknown_types
 from autoscaler.commands._network_findings import network_findings
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.init import preparations, verifier_place
-from autoscaler.commands.serving import own_files
+from autoscaler.commands.serving import notification_settings, own_files
 from autoscaler.constraints.rule_files import RuleFiles
 from autoscaler.constraints.rule_words import strange_names
 from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.model.reasons import Code
+from autoscaler.engine.deliver import Message
+from autoscaler.engine.notifications import call
 from autoscaler.errors import AutoscalerError
 from autoscaler.plain_text import plain
+from autoscaler.process import SystemRunner
 from autoscaler.report.admission_file import archive, fresh_for
 from autoscaler.report.reasons.table import REASONS
 from autoscaler.report.wording import text
@@ -67,6 +70,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
         *access_findings(invocation, facts.user),
         *settings_findings(invocation),
         *mode_findings(invocation),
+        *notification_findings(invocation),
         *network_findings(invocation),
         *provider_findings(invocation),
         *type_findings(invocation),
@@ -137,6 +141,35 @@ def mode_findings(invocation: Invocation) -> tuple[Finding, ...]:
     return tuple(Finding("file modes", Level.FAIL, told, mend) for (_, mend), told in found.items()) or (
         Finding("file modes", Level.OK, "nobody else may write what the autoscaler goes by"),
     )
+
+
+def notification_findings(invocation: Invocation) -> tuple[Finding, ...]:
+    """Whether the services that notify operators can be used, as far as that shows without a message."""
+    try:
+        settings = notification_settings(invocation.settings)
+        if settings.file is None:
+            return ()
+        message = Message(str(settings.file), "", "", settings.group, send=False)
+        wrong = [each for each in call(SystemRunner(), message, invocation.environ) if each.why]
+    except AutoscalerError as error:
+        return (Finding("notifications", Level.FAIL, str(error), "docs/operate/notifications.md says how to write it"),)
+    found = [
+        Finding(
+            "notifications",
+            Level.FAIL,
+            f"line {each.line} of {settings.file}, {each.service}: {each.why}",
+            "correct it; docs/operate/notifications.md",
+        )
+        for each in wrong
+    ]
+    with contextlib.suppress(AutoscalerError):
+        if invocation.store_file.exists():
+            with invocation.store() as store:
+                state = store.notifications.delivery()
+            if state.failing_since is not None:
+                why = f"not sent, after {state.attempts} attempts: {state.message}"
+                found.append(Finding("notifications", Level.FAIL, why, "`sge-autoscaler notify --test` tries again"))
+    return tuple(found) or (Finding("notifications", Level.OK, f"{settings.file} can be used"),)
 
 
 def type_findings(invocation: Invocation) -> tuple[Finding, ...]:

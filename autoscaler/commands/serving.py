@@ -36,6 +36,7 @@ from autoscaler.engine.job_owners import Notices
 from autoscaler.engine.loop import Loop
 from autoscaler.engine.meter import Meter
 from autoscaler.engine.monitor import Monitor
+from autoscaler.engine.notifications import Notifications, NotificationSettings
 from autoscaler.engine.observe import Observer
 from autoscaler.engine.pass_reporter import PassReporter
 from autoscaler.engine.qmaster_guard import QmasterGuard
@@ -48,6 +49,7 @@ from autoscaler.hosts_helper import names_at
 from autoscaler.policies.asking import VALID, Policies
 from autoscaler.policies.registry import load as load_policies
 from autoscaler.policies.registry import unclaimed
+from autoscaler.process import SystemRunner
 from autoscaler.report.admission_file import AdmissionFile
 from autoscaler.report.log import configure_log
 from autoscaler.report.run_log import RunLog
@@ -150,6 +152,8 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
         looks = observer(invocation, store, provider)
         looks.runner = guard
         accounting = invocation.common / "accounting"
+        notifications = _notifications(invocation, store)
+        stack.callback(notifications.close)
         looks.policies = _policies(invocation, store, wakeup)
         looks.gather = Failures(accounting, store.starts, lambda: store.memory.saved_at).gather
         yield Loop(
@@ -163,12 +167,13 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             notifier=Notifier(invocation.environ),
             names=_names(provider, settings),
             dry_run=dry_run,
-            reload=_reload(invocation, run_log, looks, store),
+            reload=_reload(invocation, run_log, looks, store, notifications),
             admissions=_admissions(invocation),
             health=HealthChecks(invocation.runner, store.health, time.time, on_sick=wakeup.ring).begin,
             monitor=Monitor(store.samples, meter.sampled).see,
             meter=meter,
             events=EventKeeper(store.events, accounting).note,
+            notifications=notifications,
             guard=guard,
         )
 
@@ -190,6 +195,30 @@ def _policies(invocation: Invocation, store: Store, wakeup: Wakeup) -> Callable[
     valid = max(VALID, 3 * process.polling_delay)
     deadline = process.policies_deadline
     return Policies(chosen, store, deadline, valid, on_late=wakeup.ring, cluster=cluster(invocation)).ask
+
+
+def notification_settings(settings: Settings) -> NotificationSettings:
+    """How operators are notified."""
+    process = settings.process
+    return NotificationSettings(
+        process.notifications,
+        process.trusted_group,
+        process.notify_resolved,
+        process.notify_interval,
+        process.notify_limit_after,
+    )
+
+
+def _notifications(invocation: Invocation, store: Store) -> Notifications:
+    return Notifications(
+        store.notifications,
+        SystemRunner(),
+        invocation.cell.title,
+        notification_settings(invocation.settings),
+        time.time,
+        invocation.oldest_price,
+        invocation.zone,
+    )
 
 
 def _admissions(invocation: Invocation) -> Callable[[Snapshot, float], None]:
@@ -360,7 +389,7 @@ def _address(master: str) -> str:
 
 
 def _reload(
-    invocation: Invocation, run_log: RunLog | None, looks: Observer, store: Store
+    invocation: Invocation, run_log: RunLog | None, looks: Observer, store: Store, notifications: Notifications
 ) -> Callable[[], tuple[Policy, float]]:
     def reload() -> tuple[Policy, float]:
         settings = load_settings(invocation.environ, known_prefixes=known_prefixes)
@@ -381,6 +410,7 @@ def _reload(
         if run_log is not None:
             run_log.attach(settings.process.log_level_run)
         store.service_settings.keep(given(invocation.environ), time.time())
+        notifications.settings = notification_settings(settings)
         return settings.policy(master=invocation.cell.master), settings.process.polling_delay
 
     return reload

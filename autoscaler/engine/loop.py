@@ -97,6 +97,14 @@ class Measuring(Protocol):
     def failed(self, error: Exception, at: float) -> None: ...
 
 
+class Notifying(Protocol):
+    """`engine.notifications.Notifications`: notifies operators."""
+
+    def passed(self, snapshot: Snapshot, plan: Plan) -> None: ...
+
+    def failed(self, error: Exception, at: float) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Pass:
     """One pass that could observe."""
@@ -144,6 +152,7 @@ class Loop:
     meter: Measuring | None = None
     events: Callable[[Snapshot, Plan], None] | None = None
     """Keeps what happened to jobs and workers since the last pass."""
+    notifications: Notifying | None = None
     guard: Guard | None = None
     """Measures what passes ask of qmaster; None: they ask as often as they like."""
     stopwatch: Callable[[], float] = time.monotonic
@@ -229,6 +238,8 @@ class Loop:
                 self.meter.passed(done, observed, self._poll)
         if self.events is not None and not self.dry_run:
             self.events(snapshot, plan)
+        if self.notifications is not None and not self.dry_run:
+            self.notifications.passed(snapshot, plan)
         if self._cleaned_at is None or snapshot.now - self._cleaned_at > HOUSEKEEPING:
             self._cleaned_at = snapshot.now
             self.store.forget_old(snapshot.now)
@@ -366,6 +377,8 @@ class Loop:
     def _backoff(self, error: Exception) -> float:
         if self.meter is not None:
             self.meter.failed(error, self.observer.clock())
+        if self.notifications is not None and not self.dry_run:
+            self.notifications.failed(error, self.observer.clock())
         self._blind_passes += 1
         return min(self.poll, SOON * 2.0 ** min(self._blind_passes - 1, 16))
 

@@ -62,7 +62,11 @@ last words), `reason` |
 `refused_ends`, \
 `request_sets`, `asked` (the same in a line), `paused`, `brake`, `stop`, \
 `stopped`, `protected` (a list of Reason: node arrays whose launches help no jobs), `provider`, `lock`, \
-`troubles` (a list of sentences: why Grid Engine is polled, or polled less often than set) |
+`troubles` (a list of sentences: why Grid Engine is polled, or polled less often than set), \
+`notifications` (of operators: `waiting` to be sent, `failing_since`, `message`, `dropped`, `sent_at`) |
+| `notify --json` | `schema`, `waiting`, `failing_since`, `message`, `dropped`, `sent_at`, \
+`causes` (what holds: objects with `kind`, `subject`, `since`, `told_at`, `reason`, `remedy`); \
+with `--test`: `file`, `services` (objects with `line`, `service`, `why`: empty if it took the message) |
 | `requests --json` | `schema`, `now`, `request_sets`: a list of objects with `name`, `by`, `at`, `expires_at`, \
 `left_s` (both null for ever), `arrays` (names of all that it names) and `targets`, a list of objects with \
 `node_array` and `count`, `cores` or `groups` with `group_cores` or `group_count`; `node_arrays`: a \

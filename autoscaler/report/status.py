@@ -105,6 +105,19 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         ],
         "protected": [reason_part(reason) for reason in Protection(memory.protected, now=now.at).notes()],
         "troubles": list(store.looks.troubles()),
+        "notifications": notifications_part(store),
+    }
+
+
+def notifications_part(store: Store) -> dict[str, Any]:
+    """How notifying operators goes."""
+    state = store.notifications.delivery()
+    return {
+        "waiting": state.waiting,
+        "failing_since": None if state.failing_since is None else _at(state.failing_since),
+        "message": state.message,
+        "dropped": state.dropped,
+        "sent_at": None if state.sent_at is None else _at(state.sent_at),
     }
 
 
@@ -182,6 +195,12 @@ def status_pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "protected", reason["text"]
     for trouble in document["troubles"] if document["serving"] else ():
         yield "watching", trouble
+    told = document["notifications"]
+    if told["failing_since"]:
+        since = f"{told['waiting']} not sent since {instant_of(told['failing_since'])}"
+        yield "notified", f"{since}: {told['message']}; `sge-autoscaler notify --test` tries"
+    if told["dropped"]:
+        yield "notified", f"{count(told['dropped'], 'notification')} could never be sent"
     for name, phrase in (("keep", "kept by command"), ("drain", "drained by command")):
         if document[name]:
             yield phrase, ", ".join(document[name])

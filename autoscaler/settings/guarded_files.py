@@ -44,6 +44,7 @@ def guarded_files(settings: Settings, environ: Mapping[str, str]) -> Iterator[Gu
         ("the password file", process.http_passwords, True),
         ("the certificate", process.http_certificate, False),
         ("the certificate's key", process.http_key, True),
+        ("the file of notification URLs", process.notifications, True),
     )
     yield from (GuardedFile(what, path, private) for what, path, private in named if path is not None)
     for queue in settings.queues.values():

@@ -360,6 +360,28 @@ class Process(_Section):
         "`explain JOB`. file: `<job name>.<job id>.autoscaler` beside its output, written with the owner's rights. "
         "mail: to the job's `-M`, else to the owner, through Grid Engine's mailer.",
     )
+    notifications: Path | None = setting(
+        "CP_CAP_AUTOSCALE_NOTIFICATIONS",
+        None,
+        "File of the services that notify operators, one URL a line as Apprise has them (`mailto://…`, `jsons://…`, "
+        "`slack://…`): of the circuit breaker, protected mode, refused launches, a limit reached for long, lost "
+        "workers, old prices and more. Others must not be able to read it. Default: nobody is notified.",
+    )
+    notify_resolved: bool = setting(
+        "CP_CAP_AUTOSCALE_NOTIFY_RESOLVED", True, "Whether operators are also notified when the cause has passed."
+    )
+    notify_interval: Positive = setting(
+        "CP_CAP_AUTOSCALE_NOTIFY_INTERVAL",
+        60.0,
+        "Shortest time from one notification to the next; what happens in between goes into one message.",
+        unit="s",
+    )
+    notify_limit_after: Seconds = setting(
+        "CP_CAP_AUTOSCALE_NOTIFY_LIMIT_AFTER",
+        1800.0,
+        "Operators are notified of a limit that has kept jobs waiting for this long.",
+        unit="s",
+    )
     socket: Path | None = setting(
         "CP_CAP_AUTOSCALE_SOCKET",
         None,

@@ -32,6 +32,11 @@ class CellKey:
     """SGE_ROOT: private cells side by side may well share all other names."""
 
     @property
+    def title(self) -> str:
+        """For people."""
+        return f"{self.cell} of {self.master}:{self.port}"
+
+    @property
     def slug(self) -> str:
         """For names of files: readable, and no two cells the same."""
         digest = hashlib.sha256("\n".join((self.master, str(self.port), self.cell, self.root)).encode()).hexdigest()

@@ -20,6 +20,7 @@ from autoscaler.store import (
     memory,
     node_operations,
     nodes,
+    notifications,
     observations,
     overrides,
     requests,
@@ -49,6 +50,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     events.TABLES,
     measures.TABLE,
     requests.SAID,
+    notifications.TABLES,
 )
 """In order; the file's `user_version` says how many of them it has seen. Only ever appended to."""
 
@@ -73,6 +75,7 @@ class Store:
         self.measures = measures.MeasureTable(database)
         self.samples = samples.SampleTable(database)
         self.events = events.EventTable(database)
+        self.notifications = notifications.NotificationTable(database)
         self.nodes = nodes.NodeTable(database)
         self.looks = observations.ObservationTable(database)
         self.verbs = node_operations.NodeOperationTable(database)

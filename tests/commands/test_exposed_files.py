@@ -28,6 +28,7 @@ NAMES = {
     "CP_CAP_AUTOSCALE_HTTP_PASSWORDS": ("passwords", 0o600),
     "CP_CAP_AUTOSCALE_HTTP_CERT": ("cert.pem", 0o644),
     "CP_CAP_AUTOSCALE_HTTP_KEY": ("key.pem", 0o600),
+    "CP_CAP_AUTOSCALE_NOTIFICATIONS": ("urls", 0o600),
     "CP_CAP_AUTOSCALE_HEALTH_CHECK": ("check", 0o755),
     "CP_CAP_AUTOSCALE_POLICIES": ("broker", 0o600),
 }

@@ -252,6 +252,8 @@ class Code(StrEnum):
     CIRCUIT_BREAKER = "CIRCUIT_BREAKER"
     IGNORED = "IGNORED"
     JOBS_NOT_READ = "JOBS_NOT_READ"
+    NOT_OBSERVED = "NOT_OBSERVED"
+    OLD_PRICES = "OLD_PRICES"
 
     @classmethod
     def _missing_(cls, value: object) -> Code | None:

@@ -22,4 +22,12 @@ ROWS = {
         "{count} jobs could not be read: {why}[ (jobs {jobs})]",
         remedy="Nothing is launched for them. Please report it, with `sge-autoscaler record`.",
     ),
+    Code.NOT_OBSERVED: Row(
+        "nothing can be observed, so the autoscaler does nothing: {why}",
+        remedy="`sge-autoscaler doctor` says what does not answer; the next passes try again.",
+    ),
+    Code.OLD_PRICES: Row(
+        "the oldest price that is used is of {day}, more than {days} days old",
+        remedy="`sge-autoscaler catalog refresh`.",
+    ),
 }

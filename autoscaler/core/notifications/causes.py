@@ -1,0 +1,188 @@
+"""What operators are notified of: a table with a row for each kind of cause, and how a pass shows it.
+
+Another kind is one more row: its name, its title, and a function from a `Scene` to the causes that hold now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+
+from autoscaler.core.model.actions import Hold, Kill
+from autoscaler.core.model.fleet import Ending, Worker
+from autoscaler.core.model.memory import WorkerNote
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.snapshot import Plan, Snapshot
+
+MOST_OF_A_KIND = 200
+"""Causes of one kind that are told apart at a time; those beyond are as good as told."""
+BLIND_FOR = 600.0
+"""Seconds without any observation until operators are notified."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A pass that could observe."""
+
+    snapshot: Snapshot
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What is known when it is asked which notifications are due."""
+
+    now: float
+    observed: Observed | None = None
+    """None: this pass could not observe. What only an observation shows is as it was."""
+    unobserved: str = ""
+    """Why it could not."""
+    oldest_price: date | None = None
+    """Of the figures that the provider goes by; None: it asks its cloud, or knows none."""
+    limit_after: float = 1800.0
+    """Seconds for which a limit must have kept counted jobs waiting."""
+    old_after_days: int = 30
+    """Days from which on prices are old."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Something that operators should know of. `subject`: what it concerns; two of a kind differ by it."""
+
+    subject: str
+    reason: Reason
+
+
+Look = Callable[[Scene], Iterable[Cause] | None]
+"""The causes of a kind that hold; None: this scene cannot tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One row of the table."""
+
+    name: str
+    """Stable: it is stored, and shown in JSON."""
+    title: str
+    look: Look
+    passes: bool = True
+    """Whether it holds for a while, so that its end is worth a message too."""
+    after: Callable[[Scene], float] = lambda _: 0.0
+    """Seconds for which it must hold before it is told."""
+
+
+def _of_plan(look: Callable[[Observed, Scene], Iterable[Cause]]) -> Look:
+    return lambda scene: None if scene.observed is None else look(scene.observed, scene)
+
+
+def _brake(observed: Observed, _: Scene) -> Iterator[Cause]:
+    if observed.plan.memory.brake is not None:
+        yield Cause("", observed.plan.memory.brake)
+
+
+def _protected(observed: Observed, _: Scene) -> Iterator[Cause]:
+    for name, array in observed.plan.memory.protected.items():
+        if array.stopped is not None:
+            yield Cause(name, array.stopped)
+
+
+def _stopped(observed: Observed, _: Scene) -> Iterator[Cause]:
+    for name, message in observed.plan.memory.stopped.items():
+        yield Cause(name, because(Code.NODE_ARRAY_STOPPED, node_array=name, message=message))
+
+
+def _refused(observed: Observed, _: Scene) -> Iterator[Cause]:
+    """Types that failed so often that they are in backoff."""
+    for rest in observed.plan.memory.rests:
+        kind, price_type, zone = rest.bucket.instance_type, rest.bucket.price_type.value, rest.bucket.zone
+        reason = because(
+            Code.BUCKET_BACKOFF, type=kind, until_at=rest.until, failures=rest.failures, message=rest.message
+        )
+        yield Cause(" ".join(filter(None, (kind, price_type, zone))), reason)
+
+
+def _limited(observed: Observed, _: Scene) -> Iterator[Cause]:
+    """Limits that keep counted jobs from a worker."""
+    plan = observed.plan
+    if plan.counted <= plan.fitting:
+        return
+    caps: dict[str, Reason] = {}
+    last: Reason | None = None
+    for shape in plan.shapes:
+        for link in shape.reason.trail if shape.counted else ():
+            if link is not last:  # most shapes of a queue have the same link, and there may be 50,000
+                caps.update({str(cap["cap"]): cap for cap in _capped(link)})
+                last = link
+    for name, cap in caps.items():
+        yield Cause(name, cap)
+
+
+def _capped(reason: Reason) -> Iterator[Reason]:
+    if reason.code is Code.CAPPED:
+        yield reason
+    for link in reason.trail:
+        yield from _capped(link)
+
+
+def _lost(observed: Observed, _: Scene) -> Iterator[Cause]:
+    """Workers that were fenced, or whose machines ended although nobody asked for it."""
+    before, after = observed.snapshot.memory.workers, observed.plan.memory.workers
+    told: Mapping[str | None, Reason] = {}
+    for worker in observed.snapshot.fleet.workers:
+        fenced = (note := after.get(worker.id)) is not None and note.fenced_at is not None
+        if fenced or _ended_unasked(worker, before.get(worker.id)):
+            told = told or {verdict.id: verdict.reason for verdict in observed.plan.workers}
+            yield Cause(worker.name or worker.id, told.get(worker.id, because(Code.GONE)))
+
+
+def _ended_unasked(worker: Worker, note: WorkerNote | None) -> bool:
+    """One that shut itself down left by a legal way; what never joined is a failed launch."""
+    if worker.exists or worker.ending is Ending.RELEASED or note is None or note.heard_at is None:
+        return False
+    return note.terminated_at is None and note.retired_at is None
+
+
+def _not_ended(observed: Observed, _: Scene) -> Iterator[Cause]:
+    """Machines whose end their provider refuses: they cost on."""
+    for verdict in observed.plan.workers:
+        if verdict.reason.code is Code.END_REFUSED:
+            yield Cause(verdict.name, verdict.reason)
+
+
+def _unsatisfiable(observed: Observed, _: Scene) -> Iterator[Cause]:
+    """Jobs that the autoscaler deletes or holds because nothing allowed can run them."""
+    for action in observed.plan.actions:
+        if isinstance(action, Hold | Kill) and action.asks:
+            for job in action.jobs:
+                yield Cause(f"job {job}", action.reason)
+
+
+def _old_prices(_: Observed, scene: Scene) -> Iterator[Cause]:
+    oldest = scene.oldest_price
+    if oldest is None:
+        return
+    days = (datetime.fromtimestamp(scene.now, UTC).date() - oldest).days
+    if days > scene.old_after_days:
+        yield Cause("", because(Code.OLD_PRICES, day=oldest.isoformat(), days=scene.old_after_days))
+
+
+def _blind(scene: Scene) -> Iterable[Cause]:
+    return () if scene.observed is not None else (Cause("", because(Code.NOT_OBSERVED, why=scene.unobserved)),)
+
+
+KINDS: tuple[Kind, ...] = (
+    Kind("brake", "circuit breaker", _of_plan(_brake)),
+    Kind("protected_mode", "protected mode", _of_plan(_protected)),
+    Kind("array_stopped", "node array stopped", _of_plan(_stopped)),
+    Kind("launches_refused", "launches refused", _of_plan(_refused)),
+    Kind("limit", "limit reached", _of_plan(_limited), after=lambda scene: scene.limit_after),
+    Kind("lost_worker", "lost worker", _of_plan(_lost), passes=False),
+    Kind("end_refused", "worker not ended", _of_plan(_not_ended)),
+    Kind("unsatisfiable_job", "unsatisfiable job", _of_plan(_unsatisfiable), passes=False),
+    Kind("old_prices", "old prices", _of_plan(_old_prices)),
+    Kind("no_observation", "no observation", _blind, after=lambda _: BLIND_FOR),
+)
+"""In the order in which a message tells of them."""
+
+BY_NAME: Mapping[str, Kind] = {kind.name: kind for kind in KINDS}

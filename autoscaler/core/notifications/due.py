@@ -1,0 +1,131 @@
+"""Which notifications are due: a pure function of what was told before and of what holds now.
+
+A cause is told once it has held for as long as its kind says, and once more when it has passed. One that comes and goes
+is told once an hour at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from types import MappingProxyType
+
+from autoscaler.core.model.reasons import Reason
+from autoscaler.core.notifications.causes import BY_NAME, KINDS, MOST_OF_A_KIND, Cause, Kind, Scene
+
+SETTLED = 60.0
+"""Seconds for which a cause must not hold before it has passed."""
+AGAIN = 3600.0
+"""Seconds from one message about a cause to the next one about the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A cause that holds, or held lately."""
+
+    kind: str
+    subject: str
+    since: float
+    reason: Reason
+    told: bool = False
+    """Whether it was told this time."""
+    told_at: float | None = None
+    """When it was last told, this time or before."""
+    gone_since: float | None = None
+    """Since when it has not held; None: it holds."""
+    passed: bool = False
+    """It was told, and has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """One thing to be told. `passed`: it holds no more."""
+
+    kind: str
+    subject: str
+    at: float
+    reason: Reason
+    passed: bool = False
+
+
+Key = str
+"""Kind and subject."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What was told before."""
+
+    watched: Mapping[Key, Watched] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What is to be told now, and what is known afterwards."""
+
+    known: Known
+    notifications: tuple[Notification, ...] = ()
+
+
+def notifications_due(known: Known, scene: Scene, *, resolved: bool = True) -> Due:
+    """`resolved`: whether the end of a cause is told. Where nothing changed, `known` is the same object."""
+    watched: dict[Key, Watched] = {}
+    news: list[Notification] = []
+    for kind in KINDS:
+        before = {key: each for key, each in known.watched.items() if each.kind == kind.name}
+        found = kind.look(scene)
+        if found is None:
+            watched |= before
+            continue
+        now_watched, told = _of_kind(kind, before, islice(found, MOST_OF_A_KIND), scene)
+        watched |= now_watched
+        news += told
+    news = [each for each in news if resolved or not each.passed]
+    return Due(known if watched == dict(known.watched) else Known(watched), tuple(news))
+
+
+def _of_kind(
+    kind: Kind, before: Mapping[Key, Watched], found: Sequence[Cause] | islice[Cause], scene: Scene
+) -> tuple[dict[Key, Watched], list[Notification]]:
+    watched: dict[Key, Watched] = {}
+    news: list[Notification] = []
+    for cause in found:
+        key = f"{kind.name} {cause.subject}"
+        each = _held(before.get(key), kind, cause, scene.now)
+        if _is_due(each, kind, scene):
+            each = replace(each, told=True, told_at=scene.now, reason=cause.reason)
+            news.append(Notification(kind.name, cause.subject, scene.now, cause.reason))
+        watched[key] = each
+    for key, old in before.items():
+        if key in watched:
+            continue
+        gone = replace(old, gone_since=scene.now) if old.gone_since is None else old
+        settled = gone.gone_since is not None and scene.now - gone.gone_since >= SETTLED
+        if settled and gone.told and not gone.passed:
+            gone = replace(gone, passed=True)
+            if kind.passes:
+                news.append(Notification(kind.name, gone.subject, scene.now, gone.reason, passed=True))
+        if not settled or (gone.told_at is not None and scene.now - gone.told_at < AGAIN):
+            watched[key] = gone
+    return watched, news
+
+
+def _held(old: Watched | None, kind: Kind, cause: Cause, now: float) -> Watched:
+    """A cause that holds now. A short gap is none; one that had passed begins anew."""
+    if old is None:
+        return Watched(kind.name, cause.subject, now, cause.reason)
+    if old.passed:
+        return replace(old, since=now, told=False, passed=False, gone_since=None)
+    return old if old.gone_since is None else replace(old, gone_since=None)
+
+
+def _is_due(each: Watched, kind: Kind, scene: Scene) -> bool:
+    if each.told or scene.now - each.since < kind.after(scene):
+        return False
+    return each.told_at is None or scene.now - each.told_at >= AGAIN
+
+
+def title_of(kind: str) -> str:
+    """For people; of a kind of a later version, its name."""
+    return BY_NAME[kind].title if kind in BY_NAME else kind.replace("_", " ")

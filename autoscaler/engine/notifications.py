@@ -1,0 +1,182 @@
+"""Notifies operators: keeps what is due after each pass, and sends it off the loop's thread, by a program of its own.
+
+All that waits goes out as one message, so there is at most one in an interval. What could not be sent is tried again,
+later each time, and given up after a day.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
+from dataclasses import asdict, dataclass, field
+from datetime import date, tzinfo
+from pathlib import Path
+
+from autoscaler.background import Executor, on_thread
+from autoscaler.core.notifications.causes import Observed, Scene
+from autoscaler.core.notifications.due import Known, notifications_due
+from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.engine.deliver import PATIENCE, Message, Sent
+from autoscaler.errors import CommandError, SettingsError, StateNotKept
+from autoscaler.plain_text import plain
+from autoscaler.process import Runner
+from autoscaler.report.notifications import body, subject_line
+from autoscaler.store.notifications import NotificationTable
+from providers.interface import OLD_PRICES
+
+FIRST_WAIT, LONGEST_WAIT = 30.0, 3600.0
+"""Seconds until a message that could not be sent is tried again, doubled each time."""
+GIVEN_UP_AFTER = 86_400.0
+LAST_CALL = 5.0
+"""Seconds that the end waits for a message that is under way; it is sent again after a restart."""
+PRICES_HOLD = 3600.0
+"""Seconds from one look at the date of prices to the next."""
+PROGRAM = (sys.executable, "-m", "autoscaler.engine.deliver")
+_ENVIRONMENT = frozenset(
+    {"PATH", "HOME", "LANG", "TZ", "TMPDIR", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
+    | {"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"}
+    | {each for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY") for each in (name, name.lower())}
+)
+"""What the program may know of our environment: no credentials of a cloud."""
+
+log = logging.getLogger("autoscaler.notifications")
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationSettings:
+    """As the settings have it. A file of None: nobody is notified."""
+
+    file: Path | None = None
+    group: str | None = None
+    resolved: bool = True
+    interval: float = 60.0
+    limit_after: float = 1800.0
+
+
+@dataclass(slots=True)
+class Notifications:
+    """One for the life of a process. The loop calls it after each pass, and never waits for a service."""
+
+    table: NotificationTable
+    runner: Runner
+    cell: str
+    settings: NotificationSettings
+    clock: Callable[[], float]
+    oldest_price: Callable[[], date | None] = lambda: None
+    zone: tzinfo | None = None
+    executor: Executor = on_thread
+    _known: Known | None = None
+    _prices: tuple[float, date | None] | None = None
+    _sending: Future[None] | None = None
+    _said: str = ""
+    _environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    def passed(self, snapshot: Snapshot, plan: Plan) -> None:
+        """After a whole pass. Raises StateNotKept."""
+        if self.settings.file is not None:
+            self._keep(
+                Scene(
+                    snapshot.now,
+                    Observed(snapshot, plan),
+                    oldest_price=self._oldest_price(snapshot.now),
+                    limit_after=self.settings.limit_after,
+                    old_after_days=OLD_PRICES,
+                )
+            )
+
+    def failed(self, error: Exception, at: float) -> None:
+        """After a pass that could not observe, or failed. Raises nothing: what is due is found again."""
+        if self.settings.file is None:
+            return
+        try:
+            self._keep(Scene(at, unobserved=str(error)))
+        except StateNotKept as full:
+            log.debug("what is due to be notified of cannot be kept: %s", full)
+
+    def _keep(self, scene: Scene) -> None:
+        known = self.table.known() if self._known is None else self._known
+        due = notifications_due(known, scene, resolved=self.settings.resolved)
+        if due.known is not known or due.notifications:
+            self.table.keep(due)
+        self._known = due.known
+        self._begin()
+
+    def _oldest_price(self, now: float) -> date | None:
+        if self._prices is None or now - self._prices[0] >= PRICES_HOLD:
+            self._prices = now, self.oldest_price()
+        return self._prices[1]
+
+    # -- sending ---------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Send what waits, if it is time and nothing is under way."""
+        if self._sending is not None:
+            if not self._sending.done():
+                return
+            if error := self._sending.exception():
+                log.error("a notification could not be sent: %s", plain(str(error)))
+            self._sending = None
+        state = self.table.delivery()
+        if state.waiting and self.clock() >= state.next_at:
+            self._sending = self.executor(self._send, "notifications")
+
+    def _send(self) -> None:
+        """One message with all that waits, or once more what only some services have got."""
+        before, file = self.table.delivery(), self.settings.file
+        waiting = self.table.waiting(before.upto)
+        if not waiting or file is None:
+            return
+        notifications, upto = [each for _, each in waiting], waiting[-1][0]
+        message = Message(
+            str(file),
+            subject_line(self.cell, notifications),
+            body(notifications, self.zone),
+            self.settings.group,
+            before.delivered,
+        )
+        try:
+            sent = call(self.runner, message, self._environ)
+            failed = [each for each in sent if each.why]
+            delivered = (*before.delivered, *(each.line for each in sent if not each.why))
+            why = "; ".join(f"{each.service} (line {each.line}): {each.why}" for each in failed)
+        except (CommandError, SettingsError) as error:
+            delivered, why = before.delivered, plain(str(error))
+        now = self.clock()
+        if not why:
+            self.table.sent(upto, now, now + self.settings.interval)
+            self._tell("")
+        elif before.failing_since is not None and now - before.failing_since >= GIVEN_UP_AFTER:
+            self.table.give_up(upto, now + self.settings.interval)
+            log.error("%d notifications are given up after a day: %s", len(notifications), why)
+        else:
+            pause = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(before.attempts, 16))
+            self.table.failed(upto, delivered, why, now, now + pause)
+            self._tell(why)
+
+    def _tell(self, why: str) -> None:
+        """What stays the same from attempt to attempt is said once."""
+        if why and why != self._said:
+            log.warning("notifications cannot be sent, and are tried again later: %s", why)
+        if self._said and not why:
+            log.info("notifications are sent again")
+        self._said = why
+
+    def close(self) -> None:
+        """Wait briefly for a message that is under way."""
+        if self._sending is not None:
+            wait_for([self._sending], LAST_CALL)
+
+
+def call(runner: Runner, message: Message, environ: Mapping[str, str]) -> Sequence[Sent]:
+    """Have the program send it; what came of each URL. Raises CommandError, SettingsError."""
+    environment = {name: value for name, value in environ.items() if name in _ENVIRONMENT or name.startswith("LC_")}
+    done = runner(PROGRAM, timeout=PATIENCE + 20.0, stdin=json.dumps(asdict(message)).encode(), env=environment)
+    if done.returncode != 0:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise SettingsError(said[-1] if said else f"the program that sends them ended with {done.returncode}")
+    return [Sent(**each) for each in json.loads(done.stdout)]

@@ -1,0 +1,53 @@
+"""The text of notifications: what it is about, the reason's sentence, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, tzinfo
+
+from autoscaler.core.model.reasons import Reason
+from autoscaler.core.notifications.due import Notification, title_of
+from autoscaler.plain_text import plain
+from autoscaler.report.reasons.table import REASONS
+from autoscaler.report.wording import count, text
+
+MOST_TOLD = 20
+"""Notifications of one message that are told in full."""
+
+
+def subject_line(cell: str, notifications: Sequence[Notification]) -> str:
+    """One line: the cell, and what it is about."""
+    first = notifications[0]
+    about = headline(first) if len(notifications) == 1 else count(len(notifications), "notification")
+    return plain(f"sge-autoscaler, cell {cell}: {about}")
+
+
+def body(notifications: Sequence[Notification], zone: tzinfo | None = None) -> str:
+    """A paragraph each."""
+    told = ["\n".join(map(plain, _lines(each, zone))) for each in notifications[:MOST_TOLD]]
+    if (more := len(notifications) - MOST_TOLD) > 0:
+        told.append(f"and {count(more, 'more notification')}: `sge-autoscaler notify` lists them")
+    return "\n\n".join(told) + "\n"
+
+
+def headline(notification: Notification) -> str:
+    """`lost worker: ip-10-0-0-7`; of what has passed `resolved: …`."""
+    about = f": {notification.subject}" if notification.subject else ""
+    return f"{'resolved: ' if notification.passed else ''}{title_of(notification.kind)}{about}"
+
+
+def _lines(notification: Notification, zone: tzinfo | None) -> Iterator[str]:
+    when = datetime.fromtimestamp(notification.at, zone).astimezone(zone)
+    yield f"{headline(notification)} ({when:%Y-%m-%d %H:%M:%S %Z})"
+    if notification.passed:
+        yield f"It was: {text(notification.reason)}"
+        return
+    yield text(notification.reason)
+    if remedy := remedy_of(notification.reason):
+        yield f"What to do: {remedy}"
+
+
+def remedy_of(reason: Reason) -> str:
+    """That of the reason, else that of the first link of its trail that has one."""
+    own = REASONS[reason.code].remedy
+    return own or next((found for link in reason.trail if (found := remedy_of(link))), "")

@@ -1,0 +1,143 @@
+"""Notifications of operators: which causes were told, which messages wait to be sent, and how sending them goes."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+
+from autoscaler.core.model.reasons import Reason
+from autoscaler.core.notifications.due import Due, Known, Notification
+from autoscaler.store import encoding
+from autoscaler.store.database import Migration, Table
+
+log = logging.getLogger("autoscaler.store")
+
+MOST_WAITING = 200
+"""Messages that wait; beyond them the oldest are dropped, which is counted."""
+
+TABLES: Migration = (
+    """
+    CREATE TABLE notifications (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        kind TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        at REAL NOT NULL,
+        reason TEXT NOT NULL,
+        passed INTEGER NOT NULL
+    ) STRICT
+    """,
+    """
+    CREATE TABLE notification_state (
+        only INTEGER PRIMARY KEY CHECK (only = 1),
+        known TEXT NOT NULL,
+        upto INTEGER,
+        delivered TEXT NOT NULL,
+        attempts INTEGER NOT NULL,
+        failing_since REAL,
+        next_at REAL NOT NULL,
+        message TEXT NOT NULL,
+        sent_at REAL,
+        dropped INTEGER NOT NULL
+    ) STRICT
+    """,
+    "INSERT INTO notification_state VALUES (1, '{\"watched\": {}}', NULL, '[]', 0, NULL, 0, '', NULL, 0)",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How sending goes."""
+
+    waiting: int = 0
+    upto: int | None = None
+    """Id of the last notification of a message that only some services have got; None: there is none."""
+    delivered: tuple[int, ...] = ()
+    """Lines of the file of URLs whose services have got it."""
+    attempts: int = 0
+    """Failed ones in a row."""
+    failing_since: float | None = None
+    next_at: float = 0.0
+    message: str = ""
+    """Why the last attempt failed."""
+    sent_at: float | None = None
+    """When a message was last sent to all."""
+    dropped: int = 0
+    """Notifications that were given up."""
+
+
+class NotificationTable(Table):
+    """The tables above."""
+
+    def known(self) -> Known:
+        """What was told; nothing if it cannot be read: then what holds is told once more."""
+        row = self._database.row("SELECT known FROM notification_state")
+        try:
+            return Known() if row is None else encoding.read(row["known"], Known)
+        except encoding.Unreadable as error:
+            log.warning("which notifications were sent cannot be read, so they may be sent again: %s", error)
+            return Known()
+
+    def keep(self, due: Due) -> None:
+        """What is known from now on, and what is to be sent: both or neither."""
+        with self._database.transaction():
+            self._database.execute("UPDATE notification_state SET known = ?", (encoding.write(due.known),))
+            self._database.execute_many(
+                "INSERT INTO notifications (kind, subject, at, reason, passed) VALUES (?, ?, ?, ?, ?)",
+                [
+                    (each.kind, each.subject, each.at, encoding.write(each.reason), each.passed)
+                    for each in due.notifications
+                ],
+            )
+            dropped = self._database.execute(
+                "DELETE FROM notifications WHERE id <= (SELECT max(id) FROM notifications) - ?", (MOST_WAITING,)
+            )
+            if dropped:
+                self._database.execute("UPDATE notification_state SET dropped = dropped + ?", (dropped,))
+
+    def waiting(self, upto: int | None = None) -> tuple[tuple[int, Notification], ...]:
+        """With their ids, in their order. `upto`: none with a greater one."""
+        rows = self._database.rows("SELECT * FROM notifications WHERE ? IS NULL OR id <= ? ORDER BY id", (upto, upto))
+        return tuple(
+            (
+                row["id"],
+                Notification(
+                    row["kind"], row["subject"], row["at"], encoding.read(row["reason"], Reason), bool(row["passed"])
+                ),
+            )
+            for row in rows
+        )
+
+    def delivery(self) -> Delivery:
+        row = self._database.row("SELECT *, (SELECT count(*) FROM notifications) AS waiting FROM notification_state")
+        if row is None:
+            return Delivery()
+        names = ("waiting", "upto", "attempts", "failing_since", "next_at", "message", "sent_at", "dropped")
+        return Delivery(**{name: row[name] for name in names}, delivered=tuple(json.loads(row["delivered"])))
+
+    def sent(self, upto: int, at: float, next_at: float) -> None:
+        """All services have got the notifications up to this one."""
+        self._end(upto, next_at, "sent_at = ?", at)
+
+    def give_up(self, upto: int, next_at: float) -> None:
+        """The notifications up to this one are not sent any more."""
+        with self._database.transaction():
+            row = self._database.row("SELECT count(*) FROM notifications WHERE id <= ?", (upto,))
+            self._end(upto, next_at, "dropped = dropped + ?", 0 if row is None else row[0])
+
+    def _end(self, upto: int, next_at: float, also: str, value: float) -> None:
+        with self._database.transaction():
+            self._database.execute("DELETE FROM notifications WHERE id <= ?", (upto,))
+            self._database.execute(
+                "UPDATE notification_state SET upto = NULL, delivered = '[]', attempts = 0, failing_since = NULL,"
+                f" next_at = ?, message = '', {also}",
+                (next_at, value),
+            )
+
+    def failed(self, upto: int, delivered: tuple[int, ...], message: str, at: float, next_at: float) -> None:
+        """Not all services have got the notifications up to this one."""
+        self._database.execute(
+            "UPDATE notification_state SET upto = ?, delivered = ?, attempts = attempts + 1,"
+            " failing_since = coalesce(failing_since, ?), next_at = ?, message = ?",
+            (upto, json.dumps(delivered), at, next_at, message),
+        )

@@ -1,0 +1,193 @@
+"""Which notifications are due: each cause once, when it has lasted, and once more when it has passed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import pytest
+
+from autoscaler.core.model.actions import Hold, Kill
+from autoscaler.core.model.cluster import JobRequest
+from autoscaler.core.model.fleet import BucketKey, Ending, MachineState
+from autoscaler.core.model.memory import Backoff, Memory, ProtectedArray, WorkerNote
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.notifications.causes import BLIND_FOR, BY_NAME, KINDS, MOST_OF_A_KIND, Observed, Scene
+from autoscaler.core.notifications.due import AGAIN, SETTLED, Known, Notification, notifications_due
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import Limits
+from autoscaler.core.snapshot import Plan, Snapshot
+from tests.core.building import LONG_AGO, NOW, a_machine, a_snapshot, a_worker, jobs
+
+BRAKE = because(Code.CIRCUIT_BREAKER, what="removals", count=300, most=200, window_s=600.0)
+
+
+def passing(memory: Memory, *, actions: tuple[Hold | Kill, ...] = ()) -> Observed:
+    """A pass that left this memory."""
+    return Observed(a_snapshot(), Plan(actions, memory))
+
+
+def told(scenes: Sequence[Scene], known: Known | None = None, *, resolved: bool = True) -> list[list[Notification]]:
+    """What each scene adds."""
+    known, found = known or Known(), []
+    for scene in scenes:
+        due = notifications_due(known, scene, resolved=resolved)
+        known = due.known
+        found.append(list(due.notifications))
+    return found
+
+
+def at(seconds: float, observed: Observed | None, **more: object) -> Scene:
+    return replace(Scene(NOW + seconds, observed), **more)  # type: ignore[arg-type]
+
+
+TRIPPED, CALM = passing(Memory(brake=BRAKE)), passing(Memory())
+
+
+def decided(snapshot: Snapshot) -> Observed:
+    return Observed(snapshot, plan(snapshot))
+
+
+def test_a_cause_is_told_once_with_its_reason() -> None:
+    first, second, later = told([at(0, TRIPPED), at(1, TRIPPED), at(7200, TRIPPED)])
+    assert first == [Notification("brake", "", NOW, BRAKE)]
+    assert (second, later) == ([], [])
+
+
+def test_its_end_is_told_once_it_is_sure() -> None:
+    scenes = [at(0, TRIPPED), at(10, CALM), at(20, CALM), at(11 + SETTLED, CALM), at(12 + SETTLED, CALM)]
+    assert [len(each) for each in told(scenes)] == [1, 0, 0, 1, 0]
+    assert told(scenes)[3] == [Notification("brake", "", NOW + 11 + SETTLED, BRAKE, passed=True)]
+
+
+def test_its_end_is_not_told_where_nobody_wants_that() -> None:
+    scenes = [at(0, TRIPPED), at(10, CALM), at(11 + SETTLED, CALM)]
+    assert [len(each) for each in told(scenes, resolved=False)] == [1, 0, 0]
+
+
+def test_a_gap_is_no_end() -> None:
+    scenes = [at(0, TRIPPED), at(10, CALM), at(20, TRIPPED), at(200, TRIPPED)]
+    assert [len(each) for each in told(scenes)] == [1, 0, 0, 0]
+
+
+def test_what_comes_and_goes_is_told_once_an_hour() -> None:
+    """A minute of it, two minutes without, for three hours."""
+    scenes = [at(60 * minute, TRIPPED if minute % 3 == 0 else CALM) for minute in range(180)]
+    begun = [each.at for news in told(scenes) for each in news if not each.passed]
+    assert len(begun) == 3
+    assert all(later - earlier >= AGAIN for earlier, later in pairwise(begun))
+
+
+def test_what_was_not_observed_is_neither_told_nor_over() -> None:
+    blind = [at(seconds, None, unobserved="no qstat") for seconds in (1, 100, 500)]
+    assert [len(each) for each in told([at(0, TRIPPED), *blind, at(501, TRIPPED)])] == [1, 0, 0, 0, 0]
+
+
+def test_an_outage_is_told_when_it_lasts_and_when_it_is_over() -> None:
+    scenes = [
+        at(0, None, unobserved="no qstat"),
+        at(BLIND_FOR - 1, None, unobserved="no qstat"),
+        at(BLIND_FOR, None, unobserved="no qstat"),
+        at(BLIND_FOR + 1, CALM),
+        at(BLIND_FOR + 2 + SETTLED, CALM),
+    ]
+    found = told(scenes)
+    assert [len(each) for each in found] == [0, 0, 1, 0, 1]
+    assert found[2][0].reason == because(Code.NOT_OBSERVED, why="no qstat")
+
+
+def test_nothing_changes_where_nothing_changed() -> None:
+    known = notifications_due(Known(), at(0, TRIPPED)).known
+    assert notifications_due(known, at(5, TRIPPED)).known is known
+
+
+def test_a_limit_that_keeps_jobs_waiting_is_told_after_half_an_hour() -> None:
+    limited = a_snapshot(jobs(9, waited=600.0), a_worker("w1", used=2), limits=Limits(max_workers=1))
+    seen = decided(limited)
+    found = told([at(0, seen), at(1799, seen), at(1800, seen)])
+    assert [[(each.kind, each.subject) for each in news] for news in found] == [[], [], [("limit", "max_workers")]]
+
+
+def test_a_limit_in_whose_way_nothing_stands_is_not_told() -> None:
+    seen = decided(a_snapshot(a_worker("w1", used=2), limits=Limits(max_workers=1)))
+    assert told([at(0, seen), at(3600, seen)]) == [[], []]
+
+
+@pytest.mark.parametrize("ending", (Ending.UNKNOWN, Ending.INTERRUPTED))
+def test_a_worker_whose_machine_ended_unasked_is_lost(ending: Ending) -> None:
+    gone = a_machine("w1", state=MachineState.TERMINATED, note=WorkerNote(LONG_AGO, heard_at=LONG_AGO), ending=ending)
+    assert [(each.kind, each.subject) for each in told([at(0, decided(a_snapshot(gone)))])[0]] == [
+        ("lost_worker", "w1")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("note", "ending"),
+    (
+        (WorkerNote(LONG_AGO, heard_at=LONG_AGO), Ending.RELEASED),
+        (WorkerNote(LONG_AGO, heard_at=LONG_AGO, terminated_at=NOW - 5, retired_at=NOW - 9), Ending.UNKNOWN),
+        (WorkerNote(LONG_AGO), Ending.UNKNOWN),
+    ),
+    ids=("shut itself down", "ended by us", "never joined"),
+)
+def test_a_worker_that_left_is_not_lost(note: WorkerNote, ending: Ending) -> None:
+    gone = a_machine("w1", state=MachineState.TERMINATED, note=note, ending=ending)
+    assert told([at(0, decided(a_snapshot(gone)))]) == [[]]
+
+
+def test_a_fenced_worker_is_lost_and_no_end_of_it_is_told() -> None:
+    note = WorkerNote(LONG_AGO, heard_at=LONG_AGO, fenced_at=NOW - 5)
+    seen = Observed(a_snapshot(a_worker("w1")), Plan((), Memory(workers={"i-w1": note})))
+    found = told([at(0, seen), at(10, CALM), at(200, CALM)])
+    assert [[each.subject for each in news] for news in found] == [["w1"], [], []]
+
+
+def rest(message: str = "no capacity") -> Backoff:
+    return Backoff(BucketKey("m5.large", "execute"), NOW + 1800, 5, "capacity", message, NOW)
+
+
+@pytest.mark.parametrize(
+    ("kind", "memory"),
+    (
+        ("protected_mode", Memory(protected={"execute": ProtectedArray(stopped=because(Code.PROTECTED_MODE))})),
+        ("array_stopped", Memory(stopped={"execute": "no such image"})),
+        ("launches_refused", Memory(rests=(rest(),))),
+    ),
+)
+def test_memory_shows_it(kind: str, memory: Memory) -> None:
+    assert [each.kind for each in told([at(0, passing(memory))])[0]] == [kind]
+
+
+@pytest.mark.parametrize("action", (Hold, Kill))
+def test_jobs_that_nothing_can_run_are_told_and_lost_ones_are_not(action: type[Hold | Kill]) -> None:
+    why = because(Code.TOO_MANY_SLOTS)
+    proven = action(("12",), why, asks=(JobRequest(state="qw"),))
+    lost = action(("13",), why)
+    found = told([at(0, passing(Memory(), actions=(proven, lost)))])[0]
+    assert [(each.kind, each.subject) for each in found] == [("unsatisfiable_job", "job 12")]
+
+
+def test_old_prices_are_told() -> None:
+    today = datetime.fromtimestamp(NOW, UTC).date()
+    old, young = today.replace(year=today.year - 1), today
+    assert [each.kind for each in told([at(0, CALM, oldest_price=old)])[0]] == ["old_prices"]
+    assert told([at(0, CALM, oldest_price=young)]) == [[]]
+
+
+def test_of_one_kind_so_many_are_told() -> None:
+    stopped = {f"array{number}": "no such image" for number in range(MOST_OF_A_KIND + 50)}
+    assert len(told([at(0, passing(Memory(stopped=stopped)))])[0]) == MOST_OF_A_KIND
+
+
+def test_names_of_kinds_are_unique() -> None:
+    assert len(BY_NAME) == len(KINDS)
+
+
+def test_a_worker_that_cannot_be_ended_is_told_with_why() -> None:
+    refused: Reason = because(Code.END_REFUSED, times=3, again_at=NOW + 60, message="protected from termination")
+    snapshot = a_snapshot(a_worker("w1"))
+    verdicts = plan(snapshot).workers
+    shown = Plan((), Memory(), workers=tuple(replace(each, reason=refused) for each in verdicts if each.id))
+    assert [each.reason for each in told([at(0, Observed(snapshot, shown))])[0]] == [refused]

@@ -1,0 +1,280 @@
+"""Notifications are sent to real servers on loopback, once each, and whatever these do, the loop goes on."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.notifications.causes import BLIND_FOR
+from autoscaler.core.notifications.due import AGAIN
+from autoscaler.core.snapshot import Plan
+from autoscaler.engine.deliver import without_secrets
+from autoscaler.engine.notifications import FIRST_WAIT, GIVEN_UP_AFTER, Notifications, NotificationSettings
+from autoscaler.errors import CommandTimedOut, GridEngineNotObservable
+from autoscaler.process import Completed, Runner, SystemRunner
+from autoscaler.store.notifications import MOST_WAITING
+from autoscaler.store.store import Store
+from tests.core.building import NOW, a_snapshot
+from tests.notified import Mailbox, mail_server, web_server
+
+TOKEN = "s3cret-t0ken"
+TRIPPED = Memory(brake=because(Code.CIRCUIT_BREAKER, what="removals", count=300, most=200, window_s=600.0))
+
+
+def at_once(call: Callable[[], None], name: str) -> Future[None]:
+    """Runs it right away, so that a test sees what came of it."""
+    future: Future[None] = Future()
+    try:
+        call()
+        future.set_result(None)
+    except Exception as error:  # noqa: BLE001
+        future.set_exception(error)
+    return future
+
+
+@dataclass
+class Told:
+    """A process that notifies, on a clock of its own."""
+
+    store: Store
+    file: Path
+    runner: Runner = field(default_factory=SystemRunner)
+    now: float = NOW
+    made: Notifications = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        """As after a restart."""
+        settings = NotificationSettings(self.file, interval=60.0)
+        self.made = Notifications(
+            self.store.notifications, self.runner, "default of master:6444", settings, lambda: self.now
+        )
+        self.made.executor = at_once  # type: ignore[assignment]
+
+    def pass_(self, memory: Memory, after: float = 0.0) -> None:
+        self.now += after
+        self.made.passed(a_snapshot(now=self.now), Plan((), memory))
+
+    def urls(self, *urls: str) -> None:
+        self.file.write_text("# who is notified\n\n" + "".join(f"{url}\n" for url in urls))
+        self.file.chmod(0o600)
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Iterator[Told]:
+    store = Store.open(tmp_path / "cell.sqlite")
+    yield Told(store, tmp_path / "urls")
+    store.close()
+
+
+@pytest.fixture
+def mail() -> Iterator[tuple[str, Mailbox]]:
+    with mail_server() as served:
+        yield served
+
+
+def test_what_happens_goes_out_as_one_mail_and_one_call_with_what_to_do(told: Told, mail: tuple[str, Mailbox]) -> None:
+    url, box = mail
+    both = Memory(brake=TRIPPED.brake, stopped={"execute": "no such image"})
+    with web_server() as web:
+        told.urls(url, web.url(TOKEN))
+        told.pass_(both)
+        told.pass_(both, after=90)
+        told.start()
+        told.pass_(both, after=90)
+        (text,), (post,) = box.texts(), web.posts
+    assert box.mails[0]["Subject"] == "sge-autoscaler, cell default of master:6444: 2 notifications"
+    assert "300 removals within 10m are more than the 200 allowed" in text
+    assert "What to do: Find out why so much happened, then `sge-autoscaler resume`." in text
+    assert "node array stopped: execute" in text
+    assert post["message"].strip() == text.replace("\r\n", "\n").strip()
+    assert told.store.notifications.delivery().waiting == 0
+
+
+def test_its_end_is_a_mail_too(told: Told, mail: tuple[str, Mailbox]) -> None:
+    url, box = mail
+    told.urls(url)
+    told.pass_(TRIPPED)
+    told.pass_(Memory(), after=60)
+    told.pass_(Memory(), after=61)
+    assert [mail["Subject"].rpartition(": ")[0].rpartition(": ")[2] for mail in box.mails][1] == "resolved"
+
+
+def test_control_characters_of_others_arrive_written_out(told: Told, mail: tuple[str, Mailbox]) -> None:
+    url, box = mail
+    told.urls(url)
+    told.pass_(Memory(stopped={"exe\r\nBcc: all@example.org": "bad\x1b[2J \u202e\r\n\r\n<b>image</b>"}))
+    (mail_,), (text,) = box.mails, box.texts()
+    assert (mail_["Bcc"], "\x1b" in text, "\u202e" in text) == (None, False, False)
+    assert "bad\\x1b[2J \\u202e\\r\\n\\r\\n<b>image</b>" in text
+
+
+def test_who_did_not_get_it_gets_it_later_and_who_did_gets_it_once(
+    told: Told, mail: tuple[str, Mailbox], caplog: pytest.LogCaptureFixture
+) -> None:
+    url, box = mail
+    with web_server(500) as web:
+        told.urls(url, web.url(TOKEN))
+        told.pass_(TRIPPED)
+        failed = told.store.notifications.delivery()
+        told.pass_(TRIPPED, after=FIRST_WAIT - 1)
+        assert len(web.posts) == 1
+        web.status = 200
+        told.start()
+        told.pass_(TRIPPED, after=1)
+        assert (len(box.mails), len(web.posts)) == (1, 2)
+    assert (failed.attempts, failed.waiting, failed.failing_since) == (1, 1, NOW)
+    assert failed.message.startswith("json (line 4): ")
+    assert TOKEN not in failed.message + caplog.text
+    assert told.store.notifications.delivery().failing_since is None
+
+
+def test_a_service_that_is_not_there_is_told_without_its_url(told: Told, caplog: pytest.LogCaptureFixture) -> None:
+    told.urls(f"json://anna:{TOKEN}@127.0.0.1:1/{TOKEN}", f"slack://{TOKEN}", f"nonsense://{TOKEN}")
+    told.pass_(TRIPPED)
+    message = told.store.notifications.delivery().message
+    assert "refused" in message
+    assert "slack (line 4)" in message
+    assert "nonsense (line 5)" in message
+    assert TOKEN not in message + caplog.text
+    assert caplog.records[-1].levelno == logging.WARNING
+
+
+def test_a_service_that_hangs_holds_up_neither_the_loop_nor_the_others(told: Told, mail: tuple[str, Mailbox]) -> None:
+    from autoscaler.background import on_thread
+
+    url, box = mail
+    told.made.executor = on_thread
+    with web_server(None) as web:
+        told.urls(web.url(TOKEN), url)
+        told.pass_(TRIPPED)
+        assert web.called.wait(300.0)  # the pass is over, and the service has not answered
+        told.pass_(TRIPPED, after=1)
+        sending = told.made._sending
+        assert sending is not None
+        sending.result(300.0)
+    assert len(box.mails) == 1
+    assert told.store.notifications.delivery().message.startswith("json (line 3): ")
+
+
+@pytest.mark.parametrize("mode", (0o644, 0o622))
+def test_a_file_that_others_may_read_or_write_is_not_used(told: Told, mode: int) -> None:
+    with web_server() as web:
+        told.urls(web.url(TOKEN))
+        told.file.chmod(mode)
+        told.pass_(TRIPPED)
+        assert web.posts == []
+    assert "chmod" in told.store.notifications.delivery().message
+
+
+@dataclass
+class Program:
+    """Stands for the program that sends."""
+
+    why: str = ""
+    calls: list[tuple[Sequence[str], dict[str, str], dict[str, object]]] = field(default_factory=list)
+
+    def __call__(self, argv: Sequence[str], *, stdin: bytes = b"", env: object = None, **_: object) -> Completed:
+        assert isinstance(env, dict)
+        self.calls.append((argv, env, json.loads(stdin)))
+        if self.why == "hangs":
+            raise CommandTimedOut("it did not end within 60 s")
+        sent = [{"line": 1, "service": "json", "why": self.why}]
+        return Completed(tuple(argv), 0, json.dumps(sent).encode(), b"", 0.1)
+
+
+@pytest.fixture
+def program(told: Told) -> Program:
+    told.runner = program = Program()
+    told.start()
+    return program
+
+
+def arrays(count: int) -> Memory:
+    return Memory(stopped={f"a{number}": "no such image" for number in range(count)})
+
+
+def test_there_is_one_message_in_an_interval(told: Told, program: Program) -> None:
+    for count in range(1, 5):
+        told.pass_(arrays(count), after=20)
+    assert len(program.calls) == 2
+    assert str(program.calls[1][2]["title"]).endswith("3 notifications")
+
+
+def test_the_program_gets_no_credentials_and_no_url(told: Told, program: Program) -> None:
+    told.made._environ = {"PATH": "/bin", "AWS_SECRET_ACCESS_KEY": "x", "CP_CAP_AUTOSCALE_TAG": "y", "LC_ALL": "C"}
+    told.urls(f"json://127.0.0.1/{TOKEN}")
+    told.pass_(TRIPPED)
+    argv, environment, asked = program.calls[0]
+    assert environment == {"PATH": "/bin", "LC_ALL": "C"}
+    assert TOKEN not in json.dumps([list(argv), asked])
+
+
+def test_attempts_become_rarer_and_end_after_a_day(told: Told, program: Program) -> None:
+    program.why = "hangs"
+    told.pass_(TRIPPED)
+    while told.now < NOW + GIVEN_UP_AFTER + 3700:
+        told.pass_(TRIPPED, after=10)
+    state = told.store.notifications.delivery()
+    assert (state.waiting, state.dropped, state.failing_since) == (0, 1, None)
+    assert 24 < len(program.calls) < 40
+
+
+def test_messages_that_wait_are_bounded(told: Told, program: Program) -> None:
+    program.why = "refused"
+    told.pass_(arrays(MOST_WAITING))
+    told.pass_(Memory(stopped=arrays(MOST_WAITING).stopped, brake=TRIPPED.brake), after=1)
+    state = told.store.notifications.delivery()
+    assert (state.waiting, state.dropped) == (MOST_WAITING, 1)
+
+
+def test_a_message_tells_some_and_counts_the_rest(told: Told, program: Program) -> None:
+    told.pass_(arrays(25))
+    assert "and 5 more notifications" in str(program.calls[0][2]["body"])
+
+
+def test_an_outage_is_notified_of_without_a_pass(told: Told, program: Program) -> None:
+    told.made.failed(GridEngineNotObservable("qstat got no answer"), NOW)
+    told.made.failed(GridEngineNotObservable("qstat got no answer"), NOW + BLIND_FOR)
+    assert "qstat got no answer" in str(program.calls[0][2]["body"])
+
+
+def test_without_a_file_nothing_is_kept(told: Told, program: Program) -> None:
+    told.made.settings = NotificationSettings()
+    told.pass_(TRIPPED)
+    assert told.store.notifications.known().watched == {}
+
+
+def test_a_restart_within_the_hour_repeats_nothing(told: Told, program: Program) -> None:
+    told.pass_(TRIPPED)
+    told.start()
+    told.pass_(Memory(), after=100)
+    told.start()
+    told.pass_(Memory(), after=100)
+    told.start()
+    told.pass_(TRIPPED, after=AGAIN - 300)
+    titles = [str(asked["title"]).rpartition("6444: ")[2] for _, _, asked in program.calls]
+    assert titles == ["circuit breaker", "resolved: circuit breaker"]
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    (
+        ("slack://T0ken/Ab%2Fcdef/x1234", "error at t0ken with AB/cdef, x1234"),
+        ("mailto://anna:pass%20word@host.example.org?to=bob@example.org", "login of anna pass word to bob@example.org"),
+        ("json://h/p", "Max retries exceeded with https://h/p?token=1"),
+    ),
+)
+def test_nothing_of_a_url_is_left_in_what_a_service_says(url: str, words: str) -> None:
+    said = without_secrets(words, url).lower()
+    assert not any(part in said for part in ("t0ken", "cdef", "x1234", "anna", "pass word", "bob", "token=1"))
