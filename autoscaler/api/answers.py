@@ -121,8 +121,8 @@ class Answers:
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def answer(self, question: str, query: Mapping[str, str], asker: Asker) -> Reply:
-        """The answer to `status`, `jobs`, `workers`, `explain` (subject) or `history` (since, step, array), as
-        `form=document`, or for people as `form=text`.
+        """The answer to `status`, `jobs`, `workers`, `explain` (subject), `history` (since, step, array) or `cost` (by,
+        month, since, until), as `form=document`, or for people as `form=text`.
         """
         if not self.turns.take(asker.name):
             return refusal(HTTPStatus.TOO_MANY_REQUESTS, TOO_OFTEN, 1)
@@ -163,7 +163,7 @@ class Answers:
 
     def _answer(self, question: str, query: Mapping[str, str], asker: Asker) -> Iterator[bytes]:
         decided, form = self.loop.decided, query.get("form", "document")
-        if decided is None and question not in ("status", "history"):
+        if decided is None and question not in ("status", "history", "cost"):
             raise _NoPass(NO_PASS)
         body = self._body(question, form, query, decided, asker)
         yield from (self._head(decided), b', "blocks": ' if form == "text" else b', "document": ', body, b"}\n")
@@ -224,6 +224,8 @@ class Answers:
             if form == "csv":
                 return csv_text(report)
             return [history_block(report)] if text else history_document(report, now)
+        if question == "cost":
+            return self._cost(form, query, asker)
         assert decided is not None
         seen = decided[0]
         if question == "jobs":
@@ -234,6 +236,15 @@ class Answers:
             return workers_blocks(document["workers"]) if text else document
         document = self._explained(query.get("subject", ""), seen, asker)
         return [Block(lines=lines_of(document))] if text else document
+
+    def _cost(self, form: str, query: Mapping[str, str], asker: Asker) -> Any:
+        """Where details of jobs are for their owners, those of others are one row."""
+        from autoscaler.report.cost import asked_cost, cost_blocks, cost_report, csv_text, document
+
+        now = self.clock()
+        visible = asker.name if self.owners_only and not asker.manages() else None
+        report = cost_report(self.store, asked_cost(query, now, visible), now)
+        return cost_blocks(report) if form == "text" else csv_text(report) if form == "csv" else document(report)
 
     def _jobs(self, seen: ObservedPlan, asker: Asker) -> tuple[dict[str, Any], list[str]]:
         """The document, and what is said besides its rows."""
