@@ -147,24 +147,45 @@ class EndedRun:
     owner: str
     project: str
     end: JobEnd
+    group: str = ""
+    department: str = ""
+    account: str = ""
+    part: bool = False
+    """A task of a parallel job on one of its hosts: the job has a line of its own."""
 
 
 def read_on_ends(file: Path, offset: int | None, most: int = MOST_BYTES) -> tuple[int, tuple[EndedRun, ...]]:
     """As `read_on`, with times, places and how each ended."""
     upto, data = _news(file, offset, most)
-    found: list[EndedRun] = []
-    for line in data.decode("utf-8", "replace").split("\n"):
+    return upto, tuple(ended_runs(data.decode("utf-8", "replace").split("\n")))
+
+
+def ended_runs(lines: Iterable[str]) -> Iterator[EndedRun]:
+    """Of every line that is a record with all of its times."""
+    for line in lines:
         record = _record(line)
         end = _end(line.strip(), record["job_number"]) if record else None
         if end is not None:
-            project = record.get("project", "")
-            told = "" if project == NO_PROJECT else project
-            found.append(EndedRun(record["job_number"], end.task, record["owner"], told, end))
-    return upto, tuple(found)
+            yield EndedRun(
+                record["job_number"],
+                end.task,
+                record["owner"],
+                _named(record, "project"),
+                end,
+                record.get("group", ""),
+                _named(record, "department"),
+                record.get("account", ""),
+                bool(_named(record, "pe_taskid")),
+            )
+
+
+def _named(record: Mapping[str, Any], field: str) -> str:
+    told = str(record.get(field, ""))
+    return "" if told == NO_PROJECT else told
 
 
 NO_PROJECT = "NONE"
-"""How accounting writes that a job has no project."""
+"""How accounting writes that a job has no project, or is no part of a parallel one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,22 +269,26 @@ _NAMES: Mapping[str, int] = MappingProxyType(
     {
         "qname": 0,
         "hostname": 1,
+        "group": 2,
         "owner": 3,
         "job_number": 5,
+        "account": 6,
         "submission_time": 8,
         "start_time": 9,
         "end_time": 10,
         "failed": 11,
         "exit_status": 12,
         "project": 31,
+        "department": 32,
         "slots": 34,
         "task_number": 35,
+        "pe_taskid": 41,
     }
 )
 """Names of fields in a line of JSON, and their places between colons."""
 _TIMES = ("submission_time", "start_time", "end_time")
 _DIGITS = 19
-_TEXTS = frozenset({"qname", "hostname", "owner", "project"})
+_TEXTS = frozenset({"qname", "hostname", "group", "owner", "account", "project", "department", "pe_taskid"})
 _NEEDED = frozenset({"hostname", "owner", "job_number", "failed"})
 
 

@@ -47,7 +47,7 @@ AT_ONCE = 32 << 20
 """Bytes of accounting that one question takes in."""
 STEP, PAUSE = 1 << 20, 0.1
 """Bytes that are taken in afterwards, and seconds until the next ones: a fifth of a core until all is."""
-OF_STORE = frozenset({"status", "history", "events", "passes"})
+OF_STORE = frozenset({"cost", "events", "history", "passes", "status"})
 """Questions about what passes have left."""
 KEPT = frozenset({"status", "jobs", "queue", "workers"})
 """Answers that serve everybody who asks the same."""
@@ -138,7 +138,8 @@ class Answers:
 
     def answer(self, question: str, query: Mapping[str, str], asker: Asker) -> Reply:
         """The answer to `status`, `jobs`, `queue`, `workers`, `explain` (subject), `history` (since, step, array),
-        `events` (job, host, since, after, last) or `passes` (last), as `form=document`, or for people as `form=text`.
+        `events` (job, host, since, after, last), `passes` (last) or `cost` (by, month, since, until), as
+        `form=document`, or for people as `form=text`.
         """
         if not self.turns.take(asker.place):
             return refusal(HTTPStatus.TOO_MANY_REQUESTS, TOO_OFTEN, 1)
@@ -263,6 +264,8 @@ class Answers:
             case "passes":
                 document = asked_passes(self.store.history, query, now)
                 return [Block(lines=list(passes_lines(document)))] if text else document
+            case "cost":
+                return self._cost(form, query, asker)
             case _:
                 assert question == "history", question
         report = history.asked_history(self.store.samples, query, now)
@@ -281,6 +284,14 @@ class Answers:
         if query.get("job") and owner is not None and owners and owner not in owners:
             raise NotYours(f"job {query['job']} is not yours: only its owner and managers may see what happened to it")
         return tuple(shown_to(owner, events))
+
+    def _cost(self, form: str, query: Mapping[str, str], asker: Asker) -> Any:
+        """Where details of jobs are for their owners, those of others are one row."""
+        from autoscaler.report.cost import asked_cost, cost_blocks, cost_report, csv_text, document
+
+        now = self.clock()
+        report = cost_report(self.store, asked_cost(query, now, self._only(asker)), now)
+        return cost_blocks(report) if form == "text" else csv_text(report) if form == "csv" else document(report)
 
     def _jobs(self, seen: ObservedPlan, asker: Asker) -> tuple[dict[str, Any], list[str]]:
         """The document, and what is said besides its rows."""

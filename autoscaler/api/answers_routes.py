@@ -155,3 +155,22 @@ def passes(
 ) -> Response:
     """What the last passes decided: those that had news."""
     return _answer(request, "passes", by)
+
+
+@answers.get(
+    "/cost",
+    dependencies=[Depends(known_only("by", "month", "since", "until", "form"))],
+    responses=_RESPONSES,
+    response_class=Response,
+)
+def cost(
+    request: Request,
+    by: By,
+    rows: Annotated[str, Query(alias="by", max_length=20, description="user, group, department, project, …")] = "user",
+    month: Annotated[str, Query(max_length=10, description="`2026-11`; without it and `since`, this month.")] = "",
+    since: Annotated[str, Query(max_length=40, description="A date, or a length of time to look back.")] = "",
+    until: Annotated[str, Query(max_length=40, description="A date, or a length of time to look back.")] = "",
+    form: HistoryForm = "document",
+) -> Response:
+    """What workers cost, and for whom; an estimate."""
+    return _answer(request, "cost", by)

@@ -187,7 +187,7 @@ def usage(
     end: Annotated[str | None, Query(alias="to", description="ISO 8601, for custom.")] = None,
     granularity: Annotated[Granularity, Query()] = "daily",
 ) -> ClusterUsage:
-    """Core-hours and their estimated cost; workers that ended more than 30 days ago are forgotten."""
+    """Core-hours and their estimated cost; ended workers are forgotten after CP_CAP_AUTOSCALE_COST_KEPT."""
     asked_of = operations_of(request)
     now = asked_of.clock()
     try:
@@ -197,7 +197,7 @@ def usage(
     view = asked_of.view()
     vcpus = {kind.name: kind.vcpus for array in view.look.arrays for kind in array.types.values()}
     vcpus |= {node.type.name: node.type.vcpus for node in view.nodes if node.type is not None}
-    return usage_of(asked_of.store.history.lifetimes(), vcpus, asked, now, view.place.region)
+    return usage_of(asked_of.store.history.lifetimes(asked[0].start.timestamp()), vcpus, asked, now, view.place.region)
 
 
 @operations.get("/operations", include_in_schema=False)

@@ -222,7 +222,7 @@ class Invocation:
         """The worker that a host name means, as the provider names it. Raises NotFound for every other host: the
         autoscaler never changes a host that is not its worker (rule 4).
         """
-        ours = sorted({life.name for life in store.history.lifetimes() if life.ended_at is None and life.name})
+        ours = sorted({life.name for life in store.history.renting() if life.name})
         for own in ours:
             if own.lower() == name.lower() or own.partition(".")[0].lower() == name.partition(".")[0].lower():
                 return own

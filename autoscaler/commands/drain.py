@@ -27,7 +27,7 @@ def command(invocation: Invocation, host: str, undo: bool, as_json: bool) -> Non
     with invocation.store() as store, store.database.transaction():
         name, now = invocation.host(store, host), time.time()
         if undo:
-            ids = [life.worker_id for life in store.history.lifetimes() if life.name == name and life.ended_at is None]
+            ids = [life.worker_id for life in store.history.renting() if life.name == name]
             ended = [store.overrides.end(Verb.DRAIN, who=invocation.who, at=now, host=each) for each in (name, *ids)]
             known = any(ended)
             said = f"the drain of {name} is cancelled" if known else f"no drain of {name} was requested"

@@ -27,7 +27,7 @@ def command(invocation: Invocation, host: str, undo: bool, as_json: bool) -> Non
             said = f"{name} is no longer kept" if known else f"{name} was not kept"
             tell_done(said, as_json=as_json, done=known, host=name)
             return
-        ids = [life.worker_id for life in store.history.lifetimes() if life.name == name and life.ended_at is None]
+        ids = [life.worker_id for life in store.history.renting() if life.name == name]
         ended = [store.overrides.end(Verb.DRAIN, who=invocation.who, at=now, host=each) for each in (name, *ids)]
         drained = any(ended)
         new = store.overrides.ask(Verb.KEEP, who=invocation.who, at=now, host=name)

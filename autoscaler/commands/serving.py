@@ -27,6 +27,7 @@ from autoscaler.core.snapshot import Snapshot
 from autoscaler.engine.actor import Actor
 from autoscaler.engine.boot_script import LOAD_SENSOR, ORDER_IN_METADATA, WITH_METADATA, WorkerBoot
 from autoscaler.engine.cell_lease import CellLease, own_lease
+from autoscaler.engine.cost_keeper import CostKeeper
 from autoscaler.engine.event_keeper import EventKeeper
 from autoscaler.engine.execution import ExecutionContext
 from autoscaler.engine.health_checks import HealthChecks
@@ -174,6 +175,8 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             meter=meter,
             events=EventKeeper(store.events, accounting).note,
             notifications=notifications,
+            costs=CostKeeper(store, accounting).note,
+            cost_kept=settings.process.cost_kept,
             guard=guard,
         )
 

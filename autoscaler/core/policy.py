@@ -183,6 +183,8 @@ class Policy:
     """A remembered answer of `qstat -j` that keeps a job from counting is asked again after so long."""
     rules: Rules | None = field(default=None, repr=False, hash=False)
     """Which jobs may run on what; None: there are no rules."""
+    currency: str = "USD"
+    """Of all prices."""
 
     def queue(self, name: str) -> QueuePolicy | None:
         return next((queue for queue in self.queues if queue.name == name), None)

@@ -26,6 +26,7 @@ from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.workers.observed import ObservedWorkers, observe_workers
 from autoscaler.engine.actor import Actor
 from autoscaler.engine.arrivals import Arrivals
+from autoscaler.engine.cost_keeper import slots_of
 from autoscaler.engine.fulfil import Fulfilment
 from autoscaler.engine.observe import Observation, Observer
 from autoscaler.engine.place import place_of
@@ -33,6 +34,7 @@ from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.wakeup import Wakeup
 from autoscaler.errors import NO_ROOM, AutoscalerError, LockHeld, NotObservable, StateNotKept
 from autoscaler.report.observed_plan import ObservedPlan
+from autoscaler.store.history import COST_KEPT
 from autoscaler.store.journal import Outcome, Result
 from autoscaler.store.observations import LastObservation, last_observation
 from autoscaler.store.overrides import AUTOSCALER, Verb
@@ -153,8 +155,12 @@ class Loop:
     events: Callable[[Snapshot, Plan], None] | None = None
     """Keeps what happened to jobs and workers since the last pass."""
     notifications: Notifying | None = None
+    costs: Callable[[Snapshot, ObservedWorkers], None] | None = None
+    """Keeps which jobs held slots of which workers."""
     guard: Guard | None = None
     """Measures what passes ask of qmaster; None: they ask as often as they like."""
+    cost_kept: float = COST_KEPT
+    """Seconds for which it is kept what workers cost."""
     stopwatch: Callable[[], float] = time.monotonic
     decided: tuple[ObservedPlan, int] | None = None
     """What was last observed and decided, with the pass's number: others answer from it, on threads of their own."""
@@ -227,7 +233,8 @@ class Loop:
         heard = [worker_id for worker_id, note in plan.memory.workers.items() if note.heard_at is not None]
         observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
         with self.store.database.transaction():
-            self.store.history.see_workers(snapshot.fleet.workers, heard, snapshot.now)
+            slots = {worker.worker.id: count for worker in observed.known if (count := slots_of(worker.host))}
+            self.store.history.see_workers(snapshot.fleet.workers, heard, snapshot.now, slots, snapshot.policy.currency)
             self.store.history.explain(plan.shapes, snapshot.now)
             if self.monitor is not None:
                 self.monitor(snapshot, plan, observed)
@@ -240,9 +247,11 @@ class Loop:
             self.events(snapshot, plan)
         if self.notifications is not None and not self.dry_run:
             self.notifications.passed(snapshot, plan)
+        if self.costs is not None and not self.dry_run:
+            self.costs(snapshot, observed)
         if self._cleaned_at is None or snapshot.now - self._cleaned_at > HOUSEKEEPING:
             self._cleaned_at = snapshot.now
-            self.store.forget_old(snapshot.now)
+            self.store.forget_old(snapshot.now, self.cost_kept)
 
     def _look(self, snapshot: Snapshot, observed: ObservedWorkers, plan: Plan) -> LastObservation:
         """What others may show of it."""

@@ -89,6 +89,11 @@ changed), `message`, and what was named |
 `price_per_hour`; `most_waiting`, `longest_wait_s`; `began` (jobs and tasks), `mean_wait_s`, \
 `longest_waited_s`; `cost`; `arrays`: by name means of `coming`, `busy`, `idle`, `leaving`, `aside`, \
 `cores`, `price_per_hour`, `unknown_prices`, `target_workers`, `target_cores`, and `most` (machines at a time) |
+| `cost --json` | `schema`, `now`, `by`, `since`, `until`, `estimate` (true), `leaves_out` (sentences), `known_since` \
+(null, or when the record begins, if that is later), `unknown_prices` (`workers`, `rented_h`), `unseen` (of the cost, \
+what is uncertain since nobody looked when workers ended), `currencies`: a list of objects with `currency`, `cost`, \
+`used`, `starting`, `idle`, `slot_h`, `rented_h`, `workers` and `rows`, which have the same and `key`; amounts to the \
+millionth. Where rows are of jobs, `cost` is the sum of theirs, of `starting` and of `idle` |
 | `events --json` | `schema`, `now`, `events`: a list of objects with `id` (grows), `kind` (submitted, counted, \
 not_counted, ordered, joined, started, ended), `at` and `until` (of several jobs the first and the last time), \
 `seen_at` (of the pass that noticed it), `jobs` (numbers as ranges, `4-7,9`), `tasks` (of one array, likewise), \

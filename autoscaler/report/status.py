@@ -42,8 +42,7 @@ def status(store: Store, now: Now) -> dict[str, Any]:
     memory, overrides = store.memory.load(), store.overrides.load()
     last = next(iter(store.history.passes(1)), None)
     said: Mapping[str, Any] = {} if last is None else last.document
-    lives = store.history.lifetimes()
-    renting = [life for life in lives if life.ended_at is None]
+    renting = store.history.renting()
     prices = [life.price_per_hour for life in renting]
     asked = requests_document(store.requests.load(now.at), now.at, store.history.living())
     return {
@@ -61,7 +60,7 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "counted": said.get("counted"),
         "fitting": said.get("fitting"),
         "workers": len(renting),
-        "ordered": _ordered(store, frozenset(life.worker_id for life in lives), now.at),
+        "ordered": _ordered(store, frozenset(life.worker_id for life in renting), now.at),
         "persistent": said.get("workers", {}).get("persistent"),
         "price_per_hour": round(sum(price for price in prices if price is not None), 6),
         "prices_as_of": None if now.oldest_price is None else now.oldest_price.isoformat(),

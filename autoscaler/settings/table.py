@@ -241,6 +241,17 @@ class Process(_Section):
         "type whose price it does not know.",
         unit="per hour",
     )
+    cost_kept: Seconds = setting(
+        "CP_CAP_AUTOSCALE_COST_KEPT",
+        400 * 86400.0,
+        "How long the autoscaler keeps what workers cost and for whom, as `cost` shows it.",
+        unit="s",
+    )
+    currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")] | None = setting(
+        "CP_CAP_AUTOSCALE_CURRENCY",
+        None,
+        "Currency of all prices, as three letters. Default: that of your own catalogue file, else USD.",
+    )
     protected_after: Positive = setting(
         "CP_CAP_AUTOSCALE_PROTECTED_MODE_TIMEOUT",
         600.0,

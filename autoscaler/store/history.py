@@ -1,4 +1,5 @@
-"""What was said and what it cost, for 30 days: pass documents, each job's last explanation, each worker's lifetime.
+"""What was said, for 30 days: pass documents and each job's last explanation. And each worker's lifetime, for as long
+as cost is kept.
 
 A finished or killed job is still explained, and a worker that is gone has still been paid for. Only what is new is
 written: a pass over an unchanged world writes nothing here.
@@ -8,8 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from autoscaler.core.model.fleet import Worker
@@ -19,6 +21,8 @@ from autoscaler.store.database import Database, Migration
 
 KEPT_FOR = 30 * 86_400.0
 """Seconds."""
+COST_KEPT = 400 * 86_400.0
+"""Seconds for which lifetimes are kept where no setting says otherwise."""
 
 TABLES: Migration = (
     """
@@ -60,6 +64,13 @@ TABLES: Migration = (
     ) STRICT
     """,
 )
+RENT: Migration = (
+    "ALTER TABLE lifetimes ADD COLUMN slots INTEGER",
+    "ALTER TABLE lifetimes ADD COLUMN currency TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE lifetimes ADD COLUMN seen_at REAL",
+    "CREATE INDEX lifetimes_by_end ON lifetimes(ended_at)",
+    "CREATE TABLE lifetimes_seen (only INTEGER PRIMARY KEY CHECK (only = 1), at REAL NOT NULL) STRICT",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +109,12 @@ class Lifetime:
     """When it was taken out of Grid Engine."""
     ended_at: float | None = None
     """When the provider no longer had it."""
+    slots: int | None = None
+    """That it gave to Grid Engine, or will."""
+    currency: str = ""
+    """Of its price; '': not told."""
+    seen_at: float | None = None
+    """When it was last listed before its end: in between nobody looked."""
 
     def seconds(self, now: float) -> float:
         """For how long it was (or has been) rented."""
@@ -161,37 +178,75 @@ class History:
 
     # -- workers -----------------------------------------------------------------------------------------------
 
-    def see_workers(self, workers: Iterable[Worker], joined: Iterable[str], at: float) -> None:
-        """Follow lifetimes through one complete listing. `joined`: ids of execution hosts in service."""
+    def see_workers(
+        self,
+        workers: Iterable[Worker],
+        joined: Iterable[str],
+        at: float,
+        slots: Mapping[str, int] = MappingProxyType({}),
+        currency: str = "",
+    ) -> None:
+        """Follow lifetimes through one complete listing. `joined`: ids of execution hosts in service; `slots`: by id,
+        what each gives to Grid Engine.
+        """
         listed = {worker.id: worker for worker in workers}
-        known = {lifetime.worker_id: lifetime for lifetime in self.lifetimes()}
-        serving = frozenset(joined)
-        changed = [
-            seen
+        known = self._known(listed)
+        serving, before = frozenset(joined), self.seen_at
+        seen = [
+            _seen(worker, known.get(worker.id), worker.id in serving, at, slots.get(worker.id), currency, before)
             for worker in listed.values()
-            if (seen := _seen(worker, known.get(worker.id), worker.id in serving, at)) != known.get(worker.id)
         ]
+        changed = [lifetime for lifetime in seen if lifetime != known.get(lifetime.worker_id)]
         changed += [
-            dataclasses.replace(lifetime, ended_at=at)
+            dataclasses.replace(lifetime, ended_at=at, seen_at=before)
             for lifetime in known.values()
             if lifetime.ended_at is None and lifetime.worker_id not in listed
         ]
-        if changed:
-            self._database.execute_many(
-                "INSERT OR REPLACE INTO lifetimes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [dataclasses.astuple(lifetime) for lifetime in changed],
-            )
+        with self._database.transaction():
+            if changed:
+                columns = [field.name for field in dataclasses.fields(Lifetime)]
+                self._database.execute_many(
+                    f"INSERT OR REPLACE INTO lifetimes ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})",
+                    [dataclasses.astuple(lifetime) for lifetime in changed],
+                )
+            self._database.execute("INSERT OR REPLACE INTO lifetimes_seen VALUES (1, ?)", (at,))
+
+    @property
+    def seen_at(self) -> float | None:
+        """When workers were last listed."""
+        row = self._database.row("SELECT at FROM lifetimes_seen")
+        return None if row is None else row["at"]
+
+    def _known(self, ids: Collection[str]) -> Mapping[str, Lifetime]:
+        """Those that live, and those of these ids."""
+        rows = self._database.rows(
+            "SELECT * FROM lifetimes WHERE ended_at IS NULL OR worker_id IN (SELECT value FROM json_each(?))"
+            " ORDER BY created_at, worker_id",
+            (json.dumps(list(ids)),),
+        )
+        return {row["worker_id"]: encoding.from_row(row, Lifetime) for row in rows}
 
     def removed(self, worker_id: str, at: float) -> None:
         """It was taken out of Grid Engine."""
         self._database.execute("UPDATE lifetimes SET removed_at = ? WHERE worker_id = ?", (at, worker_id))
 
-    def lifetimes(self) -> tuple[Lifetime, ...]:
-        """Oldest first."""
-        return tuple(
-            encoding.from_row(row, Lifetime)
-            for row in self._database.rows("SELECT * FROM lifetimes ORDER BY created_at, worker_id")
+    def names(self) -> list[str]:
+        """Host names that workers have or had."""
+        return [
+            row["name"] for row in self._database.rows("SELECT DISTINCT name FROM lifetimes WHERE name IS NOT NULL")
+        ]
+
+    def renting(self) -> tuple[Lifetime, ...]:
+        """Of workers that exist. Oldest first."""
+        return self.lifetimes(float("inf"))
+
+    def lifetimes(self, since: float | None = None) -> tuple[Lifetime, ...]:
+        """Oldest first. `since`: those that had not ended by then."""
+        where = "" if since is None else "WHERE ended_at IS NULL OR ended_at > ?"
+        rows = self._database.rows(
+            f"SELECT * FROM lifetimes {where} ORDER BY created_at, worker_id", () if since is None else (since,)
         )
+        return tuple(encoding.from_row(row, Lifetime) for row in rows)
 
     def ended_after(self, at: float) -> frozenset[str]:
         """Ids of workers that were listed last before a moment after this one."""
@@ -211,8 +266,11 @@ class History:
             self._database.execute(
                 "DELETE FROM explanations WHERE id NOT IN (SELECT explanation FROM explained)",
             )
-            self._database.execute("DELETE FROM lifetimes WHERE ended_at < ?", (before,))
         self._written.clear()
+
+    def forget_lifetimes(self, before: float) -> None:
+        """Drop those that had ended by then."""
+        self._database.execute("DELETE FROM lifetimes WHERE ended_at < ?", (before,))
 
 
 def _mark(verdict: JobCategoryVerdict) -> str:
@@ -221,19 +279,28 @@ def _mark(verdict: JobCategoryVerdict) -> str:
     return f"{verdict.counted} {' '.join(codes)} {verdict.ask.state}"
 
 
-def _seen(worker: Worker, before: Lifetime | None, joined: bool, at: float) -> Lifetime:
+def _seen(
+    worker: Worker,
+    before: Lifetime | None,
+    joined: bool,
+    at: float,
+    slots: int | None,
+    currency: str,
+    seen_at: float | None,
+) -> Lifetime:
+    price = worker.price_per_hour
     lifetime = before or Lifetime(
-        worker.id,
-        worker.name,
-        worker.type.name,
-        worker.node_array,
-        worker.price_type.value,
-        worker.price_per_hour,
-        worker.created_at,
+        worker.id, worker.name, worker.type.name, worker.node_array, worker.price_type.value, price, worker.created_at
     )
+    if lifetime.price_per_hour is None and price is not None:  # told later
+        lifetime = dataclasses.replace(lifetime, price_per_hour=price)
+    ended = None if worker.exists else lifetime.ended_at or at
     return dataclasses.replace(
         lifetime,
         name=worker.name or lifetime.name,
         joined_at=lifetime.joined_at or (at if joined else None),
-        ended_at=None if worker.exists else lifetime.ended_at or at,
+        ended_at=ended,
+        slots=slots or lifetime.slots or worker.type.vcpus or None,
+        currency=lifetime.currency or (currency if lifetime.price_per_hour is not None else ""),
+        seen_at=None if ended is None else lifetime.seen_at or seen_at,
     )

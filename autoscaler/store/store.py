@@ -26,6 +26,7 @@ from autoscaler.store import (
     requests,
     samples,
     service_settings,
+    usages,
 )
 from autoscaler.store.database import Database, Migration
 from autoscaler.store.journal import Journalled
@@ -51,6 +52,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     measures.TABLE,
     requests.SAID,
     notifications.TABLES,
+    (*history.RENT, *usages.TABLES),
 )
 """In order; the file's `user_version` says how many of them it has seen. Only ever appended to."""
 
@@ -76,6 +78,7 @@ class Store:
         self.samples = samples.SampleTable(database)
         self.events = events.EventTable(database)
         self.notifications = notifications.NotificationTable(database)
+        self.usages = usages.UsageTable(database)
         self.nodes = nodes.NodeTable(database)
         self.looks = observations.ObservationTable(database)
         self.verbs = node_operations.NodeOperationTable(database)
@@ -123,10 +126,12 @@ class Store:
             health=self.health.load(since),
         )
 
-    def forget_old(self, now: float) -> None:
-        """Drop what is older than the history is kept for."""
+    def forget_old(self, now: float, cost_kept: float = history.COST_KEPT) -> None:
+        """Drop what is older than the history is kept for, and what workers cost for so many seconds."""
         with self.database.transaction():
             self.history.forget(now - history.KEPT_FOR)
+            self.history.forget_lifetimes(now - max(cost_kept, history.KEPT_FOR))
+            self.usages.forget(now - cost_kept)
             self.samples.forget(now)
             self.events.forget(now)
             self.requests.lapse(now)

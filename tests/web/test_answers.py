@@ -26,12 +26,15 @@ from autoscaler.api.local_roles import LocalRoles
 from autoscaler.api.local_socket import served_locally
 from autoscaler.api.relayed_answers import RelayedAnswers
 from autoscaler.api.request_service import RequestService
+from autoscaler.core.cost.shares import Payer
+from autoscaler.core.model.fleet import InstanceType, MachineState, Worker
 from autoscaler.core.plan import plan
 from autoscaler.engine.record import read_record
 from autoscaler.errors import GridEngineNotObservable, NotFound
 from autoscaler.report.observed_plan import ObservedPlan
 from autoscaler.store.accounting_index import AccountingIndex
 from autoscaler.store.store import Store
+from autoscaler.store.usages import Run, RunKey
 from tests.cases.whole import whole
 from tests.sge.test_job_ends import line
 from tests.web.asked_as import asked_as, python_as
@@ -171,6 +174,33 @@ def test_history_and_status_are_answered_before_the_first_pass() -> None:
             fresh.ask("jobs")
 
 
+def test_cost_shows_the_jobs_of_others_as_one_row_where_details_are_for_owners() -> None:
+    with world() as made:
+        began = made.answers.clock() - 7200
+        kind = InstanceType("m5.xlarge", "m5", 4, 16 << 30)
+        worker = Worker("i-1", kind, "execute", MachineState.RUNNING, began, name="w1", price_per_hour=2.0)
+        made.store.history.see_workers([worker], ["i-1"], began, {}, "USD")
+        made.store.usages.account(
+            Run(RunKey("i-1", number, 0), Payer(user, queue="main.q"), 2, began, began + 3600)
+            for number, user in ((1, "ann"), (2, "ben"))
+        )
+        assert {row["key"] for row in cost_rows(made.ask("cost", since="1d"))} == {"ann", "ben"}
+        made.answers.owners_only = True
+        asked = {"by": "job", "since": "1d"}
+        nobody, ann = (Asker(name, lambda: False) for name in ("eve", "ann"))
+        manager = Asker("root", lambda: True)
+        told = [
+            {row["key"] for row in cost_rows(json.loads(b"".join(made.answers.answer("cost", asked, by).parts)))}
+            for by in (nobody, ann, manager)
+        ]
+        assert told == [{"(others)"}, {"1", "(others)"}, {"1", "2"}]
+
+
+def cost_rows(said: dict[str, Any]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = said["document"]["currencies"][0]["rows"]
+    return rows
+
+
 @pytest.mark.parametrize(
     ("question", "status"),
     (
@@ -189,6 +219,10 @@ def test_history_and_status_are_answered_before_the_first_pass() -> None:
         ("events?after=1e9", 400),
         ("events?last=9999999999999999999", 400),
         ("passes?last=many", 400),
+        ("cost?by=colour", 400),
+        ("cost?month=2026-13", 400),
+        ("cost?since=tomorrow", 400),
+        ("cost?month=2026-11&until=1d", 400),
         ("jobs?form=csv", 400),
         ("jobs?wrong=1", 400),
         ("explain", 400),
@@ -213,7 +247,7 @@ def asked_here(served: World, target: str) -> tuple[int, dict[str, Any]]:
 
 @as_root
 @pytest.mark.parametrize(
-    "question", ("status", "jobs", "queue", "workers", "explain?subject=905", "history", "events", "passes")
+    "question", ("status", "jobs", "queue", "workers", "explain?subject=905", "history", "events", "passes", "cost")
 )
 def test_every_user_of_the_machine_may_look(served: World, question: str) -> None:
     assert asked_as(USER, served.path, f"/answers/v1/{question}")[0] == 200

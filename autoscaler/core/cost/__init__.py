@@ -1,0 +1,1 @@
+"""What workers cost, and which jobs that was for."""

@@ -1,0 +1,179 @@
+"""Who pays for a worker: the jobs that held its slots, each for its time and share of them, and nobody for the rest.
+
+At every moment a job's share is its slots of the worker's. Where jobs hold more slots than the worker has, as two
+queues of one host allow, their shares are scaled so that together they are the whole worker. What nobody held is
+starting until the worker joined Grid Engine, and idle from then on.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from math import lcm
+from typing import NamedTuple
+
+from autoscaler.core.cost.amounts import divided, rent
+
+
+class Payer(NamedTuple):
+    """Whom a job counts for, in Grid Engine's words. '': it has none; UNKNOWN: Grid Engine has not told yet."""
+
+    user: str = ""
+    group: str = ""
+    department: str = ""
+    project: str = ""
+    account: str = ""
+    queue: str = ""
+
+
+UNKNOWN = "?"
+"""Accounting tells it when the job ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rental:
+    """One worker from its launch to its end. Times in milliseconds since 1970."""
+
+    worker_id: str
+    name: str
+    instance_type: str
+    node_array: str
+    price_type: str
+    nanos: int | None
+    """Price an hour; None: not known."""
+    currency: str
+    slots: int
+    began: int
+    joined: int | None = None
+    ended: int | None = None
+    """None: it still is rented."""
+    seen: int | None = None
+    """When it was last seen before its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A job or task on one worker."""
+
+    job: int
+    task: int
+    """0: the job is no array."""
+    payer: Payer
+    slots: int
+    began: int
+    ended: int | None = None
+    """None: it runs."""
+
+
+class Kind(StrEnum):
+    """What a part of a worker's cost was for."""
+
+    USED = "used"
+    STARTING = "starting"
+    IDLE = "idle"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of what one worker cost. All parts of a worker add up to its rent."""
+
+    rental: Rental
+    kind: Kind
+    use: Use | None
+    micros: int
+    slot_ms: float
+    """Slots × milliseconds, scaled where too many jobs shared the worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """From a time to another, in milliseconds; `now`: until then what has not ended has cost."""
+
+    since: int
+    until: int
+    now: int
+
+    def of(self, began: int, ended: int | None) -> tuple[int, int]:
+        """The part of a stretch that lies within; empty where none does."""
+        low = max(self.since, began)
+        return low, max(low, min(self.until, self.now if ended is None else ended))
+
+
+def rent_of(rental: Rental, window: Window) -> int:
+    """Micros that a worker of known price cost within a window."""
+    low, high = window.of(rental.began, rental.ended)
+    return 0 if rental.nanos is None else rent(rental.nanos, rental.began, low, high)
+
+
+def parts_of(rental: Rental, uses: Sequence[Use], window: Window) -> list[Part]:
+    """What a worker cost within a window, by job; parts of no time are left out."""
+    low, high = window.of(rental.began, rental.ended)
+    joined = high if rental.joined is None else min(max(rental.joined, low), high)
+    within = Window(low, high, high)
+    clipped = [(*within.of(use.began, use.ended), max(use.slots, 1)) for use in uses]
+    weights = _weights(clipped, max(rental.slots, 1), low, joined, high)
+    shares = [(Kind.USED, use) for use in uses]
+    kinds: list[tuple[Kind, Use | None]] = [*shares, (Kind.STARTING, None), (Kind.IDLE, None)]
+    scale = lcm(*{base for weight in weights for base in weight})
+    plain = [sum(time * scale // base for base, time in weight.items()) for weight in weights]
+    amounts = divided(rent_of(rental, window), plain)
+    return [
+        Part(rental, kind, use, amount, max(rental.slots, 1) * weight / scale)
+        for (kind, use), amount, weight in zip(kinds, amounts, plain, strict=True)
+        if weight
+    ]
+
+
+Weight = Mapping[int, int]
+"""Slots × milliseconds by the slots that they were shared by: of 8 held slots on a worker of 4, each is half a slot."""
+
+
+def _weights(
+    clipped: Sequence[tuple[int, int, int]], slots: int, low: int, joined: int, high: int
+) -> list[dict[int, int]]:
+    """Of every use, then of starting and idle. Each sums to the worker's whole time: time × held ÷ shared."""
+    events = _events(clipped, low, joined, high)
+    times = sorted(events)
+    held, most = 0, 0
+    unused = [0, 0]
+    """Slots × milliseconds that nobody held, before and after it joined."""
+    for time, after in pairwise(times):
+        held += events[time]
+        most = max(most, held)
+        unused[time >= joined] += max(slots - held, 0) * (after - time)
+    free = [{slots: amount} for amount in unused]
+    if most <= slots:
+        return [{slots: (end - begin) * taken} for begin, end, taken in clipped] + free
+    return [*_scaled(clipped, slots, times, events), *free]
+
+
+def _events(clipped: Iterable[tuple[int, int, int]], low: int, joined: int, high: int) -> dict[int, int]:
+    """By how much the number of held slots changes at which time."""
+    events: dict[int, int] = defaultdict(int, dict.fromkeys((low, joined, high), 0))
+    for begin, end, taken in clipped:
+        if end > begin:
+            events[begin] += taken
+            events[end] -= taken
+    return events
+
+
+def _scaled(
+    clipped: Sequence[tuple[int, int, int]], slots: int, times: Sequence[int], events: Mapping[int, int]
+) -> list[dict[int, int]]:
+    """Where more slots are held at times than there are."""
+    begins: dict[int, list[int]] = defaultdict(list)
+    for at, (begin, end, _) in enumerate(clipped):
+        if end > begin:
+            begins[begin].append(at)
+    found: list[dict[int, int]] = [defaultdict(int) for _ in clipped]
+    there: set[int] = set()
+    held = 0
+    for time, after in pairwise(times):
+        held += events[time]
+        there = {at for at in there if clipped[at][1] > time}.union(begins[time])
+        for at in there:
+            found[at][max(slots, held)] += clipped[at][2] * (after - time)
+    return found

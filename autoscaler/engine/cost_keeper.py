@@ -1,0 +1,157 @@
+"""Keeps which job held slots of which worker: from what each pass sees, and from Grid Engine's accounting."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autoscaler.core.cost.shares import UNKNOWN, Payer
+from autoscaler.core.model.cluster import ExecutionHost, HostJob, JobDetail
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.core.workers.observed import ObservedWorkers
+from autoscaler.core.workers.worker_state import WorkerState
+from autoscaler.store.history import Lifetime
+from autoscaler.store.store import Store
+from autoscaler.store.usages import SOON, Run, RunKey
+from sge.accounting import EndedRun, ended_runs
+from sge.accounting_tail import lines_of, read_tail
+
+log = logging.getLogger(__name__)
+
+MOST = 2 << 20
+"""Bytes of accounting that one pass takes in: some 8,000 lines. What is beyond waits for the next pass."""
+BACK = 64 << 20
+"""Bytes that are read back where it is not known how far accounting was read: of a new or a lost store."""
+
+
+@dataclass(slots=True)
+class CostKeeper:
+    """One for the life of a process."""
+
+    store: Store
+    accounting: Path
+    """SGE_ROOT/CELL/common/accounting."""
+    _running: dict[RunKey, Run] | None = None
+    _instances: Mapping[tuple[str, str], tuple[HostJob, ...]] = field(default_factory=dict)
+    """By queue and worker, what the last pass saw; the same object has no news."""
+    _said: str = ""
+
+    def note(self, snapshot: Snapshot, observed: ObservedWorkers) -> None:
+        """Call this after a pass, once its workers are in the history. Raises StateNotKept, and is then told again by
+        the next pass.
+        """
+        table = self.store.usages
+        before, self._running = self._running, None  # read again where this is not written
+        running = table.running() if before is None else before
+        instances = {
+            (instance.queue, worker.worker.id): instance.jobs
+            for worker in observed.known
+            if worker.host is not None
+            for instance in worker.host.instances
+            if instance.jobs
+        }
+        with self.store.database.transaction():
+            if before is None or instances != self._instances:
+                running = self._follow(running, runs_on(observed.known, _details(snapshot), snapshot.now), snapshot.now)
+            running = self._account(running, snapshot.now)
+        self._running, self._instances = running, instances
+
+    def _follow(self, before: Mapping[RunKey, Run], seen: Mapping[RunKey, Run], now: float) -> dict[RunKey, Run]:
+        """Those that run now; what began and what is over is written."""
+        table = self.store.usages
+        again = {key for key, run in seen.items() if key in before and run.began > before[key].began + SOON}
+        over = [run for key, run in before.items() if key not in seen or key in again]
+        if over:
+            table.end(over, table.seen_at or now)
+        began = [run for key, run in seen.items() if key not in before or key in again]
+        if began:
+            table.begin(began)
+        kept = {key: run for key, run in before.items() if key in seen and key not in again}
+        return kept | {run.key: run for run in began}
+
+    def _account(self, running: dict[RunKey, Run], now: float) -> dict[RunKey, Run]:
+        """Take in the new lines of accounting."""
+        table = self.store.usages
+        place = table.place
+        try:
+            tail = read_tail(self.accounting, place, MOST, BACK)
+        except OSError as error:
+            if str(error) != self._said:
+                log.warning("the accounting file cannot be read, so it is not known what workers were for: %s", error)
+            self._said = str(error)
+            table.mark(place, now)
+            return running
+        self._said = ""
+        if tail.missing:
+            log.warning("accounting was rotated away before it was read: what ran meanwhile counts as idle in `cost`")
+        if tail.data:
+            found = self._runs_of(tail.data)
+            for key in table.account(found):
+                running.pop(key, None)
+        table.mark(tail.place, now)
+        return running
+
+    def _runs_of(self, data: bytes) -> list[Run]:
+        """Of these lines, the runs on workers."""
+        history = self.store.history
+        ended = list(ended_runs(lines_of(data, frozenset(map(_label, history.names())))))
+        lives: dict[str, list[Lifetime]] = {}
+        for life in history.lifetimes(min((run.end.submitted_at for run in ended), default=float("inf"))):
+            if life.name:
+                lives.setdefault(_label(life.name), []).append(life)
+        return [run for one in ended for run in _of_worker(one, lives.get(_label(one.end.host), []))]
+
+
+def _of_worker(ended: EndedRun, lives: list[Lifetime]) -> Iterator[Run]:
+    """On which worker of its host's name it was: on the newest that was there when it began."""
+    end = ended.end
+    if ended.part or end.started_at is None or end.ended_at is None or end.ended_at < end.started_at:
+        return
+    there = [life for life in lives if life.created_at <= end.started_at + SOON]
+    if not there or (there[-1].ended_at is not None and there[-1].ended_at < end.started_at):
+        return
+    payer = Payer(ended.owner, ended.group, ended.department, ended.project, ended.account, end.queue)
+    key = RunKey(there[-1].worker_id, ended.job, ended.task)
+    yield Run(key, payer, max(end.slots, 1), end.started_at, end.ended_at)
+
+
+def runs_on(workers: tuple[WorkerState, ...], details: Mapping[int, JobDetail], now: float) -> dict[RunKey, Run]:
+    """What runs on workers, as a pass sees it: a job in two queues of a host holds the slots of both."""
+    found: dict[RunKey, Run] = {}
+    for worker in workers:
+        for instance in worker.host.instances if worker.host is not None else ():
+            for job in instance.jobs:
+                if not job.number:
+                    continue  # it stands for one that cannot be read
+                task = int(job.task) if job.task.isdecimal() and len(job.task) < 19 else 0
+                key = RunKey(worker.worker.id, job.number, task)
+                before = found.get(key)
+                detail = details.get(job.number)
+                known = detail is not None and detail.group is not None
+                payer = Payer(
+                    job.owner or UNKNOWN,
+                    (detail.group or UNKNOWN) if detail is not None else UNKNOWN,
+                    UNKNOWN,
+                    detail.project if detail is not None and known else UNKNOWN,
+                    UNKNOWN,
+                    instance.queue,
+                )
+                slots = job.slots + (before.slots if before else 0)
+                began = min(job.started if job.started is not None else now, now)
+                found[key] = Run(key, before.payer if before else payer, max(slots, 1), began)
+    return found
+
+
+def slots_of(host: ExecutionHost | None) -> int:
+    """Slots that a worker gives to jobs: of several queues that share its cores those of the largest."""
+    return max((instance.slots for instance in host.instances), default=0) if host is not None else 0
+
+
+def _details(snapshot: Snapshot) -> Mapping[int, JobDetail]:
+    return {**snapshot.memory.details, **snapshot.cluster.details}
+
+
+def _label(name: str) -> str:
+    return name.partition(".")[0].lower()

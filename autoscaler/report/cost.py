@@ -1,0 +1,375 @@
+"""What `cost` shows: what workers cost in a time, and for whom. An estimate, from prices an hour and the time that each
+worker was rented.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from typing import Any
+
+from autoscaler.core.cost.amounts import HOUR_MS, MICROS, in_units, nanos_of
+from autoscaler.core.cost.shares import UNKNOWN, Kind, Part, Rental, Use, Window, parts_of
+from autoscaler.durations import seconds_of
+from autoscaler.errors import SettingsError
+from autoscaler.report import SCHEMA
+from autoscaler.report.blocks import Block
+from autoscaler.report.wording import count, duration, instant
+from autoscaler.store.history import Lifetime
+from autoscaler.store.store import Store
+
+PAYERS = ("user", "group", "department", "project", "account", "queue")
+JOBS = ("job", "array")
+WORKERS = ("type", "worker")
+BY = (*PAYERS, *JOBS, *WORKERS)
+MOST_ROWS = 10_000
+"""The costliest; what is beyond is one row."""
+LEFT_OUT = (
+    "disks, addresses and network",
+    "the master and persistent hosts",
+    "discounts, reservations, credits and taxes",
+    "changes of a spot price after the launch",
+    "what a cloud charges beyond the time from launch to end (a minimum, whole minutes)",
+)
+UNSEEN = 600.0
+"""Seconds without a look from which on it is told that a worker's end is uncertain."""
+OTHERS = "(others)"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a caller wants to see. Times as Unix seconds."""
+
+    by: str
+    since: float
+    until: float
+    visible: str | None = None
+    """The user whose jobs are shown, while those of others are one row; None: all are."""
+
+
+@dataclass(slots=True)
+class Row:
+    """What one user, job, type … cost, in micros."""
+
+    key: str
+    used: int = 0
+    starting: int = 0
+    idle: int = 0
+    slot_ms: float = 0.0
+    rented_ms: int = 0
+    workers: int = 0
+
+    @property
+    def cost(self) -> int:
+        return self.used + self.starting + self.idle
+
+    def add(self, part: Part) -> None:
+        match part.kind:
+            case Kind.USED:
+                self.used += part.micros
+                self.slot_ms += part.slot_ms
+            case Kind.STARTING:
+                self.starting += part.micros
+            case Kind.IDLE:
+                self.idle += part.micros
+
+    def join(self, other: Row) -> None:
+        for name in ("used", "starting", "idle", "slot_ms", "rented_ms", "workers"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+@dataclass(slots=True)
+class Table:
+    """All workers with prices of one currency."""
+
+    currency: str
+    rows: dict[str, Row] = field(default_factory=dict)
+    total: Row = field(default_factory=lambda: Row("sum"))
+
+    def sorted(self) -> list[Row]:
+        """The costliest first; what is too much as one row."""
+        rows = sorted(self.rows.values(), key=lambda row: (-row.cost, row.key))
+        if len(rows) <= MOST_ROWS:
+            return rows
+        rest = Row(f"({len(rows) - MOST_ROWS + 1} others)")
+        for row in rows[MOST_ROWS - 1 :]:
+            rest.join(row)
+        return [*rows[: MOST_ROWS - 1], rest]
+
+
+@dataclass(slots=True)
+class CostReport:
+    """The answer."""
+
+    asked: Asked
+    now: float
+    tables: list[Table]
+    unpriced: Row
+    """Workers of unknown price: how many, and their time."""
+    unseen: int
+    """Micros from when ended workers were last seen to when they were found to have ended, if that is long."""
+    known_since: float | None
+    """From when on cost is kept; None: since ever."""
+
+
+def asked_cost(query: Mapping[str, str], now: float, visible: str | None = None) -> Asked:
+    """What a query names: `by`, and `month`, or `since` and `until`. Raises SettingsError."""
+    by = query.get("by") or "user"
+    if by not in BY:
+        raise SettingsError(f"by: {by!r} is none of {', '.join(BY)}")
+    month, begin, end = query.get("month", ""), query.get("since", ""), query.get("until", "")
+    if month and (begin or end):
+        raise SettingsError("give a month, or since and until, not both")
+    since, until = month_of(month or datetime.fromtimestamp(now, UTC).strftime("%Y-%m"))
+    since = moment(begin, "since", now) if begin else since
+    until = moment(end, "until", now) if end else (until if month else now)
+    if until <= since:
+        raise SettingsError("until: the time ends before it begins")
+    return Asked(by, since, until, visible)
+
+
+def month_of(text: str) -> tuple[float, float]:
+    """Begin and end of `2026-11`, in UTC as clouds bill it. Raises SettingsError."""
+    try:
+        begin = datetime.strptime(text, "%Y-%m").replace(tzinfo=UTC)
+        end = (begin + timedelta(days=31)).replace(day=1)
+        return begin.timestamp(), end.timestamp()
+    except (ValueError, OverflowError) as error:
+        raise SettingsError(f"month: {text!r} is not a month: write 2026-11") from error
+
+
+def moment(text: str, name: str, now: float) -> float:
+    """`2026-11-03`, `2026-11-03T12:00` (UTC where no zone is given), or a length of time to look back: `7d`."""
+    ago = seconds_of(text)
+    if ago is not None:
+        return now - ago
+    try:
+        at = datetime.fromisoformat(text)
+        return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError) as error:
+        raise SettingsError(f"{name}: {text!r} is neither a date (2026-11-03) nor a length of time (7d)") from error
+
+
+def cost_report(store: Store, asked: Asked, now: float) -> CostReport:
+    """From what the store has kept."""
+    window = Window(_ms(asked.since), _ms(asked.until), _ms(now))
+    tables: dict[str, Table] = {}
+    unpriced, unseen = Row("unknown"), 0
+    for life in store.history.lifetimes(asked.since):
+        if life.created_at >= min(asked.until, now):
+            continue
+        rental = rental_of(life)
+        parts = parts_of(rental, store.usages.of_worker(life.worker_id, asked.since, asked.until), window)
+        low, high = window.of(rental.began, rental.ended)
+        if rental.nanos is None:
+            unpriced.workers, unpriced.rented_ms = unpriced.workers + 1, unpriced.rented_ms + high - low
+            continue
+        table = tables.setdefault(rental.currency, Table(rental.currency))
+        _add(table, rental, parts, high - low, asked)
+        unseen += _unseen(rental, window)
+    known = store.usages.since
+    since = known if known is not None and known > asked.since else None
+    return CostReport(asked, now, [tables[name] for name in sorted(tables)], unpriced, unseen, since)
+
+
+def rental_of(life: Lifetime) -> Rental:
+    """A lifetime in whole numbers."""
+    price = life.price_per_hour
+    return Rental(
+        life.worker_id,
+        life.name or "",
+        life.instance_type,
+        life.node_array,
+        life.price_type,
+        None if price is None else nanos_of(price),
+        life.currency or "USD",
+        life.slots or 1,
+        _ms(life.created_at),
+        None if life.joined_at is None else _ms(life.joined_at),
+        None if life.ended_at is None else _ms(life.ended_at),
+        None if life.seen_at is None else _ms(life.seen_at),
+    )
+
+
+def _add(table: Table, rental: Rental, parts: Iterable[Part], rented: int, asked: Asked) -> None:
+    whole = {"type": rental.instance_type, "worker": rental.worker_id}.get(asked.by)
+    if whole is not None:
+        row = table.rows.setdefault(whole, Row(whole))
+        row.workers, row.rented_ms = row.workers + 1, row.rented_ms + rented
+    table.total.workers, table.total.rented_ms = table.total.workers + 1, table.total.rented_ms + rented
+    for part in parts:
+        table.total.add(part)
+        key = whole
+        if key is None and part.use is not None:
+            key = _key(part.use, asked)
+        if key is not None:
+            table.rows.setdefault(key, Row(key)).add(part)
+
+
+def _key(use: Use, asked: Asked) -> str:
+    if asked.visible is not None and use.payer.user != asked.visible:
+        return OTHERS
+    match asked.by:
+        case "job":
+            return f"{use.job}.{use.task}" if use.task else str(use.job)
+        case "array":
+            return str(use.job)
+        case _:
+            told = str(getattr(use.payer, asked.by))
+            return "(known when its jobs end)" if told == UNKNOWN else told or "(none)"
+
+
+def _unseen(rental: Rental, window: Window) -> int:
+    """What is uncertain of a worker whose end nobody saw."""
+    seen = rental.began if rental.seen is None else max(rental.seen, rental.began)
+    if rental.nanos is None or rental.ended is None or rental.ended - seen < UNSEEN * 1000:
+        return 0
+    low, high = window.of(seen, rental.ended)
+    return rental.nanos * (high - low) // (HOUR_MS * 1000)
+
+
+# -- as JSON and CSV -----------------------------------------------------------------------------------------------
+
+
+def document(report: CostReport) -> dict[str, Any]:
+    """As JSON: amounts to the millionth, so that rows add up to the sum."""
+    asked = report.asked
+    return {
+        "schema": SCHEMA,
+        "now": _at(report.now),
+        "by": asked.by,
+        "since": _at(asked.since),
+        "until": _at(asked.until),
+        "estimate": True,
+        "leaves_out": list(LEFT_OUT),
+        "known_since": None if report.known_since is None else _at(report.known_since),
+        "unknown_prices": {"workers": report.unpriced.workers, "rented_h": _hours(report.unpriced.rented_ms)},
+        "unseen": report.unseen / MICROS,
+        "currencies": [
+            {
+                "currency": table.currency,
+                **_figures(table.total),
+                "rows": [{"key": row.key, **_figures(row)} for row in table.sorted()],
+            }
+            for table in report.tables
+        ],
+    }
+
+
+def _figures(row: Row) -> dict[str, Any]:
+    return {
+        "cost": row.cost / MICROS,
+        "used": row.used / MICROS,
+        "starting": row.starting / MICROS,
+        "idle": row.idle / MICROS,
+        "slot_h": _hours(row.slot_ms),
+        "rented_h": _hours(row.rented_ms),
+        "workers": row.workers,
+    }
+
+
+def csv_text(report: CostReport) -> str:
+    """One line a row, those of nobody's included: the column `cost` adds up to what workers cost."""
+    file = StringIO()
+    names = ("currency", report.asked.by, *_figures(Row("")))
+    writer = csv.DictWriter(file, names, lineterminator="\n")
+    writer.writeheader()
+    for table in report.tables:
+        for row in [*table.sorted(), *_of_nobody(table, report.asked.by)]:
+            figures = {
+                name: f"{value:.6f}" if isinstance(value, float) else value for name, value in _figures(row).items()
+            }
+            writer.writerow({"currency": table.currency, report.asked.by: row.key, **figures})
+    return file.getvalue()
+
+
+def _of_nobody(table: Table, by: str) -> list[Row]:
+    """Where rows are of jobs: what no job held."""
+    if by in WORKERS:
+        return []
+    found = [Row("(starting)", starting=table.total.starting), Row("(idle)", idle=table.total.idle)]
+    return [row for row in found if row.cost]
+
+
+# -- for people ------------------------------------------------------------------------------------------------------
+
+
+def cost_blocks(report: CostReport) -> list[Block]:
+    """A table for each currency, and what to know of it."""
+    asked = report.asked
+    title = f"cost by {asked.by}, from {instant(asked.since)} to {instant(min(asked.until, report.now))}"
+    blocks = [Block(title, *_shown(table, asked.by)) for table in report.tables]
+    if not blocks:
+        blocks = [Block(title, lines=["no worker of known price was rented"])]
+    return [*blocks, Block(lines=list(_besides(report)))]
+
+
+def _shown(table: Table, by: str) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """Heads and rows. Amounts are rounded so that each column adds up to its sum."""
+    rows = [*table.sorted(), *_of_nobody(table, by)]
+    unit = _unit(table.total.cost)
+    costs, total = in_units([row.cost for row in rows], unit)
+    if by not in WORKERS:
+        hours = [f"{_hours(row.slot_ms):.2f}" if row.used or row.slot_ms else "" for row in (*rows, table.total)]
+        cells = zip([row.key for row in rows] + ["sum"], hours, _amounts([*costs, total], unit), strict=True)
+        return (by, "slot hours", table.currency), list(cells)
+    columns = [_amounts([*column, whole], unit) for column, whole in _columns(rows, costs, unit)]
+    heads = (by, "workers", "hours", "used", "starting", "idle", table.currency)
+    named = [(row.key, str(row.workers), f"{_hours(row.rented_ms):.2f}") for row in rows]
+    named.append(("sum", str(table.total.workers), f"{_hours(table.total.rented_ms):.2f}"))
+    shown = zip(named, zip(*columns, strict=True), _amounts([*costs, total], unit), strict=True)
+    return heads, [(*left, *middle, right) for left, middle, right in shown]
+
+
+def _columns(rows: Sequence[Row], costs: Sequence[int], unit: int) -> Iterator[tuple[list[int], int]]:
+    """Used, starting and idle of every row, which add up to the row's cost as it is shown, with their sums."""
+    split: list[list[int]] = []
+    for row, cost in zip(rows, costs, strict=True):
+        whole = [row.used, row.starting, row.idle]
+        found = in_units(whole, unit)[0]
+        found[whole.index(max(whole))] += cost - sum(found)
+        split.append(found)
+    for column in zip(*split, strict=True):
+        yield list(column), sum(column)
+
+
+def _unit(total: int) -> int:
+    """Cents; of sums below one, finer."""
+    return 10_000 if total >= MICROS else 100 if total >= MICROS // 100 else 1
+
+
+def _amounts(units: Iterable[int], unit: int) -> list[str]:
+    places = {10_000: 2, 100: 4, 1: 6}[unit]
+    return [f"{each * unit / MICROS:.{places}f}" for each in units]
+
+
+def _besides(report: CostReport) -> Iterator[str]:
+    yield f"an estimate from prices an hour; it leaves out {'; '.join(LEFT_OUT)}"
+    if report.unpriced.workers:
+        hours = _hours(report.unpriced.rented_ms)
+        yield f"not in it: {count(report.unpriced.workers, 'worker')} of unknown price, {hours:.2f} hours"
+    if report.unseen:
+        yield (
+            f"{report.unseen / MICROS:.2f} of it is uncertain: nobody looked for {duration(UNSEEN)} or longer when "
+            "workers ended"
+        )
+    if report.known_since is not None:
+        yield (
+            f"the record begins at {instant(report.known_since)}: workers that had ended by then are not in it, and of "
+            "others only what accounting tells"
+        )
+
+
+def _hours(milliseconds: float) -> float:
+    return round(milliseconds / HOUR_MS, 6)
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def _at(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

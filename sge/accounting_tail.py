@@ -1,0 +1,103 @@
+"""Reads all of Grid Engine's accounting, once and in its order, from where it was read to: also what was written while
+nobody looked, and what rotation has moved away since.
+
+A file is known again by its inode and by what stood where it was read to. One that was renamed is found under its new
+name, one that was copied and emptied under the copy's. What rotation compressed or deleted meanwhile is missing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sge.accounting import written_last
+
+MARK = 1024
+"""Bytes before the place that was read to: some records, with their times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far accounting was read."""
+
+    inode: int
+    offset: int
+    mark: bytes
+    """What stands before the offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What was written since."""
+
+    place: Place | None
+    """Up to where this goes; None: there is no file yet."""
+    data: bytes
+    """Whole lines."""
+    more: bool = False
+    """Whether there is more to read."""
+    missing: bool = False
+    """Whether the file that was read last is gone, with what was added to it."""
+
+
+def read_tail(accounting: Path, place: Place | None, most: int, back: int) -> Tail:
+    """What was written after a place, at most so many bytes. None: the last `back` bytes. Raises OSError."""
+    try:
+        if place is None:
+            live = written_last(accounting)
+            begin = max(live.stat().st_size - back, 0)
+            return _read(live, begin, most, ())
+        files = _files(accounting)
+        # Its own file, else a copy that was made to empty it, and not one that somebody keeps besides.
+        nearest = sorted((files[-1], *files), key=lambda file: file.stat().st_ino != place.inode)
+        found = next((file for file in nearest if _holds(file, place)), None)
+        if found is None:
+            live = written_last(accounting)
+            return _read(live, 0, most, (), missing=bool(place.offset))
+        return _read(found, place.offset, most, files[files.index(found) + 1 :])
+    except FileNotFoundError:
+        return Tail(place, b"")
+
+
+def _files(accounting: Path) -> list[Path]:
+    """All that rotation may have made of it, in the order of their last lines, the live one last."""
+    live = written_last(accounting)
+    beside = [file for file in accounting.parent.glob(f"{accounting.name}*") if file.is_file() and file != live]
+    return [*sorted(beside, key=lambda file: (file.stat().st_mtime_ns, file.name)), live]
+
+
+def _holds(file: Path, place: Place) -> bool:
+    with file.open("rb") as opened:
+        stat = os.fstat(opened.fileno())
+        if stat.st_size < place.offset:
+            return False
+        if not place.mark:
+            return stat.st_ino == place.inode
+        opened.seek(place.offset - len(place.mark))
+        return opened.read(len(place.mark)) == place.mark
+
+
+def _read(file: Path, begin: int, most: int, later: Sequence[Path], *, missing: bool = False) -> Tail:
+    with file.open("rb") as opened:
+        stat = os.fstat(opened.fileno())
+        opened.seek(begin)
+        data = opened.read(most)
+        end = data.rfind(b"\n") + 1 or (len(data) if len(data) == most else 0)
+        if not end and later:  # no more comes to this one
+            return Tail(Place(later[0].stat().st_ino, 0, b""), b"", more=True)
+        upto = begin + end
+        opened.seek(max(upto - MARK, 0))
+        mark = opened.read(min(MARK, upto))
+        more = (upto < stat.st_size and end > 0) or bool(later)
+        return Tail(Place(stat.st_ino, upto, mark), data[:end], more, missing)
+
+
+def lines_of(data: bytes, hosts: frozenset[str]) -> Iterator[str]:
+    """Those that may tell of these hosts, by the first part of a host's name; the others are not read any further."""
+    for line in data.split(b"\n"):
+        words = line.split(b":", 2)
+        host = words[1].partition(b".")[0].lower() if len(words) == 3 else b""
+        if line.startswith(b"{") or host.decode("utf-8", "replace") in hosts:
+            yield line.decode("utf-8", "replace")

@@ -1,0 +1,117 @@
+"""`sge-autoscaler cost`: as a table, JSON and CSV, from the state where no autoscaler runs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from autoscaler.commands.context import Invocation
+from autoscaler.commands.main import main
+from autoscaler.core.cost.shares import Payer
+from autoscaler.core.model.fleet import InstanceType, MachineState, Worker
+from autoscaler.report.cost import BY
+from autoscaler.store.store import Store
+from autoscaler.store.usages import Run, RunKey
+
+KIND = InstanceType("m5.xlarge", "m5", 4, 16 << 30)
+ANN = Payer("ann", "users", "physics", "wind", "sge", "main.q")
+BEN = Payer("ben", "users", "physics", "", "sge", "main.q")
+
+
+@pytest.fixture
+def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    common = tmp_path / "sge" / "default" / "common"
+    common.mkdir(parents=True)
+    (common / "act_qmaster").write_text("master\n")
+    (common / "bootstrap").write_text("ignore_fqdn true\n")
+    values = {"SGE_ROOT": str(tmp_path / "sge"), "CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "state")}
+    values |= {"SGE_QMASTER_PORT": "6444", "SGE_CELL": "default", "CP_CAP_AUTOSCALE_CONFIG": ""}
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    return values
+
+
+@pytest.fixture
+def filled(environ: dict[str, str]) -> Iterator[Store]:
+    """Two hours of a worker of 1.92 USD an hour, of which ann had half for an hour and ben all for half an hour."""
+    store = Store.open(Invocation(environ).store_file)
+    now = time.time()
+    began = now - 7200
+    worker = Worker("i-1", KIND, "execute", MachineState.RUNNING, began, name="w1", price_per_hour=1.92)
+    store.history.see_workers([worker], ["i-1"], began, {"i-1": 4}, "USD")
+    store.history.see_workers([], [], now)
+    runs = [
+        Run(RunKey("i-1", 1, 0), ANN, 2, began, began + 3600),
+        Run(RunKey("i-1", 2, 7), BEN, 4, began + 3600, began + 5400),
+    ]
+    store.usages.account(runs)
+    yield store
+    store.close()
+
+
+def last(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().out
+
+
+def test_a_table_says_for_whom_and_adds_up(filled: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", "--since", "1d"]) == 0
+    lines = [line.split() for line in last(capsys).splitlines()]
+    assert ["user", "slot", "hours", "USD"] in lines
+    for row in (["ann", "2.00", "0.96"], ["ben", "2.00", "0.96"], ["(idle)", "1.92"], ["sum", "4.00", "3.84"]):
+        assert row in lines
+
+
+def test_by_type_used_and_idle_stand_apart(filled: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", "--since", "1d", "--by", "type"]) == 0
+    lines = [line.split() for line in last(capsys).splitlines()]
+    assert ["m5.xlarge", "1", "2.00", "1.92", "0.00", "1.92", "3.84"] in lines
+
+
+@pytest.mark.parametrize("by", BY)
+def test_json_and_csv_of_every_kind_add_up(filled: Store, by: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", "--since", "1d", "--by", by, "--json"]) == 0
+    document = json.loads(last(capsys))
+    (table,) = document["currencies"]
+    assert (document["by"], document["estimate"], table["cost"], table["currency"]) == (by, True, 3.84, "USD")
+    besides = 0.0 if by in ("type", "worker") else table["idle"] + table["starting"]
+    assert round(sum(row["cost"] for row in table["rows"]) + besides, 6) == 3.84
+    assert main(["cost", "--since", "1d", "--by", by, "--csv"]) == 0
+    rows = list(csv.DictReader(last(capsys).splitlines()))
+    assert round(sum(float(row["cost"]) for row in rows), 6) == 3.84
+    assert {by, "currency"} <= rows[0].keys()
+
+
+def test_a_month_without_workers_cost_nothing(filled: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", "--month", "2001-02"]) == 0
+    said = last(capsys)
+    assert "from 2001-02-01 00:00:00 UTC to 2001-03-01 00:00:00 UTC" in said
+    assert "no worker of known price was rented" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    (
+        (["--month", "November"], "'November' is not a month: write 2026-11"),
+        (["--month", "2026-11", "--since", "7d"], "give a month, or since and until, not both"),
+        (["--since", "soon"], "since: 'soon' is neither a date (2026-11-03) nor a length of time (7d)"),
+        (["--since", "1d", "--until", "2d"], "the time ends before it begins"),
+    ),
+)
+def test_a_time_that_is_none_is_refused(
+    filled: Store, words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["cost", *words]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_month_is_one_of_utc(filled: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", "--json"]) == 0
+    since = datetime.fromisoformat(json.loads(last(capsys))["since"])
+    now = datetime.now(UTC)
+    assert (since.year, since.month, since.day, since.hour) == (now.year, now.month, 1, 0)

@@ -1,0 +1,203 @@
+"""Which jobs held slots of which worker: from passes and accounting, over restarts, rotation and a lost store."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.core.building import NOW
+from tests.cost_world import PAYER, CostWorld, Job, Machine
+
+HOUR = 3600.0
+BEN = PAYER._replace(user="ben", project="")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> CostWorld:
+    return CostWorld(tmp_path / "world", [Machine("w1", 0)])
+
+
+def test_a_running_job_pays_for_its_slots_so_far(world: CostWorld) -> None:
+    world.jobs = [Job(1, "w1", 0, slots=2)]
+    world.see(0)
+    world.see(HOUR)
+    assert world.costs(HOUR) == {"ann": 500_000, "(idle)": 500_000}
+    assert world.costs(HOUR, "department") == {"(known when its jobs end)": 500_000, "(idle)": 500_000}
+
+
+def test_an_ended_job_pays_until_the_end_that_accounting_tells(world: CostWorld) -> None:
+    world.jobs = [Job(1, "w1", 0, HOUR / 2, slots=4)]
+    world.see(0)
+    world.account(HOUR)
+    world.see(HOUR)
+    assert world.costs(HOUR) == {"ann": 500_000, "(idle)": 500_000}
+    assert world.costs(HOUR, "department") == {"physics": 500_000, "(idle)": 500_000}
+    assert world.costs(HOUR, "project") == {"wind": 500_000, "(idle)": 500_000}
+
+
+def test_jobs_that_no_pass_sees_are_told_by_accounting(world: CostWorld) -> None:
+    world.jobs = [Job(number, "w1", number * 10.0, number * 10.0 + 9, slots=4) for number in range(1, 101)]
+    world.see(0)
+    world.account(HOUR)
+    world.see(HOUR)
+    assert world.costs(HOUR) == {"ann": 250_000, "(idle)": 750_000}
+    assert len(world.report(HOUR, "job").tables[0].rows) == 100
+
+
+def test_of_an_array_each_task_is_a_row_or_all_are_one(world: CostWorld) -> None:
+    world.jobs = [Job(7, "w1", 0, HOUR, slots=1, task=task) for task in (1, 2)]
+    world.see(0)
+    world.account(HOUR)
+    world.see(HOUR)
+    assert world.costs(HOUR, "job") == {"7.1": 250_000, "7.2": 250_000, "(idle)": 500_000}
+    assert world.costs(HOUR, "array") == {"7": 500_000, "(idle)": 500_000}
+
+
+def test_of_a_parallel_job_every_host_is_paid_by_its_slots_there(world: CostWorld) -> None:
+    """Accounting names one host, with the slots of all."""
+    world.machines.append(Machine("w2", 0))
+    world.jobs = [Job(1, "w1", 0, HOUR / 2, slots=1, others=(("w2", 3),))]
+    world.see(0)
+    world.account(HOUR)
+    world.see(HOUR)
+    assert world.costs(HOUR) == {"ann": 125_000 + 375_000, "(idle)": 1_500_000}
+
+
+def test_a_job_that_began_again_on_its_host_pays_for_both_times(world: CostWorld) -> None:
+    world.jobs = [Job(1, "w1", 0, 900, slots=4)]
+    world.see(0)
+    world.jobs.append(Job(1, "w1", 1800, 2700, slots=4))
+    world.see(1800)  # accounting is late
+    world.account(HOUR)
+    world.see(HOUR)
+    assert world.costs(HOUR) == {"ann": 500_000, "(idle)": 500_000}
+
+
+def test_a_job_of_which_accounting_tells_nothing_pays_until_it_was_last_seen(world: CostWorld) -> None:
+    world.jobs = [Job(1, "w1", 0, 1000, slots=4)]
+    for at in (0, 900, 1800, HOUR):
+        world.see(at)
+    assert world.costs(HOUR) == {"ann": 250_000, "(idle)": 750_000}
+
+
+def test_another_process_goes_on_where_the_first_one_was(world: CostWorld) -> None:
+    world.jobs = [Job(1, "w1", 0, 900, slots=4), Job(2, "w1", 900, slots=4, payer=BEN)]
+    world.see(0)
+    world.account(1800)  # while none runs
+    world.restart()
+    world.see(1800)
+    world.restart()
+    world.see(HOUR)
+    assert world.costs(HOUR) == {"ann": 250_000, "ben": 750_000}
+
+
+def test_after_a_lost_store_workers_that_live_cost_from_their_launch_for_the_jobs_of_accounting(
+    world: CostWorld,
+) -> None:
+    world.machines.append(Machine("w2", 0, 1000))
+    world.jobs = [Job(1, "w1", 0, 900, slots=4), Job(2, "w2", 0, 900, slots=4)]
+    world.see(0)
+    world.see(1000)
+    world.account(1800)
+    world.see(1800)
+    assert world.costs(HOUR)["ann"] == 250_000 + 249_999
+    world.restart(lost=True)
+    world.see(1800)  # w2 had ended by then
+    assert world.costs(HOUR) == {"ann": 250_000, "(starting)": 250_000, "(idle)": 500_000}
+    assert world.report(HOUR).known_since == NOW + 1800
+
+
+def test_a_worker_lost_while_nobody_looked_is_uncertain(world: CostWorld) -> None:
+    world.machines = [Machine("w1", 0, 1000)]
+    world.see(0)
+    world.see(900)
+    world.see(HOUR)
+    report = world.report(HOUR)
+    assert (report.tables[0].total.cost, report.unseen) == (1_000_000, 750_000)
+
+
+def test_a_host_name_used_again_is_another_worker(world: CostWorld) -> None:
+    world.machines = [Machine("w1", 0, 900), Machine("w1", 1000, id="i-second")]
+    world.jobs = [Job(1, "w1", 0, 800, slots=4), Job(2, "w1", 1100, 1900, slots=4, payer=BEN)]
+    for at in (0, 900, 1000):
+        world.see(at)
+    world.account(HOUR)
+    world.see(HOUR)
+    assert world.costs(HOUR, "worker") == {"i-w1": 250_000, "i-second": 722_222}
+    assert world.costs(HOUR) == {"ann": 222_222, "ben": 222_222, "(idle)": 527_778}
+
+
+@pytest.mark.parametrize("how", ("renamed", "copied", "renamed twice"))
+def test_what_rotation_moved_away_is_read(world: CostWorld, how: str) -> None:
+    world.jobs = [Job(number, "w1", number * 100.0, number * 100.0 + 90, slots=4) for number in range(1, 9)]
+    world.see(0)
+    world.account(200)
+    world.see(200)
+    file, old = world.accounting, world.accounting.with_name("accounting.1")
+    world.account(400)  # unread
+    if how == "copied":
+        shutil.copy2(file, old)
+        os.truncate(file, 0)
+    else:
+        file.rename(old)
+        file.touch()
+    world.account(600)
+    if how == "renamed twice":
+        old.rename(world.accounting.with_name("accounting.2"))
+        file.rename(old)
+        file.touch()
+        os.utime(old, (NOW, NOW))
+        os.utime(world.accounting.with_name("accounting.2"), (NOW - 9, NOW - 9))
+    world.account(900)
+    for _ in range(6):
+        world.see(900)
+    assert world.costs(900) == {"ann": 200_000, "(idle)": 50_000}
+
+
+def test_what_was_read_twice_counts_once(world: CostWorld) -> None:
+    world.machines.append(Machine("w2", 0))
+    world.jobs = [Job(1, "w1", 0, HOUR / 2, slots=1, others=(("w2", 3),))]
+    world.see(0)
+    world.account(HOUR)
+    world.see(HOUR)
+    before = world.costs(HOUR)
+    world.store.database.execute("UPDATE usage_marks SET inode = NULL")
+    world.restart()
+    world.see(HOUR)
+    assert world.costs(HOUR) == before
+
+
+def test_a_worker_of_unknown_price_is_told_and_costs_once_its_price_is_known(world: CostWorld) -> None:
+    world.machines = [Machine("w1", 0, price=None)]
+    world.see(0)
+    report = world.report(HOUR)
+    assert (report.tables, report.unpriced.workers, report.unpriced.rented_ms) == ([], 1, 3_600_000)
+    world.machines = [Machine("w1", 0, price=0.5)]
+    world.see(10)
+    assert world.costs(HOUR) == {"(idle)": 500_000}
+
+
+def test_what_is_old_is_forgotten(world: CostWorld) -> None:
+    world.machines = [Machine("w1", 0, 1000), Machine("w2", 0)]
+    world.jobs = [Job(1, "w1", 0, 900, slots=4), Job(2, "w2", 0, 900, slots=4)]
+    world.see(0)
+    world.account(1000)
+    world.see(1000)
+    world.store.forget_old(NOW + 40 * 86400, 35 * 86400.0)
+    assert world.costs(1000, "worker") == {"i-w2": 277_777}
+    assert world.costs(1000) == {"(idle)": 277_777}
+    rows = [world.store.database.rows(f"SELECT * FROM {table}") for table in ("usages", "payers")]
+    assert rows == [[], []]
+
+
+def test_of_too_many_uses_the_oldest_are_forgotten(world: CostWorld) -> None:
+    world.jobs = [Job(number, "w1", number * 10.0, number * 10.0 + 9, slots=4) for number in range(1, 101)]
+    world.see(0)
+    world.account(HOUR)
+    world.see(HOUR)
+    world.store.usages.forget(0.0, most=40)
+    assert {int(key) for key in world.report(HOUR, "job").tables[0].rows} == set(range(61, 101))
+    assert world.report(HOUR).known_since == NOW + 609
