@@ -51,6 +51,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     events.TABLES,
     measures.TABLE,
     requests.SAID,
+    memory.OPENED,
     notifications.TABLES,
     (*history.RENT, *usages.TABLES),
 )

@@ -41,6 +41,7 @@ def served(server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> S
     """The same with nothing asked for yet, its address and a login in the environment."""
     server.store.requests.clear()
     (tmp_path / "login").write_text(f"{USER}:{PASSWORD}\n", encoding="utf-8")
+    (tmp_path / "login").chmod(0o600)
     monkeypatch.setenv(URL_ENV, server.client.url)
     monkeypatch.setenv(LOGIN_ENV, str(tmp_path / "login"))
     return server
