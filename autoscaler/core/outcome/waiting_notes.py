@@ -1,14 +1,15 @@
 """What is left in the context of jobs that have waited long: why they wait, where `qstat -j` shows it.
 
 Each such job has one text without times and counts, so that it changes seldom and many jobs share it. It is written
-after ten minutes, changed once an hour at most, and taken away when the job runs. What is planned in a pass is bounded by
-the time since the last writing, because each is a change of the job that qmaster spools.
+after ten minutes, changed once an hour at most, and taken away when the job runs. There are at most two commands a
+second, because each text is a change of a job that qmaster spools.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from types import MappingProxyType
 
 from autoscaler.core.model.actions import TellWaiting
@@ -21,8 +22,8 @@ LONG = 600.0
 """Seconds that a job has waited before anything is written."""
 AGAIN = 3600.0
 """Seconds from one writing for a job to the next."""
-A_SECOND, AT_ONCE = 2.0, 2
-"""Commands a second, and in one pass."""
+AT_ONCE, PAUSE = 2, 1.0
+"""Commands in one pass; seconds from these to the next."""
 TOGETHER = 200
 """Jobs in one command."""
 MOST = 10_000
@@ -87,14 +88,14 @@ def tell_waiting(waiting: Waiting) -> ToldWaiting:
     notes = waiting.memory.waiting_notes
     if not waiting.wanted and not notes:
         return ToldWaiting()
-    pending = {
-        job: at
-        for shape in waiting.cluster.shapes
-        for job, at in zip(shape.jobs, shape.submitted, strict=True)
-    }
+    pending = {job: at for shape in waiting.cluster.shapes for job, at in zip(shape.jobs, shape.submitted, strict=True)}
     before = {job: note for note in notes for job in _numbers(note.jobs)}
     running = _running(waiting.cluster) if before else frozenset()
-    kept = {job: note for job, note in before.items() if job in pending or job in running}
+    kept = {
+        job: note
+        for job, note in before.items()
+        if (job in pending or job in running) and job not in waiting.others  # that was written over
+    }
     changes = _changes(kept, _wanted(waiting, pending), pending, waiting)
     actions = _actions(changes, waiting)
     told = {int(job): action for action in actions for job in action.jobs}
@@ -114,21 +115,73 @@ def stable(reason: Reason) -> Reason | None:
     facts = dict(reason.facts)
     if names is None or not all(isinstance(facts.get(name), str) for name in names):
         return None
-    return because(reason.code, **{name: facts[name] for name in names})
+    return reason.only(names)
 
 
 def _wanted(waiting: Waiting, pending: Mapping[int, float]) -> dict[int, Reason]:
     """What each job that has waited long is to be told."""
-    if not waiting.wanted:
-        return {}
-    texts: dict[int, Reason | None] = {}
     found: dict[int, Reason] = {}
-    for verdict in waiting.verdicts:
-        key = id_of(verdict, texts)
-        text = texts[key]
-        if text is None:
-            continue
-        for job in verdict.jobs:
-            if waiting.now - pending.get(job, waiting.now) >= LONG and job not in waiting.others:
-                found.setdefault(job, text)
+    for verdict in waiting.verdicts if waiting.wanted else ():
+        long = [job for job in verdict.jobs if waiting.now - pending.get(job, waiting.now) >= LONG]
+        text = stable(verdict.reason) if long else None
+        if text is not None:
+            found |= {job: text for job in long if job not in found and job not in waiting.others}
     return found
+
+
+def _changes(
+    kept: Mapping[int, WaitingNote], wanted: Mapping[int, Reason], pending: Mapping[int, float], waiting: Waiting
+) -> dict[tuple[bool, Reason], list[int]]:
+    """Jobs by what is to be done for them: a text to be written, or taken away."""
+    found: dict[tuple[bool, Reason], list[int]] = {}
+    for job, note in kept.items():
+        text, runs = wanted.get(job), job not in pending
+        if text == note.reason or (not runs and waiting.wanted and waiting.now - note.at < AGAIN):
+            continue
+        change = (True, because(Code.WAITS_NO_MORE)) if text is None else (False, text)
+        found.setdefault(change, []).append(job)
+    room = MOST - len(kept)
+    for job in sorted(wanted.keys() - kept.keys())[: max(room, 0)]:
+        found.setdefault((False, wanted[job]), []).append(job)
+    return found
+
+
+def _actions(changes: Mapping[tuple[bool, Reason], list[int]], waiting: Waiting) -> tuple[TellWaiting, ...]:
+    """As many as may be now, those that take away first: they are wrong, and others only lack."""
+    if waiting.blocked is not None or not waiting.cluster.context_allowed:
+        return ()
+    if waiting.now - (waiting.memory.waiting_told_at or 0.0) < PAUSE:
+        return ()
+    parts = (
+        TellWaiting(tuple(map(str, jobs[start : start + TOGETHER])), reason, over)
+        for (over, reason), numbers in sorted(changes.items(), key=lambda change: not change[0][0])
+        for jobs in [sorted(numbers)]
+        for start in range(0, len(jobs), TOGETHER)
+    )
+    return tuple(islice(parts, AT_ONCE))
+
+
+def _running(cluster: Cluster) -> frozenset[int]:
+    return frozenset(job.number for host in cluster.hosts for instance in host.instances for job in instance.jobs)
+
+
+def _notes(told: Iterable[tuple[int, Reason, float]]) -> Iterator[WaitingNote]:
+    groups: dict[tuple[Reason, float], list[int]] = {}
+    for job, reason, at in told:
+        groups.setdefault((reason, at), []).append(job)
+    return (WaitingNote(reason, at, ranges(jobs)) for (reason, at), jobs in groups.items())
+
+
+def ranges(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """First and last of each run of numbers without a gap."""
+    found: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if found and number == found[-1][1] + 1:
+            found[-1] = found[-1][0], number
+        else:
+            found.append((number, number))
+    return tuple(found)
+
+
+def _numbers(parts: Sequence[tuple[int, int]]) -> Iterator[int]:
+    return chain.from_iterable(range(first, last + 1) for first, last in parts)
