@@ -238,10 +238,16 @@ class Administrator:
         """
         return self._ask_for("qmod", *(("-f",) if forced else ()), "-rj", jobs=(job,))
 
-    def set_context(self, job: str, key: str, text: str) -> JobsOutcome:
-        """Leave a text where `qstat -j` shows it. A comma would end it and becomes a semicolon; a line end, a space."""
+    def set_context(self, jobs: Sequence[str], key: str, text: str) -> JobsOutcome:
+        """Leave a text where `qstat -j` shows it. A comma would end it and becomes a semicolon; a line end, a space.
+        Other variables stay as they are.
+        """
         words = plain(" ".join(text.replace(",", ";").split()))
-        return self._ask_for("qalter", "-ac", f"{usable('context variable', key)}={words}", jobs=(job,))
+        return self._ask_for("qalter", "-ac", f"{usable('context variable', key)}={words}", jobs=jobs)
+
+    def drop_context(self, jobs: Sequence[str], key: str) -> JobsOutcome:
+        """Take such a text away again; where there is none, that is as asked."""
+        return self._ask_for("qalter", "-dc", usable("context variable", key), jobs=jobs)
 
     def verify(self, jobs: Sequence[str]) -> str:
         """What the scheduler says of waiting jobs against the cluster as configured, were it empty; changes nothing.

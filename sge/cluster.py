@@ -6,6 +6,7 @@ refuses a reading that is empty where it cannot be.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import tzinfo
@@ -78,6 +79,7 @@ class _Configuration:
     max_user_jobs: int | None
     max_array_tasks: int | None
     max_reservation: int | None
+    context_allowed: bool
 
 
 def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
@@ -127,6 +129,7 @@ def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
         max_user_jobs=configuration.max_user_jobs,
         max_array_tasks=configuration.max_array_tasks,
         max_reservation=configuration.max_reservation,
+        context_allowed=configuration.context_allowed,
         set_aside=(*listing.set_aside, *offers.set_aside, *aside.reasons),
     )
 
@@ -214,7 +217,15 @@ def _read_configuration(texts: Mapping[str, str], aside: Aside) -> _Configuratio
         max_user_jobs=limit("ssconf", "maxujobs", "0"),
         max_array_tasks=limit("sconf", "max_aj_instances", "2000"),
         max_reservation=read("ssconf", _max_reservation, None),
+        context_allowed=read("sconf", lambda text: context_allowed(read_attributes(text)), default=True),
     )
+
+
+def context_allowed(configuration: Mapping[str, str]) -> bool:
+    """Whether `qalter -ac` may change jobs: with a server-side JSV, only if `jsv_allowed_mod` has `ac`."""
+    verifier = configuration.get("jsv_url", "").strip().lower()
+    allowed = re.split(r"[\s,\\]+", configuration.get("jsv_allowed_mod", ""))
+    return verifier in ("", "none") or "ac" in allowed
 
 
 def _max_reservation(text: str) -> int | None:

@@ -176,7 +176,7 @@ class Heard:
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_a_jobs_context(hostile: str) -> None:
     runner = Heard()
-    Administrator(runner).set_context("4", "autoscaler_reason", f"asks for {hostile}")
+    Administrator(runner).set_context(["4"], "autoscaler_reason", f"asks for {hostile}")
     assert harmless(runner.argv[2])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -38,6 +38,7 @@ from sge.access import read_restrictions
 from sge.access_check import access_finding
 from sge.admin import Administrator
 from sge.checks import Finding, Level, check_all
+from sge.cluster import context_allowed
 from sge.complex_table import read_complexes
 from sge.events import find_qevent
 from sge.facts import TIMEOUT, gather
@@ -71,6 +72,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
         *settings_findings(invocation),
         *mode_findings(invocation),
         *notification_findings(invocation),
+        *context_findings(invocation, facts.configuration),
         *network_findings(invocation),
         *provider_findings(invocation),
         *type_findings(invocation),
@@ -170,6 +172,19 @@ def notification_findings(invocation: Invocation) -> tuple[Finding, ...]:
                 why = f"not sent, after {state.attempts} attempts: {state.message}"
                 found.append(Finding("notifications", Level.FAIL, why, "`sge-autoscaler notify --test` tries again"))
     return tuple(found) or (Finding("notifications", Level.OK, f"{settings.file} can be used"),)
+
+
+def context_findings(invocation: Invocation, configuration: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Whether the context of jobs may be changed, where the settings want that."""
+    try:
+        if not invocation.settings.process.job_context:
+            return ()
+    except AutoscalerError:
+        return ()  # told by another finding
+    if context_allowed(configuration):
+        return (Finding("context of jobs", Level.OK, "why jobs wait can be written there"),)
+    told = "CP_CAP_AUTOSCALE_JOB_CONTEXT is set, but with the server-side JSV jsv_allowed_mod has no `ac`"
+    return (Finding("context of jobs", Level.WARN, f"{told}: nothing is written", "`qconf -mconf`: add ac to it"),)
 
 
 def type_findings(invocation: Invocation) -> tuple[Finding, ...]:

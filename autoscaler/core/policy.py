@@ -181,6 +181,8 @@ class Policy:
     """A launch for jobs on whose workers none started for so long after they joined helped nobody."""
     detail_age: float = 600.0
     """A remembered answer of `qstat -j` that keeps a job from counting is asked again after so long."""
+    job_context: bool = False
+    """Whether jobs that have waited long are told why in their context."""
     rules: Rules | None = field(default=None, repr=False, hash=False)
     """Which jobs may run on what; None: there are no rules."""
     currency: str = "USD"

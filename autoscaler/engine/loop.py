@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Protocol
 
-from autoscaler.core.model.actions import Reimage, Restart, Terminate, subject_of
+from autoscaler.core.model.actions import Reimage, Restart, TellWaiting, Terminate, subject_of
 from autoscaler.core.model.fleet import Fleet, Worker
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.policy import Policy
@@ -119,8 +119,13 @@ class Pass:
 
     @property
     def acted(self) -> bool:
-        """Whether anything was done, or is under way: what was only refused is not better asked again at once."""
-        return any(outcome.result in (Result.DONE, Result.UNDER_WAY) for outcome in self.outcomes)
+        """Whether anything was done, or is under way: what was only refused is not better asked again at once, and what
+        was written for people makes nothing due.
+        """
+        return any(
+            outcome.result in (Result.DONE, Result.UNDER_WAY) and not isinstance(outcome.action, TellWaiting)
+            for outcome in self.outcomes
+        )
 
     @property
     def failed(self) -> bool:

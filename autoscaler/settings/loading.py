@@ -114,6 +114,7 @@ class Settings:
             lost_jobs=process.lost_jobs,
             group_pes=process.group_pes,
             protected_after=process.protected_after,
+            job_context=process.job_context,
         )
 
 

@@ -371,6 +371,13 @@ class Process(_Section):
         "`explain JOB`. file: `<job name>.<job id>.autoscaler` beside its output, written with the owner's rights. "
         "mail: to the job's `-M`, else to the owner, through Grid Engine's mailer.",
     )
+    job_context: bool = setting(
+        "CP_CAP_AUTOSCALE_JOB_CONTEXT",
+        False,
+        "Write into the context of a job that has waited for 10 minutes why it waits (`qstat -j`, variable "
+        "`autoscaler`), without times and counts, and take it away when the job runs. A job's text changes once an "
+        "hour at most. A server-side JSV must allow `ac` in `jsv_allowed_mod`; `doctor` says if it does not.",
+    )
     notifications: Path | None = setting(
         "CP_CAP_AUTOSCALE_NOTIFICATIONS",
         None,

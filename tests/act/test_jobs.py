@@ -18,6 +18,7 @@ from autoscaler.core.model.actions import (
     Question,
     Release,
     Reschedule,
+    TellWaiting,
 )
 from autoscaler.core.model.cluster import JobRequest
 from autoscaler.core.model.evidence import Answer, Finding
@@ -148,7 +149,7 @@ def test_a_job_whose_context_cannot_be_reached_is_not_deleted(bench: JobsBench) 
 def test_holding_leaves_the_reason_and_tells_the_owner(bench: JobsBench) -> None:
     bench.act(Hold(("12", "13"), REASON))
     assert (bench.programs(), bench.asked[-1], bench.told.told) == (
-        ["qalter", "qalter", "qhold"],
+        ["qalter", "qhold"],
         ("qhold", "-h", "o", "12", "13"),
         [(("12", "13"), "held")],
     )
@@ -161,7 +162,24 @@ def test_releasing_lifts_only_the_operators_hold(bench: JobsBench) -> None:
 
 def test_annotating_does_nothing_else(bench: JobsBench) -> None:
     bench.act(Annotate(("12.1-5:2", "12.9", "13"), REASON))
-    assert [argv[3] for argv in bench.asked] == ["12", "13"]
+    assert [argv[3:] for argv in bench.asked] == [("12", "13")]
+
+
+def test_why_jobs_wait_is_written_by_one_command(bench: JobsBench) -> None:
+    bench.act(TellWaiting(("12", "13"), because(Code.CAPPED, cap="max_workers")))
+    text = "it waits for a worker: the limit max_workers is reached (sge-autoscaler explain JOB says more)"
+    assert bench.asked == [("qalter", "-ac", f"autoscaler={text}", "12", "13")]
+
+
+def test_why_jobs_wait_is_taken_away_by_one_command(bench: JobsBench) -> None:
+    bench.act(TellWaiting(("12", "13"), because(Code.WAITS_NO_MORE), over=True))
+    assert bench.asked == [("qalter", "-dc", "autoscaler", "12", "13")]
+
+
+def test_a_job_that_ended_meanwhile_is_no_failure(bench: JobsBench) -> None:
+    bench.words = {"qalter": 'modified context of job 12\ndenied: job "13" does not exist'}
+    told = bench.outcome(TellWaiting(("12", "13"), because(Code.CAPPED, cap="max_workers")))
+    assert told == (Result.DONE, "gone already: 13")
 
 
 def test_a_job_that_refuses_to_be_told_is_in_the_outcome(bench: JobsBench) -> None:
@@ -171,8 +189,8 @@ def test_a_job_that_refuses_to_be_told_is_in_the_outcome(bench: JobsBench) -> No
 
 def test_of_each_job_it_is_known_what_became_of_the_notice(bench: JobsBench) -> None:
     """Also why, of each task of a job that refused it."""
-    words = {"12": "", "13": 'denied: job "13" does not exist', "14": "error: denied: job 14 is not yours"}
-    bench.words = {f"qalter {number}": said for number, said in words.items()}
+    said = ("modified context of job 12", 'denied: job "13" does not exist', "error: denied: job 14 is not yours")
+    bench.words = {"qalter": "\n".join(said)}
     assert bench.outcome(Annotate(("12", "13.2", "14.1", "14.7"), REASON)) == (
         Result.REFUSED,
         "14.1: error: denied: job 14 is not yours; 14.7: error: denied: job 14 is not yours; gone already: 13.2",

@@ -172,7 +172,7 @@ def test_jobs_are_held_told_released_and_deleted(cell: Cell) -> None:
     administrator = Administrator(cell.runner)
     job = cell.submit("-h", *SLEEP)
     administrator.hold([job])
-    administrator.set_context(job, "autoscaler", "asks 100 slots, has 64")
+    administrator.set_context([job], "autoscaler", "asks 100 slots, has 64")
     assert "autoscaler=asks 100 slots; has 64" in cell.out("qstat", "-j", job)
     administrator.release([job])
     assert "hqw" in cell.out("qstat", "-u", "*")  # the owner's own hold stays

@@ -77,3 +77,11 @@ def test_an_instance_type_that_the_provider_does_not_have_is_found(cell: Cell) -
 
 def test_a_limit_that_every_queue_has_again_is_found(cell: Cell) -> None:
     assert findings(cell, CP_CAP_SGE_QUEUE_NAME_1="second.q")["settings"] == "warn"
+
+
+def test_a_verifier_that_lets_nobody_change_contexts_is_found(cell: Cell) -> None:
+    wanted = {"CP_CAP_AUTOSCALE_JOB_CONTEXT": "true"}
+    assert findings(cell, **wanted)["context of jobs"] == "ok"
+    cell.configure(jsv_url="script:/bin/true", jsv_allowed_mod="h,i,e")
+    assert findings(cell, **wanted)["context of jobs"] == "warn"
+    assert "context of jobs" not in findings(cell)

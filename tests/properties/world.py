@@ -23,6 +23,7 @@ from autoscaler.core.model.actions import (
     Remove,
     Reschedule,
     Restart,
+    TellWaiting,
     Terminate,
 )
 from autoscaler.core.model.cluster import Cluster, ExecutionHost, HostJob, JobCategory, Queue, QueueInstance
@@ -168,7 +169,7 @@ class World:
                 self.held |= {int(job) for job in action.jobs}
             case Annotate():
                 pass
-            case Release() | Kill() | Reschedule() | Restart() | Reimage():
+            case Release() | Kill() | Reschedule() | Restart() | Reimage() | TellWaiting():
                 raise AssertionError(f"nothing in this world calls for {action.kind}")
 
     def _launch(self, action: Launch) -> None:

@@ -18,6 +18,7 @@ from autoscaler.core.model.actions import (
     Remove,
     Reschedule,
     Restart,
+    TellWaiting,
     Terminate,
 )
 from autoscaler.core.model.reasons import Code, because
@@ -35,6 +36,7 @@ ONE_OF_EACH: tuple[Action, ...] = (
     Reimage("i-1", "w1", because(Code.NODE_OPERATION, by="anna", operation="reimage")),
     AskGridEngine((Question(12, "as asked"),), (ProbeHost("main.q", 8, (("arch", "lx-amd64"),)),), WHY),
     Annotate(("12",), WHY),
+    TellWaiting(("12", "13"), because(Code.CAPPED, cap="max_workers")),
     Hold(("12", "13.1-9:2"), WHY),
     Release(("12",), WHY),
     Kill(("12",), WHY, lost=True),

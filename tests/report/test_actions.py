@@ -40,7 +40,7 @@ def test_names_and_places_are_given_once() -> None:
 def test_what_brings_capacity_goes_first_and_what_takes_it_away_last() -> None:
     assert [kind.kind for kind in sorted(KINDS, key=lambda kind: kind.order)] == [
         *("enable", "enrol", "release", "push_back", "launch", "annotate", "hold", "kill", "restart", "reimage"),
-        *("terminate", "remove", "disable", "ask"),
+        *("terminate", "remove", "disable", "ask", "tell_waiting"),
     ]
 
 

@@ -68,7 +68,7 @@ def test_timings_not_measured_are_null() -> None:
 
 def test_kinds_are_the_public_ones() -> None:
     worker = ["launch", "enrol", "enable", "disable", "remove", "terminate", "restart", "reimage"]
-    jobs = ["ask", "annotate", "hold", "release", "kill", "push_back"]
+    jobs = ["ask", "annotate", "tell_waiting", "hold", "release", "kill", "push_back"]
     assert [action_part(action)["kind"] for action in ONE_OF_EACH] == [*worker, *jobs]
 
 

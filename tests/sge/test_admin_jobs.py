@@ -77,7 +77,7 @@ def test_pushing_back_by_force_is_asked_for() -> None:
 
 def test_a_text_for_the_owner_keeps_to_one_value_of_one_variable() -> None:
     runner = Answering("modified context of job 3")
-    Administrator(runner).set_context("3", "autoscaler", "asks 100 slots, has 64\nask -pe mpi 100")
+    Administrator(runner).set_context(["3"], "autoscaler", "asks 100 slots, has 64\nask -pe mpi 100")
     assert runner.calls == [("qalter", "-ac", "autoscaler=asks 100 slots; has 64 ask -pe mpi 100", "3")]
 
 

@@ -335,3 +335,19 @@ def test_a_listing_already_read_in_another_zone_is_read_again() -> None:
     outputs = Outputs(data, listing=read_qstat(data, UTC))
     found = cluster_from(outputs, zone=ZoneInfo("Europe/Berlin"), now=NOW)
     assert found.shapes[0].submitted == (1795251863.0 - 3600,)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "allowed"),
+    (
+        ("", True),
+        ("jsv_url none\njsv_allowed_mod h,i\n", True),
+        ("jsv_url NONE\njsv_allowed_mod h,i\n", True),
+        ("jsv_url script:/jsv\njsv_allowed_mod ac,h,i\n", True),
+        ("jsv_url script:/jsv\njsv_allowed_mod h,ac\n", True),
+        ("jsv_url script:/jsv\njsv_allowed_mod h,i,account\n", False),
+        ("jsv_url script:/jsv\njsv_allowed_mod none\n", False),
+    ),
+)
+def test_a_verifier_says_whether_contexts_of_jobs_may_be_changed(configuration: str, allowed: bool) -> None:
+    assert cluster(qconf={"sconf": f"#global:\n{configuration}"}).context_allowed is allowed

@@ -292,6 +292,15 @@ class Annotate(ActionKind, kind="annotate", order=60, verb="notifying the owner 
 
 
 @dataclass(frozen=True)
+class TellWaiting(ActionKind, kind="tell_waiting", order=130, verb="noting why it waits in the context of"):
+    """Leave in the context of jobs that have waited long why they wait, all of them by one command."""
+
+    jobs: Jobs
+    reason: Reason
+    over: Annotated[bool, InJson("It is taken away again: they wait no more.")] = False
+
+
+@dataclass(frozen=True)
 class Hold(ActionKind, kind="hold", order=70, verb="holding"):
     """Hold waiting jobs as operator, the reason in their context."""
 
@@ -336,7 +345,7 @@ class Reschedule(ActionKind, kind="push_back", order=40, verb="rescheduling"):
 
 WorkerAction = Enrol | Enable | Disable | Remove | Terminate | Restart | Reimage
 """What is done with one worker; each has `worker_id` and `host`. In the order in which the sentence tells them."""
-JobAction = Reschedule | Kill | Hold | Release | Annotate
+JobAction = Reschedule | Kill | Hold | Release | Annotate | TellWaiting
 """What is done with jobs; each has `jobs`. In the order in which the sentence tells them."""
 Action = Launch | WorkerAction | AskGridEngine | JobAction
 """All of them: what handles one by its class is checked against this."""

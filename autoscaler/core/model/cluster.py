@@ -355,5 +355,7 @@ class Cluster:
     """Set by `queue_instances`: queues as their instances have them, without overrides. Under a queue's name is what
     those on new workers have, under a queue domain's what others do.
     """
+    context_allowed: bool = True
+    """Whether the context of jobs can be changed (`qalter -ac`): a JSV may keep that from all."""
     set_aside: tuple[Reason, ...] = ()
     """What could not be understood, with why; never the whole reading."""

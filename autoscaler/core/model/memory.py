@@ -294,6 +294,18 @@ class ReportedType:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingNote:
+    """Jobs in whose context we left why they wait."""
+
+    reason: Reason
+    """With names alone, so that it seldom changes."""
+    at: float
+    """When it was written."""
+    jobs: tuple[tuple[int, int], ...]
+    """First and last number of each run of them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """All of it; the empty one is what a new cell starts with."""
 
@@ -343,5 +355,8 @@ class Memory:
     """Workers of launches that helped none of the jobs that they were for."""
     protected: Mapping[str, ProtectedArray] = field(default_factory=lambda: MappingProxyType({}))
     """By node array of the settings."""
+    waiting_notes: tuple[WaitingNote, ...] = ()
+    waiting_told_at: float | None = None
+    """When a context was last to be changed for these."""
     brake: Reason | None = None
     """Set: too much happened in too short a time; nothing is launched or removed until a person resumes."""

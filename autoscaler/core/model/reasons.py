@@ -7,6 +7,7 @@ once before 1.0 (`renamed_codes`).
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -94,6 +95,7 @@ class Code(StrEnum):
     RELEASED_BY_HAND = "RELEASED_BY_HAND"
     SATISFIABLE_AGAIN = "SATISFIABLE_AGAIN"
     HOLDING_OFF = "HOLDING_OFF"
+    WAITS_NO_MORE = "WAITS_NO_MORE"
 
     # -- workers ---------------------------------------------------------------------------------------
     PERSISTENT = "PERSISTENT"
@@ -279,6 +281,10 @@ class Reason:
     def then(self, reason: Reason) -> Reason:
         """The same reason with one more link in its trail (a cap, a batch limit)."""
         return Reason(self.code, self.facts, (*self.trail, reason))
+
+    def only(self, names: Collection[str]) -> Reason:
+        """The same with these facts alone, and no trail."""
+        return Reason(self.code, tuple((name, value) for name, value in self.facts if name in names))
 
 
 def because(code: Code, **facts: Fact) -> Reason:

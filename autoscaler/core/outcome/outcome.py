@@ -17,6 +17,7 @@ from autoscaler.core.outcome.job_verdicts import Said, job_verdicts
 from autoscaler.core.outcome.next_memory import next_memory
 from autoscaler.core.outcome.served import served
 from autoscaler.core.outcome.starving import starving
+from autoscaler.core.outcome.waiting_notes import Waiting, tell_waiting
 from autoscaler.core.policy import Policy
 from autoscaler.core.recovery.recovery import Recovery, jobs_in_doubt
 from autoscaler.core.requests.targets import unknown_arrays, unknown_types
@@ -39,13 +40,25 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
         facts.demand,
         decided.forecast.results,
     )
-    memory = next_memory(facts, decided)
     uncertain = unanswered(facts.snapshot.fleet.orders)
+    shapes = told_uncertain(job_verdicts(demand, results, facts.policy, _said(facts, decided)), uncertain)
+    waiting = tell_waiting(
+        Waiting(
+            facts.snapshot.cluster,
+            facts.snapshot.memory,
+            shapes,
+            facts.pass_context.now,
+            wanted=facts.policy.job_context,
+            blocked=facts.blocked,
+            others=frozenset((*facts.snapshot.memory.suspicions, *decided.unsatisfiable.suspicions)),
+        )
+    )
+    memory = next_memory(facts, decided, waiting)
     return Plan(
-        actions=_actions(steps, launches, facts.recovery, decided.unsatisfiable),
+        actions=(*_actions(steps, launches, facts.recovery, decided.unsatisfiable), *waiting.actions),
         memory=memory,
         due=_due(facts, decided, memory),
-        shapes=told_uncertain(job_verdicts(demand, results, facts.policy, _said(facts, decided)), uncertain),
+        shapes=shapes,
         workers=(*(step.verdict for step in steps), *_persistent(facts.observed, facts.policy)),
         buckets=launches.buckets,
         notes=(

@@ -21,6 +21,7 @@ from autoscaler.core.model.actions import (
     Remove,
     Reschedule,
     Restart,
+    TellWaiting,
     Terminate,
     WorkerAction,
 )
@@ -31,6 +32,7 @@ from autoscaler.engine.executors.enrol import enrol
 from autoscaler.engine.executors.jobs import annotate, hold, kill, release, reschedule
 from autoscaler.engine.executors.operate import operate
 from autoscaler.engine.executors.remove import remove
+from autoscaler.engine.executors.tell_waiting import tell_waiting
 from autoscaler.engine.executors.terminate import terminate_all
 from autoscaler.errors import AutoscalerError, GridEngineRefused
 from autoscaler.store.journal import Outcome, Result
@@ -68,6 +70,8 @@ def _execute(action: OneCall, context: ExecutionContext, seen: Seen) -> Outcome:
             return ask(action, context)
         case Annotate():
             return annotate(action, context)
+        case TellWaiting():
+            return tell_waiting(action, context)
         case Hold():
             return hold(action, context)
         case Release():

@@ -25,21 +25,13 @@ def explain(jobs: Sequence[str], reason: Reason, context: ExecutionContext) -> J
     A job that is gone or refuses it is reported, not raised. For a single task it is the context of the whole job: Grid
     Engine has none for tasks.
     """
-    done: list[str] = []
-    gone: list[str] = []
-    refused: dict[str, str] = {}
-    told: dict[str, JobsOutcome] = {}
-    for job in jobs:
-        number = job.partition(".")[0]
-        if number not in told:
-            told[number] = context.grid_engine.set_context(number, CONTEXT, text(reason))
-        if told[number].done:
-            done.append(job)
-        elif told[number].gone:
-            gone.append(job)
-        else:
-            refused[job] = told[number].refused.get(number, "Grid Engine said nothing")
-    return JobsOutcome(tuple(done), tuple(gone), refused)
+    numbers = {job: job.partition(".")[0] for job in jobs}
+    told = context.grid_engine.set_context(tuple(dict.fromkeys(numbers.values())), CONTEXT, text(reason))
+    return JobsOutcome(
+        tuple(job for job in jobs if numbers[job] in told.done),
+        tuple(job for job in jobs if numbers[job] in told.gone),
+        {job: told.refused[numbers[job]] for job in jobs if numbers[job] in told.refused},
+    )
 
 
 def unchanged(action: Hold | Kill, context: ExecutionContext) -> JobsOutcome:

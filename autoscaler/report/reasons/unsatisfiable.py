@@ -100,5 +100,6 @@ ROWS = {
     Code.UNSATISFIABLE_LIMIT: Row("the autoscaler deletes or holds at most {most} such jobs in a pass"),
     Code.RELEASED_BY_HAND: Row("a person released it after the autoscaler had held it", remedy="It is not held again."),
     Code.SATISFIABLE_AGAIN: Row("workers that are allowed now could run it", short="satisfiable again"),
+    Code.WAITS_NO_MORE: Row("it waits no more"),
     Code.HOLDING_OFF: Row("the autoscaler no longer holds such jobs", short="no longer held"),
 }

@@ -1,0 +1,187 @@
+"""What is left in the context of jobs that have waited long: why they wait, where `qstat -j` shows it.
+
+Each such job has one text without times and counts, so that it changes seldom and many jobs share it. It is written
+after ten minutes, changed once an hour at most, and taken away when the job runs. There are at most two commands a
+second, because each text is a change of a job that qmaster spools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from types import MappingProxyType
+
+from autoscaler.core.model.actions import TellWaiting
+from autoscaler.core.model.cluster import Cluster
+from autoscaler.core.model.memory import Memory, WaitingNote
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.snapshot import JobCategoryVerdict
+
+LONG = 600.0
+"""Seconds that a job has waited before anything is written."""
+AGAIN = 3600.0
+"""Seconds from one writing for a job to the next."""
+AT_ONCE, PAUSE = 2, 1.0
+"""Commands in one pass; seconds from these to the next."""
+TOGETHER = 200
+"""Jobs in one command."""
+MOST = 10_000
+"""Jobs that are told: what is remembered of them has to stay small."""
+
+TOLD: Mapping[Code, tuple[str, ...]] = MappingProxyType(
+    {
+        Code.CAPPED: ("cap",),
+        Code.NODE_ARRAY_STOPPED: ("node_array",),
+        Code.PROTECTED_MODE: ("node_array",),
+        Code.LAUNCHES_DID_NOT_HELP: ("node_array",),
+        Code.LAUNCHES_FAILED: ("node_array",),
+        Code.NOTHING_TO_LAUNCH: ("node_array",),
+        Code.NO_INSTANCE_TYPE: ("node_array",),
+        Code.NO_WORKER_ALLOWED: ("node_array",),
+        Code.OTHERS_FIRST: (),
+        Code.QUEUE_DEMAND_OFF: (),
+        Code.BEYOND_QUOTA: ("quota",),
+        Code.BEYOND_USER_LIMIT: (),
+        Code.BEYOND_ARRAY_LIMIT: (),
+        Code.BEYOND_GLOBAL: ("resource",),
+        Code.QUEUE_OFF_BY_CALENDAR: ("queue", "calendar"),
+        Code.QUEUE_DISABLED_BY_HAND: ("queue",),
+        Code.QUEUE_SUSPENDED_BY_HAND: ("queue",),
+        Code.QUEUE_SUBORDINATE: ("queue", "superior"),
+        Code.RESTRICTED_QUEUE: ("queue",),
+        Code.NO_ACCESS: ("what",),
+        Code.NO_PROJECT_ACCESS: ("what",),
+        Code.NO_PROJECT: ("what",),
+        Code.FOREIGN_QUEUE: (),
+        Code.FOREIGN_HOST: (),
+        Code.RULES_FORBID: (),
+    }
+)
+"""The reasons that are told, each with the facts that its text has: names only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What it rests on. `wanted`: whether a setting asks for it. `blocked`: why nothing is done now."""
+
+    cluster: Cluster
+    memory: Memory
+    verdicts: Sequence[JobCategoryVerdict]
+    now: float
+    wanted: bool
+    blocked: Reason | None
+    others: frozenset[int]
+    """Jobs whose context tells something else of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldWaiting:
+    """What is written now, and what is known of jobs' contexts afterwards."""
+
+    actions: tuple[TellWaiting, ...] = ()
+    notes: tuple[WaitingNote, ...] = ()
+
+
+def tell_waiting(waiting: Waiting) -> ToldWaiting:
+    """Costs nothing where it is off and nothing is written."""
+    notes = waiting.memory.waiting_notes
+    if not waiting.wanted and not notes:
+        return ToldWaiting()
+    pending = {job: at for shape in waiting.cluster.shapes for job, at in zip(shape.jobs, shape.submitted, strict=True)}
+    before = {job: note for note in notes for job in _numbers(note.jobs)}
+    running = _running(waiting.cluster) if before else frozenset()
+    kept = {
+        job: note
+        for job, note in before.items()
+        if (job in pending or job in running) and job not in waiting.others  # that was written over
+    }
+    changes = _changes(kept, _wanted(waiting, pending), pending, waiting)
+    actions = _actions(changes, waiting)
+    told = {int(job): action for action in actions for job in action.jobs}
+    left = _notes([(job, note.reason, note.at) for job, note in kept.items() if job not in told])
+    new = (
+        WaitingNote(action.reason, waiting.now, ranges(map(int, action.jobs))) for action in actions if not action.over
+    )
+    return ToldWaiting(actions, (*left, *new))
+
+
+def stable(reason: Reason) -> Reason | None:
+    """What is told of a reason: the last link that has a text, with names alone. None: nothing."""
+    for link in reversed(reason.trail):
+        if (found := stable(link)) is not None:
+            return found
+    names = TOLD.get(reason.code)
+    facts = dict(reason.facts)
+    if names is None or not all(isinstance(facts.get(name), str) for name in names):
+        return None
+    return reason.only(names)
+
+
+def _wanted(waiting: Waiting, pending: Mapping[int, float]) -> dict[int, Reason]:
+    """What each job that has waited long is to be told."""
+    found: dict[int, Reason] = {}
+    for verdict in waiting.verdicts if waiting.wanted else ():
+        long = [job for job in verdict.jobs if waiting.now - pending.get(job, waiting.now) >= LONG]
+        text = stable(verdict.reason) if long else None
+        if text is not None:
+            found |= {job: text for job in long if job not in found and job not in waiting.others}
+    return found
+
+
+def _changes(
+    kept: Mapping[int, WaitingNote], wanted: Mapping[int, Reason], pending: Mapping[int, float], waiting: Waiting
+) -> dict[tuple[bool, Reason], list[int]]:
+    """Jobs by what is to be done for them: a text to be written, or taken away."""
+    found: dict[tuple[bool, Reason], list[int]] = {}
+    for job, note in kept.items():
+        text, runs = wanted.get(job), job not in pending
+        if text == note.reason or (not runs and waiting.wanted and waiting.now - note.at < AGAIN):
+            continue
+        change = (True, because(Code.WAITS_NO_MORE)) if text is None else (False, text)
+        found.setdefault(change, []).append(job)
+    room = MOST - len(kept)
+    for job in sorted(wanted.keys() - kept.keys())[: max(room, 0)]:
+        found.setdefault((False, wanted[job]), []).append(job)
+    return found
+
+
+def _actions(changes: Mapping[tuple[bool, Reason], list[int]], waiting: Waiting) -> tuple[TellWaiting, ...]:
+    """As many as may be now, those that take away first: they are wrong, and others only lack."""
+    if waiting.blocked is not None or not waiting.cluster.context_allowed:
+        return ()
+    if waiting.now - (waiting.memory.waiting_told_at or 0.0) < PAUSE:
+        return ()
+    parts = (
+        TellWaiting(tuple(map(str, jobs[start : start + TOGETHER])), reason, over)
+        for (over, reason), numbers in sorted(changes.items(), key=lambda change: not change[0][0])
+        for jobs in [sorted(numbers)]
+        for start in range(0, len(jobs), TOGETHER)
+    )
+    return tuple(islice(parts, AT_ONCE))
+
+
+def _running(cluster: Cluster) -> frozenset[int]:
+    return frozenset(job.number for host in cluster.hosts for instance in host.instances for job in instance.jobs)
+
+
+def _notes(told: Iterable[tuple[int, Reason, float]]) -> Iterator[WaitingNote]:
+    groups: dict[tuple[Reason, float], list[int]] = {}
+    for job, reason, at in told:
+        groups.setdefault((reason, at), []).append(job)
+    return (WaitingNote(reason, at, ranges(jobs)) for (reason, at), jobs in groups.items())
+
+
+def ranges(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """First and last of each run of numbers without a gap."""
+    found: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if found and number == found[-1][1] + 1:
+            found[-1] = found[-1][0], number
+        else:
+            found.append((number, number))
+    return tuple(found)
+
+
+def _numbers(parts: Sequence[tuple[int, int]]) -> Iterator[int]:
+    return chain.from_iterable(range(first, last + 1) for first, last in parts)

@@ -1,0 +1,48 @@
+"""What is left in the context of jobs that have waited long: one line for each reason, which many jobs share.
+
+No time, count or word of a provider is in it, so that it changes only with the reason; no comma, which would end it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from autoscaler.core.model.reasons import Code, Reason
+from autoscaler.report.wording import filled
+
+TEXTS: Mapping[Code, str] = MappingProxyType(
+    {
+        Code.CAPPED: "it waits for a worker: the limit {cap} is reached",
+        Code.NODE_ARRAY_STOPPED: "it waits for a worker: the provider refuses to launch workers of {node_array}",
+        Code.PROTECTED_MODE: "it waits for a worker: launches of {node_array} helped no job and are stopped",
+        Code.LAUNCHES_DID_NOT_HELP: "it waits for a worker: launches of {node_array} helped no such job so far",
+        Code.LAUNCHES_FAILED: "it waits for a worker: launches of {node_array} failed",
+        Code.NOTHING_TO_LAUNCH: "it waits for a worker: {node_array} has no instance type that can be launched for it",
+        Code.NO_INSTANCE_TYPE: "it waits for a worker: the provider knows no instance type of {node_array}",
+        Code.NO_WORKER_ALLOWED: "it waits for a worker: none of {node_array} may be launched",
+        Code.OTHERS_FIRST: "smaller jobs take the hosts that could run it: -R y reserves them",
+        Code.QUEUE_DEMAND_OFF: "it waits for a worker that somebody requests: jobs alone launch none here",
+        Code.BEYOND_QUOTA: "the quota {quota} is used up",
+        Code.BEYOND_USER_LIMIT: "its owner runs as many jobs as maxujobs allows",
+        Code.BEYOND_ARRAY_LIMIT: "as many tasks of it run as max_aj_instances allows",
+        Code.BEYOND_GLOBAL: "other jobs use all {resource}",
+        Code.QUEUE_OFF_BY_CALENDAR: "the queue {queue} is closed by its calendar {calendar}",
+        Code.QUEUE_DISABLED_BY_HAND: "the queue {queue} is disabled by a person",
+        Code.QUEUE_SUSPENDED_BY_HAND: "the queue {queue} is suspended by a person",
+        Code.QUEUE_SUBORDINATE: "the queue {queue} is suspended by jobs of {superior}",
+        Code.RESTRICTED_QUEUE: "the queue {queue} does not take such jobs",
+        Code.NO_ACCESS: "its owner may not use {what}",
+        Code.NO_PROJECT_ACCESS: "jobs of its project may not use {what}",
+        Code.NO_PROJECT: "it has no project and only jobs of some projects may use {what}",
+        Code.FOREIGN_QUEUE: "no queue that gets workers can run it",
+        Code.FOREIGN_HOST: "it requests a host that the autoscaler does not manage",
+        Code.RULES_FORBID: "rules of the site forbid all workers for it",
+    }
+)
+MORE = "(sge-autoscaler explain JOB says more)"
+
+
+def waiting_text(reason: Reason) -> str:
+    """The line of a reason that `core.outcome.waiting_notes` tells."""
+    return f"{filled(TEXTS[reason.code], dict(reason.facts))} {MORE}"

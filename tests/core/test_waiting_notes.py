@@ -1,0 +1,213 @@
+"""Jobs that have waited long are told why in their context: seldom, many at a time, and not once they run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.core.model.actions import TellWaiting
+from autoscaler.core.model.memory import Memory, UnsatisfiableNote
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.outcome.waiting_notes import (
+    AGAIN,
+    AT_ONCE,
+    LONG,
+    MOST,
+    TOGETHER,
+    TOLD,
+    ToldWaiting,
+    Waiting,
+    ranges,
+    stable,
+    tell_waiting,
+)
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import Limits
+from autoscaler.core.snapshot import JobCategoryVerdict, Plan, Snapshot
+from autoscaler.report.reasons.waiting import TEXTS, waiting_text
+from autoscaler.report.wording import facts_of
+from tests.core.building import NOW, a_host, a_snapshot, a_worker, jobs
+
+CAPPED = because(Code.EXPIRED, lacking=5, fit=0, limit_s=30.0).then(because(Code.CAPPED, cap="max_workers", limit=1))
+LIMIT = because(Code.CAPPED, cap="max_workers")
+QUOTA = because(Code.BEYOND_QUOTA, quota="licences", limit="slots=4")
+
+
+class Passes:
+    """Passes over waiting jobs, each with the memory of the one before."""
+
+    def __init__(self, *, wanted: bool = True, allowed: bool = True) -> None:
+        self.wanted, self.allowed = wanted, allowed
+        self.memory, self.now = Memory(), NOW
+        self.blocked: Reason | None = None
+        self.others: frozenset[int] = frozenset()
+
+    def __call__(
+        self,
+        waiting: Sequence[int],
+        reason: Reason = CAPPED,
+        *,
+        after: float = 10.0,
+        runs: int = 0,
+        waited: float = LONG,
+    ) -> tuple[TellWaiting, ...]:
+        """What is written in a pass in which these jobs wait for that reason. `runs`: jobs 9000… that run."""
+        self.now += after
+        shape = replace(jobs(1), jobs=tuple(waiting), tasks=("",) * len(waiting), count=len(waiting))
+        shape = replace(shape, submitted=(NOW + 10.0 - waited,) * len(waiting))
+        verdict = JobCategoryVerdict(shape.jobs, shape.tasks, shape.ask, shape.count, True, waited, reason)
+        cluster = a_snapshot(shape, a_host(used=runs)).cluster
+        told = tell_waiting(
+            Waiting(
+                replace(cluster, context_allowed=self.allowed),
+                self.memory,
+                (verdict,),
+                self.now,
+                wanted=self.wanted,
+                blocked=self.blocked,
+                others=self.others,
+            )
+        )
+        self._remember(told)
+        return told.actions
+
+    def _remember(self, told: ToldWaiting) -> None:
+        at = self.now if told.actions else self.memory.waiting_told_at
+        self.memory = Memory(waiting_notes=told.notes, waiting_told_at=at)
+
+
+def test_jobs_of_one_reason_are_told_together_once() -> None:
+    passes = Passes()
+    assert passes([3, 1, 2]) == (TellWaiting(("1", "2", "3"), LIMIT),)
+    assert [passes([1, 2, 3]) for _ in range(3)] == [(), (), ()]
+
+
+def test_who_has_not_waited_long_is_not_told() -> None:
+    assert Passes()([1], waited=LONG - 1) == ()
+
+
+def test_nobody_is_told_where_nobody_asked_for_it() -> None:
+    assert Passes(wanted=False)([1]) == ()
+
+
+def test_nothing_is_tried_where_a_verifier_of_submissions_does_not_allow_it() -> None:
+    assert Passes(allowed=False)([1]) == ()
+
+
+def test_nothing_is_written_while_paused_and_later_it_is() -> None:
+    passes = Passes()
+    passes.blocked = because(Code.PAUSED, by="anna")
+    assert (passes([1]), passes.memory.waiting_notes) == ((), ())
+    passes.blocked = None
+    assert passes([1]) == (TellWaiting(("1",), LIMIT),)
+
+
+def test_another_reason_is_told_an_hour_later_at_the_earliest() -> None:
+    passes = Passes()
+    passes([1])
+    assert passes([1], QUOTA, after=AGAIN - 1) == ()
+    assert passes([1], QUOTA, after=1) == (TellWaiting(("1",), because(Code.BEYOND_QUOTA, quota="licences")),)
+
+
+def test_a_reason_that_only_counts_otherwise_is_the_same() -> None:
+    passes = Passes()
+    passes([1])
+    other = because(Code.NOT_EXPIRED, lacking=7).then(because(Code.CAPPED, cap="max_workers", limit=9))
+    assert passes([1], other, after=2 * AGAIN) == ()
+
+
+def test_it_is_taken_away_when_the_job_runs() -> None:
+    passes = Passes()
+    passes([9000, 9001])
+    assert passes([9001], runs=1) == (TellWaiting(("9000",), because(Code.WAITS_NO_MORE), over=True),)
+    assert passes([9001], runs=1) == ()
+
+
+def test_of_a_job_that_is_gone_nothing_is_taken_away_and_nothing_remembered() -> None:
+    passes = Passes()
+    passes([1, 2])
+    assert (passes([2]), [note.jobs for note in passes.memory.waiting_notes]) == ((), [((2, 2),)])
+
+
+def test_it_is_taken_away_from_all_when_it_is_turned_off() -> None:
+    passes = Passes()
+    passes([1, 2])
+    passes.wanted = False
+    assert passes([1, 2]) == (TellWaiting(("1", "2"), because(Code.WAITS_NO_MORE), over=True),)
+    assert (passes([1, 2]), passes.memory.waiting_notes) == ((), ())
+
+
+def test_jobs_whose_context_says_something_else_of_ours_are_left_alone() -> None:
+    passes = Passes()
+    passes([1, 2])
+    passes.others = frozenset({1, 3})
+    assert passes([1, 2, 3], QUOTA, after=2 * AGAIN) == (
+        TellWaiting(("2",), because(Code.BEYOND_QUOTA, quota="licences")),
+    )
+
+
+def test_there_are_two_commands_a_second_at_most_whatever_waits() -> None:
+    passes, commands, waiting = Passes(), list[tuple[float, int]](), range(1, 3001)
+    while passes.now < NOW + 30:
+        commands += [(passes.now, len(action.jobs)) for action in passes(waiting, after=0.3)]
+    for begin, _ in commands:
+        assert sum(begin <= at < begin + 1.0 for at, _ in commands) <= AT_ONCE
+    assert max(count for _, count in commands) == TOGETHER
+    assert sum(count for _, count in commands) == 3000
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    passes = Passes()
+    for _ in range(2 * MOST // TOGETHER):
+        passes(range(1, MOST + 500), after=1.0)
+    assert sum(last - first + 1 for note in passes.memory.waiting_notes for first, last in note.jobs) == MOST
+
+
+def test_ranges_are_of_numbers_without_gaps() -> None:
+    assert ranges([5, 1, 2, 3, 7, 6]) == ((1, 3), (5, 7))
+
+
+def limited(*more: object, **policy: object) -> Snapshot:
+    """Nine jobs that have waited long, and a limit that lets no worker come."""
+    snapshot = a_snapshot(jobs(9, waited=900.0), a_worker("w1", used=2), *more, limits=Limits(max_workers=1))  # type: ignore[arg-type]
+    return replace(snapshot, policy=replace(snapshot.policy, **policy))  # type: ignore[arg-type]
+
+
+def told(made: Plan) -> list[TellWaiting]:
+    return [action for action in made.actions if isinstance(action, TellWaiting)]
+
+
+def test_a_plan_tells_them_if_it_is_asked_to() -> None:
+    made = plan(limited(job_context=True))
+    assert told(made) == [TellWaiting(tuple(map(str, range(1, 10))), LIMIT)]
+    assert made.memory.waiting_notes
+    assert (told(plan(limited())), told(plan(limited(Overrides(paused=True), job_context=True)))) == ([], [])
+
+
+def test_a_plan_leaves_alone_whose_context_has_a_doubt() -> None:
+    doubted = Memory(passes=7, suspicions={1: UnsatisfiableNote(told=LIMIT)})
+    assert [action.jobs[0] for action in told(plan(limited(doubted, job_context=True)))] == ["2"]
+
+
+@pytest.mark.parametrize("code", TOLD)
+def test_a_text_has_names_only_and_no_comma(code: Code) -> None:
+    needed, optional = facts_of(TEXTS[code])
+    assert needed | optional == set(TOLD[code])
+    assert not any(name.endswith(("_s", "_at")) for name in needed)
+    told = waiting_text(because(code, **dict.fromkeys(TOLD[code], "name")))
+    assert not any(letter.isdigit() or letter == "," for letter in told)
+
+
+def test_texts_are_those_of_the_reasons_that_are_told() -> None:
+    assert TEXTS.keys() == TOLD.keys()
+
+
+def test_of_a_trail_the_last_link_that_has_a_text_is_told() -> None:
+    both = (
+        because(Code.EXPIRED).then(because(Code.BEYOND_QUOTA, quota="a")).then(because(Code.LAUNCH_WANTED).then(LIMIT))
+    )
+    assert stable(both) == LIMIT
+    assert stable(because(Code.FITS)) is None
