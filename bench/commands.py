@@ -1,4 +1,4 @@
-"""Counts Grid Engine commands: of a first and of a quiet pass, and of workers that join and leave together.
+"""Counts Grid Engine commands: of a first and of a later pass, and of workers that join and leave together.
 
 A counting runner answers as 8.1.9 does, for a cell of several queues, parallel environments and host groups; everything
 that asks is the real thing. How long the commands take is qmaster's affair. Exits 1 where a bar is passed.
@@ -108,16 +108,29 @@ def cell() -> Outputs:
     return Outputs(outputs.qstat, outputs.qhost, texts | own)
 
 
-def passes() -> tuple[int, int]:
-    """Commands of a first pass, and of the next over an unchanged cell."""
+def passes() -> tuple[int, int, int]:
+    """Commands of a first pass, of the next over an unchanged cell, and of one after workers of ours joined."""
     outputs = cell()
     runner, store = CountingRunner(outputs), Store.open(None)
     provider = FakeProvider(FakeSettings(), cell="bench", cloud=FakeCloud(clock=NOW.timestamp))
     observer = Observer(runner, provider, store, world(outputs).policy, details_wanted, UTC, clock=NOW.timestamp)
     try:
-        return _asked(runner, observer.observe), _asked(runner, observer.observe)
+        first, quiet = _asked(runner, observer.observe), _asked(runner, observer.observe)
+        runner.outputs = with_workers(outputs, [f"worker{number}" for number in range(JOINING)])
+        return first, quiet, _asked(runner, observer.observe)
     finally:
         store.close()
+
+
+def with_workers(outputs: Outputs, names: Sequence[str]) -> Outputs:
+    """The configuration with these workers enrolled as well."""
+    slots = ",".join(("0", *(f"[{name}=8]" for name in names)))
+    texts = {
+        "sel": outputs.qconf["sel"] + "".join(f"{name}\n" for name in names),
+        "sq_main.q": outputs.qconf["sq_main.q"].replace("slots 16\n", f"slots {slots}\n"),
+        "shgrp_@allhosts": outputs.qconf["shgrp_@allhosts"].rstrip("\n") + f" {' '.join(names)}\n",
+    }
+    return Outputs(outputs.qstat, outputs.qhost, {**outputs.qconf, **texts})
 
 
 def joins(workers: int) -> Counter[str]:
@@ -137,15 +150,10 @@ def joins(workers: int) -> Counter[str]:
 
 def removals(workers: int) -> Counter[str]:
     """Commands for workers that leave together, and of them the edits of what they have in common."""
-    names, outputs = [f"worker{number}" for number in range(workers)], cell()
-    slots = ",".join(("0", *(f"[{name}=8]" for name in names)))
-    texts = {
-        "sel": outputs.qconf["sel"] + "".join(f"{name}\n" for name in names),
-        "sq_*": f"qname main.q\nhostlist @allhosts\nslots {slots}\n",
-        "shgrp_@allhosts": f"group_name @allhosts\nhostlist {' '.join(names)}\n",
-        **dict.fromkeys(("ss", "sh", "sconfl"), "master\n"),
-    }
-    runner = CountingRunner(Outputs(outputs.qstat, outputs.qhost, {**outputs.qconf, **texts}))
+    names = [f"worker{number}" for number in range(workers)]
+    outputs = with_workers(cell(), names)
+    shown = {"sq_*": outputs.qconf["sq_main.q"], **dict.fromkeys(("ss", "sh", "sconfl"), "master\n")}
+    runner = CountingRunner(Outputs(outputs.qstat, outputs.qhost, {**outputs.qconf, **shown}))
     batches = Batches(Administrator(runner))
     for start in range(0, workers, AT_ONCE):
         told = batches.remove(dict.fromkeys(names[start : start + AT_ONCE]))
@@ -162,10 +170,11 @@ def _asked(runner: CountingRunner, work: Callable[[], object]) -> int:
 
 
 def main() -> int:
-    first, quiet = passes()
+    first, quiet, after_joins = passes()
     print(f"Grid Engine commands, {QUEUES} queues, {PES} parallel environments, {HOST_GROUPS} host groups")
     print(f"  first pass          {first:5}")
     print(f"  quiet pass          {quiet:5}")
+    print(f"  pass after joins    {after_joins:5}")
     joined = joins(JOINING)
     edits = joined["qconf -aattr hostgroup"] + joined["qconf -rattr queue"]
     print(f"  {JOINING} workers join    {joined['commands']:5}, of which edit")
@@ -175,8 +184,8 @@ def main() -> int:
     print(f"  {JOINING} workers leave   {left['commands']:5}, of which edit")
     print(f"    host group        {left['qconf -dattr hostgroup']:5}")
     print(f"    queue             {left['qconf -purge queue']:5}")
-    kept = quiet <= QUIET_BAR and edits <= EDITS_BAR and left["commands"] <= REMOVAL_BAR
-    bars = f"{QUIET_BAR} in a quiet pass, {EDITS_BAR} edits when they join, {REMOVAL_BAR} commands when they leave"
+    kept = max(quiet, after_joins) <= QUIET_BAR and edits <= EDITS_BAR and left["commands"] <= REMOVAL_BAR
+    bars = f"{QUIET_BAR} in a pass but the first, {EDITS_BAR} edits of joins, {REMOVAL_BAR} commands of removals"
     print(f"  bars: {bars}: {'kept' if kept else 'PASSED OVER'}")
     return 0 if kept else 1
 
