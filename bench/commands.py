@@ -1,4 +1,4 @@
-"""Counts Grid Engine commands: of a first and of a quiet pass, and of workers that join together.
+"""Counts Grid Engine commands: of a first and of a later pass, and of workers that join and leave together.
 
 A counting runner answers as 8.1.9 does, for a cell of several queues, parallel environments and host groups; everything
 that asks is the real thing. How long the commands take is qmaster's affair. Exits 1 where a bar is passed.
@@ -28,6 +28,10 @@ QUIET_BAR = 3
 JOINING = 200
 EDITS_BAR = 2 * -(-JOINING // AT_ONCE)
 """Of host group and queue together."""
+REMOVAL_BAR = JOINING + 10 * -(-JOINING // AT_ONCE)
+"""Commands for as many that leave: an edit of the queue for each, as 8.1.9 has none for several, and ten for all that
+leave together.
+"""
 QUEUES, PES, HOST_GROUPS = 4, 10, 12
 
 
@@ -72,6 +76,8 @@ def _changed(argv: Sequence[str]) -> str:
             word = {"-d": "disabled", "-e": "enabled"}[switch]
             names = [target.partition("@")[2] for target in targets]
             return "".join(f'root@master changed state of "main.q@{name}" ({word})\n' for name in names)
+        case ["qconf", "-de", names]:
+            return "".join(f'root@master removed "{name}" from execution host list\n' for name in names.split(","))
         case ["qconf", "-rattr", "exechost", _, _, *names]:
             return "".join(f'root@master modified "{name}" in exechost list\n' for name in names)
         case [*_, name]:
@@ -102,16 +108,29 @@ def cell() -> Outputs:
     return Outputs(outputs.qstat, outputs.qhost, texts | own)
 
 
-def passes() -> tuple[int, int]:
-    """Commands of a first pass, and of the next over an unchanged cell."""
+def passes() -> tuple[int, int, int]:
+    """Commands of a first pass, of the next over an unchanged cell, and of one after workers of ours joined."""
     outputs = cell()
     runner, store = CountingRunner(outputs), Store.open(None)
     provider = FakeProvider(FakeSettings(), cell="bench", cloud=FakeCloud(clock=NOW.timestamp))
     observer = Observer(runner, provider, store, world(outputs).policy, details_wanted, UTC, clock=NOW.timestamp)
     try:
-        return _asked(runner, observer.observe), _asked(runner, observer.observe)
+        first, quiet = _asked(runner, observer.observe), _asked(runner, observer.observe)
+        runner.outputs = with_workers(outputs, [f"worker{number}" for number in range(JOINING)])
+        return first, quiet, _asked(runner, observer.observe)
     finally:
         store.close()
+
+
+def with_workers(outputs: Outputs, names: Sequence[str]) -> Outputs:
+    """The configuration with these workers enrolled as well."""
+    slots = ",".join(("0", *(f"[{name}=8]" for name in names)))
+    texts = {
+        "sel": outputs.qconf["sel"] + "".join(f"{name}\n" for name in names),
+        "sq_main.q": outputs.qconf["sq_main.q"].replace("slots 16\n", f"slots {slots}\n"),
+        "shgrp_@allhosts": outputs.qconf["shgrp_@allhosts"].rstrip("\n") + f" {' '.join(names)}\n",
+    }
+    return Outputs(outputs.qstat, outputs.qhost, {**outputs.qconf, **texts})
 
 
 def joins(workers: int) -> Counter[str]:
@@ -129,6 +148,21 @@ def joins(workers: int) -> Counter[str]:
     return Counter({"commands": len(runner.asked)}) + counts
 
 
+def removals(workers: int) -> Counter[str]:
+    """Commands for workers that leave together, and of them the edits of what they have in common."""
+    names = [f"worker{number}" for number in range(workers)]
+    outputs = with_workers(cell(), names)
+    shown = {"sq_*": outputs.qconf["sq_main.q"], **dict.fromkeys(("ss", "sh", "sconfl"), "master\n")}
+    runner = CountingRunner(Outputs(outputs.qstat, outputs.qhost, {**outputs.qconf, **shown}))
+    batches = Batches(Administrator(runner))
+    for start in range(0, workers, AT_ONCE):
+        told = batches.remove(dict.fromkeys(names[start : start + AT_ONCE]))
+        if not all(outcome.removed for outcome in told.values()):
+            raise RuntimeError("not every worker was removed: the answers of this benchmark are wrong")
+    counts = Counter(" ".join(call[:3]) for call in runner.asked if call[1] in ("-dattr", "-purge"))
+    return Counter({"commands": len(runner.asked)}) + counts
+
+
 def _asked(runner: CountingRunner, work: Callable[[], object]) -> int:
     before = len(runner.asked)
     work()
@@ -136,17 +170,23 @@ def _asked(runner: CountingRunner, work: Callable[[], object]) -> int:
 
 
 def main() -> int:
-    first, quiet = passes()
+    first, quiet, after_joins = passes()
     print(f"Grid Engine commands, {QUEUES} queues, {PES} parallel environments, {HOST_GROUPS} host groups")
     print(f"  first pass          {first:5}")
     print(f"  quiet pass          {quiet:5}")
+    print(f"  pass after joins    {after_joins:5}")
     joined = joins(JOINING)
     edits = joined["qconf -aattr hostgroup"] + joined["qconf -rattr queue"]
     print(f"  {JOINING} workers join    {joined['commands']:5}, of which edit")
     print(f"    host group        {joined['qconf -aattr hostgroup']:5}")
     print(f"    queue             {joined['qconf -rattr queue']:5}")
-    kept = quiet <= QUIET_BAR and edits <= EDITS_BAR
-    print(f"  bar: {QUIET_BAR} in a quiet pass, {EDITS_BAR} edits: {'kept' if kept else 'PASSED OVER'}")
+    left = removals(JOINING)
+    print(f"  {JOINING} workers leave   {left['commands']:5}, of which edit")
+    print(f"    host group        {left['qconf -dattr hostgroup']:5}")
+    print(f"    queue             {left['qconf -purge queue']:5}")
+    kept = max(quiet, after_joins) <= QUIET_BAR and edits <= EDITS_BAR and left["commands"] <= REMOVAL_BAR
+    bars = f"{QUIET_BAR} in a pass but the first, {EDITS_BAR} edits of joins, {REMOVAL_BAR} commands of removals"
+    print(f"  bars: {bars}: {'kept' if kept else 'PASSED OVER'}")
     return 0 if kept else 1
 
 

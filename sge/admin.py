@@ -15,10 +15,11 @@ from autoscaler.errors import GridEngineNotObservable, GridEngineRefused
 from autoscaler.plain_text import plain
 from autoscaler.process import Runner
 from sge import objects
-from sge.membership import Membership, listed, membership
+from sge.membership import Membership, listed
 from sge.messages import Meaning, job_named, meaning
 from sge.objects import usable
 from sge.qconf import read_queue
+from sge.removal import Removal, RemovalOutcome
 
 TIMEOUT = 30.0
 """Seconds for one command. A busy qmaster answers within seconds; a dead one never."""
@@ -33,17 +34,6 @@ class Change:
 
     changed: bool
     said: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class RemovalOutcome:
-    """Either the host is no execution host any more, or Grid Engine refused and the host keeps what it had."""
-
-    removed: bool
-    said: tuple[str, ...] = ()
-    """Grid Engine's words: of a refusal, why."""
-    restored: Membership | None = None
-    """What was put back after a refusal; the host stays disabled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,66 +146,13 @@ class Administrator:
     def remove(self, host: str, known: Membership | None = None) -> RemovalOutcome:
         """Take `host` out of Grid Engine, unless Grid Engine says that something is on it.
 
-        Disabled first; then out of host groups and queues, where it leaves no entry; then `qconf -de`, which Grid
-        Engine refuses while any job or reservation is on the host. Refused means that all it had is put back, and it
-        stays disabled. A host that is gone already counts as removed, and what it left behind is cleared away.
-        `known`: what the caller knows it should have, put back as well should an earlier call have died half-way.
+        Refused means that it keeps all that it had, and stays disabled (`sge.removal`). `known`: what the caller knows
+        it should have, put back as well should an earlier call have died half-way.
         """
-        usable("host", host)
-        is_host = listed(host, self.show("-sel"))
-        had = self._membership(host)
-        said = list(self.disable(host).said) if is_host else []
-        refusal = self._take_out(host, had)
-        if refusal is None and is_host:
-            deleted = self._tell("qconf", "-de", host, raising=False)
-            if not {Meaning.CHANGED, Meaning.ABSENT} & set(map(meaning, deleted.said)):
-                refusal = deleted.said
-            said += deleted.said
-        if refusal is not None:
-            whole = had | (known or Membership())
-            try:
-                self._put_back(host, whole)
-            except GridEngineRefused as error:
-                raise GridEngineRefused(f"{'; '.join(refusal)}; and {host} could not be restored: {error}") from error
-            return RemovalOutcome(removed=False, said=refusal, restored=whole)
-        self._forget(host)
-        return RemovalOutcome(removed=True, said=tuple(said))
-
-    def _membership(self, host: str) -> Membership:
-        groups = [word for name in self.show("-shgrpl").split() if name.startswith("@") for word in ("-shgrp", name)]
-        return membership(host, queues=self.show("-sq", "*"), host_groups=self.show(*groups) if groups else "")
-
-    def _take_out(self, host: str, had: Membership) -> tuple[str, ...] | None:
-        """Grid Engine's words where it refused. Slots last: while they stand, one can see where the host belonged."""
-        steps: list[tuple[str, ...]] = [("-dattr", "hostgroup", "hostlist", host, group) for group in had.host_groups]
-        steps += [("-dattr", "queue", "hostlist", host, queue) for queue in had.queues]
-        steps += [("-purge", "queue", "slots", f"{queue}@{host}") for queue, _ in had.slots]
-        for step in steps:
-            said = self._tell("qconf", *step, raising=False).said
-            if _refused(said):
-                return said
-        return None
-
-    def _put_back(self, host: str, had: Membership) -> None:
-        """In the order of `enrol`: disabled before it has slots."""
-        for group in had.host_groups:
-            self.configure("-aattr", "hostgroup", "hostlist", host, group)
-        for queue in had.queues:
-            self.configure("-aattr", "queue", "hostlist", host, queue)
-        self.disable(host)
-        for queue, slots in had.slots:
-            self.configure("-rattr", "queue", "slots", slots, f"{queue}@{host}")
-
-    def _forget(self, host: str) -> None:
-        """Its other traces: submit or admin host if somebody made it one, and the configuration that its execd made.
-
-        Of a name that resolves no more Grid Engine complains, and takes the configuration away all the same.
-        """
-        for show, delete in (("-ss", "-ds"), ("-sh", "-dh"), ("-sconfl", "-dconf")):
-            if listed(host, self.show(show)):
-                forgotten = self._tell("qconf", delete, host, raising=False)
-                if _refused(forgotten.said) and not forgotten.changed:
-                    raise GridEngineRefused("; ".join(forgotten.said))
+        outcome = Removal(self, {host: known}).run()[host]
+        if isinstance(outcome, GridEngineRefused):
+            raise outcome
+        return outcome
 
     # -- jobs ---------------------------------------------------------------------------------------------
 
@@ -319,10 +256,6 @@ class Administrator:
 def _lines(*outputs: bytes) -> tuple[str, ...]:
     texts = (output.decode("utf-8", "replace") for output in outputs)
     return tuple(line.strip() for text in texts for line in text.splitlines() if line.strip())
-
-
-def _refused(said: Sequence[str]) -> bool:
-    return any(meaning(line) is Meaning.REFUSED for line in said)
 
 
 def _concerns(asked: str, about: str) -> bool:

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from autoscaler.core.workers.worker_state import same_host
 from sge import objects
 from sge.admin import Administrator, Change
+from sge.membership import Membership
 from sge.messages import Meaning, meaning
 from sge.objects import usable
+from sge.removal import PER_HOST, Removal, RemovalOutcome, about
 
 AT_ONCE = 100
 """So many hosts in one command at most."""
-PER_HOST = 1.0
-"""Seconds that a command may take longer for each host in it."""
 _INSTANCE = re.compile(r'"([^"@]+)@([^"@]+)"')
 
 
@@ -77,7 +77,7 @@ class Batches:
                 for host in hosts
             ]
             said = self._tell(hosts, "qconf", *(word for file in files for word in ("-Aconf", str(file)))).said
-        return frozenset(host for host in hosts if _went_well(_about(said, host)))
+        return frozenset(host for host in hosts if _went_well(about(said, host)))
 
     def enable(self, hosts: Sequence[str]) -> frozenset[str]:
         """As `Administrator.enable` for each."""
@@ -86,6 +86,11 @@ class Batches:
     def disable(self, hosts: Sequence[str]) -> frozenset[str]:
         """As `Administrator.disable` for each that has a queue instance."""
         return self._switch("-d", hosts)
+
+    def remove(self, known: Mapping[str, Membership | None]) -> Mapping[str, RemovalOutcome]:
+        """As `Administrator.remove` for each host; `known`: what the caller knows each should have."""
+        outcomes = Removal(self._administrator, known).run()
+        return {host: outcome for host, outcome in outcomes.items() if isinstance(outcome, RemovalOutcome)}
 
     def _switch(self, switch: str, hosts: Sequence[str]) -> frozenset[str]:
         said = self._tell(hosts, "qmod", switch, *(f"*@{usable('host', host)}" for host in hosts)).said
@@ -100,7 +105,7 @@ class Batches:
                 files.append(stack.enter_context(objects.as_file(text)))
             names = [usable("host", host.name) for host in hosts]
             said = self._tell(names, "qconf", *(word for file in files for word in ("-Ae", str(file)))).said
-        meanings = {host.name: set(map(meaning, _about(said, host.name))) for host in hosts}
+        meanings = {host.name: set(map(meaning, about(said, host.name))) for host in hosts}
         there = [host for host in hosts if meanings[host.name] == {Meaning.ALREADY}]
         closed = {host.name: objects.complex_values(host.complex_values | {"slots": "0"}) for host in there}
         shut = self._set_values(there, closed)
@@ -113,16 +118,11 @@ class Batches:
         for text in dict.fromkeys(values.values()):
             alike = [host.name for host in hosts if values[host.name] == text]
             said = self._tell(alike, "qconf", "-rattr", "exechost", "complex_values", text, *alike).said
-            done += [name for name in alike if _went_well(_about(said, name))]
+            done += [name for name in alike if _went_well(about(said, name))]
         return done
 
     def _tell(self, hosts: Sequence[str], *argv: str) -> Change:
         return self._administrator.tell(*argv, longer=PER_HOST * len(hosts))
-
-
-def _about(said: Iterable[str], host: str) -> list[str]:
-    """The lines that name this host as an object of its own."""
-    return [line for line in said if any(same_host(name, host) for name in re.findall(r'"([^"@\s]+)"', line))]
 
 
 def _of_host(said: Iterable[str], host: str) -> list[str]:

@@ -2,8 +2,9 @@
 
 Grid Engine tells no client that its configuration changed (`qevent` knows of jobs only), so nobody could say for how
 long what was read holds. But one `qconf` takes many switches, costs little more than with one, and prints what each
-prints alone. Where all of it together is, byte for byte, what was read, nothing has changed. Otherwise all is read
-anew: no pass rests on a configuration that Grid Engine did not show in that pass (rule 2).
+prints alone. Where all of it together is, byte for byte, what was read, nothing has changed. Where only hosts' places
+changed, as by every worker that joins or leaves, they are taken from what it printed (`sge.told_apart`). Otherwise all
+is read anew: no pass rests on a configuration that Grid Engine did not show in that pass (rule 2).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from sge import access
 from sge.membership import split_objects
 from sge.messages import Meaning, meaning
 from sge.qconf import read_attributes, read_names, read_queue
+from sge.told_apart import Shown, told_apart
 
 TIMEOUT = 30.0
 """Seconds for one call. A qmaster that needs longer is not observable now; the next pass asks again."""
@@ -35,8 +37,7 @@ _LISTS = (("sq", "-sql", "qname"), ("sp", "-spl", "pe_name"), ("shgrp", "-shgrpl
 _LOADS = re.compile(rb"^load_values(?:.*\\\n)*.*$", re.MULTILINE)
 """What `qconf -se` shows of a host beside its configuration, new with every load report; nothing here reads it."""
 
-_Shown = list[tuple[tuple[str, ...], bytes]]
-"""Switches, and what they printed."""
+_Shown = list[Shown]
 
 
 class ConfigurationReader:
@@ -52,25 +53,30 @@ class ConfigurationReader:
 
         `ours`: hosts that we made, so that none has access lists of its own. Raises GridEngineNotObservable.
         """
-        ours = frozenset(ours)
-        if self._texts is not None and ours == self._ours and _still_shown(runner, timeout, self._shown):
-            return self._texts
+        ours, known = frozenset(ours), None
+        if self._texts is not None:
+            known = _shown_now(runner, timeout, self._shown)
+            if known == self._shown and ours == self._ours:
+                return self._texts
         self._texts, self._shown, self._ours = None, [], ours  # half a reading is none
-        texts = _read(runner, timeout, ours, self._shown)
+        texts = _read(runner, timeout, ours, self._shown, known or [])
         self._texts = MappingProxyType(texts)
         return self._texts
 
 
 def read_configuration(runner: Runner, timeout: float = TIMEOUT, ours: Iterable[str] = ()) -> dict[str, str]:
     """The same, read once. Raises GridEngineNotObservable."""
-    return _read(runner, timeout, frozenset(ours), [])
+    return _read(runner, timeout, frozenset(ours), [], [])
 
 
-def _read(runner: Runner, timeout: float, ours: frozenset[str], shown: _Shown) -> dict[str, str]:
-    """`shown` gets what was asked and what Grid Engine printed, in order."""
+def _read(runner: Runner, timeout: float, ours: frozenset[str], shown: _Shown, known: _Shown) -> dict[str, str]:
+    """`shown` gets what was asked and what Grid Engine printed, in order. `known`: what it printed in this pass."""
+    answers = {part.switches: part for part in known}
 
     def show(*switches: str, may_be_empty: bool = False) -> str:
-        return _show(runner, timeout, shown, *switches, may_be_empty=may_be_empty)
+        part = answers.get(switches) or _show(runner, timeout, *switches, may_be_empty=may_be_empty)
+        shown.append(part)
+        return part.text
 
     texts = {
         "sc": show("-sc"),
@@ -108,43 +114,50 @@ def _calendars(texts: Mapping[str, str]) -> Iterator[str]:
     yield from found
 
 
-def _still_shown(runner: Runner, timeout: float, shown: _Shown) -> bool:
-    """Whether one command with all the switches prints what they printed. Raises where Grid Engine did not answer."""
-    return all(_prints(runner, timeout, part) for part in _parts(shown))
+def _shown_now(runner: Runner, timeout: float, shown: _Shown) -> _Shown | None:
+    """What these switches print now, asked for by one command: the same as before, or what can be told apart; None
+    where all has to be read anew. Raises where Grid Engine did not answer.
+    """
+    parts = list(_parts(shown))
+    for part in parts:
+        printed = _LOADS.sub(b"", _print(runner, timeout, part))
+        if printed != _LOADS.sub(b"", b"".join(one.printed for one in part)):
+            bare = [one._replace(printed=_LOADS.sub(b"", one.printed)) for one in part]
+            return told_apart(bare, printed) if len(parts) == 1 else None
+    return shown
 
 
 def _parts(shown: _Shown) -> Iterator[_Shown]:
     """As few as command lines may be."""
     part: _Shown = []
     length = 0
-    for switches, text in shown:
-        added = sum(len(word.encode()) + 1 for word in switches)
+    for one in shown:
+        added = sum(len(word.encode()) + 1 for word in one.switches)
         if part and length + added > LONGEST_COMMAND:
             yield part
             part, length = [], 0
-        part.append((switches, text))
+        part.append(one)
         length += added
     yield part
 
 
-def _prints(runner: Runner, timeout: float, shown: _Shown) -> bool:
-    done = run(runner, ("qconf", *(word for switches, _ in shown for word in switches)), timeout)
-    expected = b"".join(text for _, text in shown)
+def _print(runner: Runner, timeout: float, shown: _Shown) -> bytes:
+    done = run(runner, ("qconf", *(word for one in shown for word in one.switches)), timeout)
+    expected = any(one.printed for one in shown)
     if Meaning.UNREACHABLE in map(meaning, _said(done).splitlines()) or (expected and not done.stdout.strip()):
         require_success(done)
-    return _LOADS.sub(b"", done.stdout) == _LOADS.sub(b"", expected)
+    return done.stdout
 
 
-def _show(runner: Runner, timeout: float, shown: _Shown, *switches: str, may_be_empty: bool = False) -> str:
+def _show(runner: Runner, timeout: float, *switches: str, may_be_empty: bool = False) -> Shown:
     done = run(runner, ("qconf", *switches), timeout)
-    shown.append((switches, done.stdout))
     text = done.stdout.decode("utf-8", "replace")
     others = [line for line in text.splitlines() if line.strip() and not _NONE_DEFINED.search(line)]
     said_empty = _NONE_DEFINED.search(f"{text}\n{_said(done)}") is not None
     if may_be_empty and said_empty and (done.returncode != 0 or not others):
-        return ""  # with a list beside it, the sentence is a warning about something else
+        return Shown(switches, done.stdout, "")  # with a list beside it, the sentence is a warning about something else
     require_success(done, may_be_empty=may_be_empty)
-    return text
+    return Shown(switches, done.stdout, text)
 
 
 def _said(done: Completed) -> str:

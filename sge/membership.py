@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sge.qconf import read_attributes, read_names, split_overrides
@@ -30,18 +31,32 @@ class Membership:
 
 def membership(host: str, *, queues: str, host_groups: str) -> Membership:
     """Read it from what `qconf -sq '*'` and `qconf -shgrp A -shgrp B …` print: objects one after the other."""
-    slots: list[tuple[str, str]] = []
-    named: list[str] = []
+    return memberships((host,), queues=queues, host_groups=host_groups)[host]
+
+
+def memberships(hosts: Sequence[str], *, queues: str, host_groups: str) -> dict[str, Membership]:
+    """The same of several hosts."""
+    slots: dict[str, list[tuple[str, str]]] = {}
+    named: dict[str, list[str]] = {}
+    member_of: dict[str, list[str]] = {}
     for text in split_objects(queues, "qname"):
         attributes = read_attributes(text)
-        own = {where.lower(): value for where, value in split_overrides(attributes.get("slots", ""))[1].items()}
-        if value := own.get(host.lower()):
-            slots.append((attributes["qname"], value))
-        if host.lower() in _words(attributes.get("hostlist", "")):
-            named.append(attributes["qname"])
-    groups = (read_attributes(text) for text in split_objects(host_groups, "group_name"))
-    member_of = [group["group_name"] for group in groups if host.lower() in _words(group.get("hostlist", ""))]
-    return Membership(tuple(slots), tuple(member_of), tuple(named))
+        for where, value in split_overrides(attributes.get("slots", ""))[1].items():
+            if value:
+                slots.setdefault(where.lower(), []).append((attributes["qname"], value))
+        for word in _words(attributes.get("hostlist", "")):
+            named.setdefault(word, []).append(attributes["qname"])
+    for group in (read_attributes(text) for text in split_objects(host_groups, "group_name")):
+        for word in _words(group.get("hostlist", "")):
+            member_of.setdefault(word, []).append(group["group_name"])
+    return {
+        host: Membership(
+            slots=tuple(slots.get(host.lower(), ())),
+            host_groups=tuple(member_of.get(host.lower(), ())),
+            queues=tuple(named.get(host.lower(), ())),
+        )
+        for host in hosts
+    }
 
 
 def listed(host: str, names: str) -> bool:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from bench.commands import EDITS_BAR, HOST_GROUPS, JOINING, PES, QUEUES, QUIET_BAR, joins, passes
+from bench.commands import (
+    EDITS_BAR,
+    HOST_GROUPS,
+    JOINING,
+    PES,
+    QUEUES,
+    QUIET_BAR,
+    REMOVAL_BAR,
+    joins,
+    passes,
+    removals,
+)
+from sge.batches import AT_ONCE
 
 
 def test_a_quiet_pass_takes_few_commands_and_a_first_one_few_more_than_kinds_of_object() -> None:
-    first, quiet = passes()
-    assert quiet <= QUIET_BAR
+    first, quiet, after_joins = passes()
+    assert max(quiet, after_joins) <= QUIET_BAR
     assert first < QUEUES + PES + HOST_GROUPS
 
 
@@ -15,3 +27,8 @@ def test_two_hundred_workers_join_with_few_edits_of_what_they_have_in_common() -
     joined = joins(JOINING)
     edits = joined["qconf -aattr hostgroup"] + joined["qconf -rattr queue"]
     assert 0 < edits <= EDITS_BAR
+
+
+def test_two_hundred_workers_leave_with_one_command_each_and_few_for_all() -> None:
+    left = removals(JOINING)
+    assert (left["qconf -dattr hostgroup"], left["commands"] <= REMOVAL_BAR) == (-(-JOINING // AT_ONCE), True)

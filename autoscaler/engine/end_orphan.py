@@ -12,7 +12,8 @@ from typing import Protocol
 from autoscaler.core.recovery.orphans import Orphan
 from autoscaler.errors import GridEngineRefused
 from providers.interface import Provider
-from sge.admin import Change, RemovalOutcome
+from sge.admin import Change
+from sge.removal import RemovalOutcome
 
 
 class GridEngineHosts(Protocol):

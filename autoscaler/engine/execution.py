@@ -13,11 +13,12 @@ from autoscaler.engine.job_owners import Owners
 from autoscaler.store.journal import OrderRecord
 from autoscaler.store.store import Store
 from providers.interface import Provider
-from sge.admin import Change, JobsOutcome, RemovalOutcome
+from sge.admin import Change, JobsOutcome
 from sge.batches import NewHost
 from sge.lookup import JobsNow
 from sge.membership import Membership
 from sge.probe_hosts import Answers
+from sge.removal import RemovalOutcome
 
 
 class GridEngine(Protocol):
@@ -83,6 +84,8 @@ class Batches(Protocol):
     def enable(self, hosts: Sequence[str]) -> frozenset[str]: ...
 
     def disable(self, hosts: Sequence[str]) -> frozenset[str]: ...
+
+    def remove(self, known: Mapping[str, Membership | None]) -> Mapping[str, RemovalOutcome]: ...
 
 
 class Scheduler(Protocol):

@@ -85,6 +85,39 @@ def test_a_removal_that_died_half_way_knows_what_to_put_back(bench: Bench) -> No
     assert (bench.grid_engine.slots, bench.grid_engine.members) == ({"fake-1": 2}, ["fake-1"])
 
 
+@pytest.fixture
+def several(bench: Bench) -> Bench:
+    """Four workers enrolled."""
+    bench.act(launch("m5.large"))
+    bench.act(*(enrol(f"fake-00000{number}", f"fake-{number}") for number in (2, 3, 4)))
+    bench.grid_engine.calls.clear()
+    return bench
+
+
+def removals(*numbers: int) -> list[Remove]:
+    return [Remove(f"fake-00000{number}", f"fake-{number}", REASON) for number in numbers]
+
+
+def test_workers_that_leave_together_are_removed_with_few_commands(several: Bench) -> None:
+    done = results(several, *removals(1, 2, 3, 4))
+    edits = [call[1] for call in several.grid_engine.calls if call[1] in ("-dattr", "-de")]
+    assert (done, several.grid_engine.hosts, edits) == ([("Remove", Result.DONE)] * 4, {}, ["-dattr", "-de"])
+
+
+def test_of_several_the_busy_one_is_put_back_and_a_strangers_host_left_alone(several: Bench) -> None:
+    several.grid_engine.busy.add("fake-2")
+    outcomes = several.act(*removals(1, 2), Remove("somebody", "fake-3", REASON), *removals(4))
+    assert [outcome.result for outcome in outcomes] == [Result.DONE, Result.REFUSED, Result.REFUSED, Result.DONE]
+    assert [outcome.action for outcome in outcomes][1:3] == [*removals(2), Remove("somebody", "fake-3", REASON)]
+    assert ("still referenced" in outcomes[1].message, "no worker somebody" in outcomes[2].message) == (True, True)
+    assert several.grid_engine.slots == {"fake-2": 2, "fake-3": 2}
+
+
+def test_two_workers_of_one_name_are_removed_one_after_the_other(several: Bench) -> None:
+    done = results(several, *removals(1), Remove("fake-000002", "fake-1", REASON), *removals(3))
+    assert (done, list(several.grid_engine.hosts)) == ([("Remove", Result.DONE)] * 3, ["fake-2", "fake-4"])
+
+
 def test_a_machine_is_ended(bench: Bench) -> None:
     done = results(bench, Terminate("fake-000002", "fake-2", REASON))
     living = [machine.id for machine in bench.cloud.living("tag")]

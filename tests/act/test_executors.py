@@ -37,6 +37,6 @@ def test_what_is_done_with_a_host_on_the_loops_thread_asks_no_provider(action: W
 def test_what_is_carried_out_by_one_call_is_of_one_kind_and_in_its_order() -> None:
     """Hosts to enable and hosts to disable beside each other are two batches."""
     kinds = {action.kind: action for action in ONE_OF_EACH}
-    words = ("enable", "enable", "disable", "disable", "enable", "terminate", "terminate")
+    words = ("enable", "enable", "disable", "disable", "remove", "remove", "terminate", "terminate")
     plan = [Journalled(number, kinds[word]) for number, word in enumerate(words)]
-    assert [[item.id for item in batch] for batch in batches_of(plan)] == [[0, 1], [2, 3], [4], [5], [6]]
+    assert [[item.id for item in batch] for batch in batches_of(plan)] == [[0, 1], [2, 3], [4, 5], [6], [7]]

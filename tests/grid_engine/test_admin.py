@@ -12,6 +12,7 @@ from autoscaler.lab.cell import Cell
 from autoscaler.process import Completed
 from sge.admin import Administrator
 from sge.membership import Membership
+from sge.removal import membership_of
 from tests.grid_engine.waiting import Until
 
 SLEEP = ("-b", "y", "-w", "n", "sleep", "300")
@@ -93,7 +94,7 @@ def test_a_host_with_a_job_is_kept_with_all_it_had_and_disabled(cell: Cell, unti
     if suspended:
         cell.out("qmod", "-sj", job)
     outcome = Administrator(cell.runner).remove(host)
-    kept = Administrator(cell.runner)._membership(host)
+    kept = membership_of(Administrator(cell.runner), [host])[host]
     assert (outcome.removed, outcome.restored, kept, states(cell, host)) == (False, HAD, HAD, "d")
 
 
@@ -102,7 +103,7 @@ def test_a_host_with_a_reserved_slot_is_kept(cell: Cell, until: Until) -> None:
     cell.out("qconf", "-au", "root", "arusers")
     cell.out("qrsub", "-d", "600", "-q", f"main.q@{host}")
     outcome = Administrator(cell.runner).remove(host)
-    assert (outcome.removed, Administrator(cell.runner)._membership(host)) == (False, HAD)
+    assert (outcome.removed, membership_of(Administrator(cell.runner), [host])[host]) == (False, HAD)
 
 
 def test_a_host_that_another_queue_names_directly_leaves_that_queue_too(cell: Cell) -> None:
@@ -125,7 +126,7 @@ def test_a_removal_killed_after_a_change_converges(cell: Cell, after: int) -> No
     with pytest.raises(Died):
         Administrator(Interrupted(cell, after)).remove(host)
     Administrator(cell.runner).remove(host)
-    assert (host in cell.out("qconf", "-sel").split(), Administrator(cell.runner)._membership(host)) == (
+    assert (host in cell.out("qconf", "-sel").split(), membership_of(Administrator(cell.runner), [host])[host]) == (
         False,
         Membership(),
     )
@@ -138,7 +139,7 @@ def test_an_enrolment_killed_after_a_change_converges(cell: Cell, after: int) ->
     with pytest.raises(Died):
         Administrator(Interrupted(cell, after)).enrol(host, "main.q", "@allhosts", 2)
     Administrator(cell.runner).enrol(host, "main.q", "@allhosts", 2)
-    assert (Administrator(cell.runner)._membership(host), "d" in states(cell, host)) == (HAD, True)
+    assert (membership_of(Administrator(cell.runner), [host])[host], "d" in states(cell, host)) == (HAD, True)
 
 
 def test_a_name_that_does_not_resolve_is_refused_in_grid_engines_words(cell: Cell) -> None:

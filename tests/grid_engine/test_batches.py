@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
 from autoscaler import namespaces
 from autoscaler.lab.cell import Cell
+from autoscaler.process import Completed
 from sge.admin import Administrator
 from sge.batches import Batches, NewHost
 from sge.membership import Membership
 from sge.qconf import read_attributes
+from sge.removal import membership_of
+from tests.grid_engine.waiting import Until
+from tests.sge.grid_engine_model import Killed
 
 NAMES = tuple(namespaces.default_name(number) for number in (5, 6, 7))
 
@@ -20,7 +29,7 @@ def test_workers_enrolled_together_have_all_that_one_enrolled_alone_has(cell: Ce
     assert (dict(told), dict(again)) == (dict.fromkeys(NAMES, True), dict.fromkeys(NAMES, False))
     for name in NAMES:
         values = read_attributes(cell.out("qconf", "-se", name))["complex_values"]
-        assert (administrator._membership(name), values) == (
+        assert (membership_of(administrator, [name])[name], values) == (
             Membership(slots=(("main.q", "4"),), host_groups=("@allhosts",)),
             "slots=4,h_vmem=8G",
         )
@@ -36,3 +45,47 @@ def test_several_are_disabled_enabled_and_given_a_sensor_at_once(cell: Cell) -> 
     assert {opened, sensing, batches.disable(NAMES)} == {frozenset(NAMES)}
     assert ["d" in line.split()[-1] for line in states] == [False] * 3
     assert "sge-worker-notice" in cell.out("qconf", "-sconf", NAMES[2])
+
+
+def test_several_are_removed_at_once_and_a_busy_one_and_a_reserved_one_keep_all_they_have(
+    cell: Cell, until: Until
+) -> None:
+    administrator = Administrator(cell.runner)
+    Batches(administrator).enrol([NewHost(name, 4) for name in NAMES], "main.q", "@allhosts")
+    busy, reserved = cell.out("qconf", "-sel").split()[:2]
+    cell.out("qsub", "-b", "y", "-q", f"main.q@{busy}", "sleep", "600")
+    cell.out("qrsub", "-q", f"main.q@{reserved}", "-d", "1:0:0", "-pe", "local", "1")
+    until(lambda: " r " in cell.out("qstat"), message="the job runs")
+    cell.out("qconf", "-as", NAMES[0])
+    hosts = (NAMES[0], busy, NAMES[1], "no-such-host", reserved, NAMES[2])
+    before = membership_of(administrator, [busy, reserved])
+    told = Batches(administrator).remove(dict.fromkeys(hosts))
+    assert {name: outcome.removed for name, outcome in told.items()} == {
+        name: name not in (busy, reserved) for name in hosts
+    }
+    assert membership_of(administrator, [busy, reserved]) == before
+    assert " r " in cell.out("qstat")
+    assert membership_of(administrator, NAMES) == dict.fromkeys(NAMES, Membership())
+    assert not set(NAMES) & {*cell.out("qconf", "-sel").split(), *cell.out("qconf", "-ss").split()}
+    states = {line.split()[0]: line.split()[-1] for line in cell.out("qstat", "-f").splitlines() if "main.q@" in line}
+    assert (states[f"main.q@{busy}"], states[f"main.q@{reserved}"]) == ("d", "d")
+
+
+@pytest.mark.parametrize("after", (4, 6, 8, 11))
+def test_a_removal_of_several_that_was_killed_goes_on(cell: Cell, after: int) -> None:
+    """Killed after so many commands, of which the first four look."""
+    told: list[tuple[str, ...]] = []
+
+    def mortal(argv: Sequence[str], **means: Any) -> Completed:
+        if len(told) == after:
+            raise Killed
+        told.append(tuple(argv))
+        return cell.runner(argv, **means)
+
+    Batches(Administrator(cell.runner)).enrol([NewHost(name, 4) for name in NAMES], "main.q", "@allhosts")
+    with pytest.raises(Killed):
+        Batches(Administrator(mortal)).remove(dict.fromkeys(NAMES))
+    outcomes = Batches(Administrator(cell.runner)).remove(dict.fromkeys(NAMES))
+    assert [outcome.removed for outcome in outcomes.values()] == [True] * 3
+    assert membership_of(Administrator(cell.runner), NAMES) == dict.fromkeys(NAMES, Membership())
+    assert not set(NAMES) & set(cell.out("qconf", "-sel").split())

@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from autoscaler import namespaces
 from autoscaler.lab.cell import Cell
 from autoscaler.process import Completed
+from sge.admin import Administrator
+from sge.batches import Batches, NewHost
 from sge.configuration import ConfigurationReader, read_configuration
 from sge.reading import read_outputs
 from tests.grid_engine.autoscaling import Autoscaling
@@ -48,6 +51,26 @@ def test_a_quiet_pass_takes_three_commands(cell: Cell) -> None:
     runner.asked.clear()
     assert read() is first, "one command prints what the others printed"
     assert [command.split()[0] for command in runner.asked] == ["qstat", "qhost", "qconf"]
+
+
+def test_a_pass_after_workers_joined_or_left_takes_three_commands(cell: Cell) -> None:
+    runner, reader = Counting(cell), ConfigurationReader()
+    batches = Batches(Administrator(cell.runner))
+    names = [namespaces.default_name(number) for number in (5, 6, 7)]
+
+    def changed_by(change: Callable[[], object]) -> list[str]:
+        """The commands of the pass after this change."""
+        before = reader.read(cell.runner)
+        change()
+        runner.asked.clear()
+        read_outputs(runner, wanted=lambda *_: (), zone=UTC, reader=reader, ours=names)
+        after = reader.read(cell.runner, ours=names)
+        assert dict(before) != dict(after) == read_configuration(cell.runner)
+        return [command.split()[0] for command in runner.asked]
+
+    hosts = [NewHost(name, 4, (("h_vmem", "8G"),)) for name in names]
+    assert changed_by(lambda: batches.enrol(hosts, "main.q", "@allhosts")) == ["qstat", "qhost", "qconf"]
+    assert changed_by(lambda: batches.remove(dict.fromkeys(names))) == ["qstat", "qhost", "qconf"]
 
 
 def _mattr(*words: str) -> Callable[[Cell], object]:

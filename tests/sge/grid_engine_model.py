@@ -97,9 +97,9 @@ class GridEngineModel:
                 return 0, "master"
             case ("qconf", "-sconfl"):
                 return 0, "\n".join(self.hosts)
-            case ("qconf", "-ds" | "-dconf", host):
-                self.submit_hosts = [name for name in self.submit_hosts if name != host]
-                return 0, f'{ROOT} removed "{host}" from configuration list'
+            case ("qconf", "-ds" | "-dconf", hosts):
+                self.submit_hosts = [name for name in self.submit_hosts if name not in hosts.split(",")]
+                return _all((0, f'{ROOT} removed "{host}" from configuration list') for host in hosts.split(","))
             case ("qmod", "-d" | "-e" as switch, *targets):
                 return _all(self.switch(switch == "-d", target.removeprefix("*@")) for target in targets)
             case ("qconf", "-Ae", *files):
@@ -111,7 +111,7 @@ class GridEngineModel:
                     self.slots[host] = int(slots)
                 return 0, f'{ROOT} modified "{self.queue}" in cluster queue list'
             case ("qconf", "-aattr" | "-dattr" as switch, "queue", "hostlist", hosts, self.queue):
-                return self.attach(hosts.split(","), off=switch == "-dattr")
+                return self.attach(re.split("[ ,]", hosts), off=switch == "-dattr")
             case ("qconf", "-rattr", "exechost", "complex_values", values, *hosts):
                 return _all(self.set_values(host, values) for host in hosts)
             case ("qconf", "-mattr", "exechost", "complex_values", values, host):
@@ -122,9 +122,11 @@ class GridEngineModel:
                 return 0, f'{ROOT} modified "{host}" in exechost list'
             case ("qconf", "-aattr", "hostgroup", "hostlist", hosts, _):
                 return _all(self.join(host) for host in hosts.split())
-            case ("qconf", "-dattr", "hostgroup", "hostlist", host, _):
-                self.members = [name for name in self.members if name != host]
-                return 0, f'{ROOT} modified "{self.group}" in host group list'
+            case ("qconf", "-dattr", "hostgroup", "hostlist", hosts, _):
+                unknown = [host for host in hosts.split() if host not in self.members]
+                said = [f'"{host}" does not exist in "hostlist" of "hostgroup"' for host in unknown]
+                self.members = [name for name in self.members if name not in hosts.split()]
+                return 0, "\n".join([*said, f'{ROOT} modified "{self.group}" in host group list'])
             case ("qconf", "-rattr", "queue", "slots", slots, target):
                 self.slots[target.partition("@")[2]] = int(slots)
                 return 0, f'{ROOT} modified "{self.queue}" in cluster queue list'

@@ -9,6 +9,8 @@ import pytest
 from autoscaler.errors import GridEngineNotObservable
 from sge.admin import Administrator
 from sge.batches import AT_ONCE, Batches, NewHost
+from sge.membership import Membership
+from sge.removal import RemovalOutcome
 from tests.sge.grid_engine_model import GridEngineModel, Killed
 
 VALUES = (("h_vmem", "8G"),)
@@ -128,3 +130,102 @@ def test_no_answer_is_no_enrolment_of_any() -> None:
 
     with pytest.raises(GridEngineNotObservable):
         enrol(Gone(), new())
+
+
+def joined(model: GridEngineModel, names: Sequence[str] = NAMES) -> GridEngineModel:
+    """With these hosts enrolled, and nothing told yet."""
+    enrol(model, new(names))
+    model.calls.clear()
+    model.startable.clear()
+    return model
+
+
+def had(name: str) -> Membership:
+    return Membership(slots=(("main.q", "4"),), host_groups=("@allhosts",))
+
+
+def remove(model: GridEngineModel, names: Sequence[str] = NAMES) -> dict[str, RemovalOutcome]:
+    return dict(Batches(Administrator(model)).remove({name: had(name) for name in names}))
+
+
+def test_workers_removed_together_leave_no_trace() -> None:
+    model = joined(GridEngineModel())
+    model.submit_hosts = ["w2", "w3"]
+    told = remove(model)
+    assert (state(model), model.submit_hosts) == (({}, [], {}, set()), [])
+    assert {name for name, outcome in told.items() if outcome.removed} == set(NAMES)
+
+
+def test_the_host_group_is_edited_once_and_one_command_deletes_all_that_leave_together() -> None:
+    model = joined(GridEngineModel(), [f"w{number}" for number in range(AT_ONCE)])
+    remove(model, list(model.hosts))
+    purges = edits(model, "qconf", "-purge")
+    assert (model.hosts, edits(model, "qconf", "-dattr", "hostgroup"), edits(model, "qconf", "-de")) == ({}, 1, 1)
+    assert (purges, len(model.calls) - purges) == (AT_ONCE, 10)
+
+
+@pytest.mark.parametrize("occupied", ("busy", "reserved"))
+def test_one_that_grid_engine_keeps_has_all_it_had_and_the_others_are_gone(occupied: str) -> None:
+    model = joined(GridEngineModel())
+    getattr(model, occupied).add("w3")
+    told = remove(model)
+    assert (model.hosts, model.members, model.slots, model.disabled, model.startable) == (
+        {"w3": "slots=4,h_vmem=8G"},
+        ["w3"],
+        {"w3": 4},
+        {"w3"},
+        [],
+    )
+    assert [name for name, outcome in told.items() if not outcome.removed] == ["w3"]
+    assert (told["w3"].restored, len(told["w3"].said)) == (had("w3"), 1)
+
+
+def test_what_grid_engine_refuses_for_several_is_asked_for_each_alone() -> None:
+    class Particular(GridEngineModel):
+        def answer(self, argv: tuple[str, ...]) -> tuple[int, str]:
+            if argv[1] == "-dattr" and "w3" in argv[4].split():
+                return 1, 'denied: "w3" may not leave'
+            return super().answer(argv)
+
+    model = joined(Particular())
+    told = remove(model)
+    assert (list(model.hosts), model.members, model.slots) == (["w3"], ["w3"], {"w3": 4})
+    assert (told["w3"].said, told["w4"].removed) == (('denied: "w3" may not leave',), True)
+
+
+def test_a_host_of_which_grid_engine_says_nothing_is_asked_for_alone() -> None:
+    class Silent(GridEngineModel):
+        def answer(self, argv: tuple[str, ...]) -> tuple[int, str]:
+            code, said = super().answer(argv)
+            lines = [line for line in said.splitlines() if argv[1] != "-de" or "," not in argv[2] or '"w3"' not in line]
+            return code, "\n".join(lines)
+
+    model = joined(Silent())
+    model.busy.add("w3")
+    told = remove(model)
+    assert (list(model.hosts), told["w3"].removed, told["w3"].restored) == (["w3"], False, had("w3"))
+
+
+@pytest.mark.parametrize("after", range(1, 19))
+@pytest.mark.parametrize("busy", ((), ("w3",)))
+def test_a_removal_of_several_killed_after_any_command_converges_when_called_again(
+    after: int, busy: tuple[str, ...]
+) -> None:
+    model = joined(GridEngineModel())
+    model.busy, model.dies_after = set(busy), after
+    with pytest.raises(Killed):
+        remove(model)
+    model.dies_after = None
+    told = remove(model)
+    assert (list(model.hosts), model.members, model.slots) == (list(busy), list(busy), dict.fromkeys(busy, 4))
+    assert (model.disabled, model.startable) == (set(busy), [])
+    assert {name for name, outcome in told.items() if outcome.removed} == set(NAMES) - set(busy)
+
+
+def test_no_answer_to_a_removal_is_no_removal_of_any() -> None:
+    class Gone(GridEngineModel):
+        def answer(self, argv: tuple[str, ...]) -> tuple[int, str]:
+            return 1, "error: commlib error: got select error (Connection refused)"
+
+    with pytest.raises(GridEngineNotObservable):
+        remove(Gone())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from autoscaler.errors import CommandTimedOut, GridEngineNotObservable
 from autoscaler.process import Completed, ReadOnlyRunner
@@ -52,6 +54,90 @@ def test_a_change_of_anything_is_seen_in_the_next_reading(answers: Mapping[str, 
     changed(master, answers)
     after = reader.read(master)
     assert (after.get(stem) != before.get(stem), dict(after)) == (True, read_configuration(master))
+
+
+JOINED = {
+    "qconf -sel": b"w1\nw2\n",
+    "qconf -shgrp @allhosts": b"group_name @allhosts\nhostlist w1 w2\n",
+    "qconf -sq main.q": ANSWERS["qconf -sq main.q"].replace(b"slots 4", b"slots 4,[w2=8]"),
+}
+
+
+def test_what_a_worker_changes_that_joins_or_leaves_is_read_by_the_command_that_confirms() -> None:
+    master, reader = Master({"qconf -sel": b"w1\n"}), ConfigurationReader()
+    before = dict(reader.read(master))
+    master.asked.clear()
+    changed(master, JOINED)
+    joined = dict(reader.read(master, ours=["w2"]))
+    again = dict(reader.read(master, ours=["w2"]))
+    changed(master, {name: ANSWERS[name] for name in JOINED} | {"qconf -sel": b"w1\n"})
+    left = dict(reader.read(master))
+    assert (len(master.asked), left) == (3, before)
+    changed(master, JOINED)
+    assert joined == again == read_configuration(master) != before
+
+
+def test_the_first_host_of_a_cell_without_any_needs_no_more() -> None:
+    master, reader = Master({"qconf -sel": (1, b"no execution host defined")}), ConfigurationReader()
+    reader.read(master)
+    master.asked.clear()
+    changed(master, {"qconf -sel": b"w1\n"})
+    assert (reader.read(master)["sel"], len(master.asked)) == ("w1\n", 1)
+
+
+@pytest.mark.parametrize("more", ({}, SECOND_QUEUE))
+def test_an_output_that_is_cut_short_anywhere_is_not_taken_for_the_configuration(more: Mapping[str, bytes]) -> None:
+    class Cut(Master):
+        left: int | None = None
+
+        def __call__(self, argv: Sequence[str], **means: Any) -> Completed:
+            done = super().__call__(argv, **means)
+            all_at_once = "-sc" in argv and len(argv) > 2
+            return replace(done, stdout=done.stdout[: self.left]) if all_at_once else done
+
+    master = Cut(dict(more))
+    ConfigurationReader().read(master)
+    whole = 0
+    for left in range(1, 400):
+        master.left, master.changed = None, dict(more)
+        reader = ConfigurationReader()
+        reader.read(master)
+        changed(master, JOINED)
+        master.left = left
+        master.asked.clear()
+        found = dict(reader.read(master))
+        whole += len(master.asked) == 1
+        assert found == read_configuration(master), left
+    assert whole > 0
+
+
+names = st.sampled_from((b"w1\n", b"w2\nw3\n", b"@allhosts\n", b"main.q\n", b"mpi\n"))
+attributes = st.sampled_from(
+    (b"slots 9\n", b"hostname global\n", b"qname main.q\n", b"group_name @x\nhostlist w9\n", b"x y")
+)
+LISTS = ("qconf -sel", "qconf -sql", "qconf -spl", "qconf -shgrpl")
+edited = st.sampled_from([name for name in ANSWERS if name.startswith("qconf -s")]).flatmap(
+    lambda name: st.tuples(st.just(name), names if name in LISTS else attributes, st.booleans())
+)
+
+
+@given(st.lists(edited, max_size=4))
+def test_however_objects_change_what_is_told_is_what_each_prints_alone(edits: list[tuple[str, bytes, bool]]) -> None:
+    """Lines that other switches print as well come at the beginning or the end of some objects."""
+    master, reader = Master({"qconf -sel": b"w1\n"}), ConfigurationReader()
+    reader.read(master)
+    for name, line, front in edits:
+        had = {**ANSWERS, **master.changed}[name]
+        assert isinstance(had, bytes)
+        changed(master, {name: line + had if front else had + line})
+
+    def told(read: Callable[[], Mapping[str, str]]) -> object:
+        try:
+            return dict(read())
+        except (GridEngineNotObservable, KeyError) as error:
+            return type(error)
+
+    assert told(lambda: reader.read(master)) == told(lambda: read_configuration(master))
 
 
 def test_a_list_that_was_empty_and_is_no_more_is_seen() -> None:

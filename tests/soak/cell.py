@@ -242,6 +242,9 @@ class Cell(GridEngineModel):
     # -- texts -----------------------------------------------------------------------------------------------------
 
     def answer(self, argv: tuple[str, ...]) -> tuple[int, str]:
+        if argv[:2] == ("qconf", "-de") and "," in argv[2]:  # each is judged alone
+            answers = [self.answer(("qconf", "-de", host)) for host in argv[2].split(",")]
+            return max(code for code, _ in answers), "\n".join(text for _, text in answers)
         of_groups = self.groups.answer(argv) if self.groups is not None else None
         if of_groups is not None:
             return of_groups

@@ -138,8 +138,10 @@ def of_each_host(argv: tuple[str, ...]) -> list[tuple[str, ...]]:
             return [("qmod", switch, target) for target in targets]
         case ("qconf", "-Ae", *words):
             return [("qconf", "-Ae", file) for file in words if file != "-Ae"]
-        case ("qconf", "-aattr", "hostgroup", "hostlist", names, group):
-            return [("qconf", "-aattr", "hostgroup", "hostlist", name, group) for name in names.split()]
+        case ("qconf", "-aattr" | "-dattr" as switch, "hostgroup", "hostlist", names, group):
+            return [("qconf", switch, "hostgroup", "hostlist", name, group) for name in names.split()]
+        case ("qconf", "-de" | "-ds" | "-dh" | "-dconf" as switch, names):
+            return [("qconf", switch, name) for name in names.split(",")]
         case ("qconf", "-rattr", "exechost", "complex_values", values, *names):
             return [("qconf", "-rattr", "exechost", "complex_values", values, name) for name in names]
         case ("qconf", "-rattr", "queue", "slots", entries, queue) if entries.startswith("["):

@@ -5,28 +5,67 @@ Grid Engine's own refusal is the last guard (rule 1): then everything is restore
 
 from __future__ import annotations
 
-from autoscaler.core.model.actions import Remove
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from autoscaler.core.model.actions import Enrol, Remove
 from autoscaler.core.workers.worker_state import same_host
-from autoscaler.engine.execution import ExecutionContext, Seen
+from autoscaler.engine.execution import Batches, ExecutionContext, Seen
 from autoscaler.errors import AutoscalerError
 from autoscaler.store.journal import Outcome, Result
 from sge.membership import Membership
+from sge.removal import RemovalOutcome
 
 
 def remove(action: Remove, context: ExecutionContext, seen: Seen) -> Outcome:
     """Removes only the host of one of our workers (rule 4): one in the plan's snapshot, one that we enrolled, or one
     that an earlier listing showed under this name and that none shows now.
     """
-    enrolment = context.store.journal.enrolment(action.worker_id)
-    enrolled = enrolment is not None and enrolment.host == action.host
-    if action.worker_id not in seen and not enrolled and not _once_ours(action, context):
+    enrolment = _enrolment(action, context)
+    if not _ours(action, enrolment, context, seen):
         return Outcome(
             action, Result.REFUSED, f"the autoscaler has no worker {action.worker_id}; {action.host} is left alone"
         )
-    known = None
-    if enrolment is not None and enrolled:
-        known = Membership(((enrolment.queue, str(enrolment.slots)),), (enrolment.host_group,))
-    removal = context.grid_engine.remove(action.host, known)
+    return _outcome(action, context.grid_engine.remove(action.host, _known(enrolment)), context, seen)
+
+
+def remove_all(
+    actions: Sequence[Remove], context: ExecutionContext, seen: Seen, batches: Batches
+) -> Mapping[str, Outcome]:
+    """The same of several hosts, by host: those of our workers that were removed, or that Grid Engine refused to
+    remove and that have all they had.
+    """
+    times = Counter(action.host for action in actions)
+    known: dict[str, Membership | None] = {}
+    for action in actions:
+        enrolment = _enrolment(action, context)
+        if times[action.host] == 1 and _ours(action, enrolment, context, seen):
+            known[action.host] = _known(enrolment)
+    removals = batches.remove(known) if known else {}
+    return {
+        action.host: _outcome(action, removals[action.host], context, seen)
+        for action in actions
+        if action.host in removals
+    }
+
+
+def _enrolment(action: Remove, context: ExecutionContext) -> Enrol | None:
+    enrolment = context.store.journal.enrolment(action.worker_id)
+    return enrolment if enrolment is not None and enrolment.host == action.host else None
+
+
+def _known(enrolment: Enrol | None) -> Membership | None:
+    """What its enrolment gave it."""
+    if enrolment is None:
+        return None
+    return Membership(((enrolment.queue, str(enrolment.slots)),), (enrolment.host_group,))
+
+
+def _ours(action: Remove, enrolment: Enrol | None, context: ExecutionContext, seen: Seen) -> bool:
+    return action.worker_id in seen or enrolment is not None or _once_ours(action, context)
+
+
+def _outcome(action: Remove, removal: RemovalOutcome, context: ExecutionContext, seen: Seen) -> Outcome:
     if not removal.removed:
         return Outcome(action, Result.REFUSED, "; ".join(removal.said))
     context.store.history.removed(action.worker_id, context.clock())

@@ -1,4 +1,4 @@
-"""Enrol, Enable and Disable of several hosts at once: few commands change what their hosts have in common.
+"""Enrol, Enable, Disable and Remove of several hosts at once: few commands change what their hosts have in common.
 
 What Grid Engine did not do for each of them is left to each action's own executor, which says why. Every action has
 its own entry in the journal and its own outcome, so that a crash in between is recovered action by action.
@@ -7,13 +7,15 @@ its own entry in the journal and its own outcome, so that a crash in between is 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import cast
 
-from autoscaler.core.model.actions import Disable, Enable, Enrol
+from autoscaler.core.model.actions import Disable, Enable, Enrol, Remove
 from autoscaler.core.requests.group_names import COMPLEX
 from autoscaler.engine.execution import Batches, ExecutionContext, Seen
 from autoscaler.engine.executors.execute import OneCall, execute
+from autoscaler.engine.executors.remove import remove_all
 from autoscaler.errors import AutoscalerError, GridEngineRefused
 from autoscaler.store.journal import Journalled, Outcome, Result
 from sge.batches import AT_ONCE, NewHost
@@ -32,7 +34,7 @@ def _in_common(item: Journalled) -> Hashable:
     match action:
         case Enrol() if not action.joined:
             return Enrol.kind, action.queue, action.host_group, action.group_id, action.group_pes
-        case Enable() | Disable():
+        case Enable() | Disable() | Remove():
             return action.kind
         case _:
             return item.id
@@ -40,35 +42,42 @@ def _in_common(item: Journalled) -> Hashable:
 
 def execute_all(actions: Sequence[OneCall], context: ExecutionContext, seen: Seen) -> list[Outcome]:
     """Carry out one of `batches_of`; one outcome each, in their order."""
-    done: Mapping[str, str] = {}
+    done: Mapping[str, Outcome] = {}
     if len(actions) > 1 and context.batches is not None:
         try:
-            done = _together(actions, context, context.batches)
+            done = _together(actions, context, seen, context.batches)
         except GridEngineRefused:
             done = {}
         except AutoscalerError as error:  # no answer: each by itself would wait for it as long
             return [Outcome(action, Result.FAILED, str(error)) for action in actions]
     return [
-        Outcome(action, Result.DONE, done[host])
-        if isinstance(action, Enrol | Enable | Disable) and (host := action.host) in done
+        replace(done[host], action=action)
+        if isinstance(action, Enrol | Enable | Disable | Remove) and (host := action.host) in done
         else execute(action, context, seen)
         for action in actions
     ]
 
 
-def _together(actions: Sequence[OneCall], context: ExecutionContext, batches: Batches) -> Mapping[str, str]:
-    """What is told of each host for which all was done."""
+def _together(
+    actions: Sequence[OneCall], context: ExecutionContext, seen: Seen, batches: Batches
+) -> Mapping[str, Outcome]:
+    """By host, of those of which all is known: for the rest each action is carried out by itself."""
     match actions[0]:
         case Enrol():
-            return _enrol(cast("Sequence[Enrol]", actions), context, batches)
+            said = _enrol(cast("Sequence[Enrol]", actions), context, batches)
         case Enable():
-            hosts = [action.host for action in cast("Sequence[Enable]", actions)]
-            return dict.fromkeys(batches.enable(hosts), "")
+            said = dict.fromkeys(batches.enable(_hosts(actions)), "")
         case Disable():
-            hosts = [action.host for action in cast("Sequence[Disable]", actions)]
-            return dict.fromkeys(batches.disable(hosts), "")
+            said = dict.fromkeys(batches.disable(_hosts(actions)), "")
+        case Remove():
+            return remove_all(cast("Sequence[Remove]", actions), context, seen, batches)
         case _:
-            return {}
+            said = {}
+    return {host: Outcome(actions[0], Result.DONE, message) for host, message in said.items()}
+
+
+def _hosts(actions: Sequence[OneCall]) -> list[str]:
+    return [action.host for action in cast("Sequence[Enable | Disable]", actions)]
 
 
 def _enrol(actions: Sequence[Enrol], context: ExecutionContext, batches: Batches) -> Mapping[str, str]:

@@ -1,0 +1,184 @@
+"""Takes hosts out of Grid Engine, one or several at once: what concerns their common host group is edited once.
+
+Of 8.1.9 `qconf -purge` takes one queue instance, and of several such switches carries out the first only, so that each
+host costs an edit of each queue that has slots of its own for it. `qconf -de` takes a list and judges each host of it
+alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from autoscaler.core.workers.worker_state import same_host
+from autoscaler.errors import GridEngineRefused
+from sge.membership import Membership, listed, memberships
+from sge.messages import Meaning, meaning
+from sge.objects import usable
+
+PER_HOST = 1.0
+"""Seconds that a command may take longer for each host in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalOutcome:
+    """Either the host is no execution host any more, or Grid Engine refused and the host keeps what it had."""
+
+    removed: bool
+    said: tuple[str, ...] = ()
+    """Grid Engine's words: of a refusal, why."""
+    restored: Membership | None = None
+    """What was put back after a refusal; the host stays disabled."""
+
+
+class Told(Protocol):
+    """What Grid Engine said of a change."""
+
+    @property
+    def said(self) -> tuple[str, ...]: ...
+
+
+class Teller(Protocol):
+    """The part of `sge.admin.Administrator` that a removal needs."""
+
+    def tell(self, *argv: str, longer: float = 0.0) -> Told: ...
+    def show(self, *words: str) -> str: ...
+    def configure(self, *words: str) -> Told: ...
+    def disable(self, host: str) -> Told: ...
+
+
+def membership_of(teller: Teller, hosts: Sequence[str]) -> Mapping[str, Membership]:
+    """What each of these hosts has in queues and host groups now."""
+    names = teller.show("-shgrpl").split()
+    groups = [word for name in names if name.startswith("@") for word in ("-shgrp", name)]
+    queues = teller.show("-sq", "*")
+    return memberships(hosts, queues=queues, host_groups=teller.show(*groups) if groups else "")
+
+
+class Removal:
+    """One removal of some hosts. `known`: what the caller knows each should have, put back as well."""
+
+    def __init__(self, teller: Teller, known: Mapping[str, Membership | None]) -> None:
+        self._teller = teller
+        self._known = known
+        self._said: dict[str, tuple[str, ...]] = {}
+        self._refused: dict[str, tuple[str, ...]] = {}
+        """Grid Engine's words of a refusal."""
+
+    def run(self) -> dict[str, RemovalOutcome | GridEngineRefused]:
+        """An outcome for each host. GridEngineRefused: what was to be put back or to be forgotten was refused as well.
+
+        Disabled first; then out of host groups and queues, where they leave no entry; then `qconf -de`, which Grid
+        Engine refuses while any job or reservation is on a host. Refused means that all it had is put back, and it
+        stays disabled. A host that is gone already counts as removed, and what it left behind is cleared away.
+        """
+        hosts = [usable("host", host) for host in self._known]
+        there = self._teller.show("-sel")
+        present = [host for host in hosts if listed(host, there)]
+        had = membership_of(self._teller, hosts)
+        if present:
+            self._each(present, lambda some: ("qmod", "-d", *(f"*@{host}" for host in some)))
+        unshut = list(self._refused)
+        self._take_out(hosts, had)
+        self._delete([host for host in present if host not in self._refused])
+        outcomes: dict[str, RemovalOutcome | GridEngineRefused] = {}
+        for host, said in self._refused.items():
+            whole = had[host] | (self._known[host] or Membership())
+            outcomes[host] = GridEngineRefused("; ".join(said)) if host in unshut else self._restored(host, whole, said)
+        return outcomes | self._forget([host for host in hosts if host not in self._refused])
+
+    def _take_out(self, hosts: Sequence[str], had: Mapping[str, Membership]) -> None:
+        """Slots last: while they stand, one can see where a host belonged."""
+        for group in dict.fromkeys(group for host in hosts for group in had[host].host_groups):
+            members = [host for host in hosts if group in had[host].host_groups]
+            self._each(members, _out_of("hostgroup", group))
+        for queue in dict.fromkeys(queue for host in hosts for queue in had[host].queues):
+            members = [host for host in hosts if queue in had[host].queues]
+            self._each(members, _out_of("queue", queue))
+        for host in hosts:
+            for queue, _ in had[host].slots:
+                self._each([host], _without_slots_in(queue))
+
+    def _each(self, hosts: Sequence[str], command: Callable[[Sequence[str]], tuple[str, ...]]) -> None:
+        """Run it for those not refused so far. What Grid Engine refuses for several is asked for each alone."""
+        some = [host for host in hosts if host not in self._refused]
+        if not some:
+            return
+        said = self._tell(some, command(some))
+        if not any(meaning(line) is Meaning.REFUSED for line in said):
+            return
+        if len(some) == 1:
+            self._refused[some[0]] = said
+            return
+        for host in some:
+            self._each([host], command)
+
+    def _delete(self, hosts: Sequence[str]) -> None:
+        """Grid Engine judges each host of the list alone, and names it in what it says. One of which it says nothing is
+        asked for alone: had it been deleted, it would then not exist.
+        """
+        said = self._tell(hosts, ("qconf", "-de", ",".join(hosts))) if hosts else ()
+        for host in hosts:
+            lines = said if len(hosts) == 1 else about(said, host)
+            meanings = set(map(meaning, lines))
+            if {Meaning.CHANGED, Meaning.ABSENT} & meanings:
+                self._said[host] = tuple(lines)
+            elif len(hosts) == 1 or Meaning.REFUSED in meanings:
+                self._refused[host] = tuple(lines)
+            else:
+                self._delete([host])
+
+    def _tell(self, hosts: Sequence[str], argv: tuple[str, ...]) -> tuple[str, ...]:
+        """What Grid Engine says; a failure whose words mean nothing that is known is a refusal, whomever they name."""
+        try:
+            return self._teller.tell(*argv, longer=PER_HOST * (len(hosts) - 1)).said
+        except GridEngineRefused as error:
+            return ("error: " + str(error).replace('"', "'"),)
+
+    def _restored(self, host: str, whole: Membership, said: tuple[str, ...]) -> RemovalOutcome | GridEngineRefused:
+        """In the order of `Administrator.enrol`: disabled before it has slots."""
+        try:
+            for group in whole.host_groups:
+                self._teller.configure("-aattr", "hostgroup", "hostlist", host, group)
+            for queue in whole.queues:
+                self._teller.configure("-aattr", "queue", "hostlist", host, queue)
+            self._teller.disable(host)
+            for queue, slots in whole.slots:
+                self._teller.configure("-rattr", "queue", "slots", slots, f"{queue}@{host}")
+        except GridEngineRefused as error:
+            return GridEngineRefused(f"{'; '.join(said)}; and {host} could not be restored: {error}")
+        return RemovalOutcome(removed=False, said=said, restored=whole)
+
+    def _forget(self, hosts: Sequence[str]) -> dict[str, RemovalOutcome | GridEngineRefused]:
+        """Their other traces: submit or admin host if somebody made it one, and the configuration that its execd made.
+
+        Of a name that resolves no more Grid Engine complains, and takes the configuration away all the same.
+        """
+        outcomes: dict[str, RemovalOutcome | GridEngineRefused] = {
+            host: RemovalOutcome(removed=True, said=self._said.get(host, ())) for host in hosts
+        }
+        for show, delete in (("-ss", "-ds"), ("-sh", "-dh"), ("-sconfl", "-dconf")) if hosts else ():
+            names = self._teller.show(show)
+            known = [host for host in hosts if listed(host, names)]
+            said = self._tell(known, ("qconf", delete, ",".join(known))) if known else ()
+            for host in known:
+                lines = said if len(known) == 1 else about(said, host)
+                meanings = set(map(meaning, lines))
+                if Meaning.REFUSED in meanings and Meaning.CHANGED not in meanings:
+                    outcomes[host] = GridEngineRefused("; ".join(lines))
+        return outcomes
+
+
+def about(said: Iterable[str], host: str) -> list[str]:
+    """The lines that name this host as an object of its own."""
+    return [line for line in said if any(same_host(name, host) for name in re.findall(r'"([^"@\s]+)"', line))]
+
+
+def _out_of(kind: str, name: str) -> Callable[[Sequence[str]], tuple[str, ...]]:
+    return lambda some: ("qconf", "-dattr", kind, "hostlist", " ".join(some), name)
+
+
+def _without_slots_in(queue: str) -> Callable[[Sequence[str]], tuple[str, ...]]:
+    return lambda some: ("qconf", "-purge", "queue", "slots", f"{queue}@{some[0]}")

@@ -1,0 +1,79 @@
+"""Tells apart what one `qconf` with many switches printed, where nothing but hosts' places changed: the list of
+execution hosts, queues and host groups, which are all that a worker changes that joins or leaves.
+
+Everything else of the output must stand as before, each stretch at one place only, and what is between must be what its
+switches print: a list of names, or exactly the objects that were asked for. Otherwise nothing is told apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from sge.membership import split_objects
+from sge.qconf import read_attributes
+
+_HOSTS = "-sel"
+_OBJECTS = {"-sq": "qname", "-shgrp": "group_name"}
+"""Switches, and the attribute that what they print begins with."""
+_NAMES = re.compile(rb"(?:\S+\n)*")
+
+
+class Shown(NamedTuple):
+    """What some switches of qconf printed, and what was understood of it: '' for a list that is empty."""
+
+    switches: tuple[str, ...]
+    printed: bytes
+    text: str
+
+
+def told_apart(before: Sequence[Shown], now: bytes) -> list[Shown] | None:
+    """What each of these switches prints now, where all of them together print `now`; None: that is not certain."""
+    fixed, moving = _stretches(before)
+    if not now.startswith(fixed[0]):
+        return None
+    at, found = len(fixed[0]), dict[tuple[str, ...], Shown]()
+    for part, following in zip(moving, fixed[1:], strict=True):
+        ends = list(_places(now, following, at)) if following else [len(now)] * (part is moving[-1])
+        if len(ends) != 1:
+            return None
+        text = now[at : ends[0]].decode("utf-8", "replace")
+        if not _may_print(part, text):
+            return None
+        found[part.switches] = Shown(part.switches, now[at : ends[0]], text)
+        at = ends[0] + len(following)
+    return [found.get(part.switches, part) for part in before] if at == len(now) else None
+
+
+def _stretches(before: Sequence[Shown]) -> tuple[list[bytes], list[Shown]]:
+    """What must stand as before, and the parts that may differ, each between two of those."""
+    fixed, moving = [b""], list[Shown]()
+    for part in before:
+        if part.switches[0] == _HOSTS or part.switches[0] in _OBJECTS:
+            moving.append(part)
+            fixed.append(b"")
+        else:
+            fixed[-1] += part.printed
+    return fixed, moving
+
+
+def _places(text: bytes, stretch: bytes, begin: int) -> Iterator[int]:
+    """Where it begins a line."""
+    at = text.find(stretch, begin)
+    while at >= 0:
+        if at == 0 or text[at - 1 : at] == b"\n":
+            yield at
+        at = text.find(stretch, at + 1)
+
+
+def _may_print(before: Shown, text: str) -> bool:
+    """Whether its switches may print this: nothing was cut off, and no object came, went, or lacks an attribute."""
+    if before.switches[0] == _HOSTS:
+        return _NAMES.fullmatch(text.encode()) is not None
+    first = _OBJECTS[before.switches[0]]
+    parts, had = split_objects(text, first), split_objects(before.text, first)
+    if "".join(parts) != text or not text.endswith("\n") or text.endswith("\\\n") or len(parts) != len(had):
+        return False
+    found = [(read_attributes(part), read_attributes(old)) for part, old in zip(parts, had, strict=True)]
+    return all(new.keys() == old.keys() and new[first] == old[first] for new, old in found)
