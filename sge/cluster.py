@@ -68,6 +68,7 @@ class _Configuration:
     groups: dict[str, tuple[str, ...]]
     execution_hosts: frozenset[str] | None
     global_values: dict[str, str]
+    ckpts: tuple[str, ...]
     quotas: tuple[QuotaSet, ...]
     access_lists: Mapping[str, AccessList]
     access: Mapping[str, Access]
@@ -87,9 +88,9 @@ def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
 
     Pieces that are not there have defaults: no qhost → hosts from qstat's Queue-Lists · no `sc` → Grid Engine's table
     as shipped · no `sp_…` → `$pe_slots` for `local`, `$fill_up` for others · no `sq_…` → queues from Queue-Lists,
-    with every PE · no `sel` → the hosts met · no `ssconf`, `sconf` → Grid Engine's defaults · no `scal_…` →
-    calendars of which only state letters tell. Raises
-    GridEngineNotObservable where a listing is unusable; what could not be understood is in `set_aside`.
+    with every PE · no `sckptl` → no checkpointing environments · no `sel` → the hosts met · no `ssconf`, `sconf` → Grid
+    Engine's defaults · no `scal_…` → calendars of which only state letters tell. Raises GridEngineNotObservable where a
+    listing is unusable; what could not be understood is in `set_aside`.
     """
     listing = outputs.listing
     if listing is None or listing.zone != zone:
@@ -117,6 +118,7 @@ def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
         execution_hosts=_execution_hosts(configuration, hosts),
         global_consumables={**configuration.global_values, **offers.global_consumables},
         global_values=configuration.global_values,
+        ckpts=configuration.ckpts,
         quotas=configuration.quotas,
         access_lists=configuration.access_lists,
         global_access=configuration.access.get("global", Access()),
@@ -203,6 +205,7 @@ def _read_configuration(texts: Mapping[str, str], aside: Aside) -> _Configuratio
         global_values=read(
             "se_global", lambda text: read_assignments(read_attributes(text).get("complex_values", "")), {}
         ),
+        ckpts=read_names(texts.get("sckptl", "")),
         quotas=read_quotas(texts.get("srqs", ""), aside),
         access_lists=access_lists(texts),
         access={

@@ -81,6 +81,7 @@ def _read(runner: Runner, timeout: float, ours: frozenset[str], shown: _Shown, k
     texts = {
         "sc": show("-sc"),
         "sel": show("-sel", may_be_empty=True),
+        "sckptl": show("-sckptl", may_be_empty=True),
         "se_global": show("-se", "global"),
         "srqs": show("-srqs", may_be_empty=True),
         "ssconf": show("-ssconf"),

@@ -1,4 +1,4 @@
-"""`qstat -j id,id,… -xml`: what no listing tells of a waiting job (`-a`, `-tc`, rerun, context).
+"""`qstat -j id,id,… -xml`: what no listing tells of a waiting job (`-a`, `-tc`, `-now y`, `-ckpt`, rerun, context).
 
 Read by expressions, not by expat: the answer may hold `<unknown_jobs><> …`, which is no XML, and names and
 environments of any bytes.
@@ -22,6 +22,8 @@ _OF_USERS = re.compile(rb"<(JB_env_list|JB_job_args)\b[^<>]*?(?:/>|>.*?(?:</\1\s
 """The environment that a job was submitted with, and its arguments; cut short, up to the next job."""
 _RERUN = {b"1": True, b"2": False}
 """`JB_restart`: 0 leaves it to the queue."""
+_IMMEDIATE = 1
+"""The bit of `JB_type` that stands for `-now y`."""
 _RESTARTS = 16
 """The bit of `JB_checkpoint_attr` that stands for `r` in a checkpointing environment's `when`."""
 
@@ -49,6 +51,8 @@ def read_details(data: bytes, clock: Clock, now: float, unscheduled: Collection[
             group=_word(block, b"JB_group"),
             project=_word(block, b"JB_project"),
             reservation=int(_value(block, b"JB_ar") or b"0") or None,
+            ckpt=_word(block, b"JB_checkpoint_name"),
+            immediate=bool(int(_value(block, b"JB_type") or b"0") & _IMMEDIATE),
         )
     return details
 

@@ -19,7 +19,7 @@ QUIET = 0.002
 """Seconds without another line after which a BEGIN is the qmaster's own. It writes all lines at once."""
 LONGEST = 1500
 """Letters of a sentence at most: the qmaster reads lines of less than 10,000."""
-_TOLD = frozenset({"pe_name", "pe_min", "pe_max", "l_hard", "q_hard", "masterq", "ar", "USER", "P"})
+_TOLD = frozenset({"pe_name", "pe_min", "pe_max", "l_hard", "q_hard", "masterq", "ar", "USER", "P", "ckpt"})
 
 _REQUEST = re.compile(r"(?:[^,()\[\]]|\([^()]*\)|\[[^\[\]]*\]|[()\[\]])+")
 """A comma inside brackets ends none: those of a resource map's units, or of a pattern."""
@@ -123,6 +123,7 @@ def read_request(parameters: Mapping[str, str]) -> JobRequest | None:
         master_queues=split_requests(parameters.get("masterq", "")),
         owner=parameters.get("USER", ""),
         project=parameters.get("P"),
+        ckpt=parameters.get("ckpt"),
     )
 
 

@@ -26,6 +26,8 @@ _IN_BRACKETS = r"\([^()]*\)|\[[^\[\]]*\]"
 """What belongs together in the value of a resource map: `(0 1)`, `(gpu0[mem=80G] gpu1)`, `[same=id]`."""
 _OVERRIDE = re.compile(rf"\([^()]*\)|\[([^=\[\]]+)=((?:[^()\[\]]|{_IN_BRACKETS})*)\]")
 _ASSIGNMENT = re.compile(rf"(?:[^\s,()\[\]]|{_IN_BRACKETS}|[()\[\]])+")
+_QTYPE = "BATCH INTERACTIVE"
+"""As Grid Engine has it where nothing else is said."""
 _EMPTY = frozenset({"", "none"})
 _LIMITS = tuple(
     f"{kind}_{what}" for kind in ("s", "h") for what in ("rt", "cpu", "fsize", "data", "stack", "core", "rss", "vmem")
@@ -85,6 +87,8 @@ def read_queue(text: str) -> Queue:
         for where, value in overrides.items():
             limits_by_host.setdefault(_lower_host(where), {})[name] = value
     calendar, calendars = split_overrides(attributes.get("calendar", ""))
+    qtype, qtypes = split_overrides(attributes.get("qtype", _QTYPE))
+    ckpts, ckpts_by_host = split_overrides(attributes.get("ckpt_list", ""))
     access, access_by_host = _read_overridden_access(attributes)
     return Queue(
         name=attributes["qname"],
@@ -104,6 +108,10 @@ def read_queue(text: str) -> Queue:
         calendar=calendar,
         calendar_by_host={_lower_host(where): value for where, value in calendars.items()},
         subordinates=_subordinates(attributes.get("subordinate_list", "")),
+        qtype=_list(qtype.upper()),
+        qtype_by_host={_lower_host(where): _list(value.upper()) for where, value in qtypes.items()},
+        ckpt_list=_list(ckpts),
+        ckpt_list_by_host={_lower_host(where): _list(value) for where, value in ckpts_by_host.items()},
     )
 
 

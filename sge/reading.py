@@ -30,8 +30,8 @@ class Outputs:
     """Raw outputs of one reading, as a record folder keeps them.
 
     Keys of `qconf` are file stems of the folder: `sc`, `sq_main.q`, `sp_mpi`, `shgrp_@allhosts`, `se_global`, `srqs`,
-    `sel`, `ssconf`, `sconf`; where something names them, `scal_nights`, `su_staff` and `se_HOST`. Missing pieces mean
-    the defaults that `sge.cluster.cluster_from` documents.
+    `sel`, `sckptl`, `ssconf`, `sconf`; where something names them, `scal_nights`, `su_staff` and `se_HOST`. Missing
+    pieces mean the defaults that `sge.cluster.cluster_from` documents.
     """
 
     qstat: bytes

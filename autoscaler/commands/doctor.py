@@ -43,6 +43,7 @@ from sge.complex_table import read_complexes
 from sge.events import find_qevent
 from sge.facts import TIMEOUT, gather
 from sge.qconf import read_names
+from sge.queue_check import queue_finding
 from sge.reading import read_configuration
 
 UNSOUND = 1
@@ -87,7 +88,9 @@ def command(invocation: Invocation, as_json: bool) -> int:
 
 
 def access_findings(invocation: Invocation, user: str) -> tuple[Finding, ...]:
-    """Who may not use the autoscaled queues; if qmaster does not answer, another finding says so."""
+    """Who may not use the autoscaled queues, and which jobs these do not start; if qmaster does not answer, another
+    finding says so.
+    """
     grid_engine = Administrator(invocation.runner, timeout=TIMEOUT)
 
     def show(*switches: str, may_be_empty: bool = False) -> str:
@@ -101,10 +104,11 @@ def access_findings(invocation: Invocation, user: str) -> tuple[Finding, ...]:
     try:
         texts = read_configuration(invocation.runner, TIMEOUT)
         texts |= read_restrictions(texts, show, (), always=True)
-        queues = [queue.name for queue in invocation.policy.queues]
+        policy = invocation.policy
     except AutoscalerError:
         return ()
-    return (access_finding(texts, queues, user),)
+    queues = [queue.name for queue in policy.queues]
+    return access_finding(texts, queues, user), queue_finding(texts, policy.node_arrays)
 
 
 def provider_findings(invocation: Invocation) -> tuple[Finding, ...]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from autoscaler.answer_client import OF_ROOT as OF_ROOT
+from autoscaler.answer_client import PATIENCE as PATIENCE
 from autoscaler.answer_client import SOCKET_ENV as SOCKET_ENV
 from autoscaler.caller_address import LOGIN_ENV as LOGIN_ENV
 from autoscaler.caller_address import PLAIN_ENV, TRUE, caller_address, first_line
@@ -59,7 +60,7 @@ def listens(path: Path | str) -> bool:
     PermissionError where one may not ask there.
     """
     with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
-        probe.settimeout(TIMEOUT)
+        probe.settimeout(PATIENCE)
         try:
             probe.connect(str(path))
         except PermissionError:
@@ -96,6 +97,7 @@ class Service:
     login: str | None = None
     plain: bool = False
     """Whether an address that other machines reach may be called without TLS."""
+    timeout: float = TIMEOUT
 
     @classmethod
     def find(cls, environ: Mapping[str, str] = os.environ) -> Service:
@@ -143,7 +145,7 @@ class Service:
 
     def _connection(self) -> tuple[http.client.HTTPConnection, str, dict[str, str]]:
         if self.url is None:
-            return _OverSocket(self.path or ""), "", _on_behalf()
+            return _OverSocket(self.path or "", self.timeout), "", _on_behalf()
         try:
             to = caller_address(self.url, plain=self.plain)
             headers = {} if self.login is None else {"Authorization": f"Basic {_login(self.login)}"}
@@ -156,8 +158,8 @@ class Service:
 
 
 class _OverSocket(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=TIMEOUT)
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
         self._path = path
 
     def connect(self) -> None:

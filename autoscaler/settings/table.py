@@ -256,8 +256,9 @@ class Process(_Section):
         "CP_CAP_AUTOSCALE_PROTECTED_MODE_TIMEOUT",
         600.0,
         "If no waiting job starts on the workers of a launch within this time after they joined, the launch did not "
-        "help. The next launch for such jobs then waits: one boot time at first, then twice as long each time, up to "
-        "an hour. A worker that only such jobs need leaves once it has been idle for this time.",
+        "help. The next launch for such jobs then waits: one boot time at first, but a tenth of this time at least, "
+        "then twice as long each time, up to an hour. A worker that only such jobs need leaves once it has been idle "
+        "for this time.",
         unit="s",
     )
     brake_window: Positive = setting(

@@ -256,6 +256,10 @@ def replace_owner(host: ExecutionHost, owner: str) -> ExecutionHost:
         (Needs(project=True), {"group": "users", "age": 3600.0}, (1,)),
         (Needs(group=True), {"group": "users", "age": 3600.0}, ()),
         (Needs(project=True, of_running=True, running=(7, 8)), {"group": "users"}, (7, 8)),
+        (Needs(ckpt=True), {}, (1,)),
+        (Needs(ckpt=True), {"group": "users"}, (1,)),
+        (Needs(ckpt=True), {"group": "users", "ckpt": ""}, ()),
+        (Needs(ckpt=True), {"group": "users", "ckpt": "", "age": 3600.0}, (1,)),
     ),
 )
 def test_jobs_are_asked_about_where_it_makes_a_difference(
@@ -265,7 +269,7 @@ def test_jobs_are_asked_about_where_it_makes_a_difference(
     details = {}
     if known:
         looked = NOW - known.get("age", 10.0)
-        details = {1: replace(looked_at(1, group=known["group"]).details[0], looked_at=looked)}
+        details = {1: replace(looked_at(1, group=known["group"], ckpt=known.get("ckpt")).details[0], looked_at=looked)}
     memory = Memory(details=details)
     assert details_wanted(made.cluster.shapes, memory, made.policy, NOW, needs) == wanted
 

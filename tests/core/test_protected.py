@@ -82,6 +82,17 @@ def test_a_launch_that_helped_nobody_makes_the_next_one_wait_for_a_boot_time_and
     assert second.wait_s == 2 * boot
 
 
+@pytest.mark.parametrize("cause", (Cause.ERROR, Cause.NO_SLOTS))
+def test_where_machines_boot_in_a_second_the_first_wait_is_a_tenth_of_the_time_after_which_a_launch_did_not_help(
+    cause: Cause,
+) -> None:
+    world = Barren(cause=cause, boot_s=1.0, protected_after=3000.0)
+    world.ask(1)
+    first_failure(world)
+    ((_, first),) = world.memory.protected["execute"].categories.items()
+    assert first.wait_s == 300.0
+
+
 def test_the_wait_is_an_hour_at_most() -> None:
     world = Barren()
     world.ask(1)

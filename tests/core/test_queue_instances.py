@@ -11,6 +11,7 @@ import pytest
 from autoscaler.core.model.cluster import HostJob, ParallelEnvironment, Queue, QueueInstance
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
+from autoscaler.core.policy import DeadlockAnswer
 from autoscaler.core.snapshot import Snapshot
 from tests.core.building import (
     COMPLEXES,
@@ -28,6 +29,7 @@ from tests.core.building import (
     fate,
     jobs,
     launched,
+    looked_at,
     shape_of,
 )
 
@@ -244,3 +246,73 @@ def test_one_slot_of_a_wildcard_is_had_wherever_one_of_its_environments_is() -> 
     host = a_host("h1", slots=0, more=[QueueInstance("b.q", "h1", 3, 0, 0)])
     snapshot = seen(a_job(slots=(1, 3), pe="*"), host, queue=main(pe_list=("mpi",)))
     assert plan(with_second_queue(snapshot, pe_list=("local",))).fitting == 1
+
+
+# -- kinds of job ---------------------------------------------------------------------------------------------------
+
+INTERACTIVE = ("INTERACTIVE",)
+
+
+def kinds(*things: Thing, ckpt: str = "", **queue: Any) -> Snapshot:
+    """Jobs of this checkpointing environment where one is to be had, and main.q with these attributes."""
+    snapshot = seen(*things, looked_at(1, group="users", ckpt=ckpt), queue=main(**queue))
+    return replace(snapshot, cluster=replace(snapshot.cluster, ckpts=("blcr",)))
+
+
+@pytest.mark.parametrize(
+    ("asked", "queue", "code"),
+    (
+        ({}, {"qtype": ("BATCH",)}, None),
+        ({}, {"qtype": INTERACTIVE}, Code.NO_BATCH_QUEUE),
+        ({}, {"qtype": ()}, Code.NO_BATCH_QUEUE),
+        ({}, {"qtype": INTERACTIVE, "qtype_by_host": {"@allhosts": ("BATCH",)}}, None),
+        ({}, {"qtype_by_host": {"@allhosts": INTERACTIVE}}, Code.NO_BATCH_QUEUE),
+        ({"slots": 2}, {"qtype": ()}, None),
+        ({"slots": (1, 1), "pe": "local"}, {"qtype": INTERACTIVE}, None),
+        ({"ckpt": "blcr"}, {}, Code.NOT_IN_CKPT_LIST),
+        ({"ckpt": "blcr", "slots": 2}, {}, Code.NOT_IN_CKPT_LIST),
+        ({"ckpt": "blcr"}, {"ckpt_list": ("blcr",)}, None),
+        ({"ckpt": "blcr"}, {"ckpt_list": ("dmtcp",), "ckpt_list_by_host": {"@allhosts": ("blcr",)}}, None),
+        ({"ckpt": "blcr"}, {"ckpt_list": ("blcr",), "qtype": INTERACTIVE}, Code.NO_BATCH_QUEUE),
+        ({"ckpt": "blcr"}, {"ckpt_list": ("blcr",), "qtype": (), "pe_list": ()}, None),
+        ({"ckpt": "blcr", "slots": 2}, {"ckpt_list": ("blcr",), "qtype": ()}, None),
+    ),
+)
+def test_a_worker_is_launched_for_the_kinds_of_job_that_its_queue_starts(
+    asked: dict[str, Any], queue: dict[str, Any], code: Code | None
+) -> None:
+    asked = dict(asked)
+    snapshot = kinds(ckpt=asked.pop("ckpt", ""), **queue)
+    found = plan(replace(snapshot, cluster=replace(snapshot.cluster, shapes=(a_job(**asked),))))
+    assert (bool(launched(found)), fate(found) if code else None) == (code is None, code)
+
+
+def test_a_host_for_interactive_jobs_alone_takes_no_other_from_a_worker() -> None:
+    host = a_host("h1", slots=4)
+    found = plan(seen(a_job(), host, queue=main(qtype_by_host={"h1": INTERACTIVE})))
+    assert (found.fitting, launched(found)) == (0, {"m5.large": 1})
+
+
+def test_nothing_is_launched_for_a_checkpointing_environment_that_only_a_persistent_host_has() -> None:
+    found = plan(kinds(a_job(), a_host("h1", slots=4), ckpt="blcr", ckpt_list_by_host={"h1": ("blcr",)}))
+    assert (fate(found), launched(found)) == (Code.NOT_IN_CKPT_LIST, {})
+
+
+def test_a_host_whose_limit_is_lower_takes_no_longer_job_from_a_worker() -> None:
+    host = a_host("h1", slots=4)
+    queue = main(limits_by_host={"h1": {"h_rt": "1:0:0"}})
+    assert plan(seen(a_job(hard={"h_rt": "600"}), host, queue=queue)).fitting == 1
+    found = plan(seen(a_job(hard={"h_rt": "7200"}), host, queue=queue))
+    assert (found.fitting, launched(found)) == (0, {"m5.large": 1})
+
+
+def test_nothing_is_launched_for_a_job_that_starts_at_once_or_never() -> None:
+    found = plan(seen(a_job(unscheduled=True), looked_at(1, unscheduled=True, immediate=True), queue=main()))
+    assert (fate(found), launched(found)) == (Code.IMMEDIATE, {})
+
+
+@pytest.mark.parametrize("qtype", (INTERACTIVE, ()))
+def test_a_job_that_its_queue_does_not_start_is_no_candidate_for_deletion(qtype: tuple[str, ...]) -> None:
+    snapshot = seen(a_job(hard={"h_vmem": "900G"}, waited=9e5), queue=main(qtype=qtype))
+    found = plan(replace(snapshot, policy=replace(snapshot.policy, deadlock=DeadlockAnswer.KILL)))
+    assert (fate(found), found.memory.suspicions, found.actions) == (Code.NO_BATCH_QUEUE, {}, ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from types import MappingProxyType
@@ -12,6 +12,9 @@ from autoscaler.lab.private_root import render
 HOSTS = {"h1": 2, "h2": 4, "h3": 6}
 """Persistent execution hosts and the slots of each."""
 QUEUES = ("main.q", "b.q")
+CKPTS = ("blcr", "dmtcp")
+"""Checkpointing environments."""
+QTYPES = (*("BATCH INTERACTIVE",) * 6, "BATCH", "INTERACTIVE", "NONE")
 PES = {"local": "$pe_slots", "mpi": "$fill_up", "rr": "$round_robin", "fp2": "2", "fp3": "3", "team": "$fill_up"}
 _OFTEN = tuple(pe for pe in PES if pe != "team")
 USERS = ("root", "daemon", "games")
@@ -70,7 +73,9 @@ def a_world(random: Random) -> World:
             "slots": _per_host(random, lambda: str(random.choice((1, 2, 3, 4))), 0.4),
             "pe_list": _per_host(random, lambda: _pes(random), 0.4),
             "complex_values": _per_host(random, lambda: _queue_values(random), 0.3),
-            "h_rt": random.choice(("INFINITY", "INFINITY", "1:0:0")),
+            "h_rt": _per_host(random, lambda: random.choice(("INFINITY", "INFINITY", "1:0:0")), 0.2),
+            "qtype": _per_host(random, lambda: random.choice(QTYPES), 0.2),
+            "ckpt_list": _per_host(random, lambda: _some(random, CKPTS, 0.6), 0.3),
             **_listed(random, queue == of_queue),
         }
         files[f"queue_{queue}"] = _with(text, changes)
@@ -97,6 +102,16 @@ def a_plain_world(members: str = "h3", hosts: Mapping[str, str] = MappingProxyTy
     return World(files, _SCRIPT, (), ())
 
 
+_CKPT = " ".join(
+    f"'{line}'"
+    for line in (
+        "interface userdefined",
+        *(f"{what}_command none" for what in ("ckpt", "migr", "restart", "clean")),
+        "ckpt_dir /tmp",
+        "signal none",
+        "when sx",
+    )
+)
 _SCRIPT = f"""
 for n in one two; do qconf -drqs $n; done
 cat shipped complexes > all; qconf -Mc all; qconf -Mu list; qconf -Mhgrp group
@@ -106,6 +121,7 @@ for n in {" ".join(QUEUES)}; do qconf -Mq queue_$n; done
 qconf -Arqs quotas
 """
 FIRST = f"""
+for n in {" ".join(CKPTS)}; do printf '%s\n' "ckpt_name $n" {_CKPT} > ckpt_$n; qconf -Ackpt ckpt_$n; done
 qconf -sc > shipped; cat shipped complexes > all; qconf -Mc all; qconf -Au list; qconf -Ahgrp group
 for n in {" ".join(PES)}; do qconf -Ap pe_$n; done
 for n in {" ".join(QUEUES)}; do qconf -Aq queue_$n; done
@@ -149,7 +165,11 @@ def _queue_values(random: Random) -> str:
 
 
 def _pes(random: Random) -> str:
-    return " ".join(pe for pe in PES if random.random() < 0.75) or "NONE"
+    return _some(random, PES, 0.75)
+
+
+def _some(random: Random, names: Iterable[str], often: float) -> str:
+    return " ".join(name for name in names if random.random() < often) or "NONE"
 
 
 def _per_host(random: Random, value: object, often: float) -> str:
@@ -214,4 +234,6 @@ def a_request(random: Random) -> tuple[str, ...]:
         options += ["-q", random.choice(("main.q", "b.q", "*.q", f"main.q@{GROUP}", "*@h2", "b.q@h3", "main.q,b.q@h1"))]
     if random.random() < 0.08:
         options += ["-t", "1-3"]
+    if random.random() < 0.15:
+        options += ["-ckpt", random.choice(CKPTS)]
     return tuple(options)

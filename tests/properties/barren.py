@@ -39,6 +39,8 @@ class Barren(World):
     """Jobs have owners. `cause` holds for all workers, and may change at any time."""
 
     cause: Cause = Cause.NO_SLOTS
+    boot_s: float = BOOT
+    protected_after: float = 600.0
     memory_asked: str = ""
     """What every job asks of `mem_total`."""
     hosts: dict[str, Host] = field(default_factory=dict)
@@ -78,7 +80,11 @@ class Barren(World):
 
     def snapshot(self) -> Snapshot:
         snapshot = super().snapshot()
-        return replace(snapshot, evidence=replace(snapshot.evidence, successes=tuple(self.successes)))
+        return replace(
+            snapshot,
+            evidence=replace(snapshot.evidence, successes=tuple(self.successes)),
+            policy=replace(snapshot.policy, protected_after=self.protected_after),
+        )
 
     def _shown(self, name: str, host: Host) -> ExecutionHost:
         shown = super()._shown(name, host)
@@ -101,7 +107,7 @@ class Barren(World):
         self.pass_time(seconds)
         self.list_all()
         for worker in list(self.machines.values()):
-            if worker.state is MachineState.PENDING and self.now - worker.created_at >= BOOT:
+            if worker.state is MachineState.PENDING and self.now - worker.created_at >= self.boot_s:
                 if self.cause is Cause.DIES:
                     self.machines.pop(worker.id)
                 else:

@@ -21,7 +21,7 @@ from autoscaler.lab.cell import Cell, ExecHost
 
 RECORDED = Path(__file__).parent / "recorded"
 LISTS = {"-sql": "-sq", "-spl": "-sp", "-shgrpl": "-shgrp", "-sel": "-se", "-srqsl": "-srqs"}
-SINGLE = ("-sc", "-sconf", "-ssconf", "-sel", "-sql", "-spl", "-shgrpl", "-ss", "-sh", "-sm", "-so", "-srqs")
+SINGLE = ("-sc", "-sconf", "-ssconf", "-sel", "-sckptl", "-sql", "-spl", "-shgrpl", "-ss", "-sh", "-sm", "-so", "-srqs")
 HOSTS = (
     ExecHost("w1", slots=4, complexes={"h_vmem": "16G"}),
     ExecHost("w2", slots=4, complexes={"h_vmem": "16G"}),

@@ -9,12 +9,14 @@ import pytest
 
 from autoscaler.core.demand.detail_needs import Needs
 from autoscaler.core.model.cluster import Access, AccessList
+from autoscaler.core.policy import NodeArrayPolicy
 from sge.access import HOSTS_AT_MOST, needs, read_restrictions
 from sge.access_check import access_finding
 from sge.checks import Level
 from sge.detail import read_details
 from sge.qconf import read_access_list, read_queue
 from sge.qstat import read_qstat
+from sge.queue_check import queue_finding
 from sge.units import Clock
 
 QUEUE = "qname main.q\nhostlist @allhosts\nslots 1\nuser_lists {}\nxuser_lists {}\nprojects {}\n"
@@ -114,6 +116,11 @@ FREE = b"<queuevalue qname='main.q' name='slots_resv'>0</queuevalue>"
         ({"srqs": QUOTA, "su_staff": STAFF.replace(",@physics", "")}, FREE, Needs()),
         ({"srqs": QUOTA.replace("users @staff", "projects *")}, FREE, Needs(project=True, of_running=True)),
         ({"srqs": QUOTA.replace("TRUE", "FALSE").replace("users @staff", "projects *")}, FREE, Needs()),
+        ({"sq_main.q": queue(), "sckptl": "blcr\n"}, FREE, Needs(ckpt=True)),
+        ({"sq_main.q": f"{queue()}ckpt_list blcr\n", "sckptl": "blcr\n"}, FREE, Needs()),
+        ({"sq_main.q": f"{queue()}ckpt_list blcr\nqtype NONE\n", "sckptl": "blcr\n"}, FREE, Needs(ckpt=True)),
+        ({"sq_main.q": f"{queue()}qtype NONE\n"}, FREE, Needs()),
+        ({"sq_main.q": f"{queue()}ckpt_list blcr,[@x=NONE]\n", "sckptl": "blcr\n"}, FREE, Needs(ckpt=True)),
     ),
 )
 def test_what_of_jobs_has_to_be_known_follows_from_what_is_named(
@@ -129,6 +136,15 @@ def test_a_detail_has_group_project_and_reservation() -> None:
     )
     found = read_details(body, Clock(UTC), 0.0)[7]
     assert (found.group, found.project, found.reservation) == ("physics", "blue", 3)
+
+
+@pytest.mark.parametrize(("kind", "immediate"), ((64, False), (65, True), (72, False), (73, True)))
+def test_a_detail_has_the_checkpointing_environment_and_whether_a_job_starts_at_once(
+    kind: int, immediate: bool
+) -> None:
+    body = f"<JB_job_number>7</JB_job_number><JB_checkpoint_name>blcr</JB_checkpoint_name><JB_type>{kind}</JB_type>"
+    found = read_details(body.encode(), Clock(UTC), 0.0)[7]
+    assert (found.ckpt, found.immediate) == ("blcr", immediate)
 
 
 @pytest.mark.parametrize(
@@ -150,4 +166,20 @@ def test_a_detail_has_group_project_and_reservation() -> None:
 )
 def test_doctor_says_who_is_shut_out(texts: dict[str, str], level: Level, says: str) -> None:
     found = access_finding(texts, ("main.q",), "root")
+    assert (found.level, says in found.found) == (level, True), found
+
+
+@pytest.mark.parametrize(
+    ("text", "level", "says"),
+    (
+        ("", Level.OK, "start batch jobs"),
+        ("qtype NONE,[@workers=BATCH]\n", Level.OK, "start batch jobs"),
+        ("qtype INTERACTIVE\n", Level.FAIL, "main.q starts no job that waits on workers (qtype INTERACTIVE)"),
+        ("qtype BATCH,[@workers=NONE]\npe_list mpi\n", Level.WARN, "main.q starts only parallel jobs on workers"),
+        ("sckptl", Level.WARN, "no autoscaled queue has blcr in its ckpt_list"),
+    ),
+)
+def test_doctor_says_which_jobs_the_queues_of_workers_do_not_start(text: str, level: Level, says: str) -> None:
+    texts = {"sq_main.q": f"{queue()}{text.removeprefix('sckptl')}", "sckptl": "blcr\n" if text == "sckptl" else ""}
+    found = queue_finding(texts, (NodeArrayPolicy("execute", "main.q", "@workers", instance_type="m5.large"),))
     assert (found.level, says in found.found) == (level, True), found

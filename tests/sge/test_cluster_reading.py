@@ -23,6 +23,7 @@ ANSWERS: dict[str, bytes] = {
     "qstat -j 8 -xml": b"<detailed_job_info><JB_job_number>8</JB_job_number></detailed_job_info>",
     "qconf -sc": b"slots s INT <= YES YES 1 1000\n",
     "qconf -sel": b"w1\n",
+    "qconf -sckptl": b"blcr\n",
     "qconf -se global": b"hostname global\ncomplex_values NONE\n",
     "qconf -srqs": b"{\n name x\n enabled TRUE\n limit to slots=9\n}\n",
     "qconf -ssconf": b"schedule_interval 0:0:2\n",
@@ -102,7 +103,7 @@ def test_a_whole_reading_makes_a_whole_cluster() -> None:
 
 def test_keys_of_the_configuration_are_file_names_of_a_record() -> None:
     assert sorted(read(Master()).qconf) == sorted(
-        ("sc", "sel", "se_global", "srqs", "ssconf", "sconf", "sq_main.q", "sp_mpi", "shgrp_@allhosts")
+        ("sc", "sel", "sckptl", "se_global", "srqs", "ssconf", "sconf", "sq_main.q", "sp_mpi", "shgrp_@allhosts")
     )
 
 

@@ -93,6 +93,18 @@ def test_limits_and_rerun_may_differ_by_host_and_host_group() -> None:
     assert (queue.rerun, queue.rerun_by_host) == (False, {"@big": True})
 
 
+def test_types_and_checkpointing_may_differ_by_host_and_host_group() -> None:
+    queue = read_queue(
+        "qname q\nslots 1\nqtype BATCH INTERACTIVE,[@big=NONE],[W1=INTERACTIVE]\nckpt_list NONE,[@big=a b]\n"
+    )
+    assert (queue.qtype, queue.qtype_by_host) == (("BATCH", "INTERACTIVE"), {"@big": (), "w1": ("INTERACTIVE",)})
+    assert (queue.ckpt_list, queue.ckpt_list_by_host) == ((), {"@big": ("a", "b")})
+
+
+def test_a_queue_that_says_nothing_of_its_type_starts_batch_jobs() -> None:
+    assert read_queue("qname q\nslots 1\n").qtype == ("BATCH", "INTERACTIVE")
+
+
 def test_access_lists_and_projects_make_a_queue_restricted() -> None:
     queue = read_queue(QUEUE)
     assert (queue.restricted, queue.rerun) == (("projects=blue green",), True)

@@ -142,6 +142,8 @@ class SimulatedCluster(GridEngineModel):
                 return 0, "#global:\nmax_unheard 00:00:20\nload_report_time 00:00:02\n"
             case ("qconf", "-sql"):
                 return 0, f"{self.queue}\n"
+            case ("qconf", "-sckptl"):
+                return 1, "no ckpt interface definition defined"
             case ("qconf", "-spl"):
                 return (0, f"{self.pe}\n") if self.pe else (1, "no parallel environment defined")
             case ("qconf", "-sp", self.pe):

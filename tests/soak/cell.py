@@ -267,6 +267,8 @@ class Cell(GridEngineModel):
                 return 0, "#global:\nmax_unheard 00:00:20\nload_report_time 00:00:02\n"
             case ("qconf", "-sql"):
                 return 0, f"{MAIN}\n{OTHER}\n"
+            case ("qconf", "-sckptl"):
+                return 1, "no ckpt interface definition defined"
             case ("qconf", "-spl"):
                 return 0, "\n".join(PES)
             case ("qconf", "-sp", name) if name not in PES:  # of a group that is gone

@@ -1,8 +1,9 @@
 """Who may run where: access lists, projects and advance reservations, decided for a job by its owner, its primary group
 and its project, as Grid Engine's scheduler decides it.
 
-What no listing tells of a job (group, project, reservation) is asked of `qstat -j`, and only where a list, a project, a
-quota or a reservation of this cell makes a difference. Until it is known such a job does not count.
+What no listing tells of a job (group, project, reservation, checkpointing environment) is asked of `qstat -j`, and only
+where a list, a project, a quota, a reservation or a queue of this cell makes a difference. Until it is known such a job
+does not count.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from types import MappingProxyType
 
 from autoscaler.core.demand.detail_needs import Needs
 from autoscaler.core.demand.eligibility import CategoryPart
-from autoscaler.core.model.cluster import Access, AccessList, Cluster, JobDetail, JobRequest, Queue, QuotaSet
+from autoscaler.core.model.cluster import BATCH, Access, AccessList, Cluster, JobDetail, JobRequest, Queue, QuotaSet
 from autoscaler.core.model.complexes import task_count
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.policy import Policy
@@ -27,8 +28,11 @@ def needs_of(
     lists: Mapping[str, AccessList],
     *,
     reserved: bool,
+    ckpt: bool = False,
 ) -> Needs:
-    """What has to be known of jobs where these hold. `reserved`: some queue instance has slots of a reservation."""
+    """What has to be known of jobs where these hold. `reserved`: some queue instance has slots of a reservation;
+    `ckpt`: queues differ in the checkpointing environments whose jobs they start.
+    """
     rules = [rule for quota in quotas if quota.enabled for rule in quota.rules]
     of_quotas = (name.lstrip("!") for rule in rules for name in rule.users or () if name.lstrip("!").startswith("@"))
     some = list(accesses)
@@ -43,6 +47,7 @@ def needs_of(
         group=by_group(named | counted),
         project=by_project or any(access.projects or access.xprojects for access in some),
         reservation=reserved,
+        ckpt=ckpt,
         of_running=by_project or by_group(counted),
     )
 
@@ -54,8 +59,20 @@ def cluster_needs(cluster: Cluster, policy: Policy) -> Needs:
         cluster.quotas,
         cluster.access_lists,
         reserved=any(instance.reserved for host in cluster.hosts for instance in host.instances),
+        ckpt=ckpt_matters(cluster.ckpts, cluster.queues.values()),
     )
     return found.under(policy)
+
+
+def ckpt_matters(ckpts: Iterable[str], queues: Iterable[Queue]) -> bool:
+    """Whether it makes a difference which of these checkpointing environments a job asks for, or whether one."""
+    names = frozenset(ckpts)
+    if not names:
+        return False
+    some = list(queues)
+    lists = (each for queue in some for each in (queue.ckpt_list, *queue.ckpt_list_by_host.values()))
+    types = (each for queue in some for each in (queue.qtype, *queue.qtype_by_host.values()))
+    return any(not names.issubset(each) for each in lists) or any(BATCH not in each for each in types)
 
 
 def _accesses(cluster: Cluster) -> Iterator[Access]:
@@ -75,7 +92,7 @@ def split(parts: Sequence[CategoryPart], details: Mapping[int, JobDetail], needs
 
 
 def _by_subject(part: CategoryPart, details: Mapping[int, JobDetail], needs: Needs) -> Iterator[CategoryPart]:
-    groups: dict[tuple[str | None, str | None, int | None] | None, list[tuple[int, str]]] = {}
+    groups: dict[_Subject | None, list[tuple[int, str]]] = {}
     for job, tasks in zip(part.jobs, part.tasks, strict=True):
         groups.setdefault(_subject(details.get(job), needs), []).append((job, tasks))
     for known, some in groups.items():
@@ -83,8 +100,8 @@ def _by_subject(part: CategoryPart, details: Mapping[int, JobDetail], needs: Nee
         if known is None:
             reason = reason or because(Code.NOT_READ_YET)
         else:
-            group, project, reservation = known
-            ask = replace(ask, group=group, project=project or ask.project)
+            group, project, reservation, ckpt = known
+            ask = replace(ask, group=group, project=project or ask.project, ckpt=ckpt)
             if reason is None and reservation is not None:
                 reason = because(Code.ADVANCE_RESERVATION, reservation=reservation)
         yield replace(
@@ -97,14 +114,19 @@ def _by_subject(part: CategoryPart, details: Mapping[int, JobDetail], needs: Nee
         )
 
 
-def _subject(detail: JobDetail | None, needs: Needs) -> tuple[str | None, str | None, int | None] | None:
-    """Group, project and reservation as far as they matter; None: not known."""
-    if detail is None or detail.group is None:
+_Subject = tuple[str | None, str | None, int | None, str | None]
+"""Group, project, reservation and checkpointing environment, as far as they matter."""
+
+
+def _subject(detail: JobDetail | None, needs: Needs) -> _Subject | None:
+    """None: not known."""
+    if detail is None or not needs.known_of(detail):
         return None
     return (
         detail.group if needs.group else None,
         detail.project or None if needs.project else None,
         detail.reservation if needs.reservation else None,
+        detail.ckpt or None if needs.ckpt else None,
     )
 
 

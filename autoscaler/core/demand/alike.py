@@ -28,7 +28,15 @@ class Alike:
 
     def number(self, ask: JobRequest) -> int:
         """The same one for all that are asked alike."""
-        asked = ask.slots_min, ask.slots_max, ask.pe, self._that_matter(ask.hard), ask.queues, ask.master_queues
+        asked = (
+            ask.slots_min,
+            ask.slots_max,
+            ask.pe,
+            self._that_matter(ask.hard),
+            ask.queues,
+            ask.master_queues,
+            ask.ckpt,
+        )
         return self._numbers.setdefault(asked, len(self._numbers))
 
     def _that_matter(self, hard: Iterable[tuple[str, str]]) -> tuple[tuple[str, str | int], ...]:

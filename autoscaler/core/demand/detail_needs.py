@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from autoscaler.core.model.cluster import JobDetail
 from autoscaler.core.policy import Policy
 
 
@@ -14,6 +15,8 @@ class Needs:
     group: bool = False
     project: bool = False
     reservation: bool = False
+    ckpt: bool = False
+    """Whether some queue does not start the jobs of every checkpointing environment."""
     of_running: bool = False
     """Whether project or group of running jobs make a difference, too: quotas count what they hold."""
     running: tuple[int, ...] = ()
@@ -21,7 +24,11 @@ class Needs:
 
     @property
     def any(self) -> bool:
-        return self.group or self.project or self.reservation
+        return self.group or self.project or self.reservation or self.ckpt
+
+    def known_of(self, detail: JobDetail) -> bool:
+        """Whether a version that read all of this looked at the job."""
+        return detail.group is not None and (detail.ckpt is not None or not self.ckpt)
 
     def under(self, policy: Policy) -> Needs:
         """With what the rules of callers ask for."""

@@ -157,6 +157,9 @@ class _Ledger:
         if detail.start_after is not None and detail.start_after > self._now:
             yield because(Code.FUTURE), tasks, count
             return
+        if detail.immediate:
+            yield because(Code.IMMEDIATE), tasks, count
+            return
         room, beyond = self._room(job, detail, count) if ask.array else (count, None)
         first, others = split_tasks(tasks, room)
         if room:
@@ -237,10 +240,10 @@ def _urgency(ask: JobRequest, detail: JobDetail | None, policy: Policy, now: flo
     if detail is None:
         by_context = policy.rules is not None and policy.rules.by_context
         return 0 if ask.array or ask.unscheduled or by_context or needs.any else None
-    if (ask.unscheduled and not detail.unscheduled) or (needs.any and detail.group is None):
+    if (ask.unscheduled and not detail.unscheduled) or (needs.any and not needs.known_of(detail)):
         return 0
-    if (needs.project or needs.reservation) and now - detail.looked_at >= policy.detail_age:
-        return 1  # `qalter -P` and `-ar` change them
+    if (needs.project or needs.reservation or needs.ckpt) and now - detail.looked_at >= policy.detail_age:
+        return 1  # `qalter -P`, `-ar` and `-ckpt` change them
     keeps = detail.concurrency is not None or (detail.start_after is not None and detail.start_after > now)
     if keeps and (detail.unscheduled != ask.unscheduled or now - detail.looked_at >= policy.detail_age):
         return 1

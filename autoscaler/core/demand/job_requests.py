@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from autoscaler.core.demand.access import Rights
 from autoscaler.core.demand.alike import QUEUE_LIMITS, alike_in
-from autoscaler.core.model.cluster import Cluster, Complex, Consumable, JobRequest, ParallelEnvironment, Queue
+from autoscaler.core.model.cluster import BATCH, Cluster, Complex, Consumable, JobRequest, ParallelEnvironment, Queue
 from autoscaler.core.model.complexes import TOO_MUCH, amount, by_any_name, canonical, matches, satisfies
 from autoscaler.core.model.demand_vector import Amounts, Demand, Property
 from autoscaler.core.model.reasons import Code, Reason, because
@@ -238,6 +238,7 @@ class RequestReader:
                 self._bars(queue, ask)
                 or self._refusal(queue, resources)
                 or self._other_value(name, resources)
+                or self._other_kind(name, ask)
                 or self._closed.get(queue.name)
             )
             if refusal is None:
@@ -294,6 +295,17 @@ class RequestReader:
                 text = next(text for name, text in queue.complex_values.items() if self._is(name, asked))
                 return because(Code.RESTRICTED_QUEUE, queue=queue.name, by=(f"{asked.name}={text}",))
         return None
+
+    def _other_kind(self, pool: str, ask: JobRequest) -> Reason | None:
+        """That the queue starts no jobs of this kind. Its type does not matter to parallel jobs, nor to checkpointing
+        ones where it has no parallel environment.
+        """
+        queue = self._queues[pool]
+        if ask.ckpt is not None and ask.ckpt not in queue.ckpt_list and pool not in self._unread:
+            return because(Code.NOT_IN_CKPT_LIST, ckpt=ask.ckpt, queue=queue.name)
+        if ask.pe is not None or BATCH in queue.qtype or (ask.ckpt is not None and not queue.pe_list):
+            return None
+        return because(Code.NO_BATCH_QUEUE, queue=queue.name, qtype=" ".join(queue.qtype) or "NONE")
 
     # -- parallel environments -----------------------------------------------------------------------------
 

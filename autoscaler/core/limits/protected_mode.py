@@ -1,8 +1,9 @@
 """Protected mode: a node array launches ever more rarely for job categories that its launches did not help, whatever
 the cause, and stops where it helps nobody at all.
 
-For a category whose last launch helped none of its jobs the next one waits, one boot time at first and twice as long
-each time, up to an hour, and is then made for one task. A launch that helped ends that. Where three launches in a row
+For a category whose last launch helped none of its jobs the next one waits, one boot time at first (a tenth of the time
+after which a launch did not help, where boots are faster) and twice as long each time, up to an hour, and is then made
+for one task. A launch that helped ends that. Where three launches in a row
 helped nobody, of three categories and two owners at least, the array launches nothing for jobs until a person resumes.
 Request sets, floors and created nodes go on.
 """
@@ -27,7 +28,10 @@ from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.step import PassContext
 
 LONGEST_WAIT = HOUR
-SHORTEST_WAIT = 1.0
+SHORTEST_WAIT = 0.1
+"""The first wait at least, as a part of the time after which a launch did not help: where machines boot in a second, a
+prolog that fails would otherwise cost eight of them in as many minutes.
+"""
 SEVERAL = 3
 """With this many categories that no launch helps, and this many launches that helped nobody, a shared cause is more
 likely than the categories themselves.
@@ -157,8 +161,8 @@ def protect(
             if each.ended is Ended.HELPED:
                 known[name] = _helped(before, each.trial, categories, pass_context.now)
             else:
-                boot = _boot_time(policy.node_array(name), each.trial)
-                known[name] = _helped_nobody(before, each.trial, categories, boot, pass_context.now)
+                first = _first_wait(policy, each.trial)
+                known[name] = _helped_nobody(before, each.trial, categories, first, pass_context.now)
     kept = {name: _remembered(array, categories, pass_context.now) for name, array in known.items()}
     kept = {name: _stopped(name, array, pass_context.now) for name, array in kept.items() if array != ProtectedArray()}
     failed = {key for array in kept.values() for key in array.categories}
@@ -166,10 +170,12 @@ def protect(
     return Protection(kept, watched, pass_context.now, policy.protected_after, waiting)
 
 
-def _boot_time(array: NodeArrayPolicy | None, trial: LaunchTrial) -> float:
+def _first_wait(policy: Policy, trial: LaunchTrial) -> float:
     """How long a boot takes: as long as this one did, or as one may."""
+    array = policy.node_array(trial.node_array)
     longest = LONGEST_WAIT if array is None else array.boot_timeout
-    return max(SHORTEST_WAIT, min(longest if trial.boot_s is None else trial.boot_s, LONGEST_WAIT))
+    boot = longest if trial.boot_s is None else trial.boot_s
+    return min(max(SHORTEST_WAIT * policy.protected_after, boot), LONGEST_WAIT)
 
 
 def _since(array: ProtectedArray, overrides: Overrides) -> ProtectedArray:
@@ -193,7 +199,7 @@ def _helped(known: ProtectedArray, trial: LaunchTrial, categories: Categories, n
 
 
 def _helped_nobody(
-    known: ProtectedArray, trial: LaunchTrial, categories: Categories, boot: float, now: float
+    known: ProtectedArray, trial: LaunchTrial, categories: Categories, first: float, now: float
 ) -> ProtectedArray:
     """A category none of whose jobs waits any more, or only later ones, was helped otherwise: by nobody's failure."""
     keys = [key for key, _ in trial.assignment if _waits_on(key, trial, categories)]
@@ -205,7 +211,7 @@ def _helped_nobody(
         before, owners = found.get(key), categories.owners(key)
         if shared is not None and {*owners} <= {*shared.owners}:
             before = shared if before is None or before.failures < shared.failures else before
-        failures, wait = (1, boot) if before is None else (before.failures + 1, 2 * max(before.wait_s, boot / 2))
+        failures, wait = (1, first) if before is None else (before.failures + 1, 2 * max(before.wait_s, first / 2))
         found[key] = UnhelpedCategory(failures, now, min(wait, LONGEST_WAIT), owners, seen)
     return replace(known, categories=found, failures=known.failures + 1)
 

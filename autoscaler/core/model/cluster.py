@@ -88,6 +88,10 @@ class ParallelEnvironment:
         return Access(self.user_lists, self.xuser_lists)
 
 
+BATCH = "BATCH"
+"""The type of queue that starts jobs which ask for nothing special."""
+
+
 @dataclass(frozen=True, slots=True)
 class Queue:
     """`qconf -sq`: a cluster queue with its own default and its overrides per host or host group."""
@@ -118,6 +122,13 @@ class Queue:
     """Overrides `[host=name]` and `[@group=name]`."""
     subordinates: tuple[str, ...] = ()
     """Queues whose instances its own jobs suspend on the same host (`subordinate_list`)."""
+    qtype: tuple[str, ...] = (BATCH, "INTERACTIVE")
+    """Kinds of job that it starts beside parallel ones and those of its `ckpt_list`; may be empty."""
+    qtype_by_host: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    ckpt_list: tuple[str, ...] = ()
+    """Checkpointing environments whose jobs it starts."""
+    ckpt_list_by_host: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    """Overrides `[host=name name]` and `[@group=name]`, as those of `qtype`."""
 
     @property
     def restricted(self) -> tuple[str, ...]:
@@ -233,6 +244,8 @@ class JobRequest:
     """None: it has none, or a listing does not tell; where it matters, `access` fills it in from `qstat -j`."""
     group: str | None = None
     """Its primary group, from `qstat -j` where access lists name groups."""
+    ckpt: str | None = None
+    """Its checkpointing environment, from `qstat -j` where queues differ in their `ckpt_list`."""
     dependent: bool = False
     """Waits for predecessor jobs."""
     array: bool = False
@@ -286,6 +299,10 @@ class JobDetail:
     project: str = ""
     reservation: int | None = None
     """The advance reservation that it runs inside (`-ar`)."""
+    ckpt: str | None = None
+    """Its checkpointing environment, '' for none; None: looked at by a version that did not read this."""
+    immediate: bool = False
+    """`-now y`: it starts at once or is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +347,8 @@ class Cluster:
     """`hc:` values of the global host: what is left of licences and the like."""
     global_values: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """`complex_values` of the global host: what the whole cell has of them, whoever uses it now."""
+    ckpts: tuple[str, ...] = ()
+    """Checkpointing environments that jobs can ask for (`qconf -sckptl`)."""
     quotas: tuple[QuotaSet, ...] = ()
     access_lists: Mapping[str, AccessList] = field(default_factory=lambda: MappingProxyType({}))
     """Those that a queue, PE, host or quota names, as far as they were read."""

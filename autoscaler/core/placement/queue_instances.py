@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
-from autoscaler.core.model.cluster import Cluster, Complex, Consumable, ExecutionHost, Queue, QueueInstance
+from autoscaler.core.model.cluster import BATCH, Cluster, Complex, Consumable, ExecutionHost, Queue, QueueInstance
 from autoscaler.core.model.complexes import amount, by_any_name, canonical
 from autoscaler.core.model.demand_vector import Amounts
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.snapshot import Snapshot
 
 SLOTS = "slots"
+_Value = TypeVar("_Value")
 
 
 def with_queue_instances(snapshot: Snapshot) -> Snapshot:
@@ -30,12 +32,12 @@ def as_configured(cluster: Cluster, policy: Policy) -> tuple[Cluster, Policy]:
     if not own:
         return cluster, policy
     groups: dict[str, tuple[str, ...]] = {}
-    for group in dict.fromkeys(place for queue in own for place in _places(queue) if place.startswith("@")):
+    for group in dict.fromkeys(place for queue in own for place in places_of(queue) if place.startswith("@")):
         for host in cluster.host_groups.get(group, ()):
             groups[host] = (*groups.get(host, ()), group)
     arrays = {array.queue: array.host_group for array in reversed(policy.node_arrays)}
     pools = dict(cluster.queues)
-    pools |= {queue.name: _at(queue, (arrays.get(queue.name, ""),)) for queue in own}
+    pools |= {queue.name: queue_at(queue, (arrays.get(queue.name, ""),)) for queue in own}
     names = {queue.name for queue in own}
     complexes = by_any_name(cluster.complexes)
 
@@ -44,10 +46,10 @@ def as_configured(cluster: Cluster, policy: Policy) -> tuple[Cluster, Policy]:
             return instance
         queue = cluster.queues[instance.queue]
         places = (instance.host, *groups.get(instance.host, ()))
-        here, values = _at(queue, places), _consumables(_at(queue, places), complexes)
+        here, values = queue_at(queue, places), _consumables(queue_at(queue, places), complexes)
         if _alike(here, pools[queue.name], complexes):
             return replace(instance, consumables=values)
-        decisive = [place for place in places if place in _places(queue)]
+        decisive = [place for place in places if place in places_of(queue)]
         domain = f"{queue.name}@{'+'.join(decisive) or '*'}"
         pools[domain] = here
         return replace(instance, domain=domain, consumables=values)
@@ -81,27 +83,58 @@ def _held(hard: Sequence[tuple[str, str]], slots: int, entry: Complex, known: Ma
 
 
 def _has_own(queue: Queue) -> bool:
-    return bool(queue.complex_values or queue.complex_values_by_host or queue.pe_list_by_host)
+    return bool(queue.complex_values or places_of(queue))
 
 
-def _places(queue: Queue) -> tuple[str, ...]:
+def places_of(queue: Queue) -> tuple[str, ...]:
     """Hosts and host groups for which it has other values."""
-    return tuple(dict.fromkeys((*queue.pe_list_by_host, *queue.complex_values_by_host)))
+    return tuple(dict.fromkeys(place for values in _overrides(queue) for place in values))
 
 
-def _at(queue: Queue, places: Sequence[str]) -> Queue:
-    """The queue as it is at these places, the first that it has a value for being decisive."""
-    pes = next((queue.pe_list_by_host[place] for place in places if place in queue.pe_list_by_host), queue.pe_list)
-    values = next(
-        (queue.complex_values_by_host[place] for place in places if place in queue.complex_values_by_host),
-        queue.complex_values,
+def _overrides(queue: Queue) -> tuple[Mapping[str, object], ...]:
+    """What decides where a job may start, by host or host group."""
+    return (
+        queue.pe_list_by_host,
+        queue.complex_values_by_host,
+        queue.qtype_by_host,
+        queue.ckpt_list_by_host,
+        queue.limits_by_host,
     )
-    return replace(queue, pe_list=pes, pe_list_by_host={}, complex_values=values, complex_values_by_host={})
+
+
+def queue_at(queue: Queue, places: Sequence[str]) -> Queue:
+    """The queue as it is at these places, the first that it has a value for being decisive."""
+    limits = dict(queue.limits)
+    for place in reversed(places):
+        limits |= queue.limits_by_host.get(place, {})
+    return replace(
+        queue,
+        pe_list=_first(places, queue.pe_list_by_host, queue.pe_list),
+        pe_list_by_host={},
+        complex_values=_first(places, queue.complex_values_by_host, queue.complex_values),
+        complex_values_by_host={},
+        qtype=_first(places, queue.qtype_by_host, queue.qtype),
+        qtype_by_host={},
+        ckpt_list=_first(places, queue.ckpt_list_by_host, queue.ckpt_list),
+        ckpt_list_by_host={},
+        limits=limits,
+        limits_by_host={},
+    )
+
+
+def _first(places: Sequence[str], overrides: Mapping[str, _Value], default: _Value) -> _Value:
+    return next((overrides[place] for place in places if place in overrides), default)
 
 
 def _alike(one: Queue, other: Queue, complexes: Mapping[str, Complex]) -> bool:
     """Whether the same jobs may run in both, how many of them aside."""
-    return set(one.pe_list) == set(other.pe_list) and dict(_fixed(one, complexes)) == dict(_fixed(other, complexes))
+    return (
+        set(one.pe_list) == set(other.pe_list)
+        and (BATCH in one.qtype) == (BATCH in other.qtype)
+        and set(one.ckpt_list) == set(other.ckpt_list)
+        and one.limits == other.limits
+        and dict(_fixed(one, complexes)) == dict(_fixed(other, complexes))
+    )
 
 
 def _fixed(queue: Queue, complexes: Mapping[str, Complex]) -> Iterator[tuple[str, str]]:

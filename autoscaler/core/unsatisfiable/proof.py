@@ -22,6 +22,7 @@ from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.constraint_effects import complexes_given
 from autoscaler.core.placement.hosts import HOSTNAME, host_values_of
 from autoscaler.core.placement.placement import amounts_asked
+from autoscaler.core.placement.queue_instances import places_of
 from autoscaler.core.policy import Policy
 from autoscaler.core.unsatisfiable.best_cluster import Allowed, visits_on
 from autoscaler.core.unsatisfiable.conflict import conflict
@@ -67,7 +68,7 @@ class Readings:
 
     def key(self, ask: JobRequest) -> tuple[object, ...]:
         """What makes two jobs alike here: what they ask for, and what their owners may use."""
-        return (*request(ask), *self.reader.rights.key(ask))
+        return (*request(ask), ask.ckpt, *self.reader.rights.key(ask))
 
     def _demands(self, ask: JobRequest) -> tuple[Demand, ...] | Reason:
         whole = self.reader.read(ask)
@@ -238,7 +239,7 @@ class Prover:
                 if known is None:
                     yield because(Code.UNPREDICTABLE_RESOURCE, resource=f"queue {each.array.queue}")
                 # A probe host stands in no host group.
-                elif each.array.host_group in {*known.pe_list_by_host, *known.complex_values_by_host}:
+                elif each.array.host_group in places_of(known):
                     yield because(Code.UNPREDICTABLE_RESOURCE, resource=f"{each.array.host_group} in {known.name}")
 
     @staticmethod
@@ -295,7 +296,7 @@ class Prover:
 
     def fingerprint(self, ask: JobRequest) -> str:
         """Of all that Grid Engine's answer about a job with this request rests on, and what we hold against it."""
-        key = (*request(ask), ask.owner, ask.group, ask.project, ask.array)
+        key = (*request(ask), ask.ckpt, ask.owner, ask.group, ask.project, ask.array)
         if key not in self._prints:
             rests_on = (key, self._rests_on(ask, self.case(ask)))
             self._prints[key] = hashlib.sha256(repr(rests_on).encode()).hexdigest()[:16]
@@ -339,8 +340,10 @@ def _described(queue: Queue) -> tuple[object, ...]:
     """What of a queue decides who may run there; its hosts come and go."""
     overrides = sorted((place, _sorted(values)) for place, values in queue.complex_values_by_host.items())
     pes = (sorted(queue.pe_list), sorted(queue.pe_list_by_host.items()))
+    kinds = (sorted(queue.qtype), sorted(queue.qtype_by_host.items()))
+    ckpts = (sorted(queue.ckpt_list), sorted(queue.ckpt_list_by_host.items()))
     limits = _sorted(queue.limits), sorted((place, _sorted(own)) for place, own in queue.limits_by_host.items())
-    return queue.name, pes, _sorted(queue.complex_values), overrides, queue.restricted, limits
+    return queue.name, pes, kinds, ckpts, _sorted(queue.complex_values), overrides, queue.restricted, limits
 
 
 def _bare(rule: QuotaRule) -> QuotaRule:

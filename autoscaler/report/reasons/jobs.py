@@ -44,6 +44,12 @@ ROWS = {
         short="future",
         remedy="It counts from its start time on; `qalter -a` changes it.",
     ),
+    Code.IMMEDIATE: Row(
+        "it starts at once or is given up (-now y), so no worker would come in time",
+        short="immediate",
+        remedy="Submit with `-now n` (`qrsh`, `qlogin` and `qsh` have `-now y` by default): such a job waits for a "
+        "worker.",
+    ),
     Code.IN_ERROR: Row(
         "it is in error (state {state})",
         short="in error",
@@ -102,6 +108,17 @@ ROWS = {
         short="queue suspended for another",
         remedy="`qconf -sq` of the other queue shows its `subordinate_list`; give the two queues host groups of their "
         "own.",
+    ),
+    Code.NO_BATCH_QUEUE: Row(
+        "{queue} starts no batch jobs on workers (qtype {qtype})",
+        short="no batch queue",
+        remedy="`qconf -mattr queue qtype BATCH QUEUE`, or submit to a queue that has BATCH there. One that is "
+        "INTERACTIVE alone starts `-now y` jobs only, and these wait for no worker.",
+    ),
+    Code.NOT_IN_CKPT_LIST: Row(
+        "it requests the checkpointing environment {ckpt}, which is not in the ckpt_list of {queue} for workers",
+        short="not in the ckpt_list",
+        remedy="`qconf -aattr queue ckpt_list NAME QUEUE`, or submit to a queue that has it.",
     ),
     Code.FOREIGN_QUEUE: Row(
         "no autoscaled queue can run it[ (it may use {queues})]",

@@ -1,0 +1,44 @@
+"""Whether workers of the autoscaled queues would start the jobs that wait: told by `doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from autoscaler.core.model.cluster import BATCH, Queue
+from autoscaler.core.placement.queue_instances import queue_at
+from autoscaler.core.policy import NodeArrayPolicy
+from sge.checks import Finding, Level
+from sge.qconf import read_names, read_queue
+
+WHAT = "queue types"
+_REMEDY = "`qconf -mattr queue qtype BATCH QUEUE` and `qconf -aattr queue ckpt_list NAME QUEUE`; see queue_conf(5)"
+
+
+def queue_finding(texts: Mapping[str, str], arrays: Sequence[NodeArrayPolicy]) -> Finding:
+    """What was found. `texts`: the configuration by file stem."""
+    queues = list(_on_workers(texts, arrays))
+    odd = [queue for queue in queues if BATCH not in queue.qtype]
+    told = [
+        f"{queue.name} starts {_instead(queue)} on workers (qtype {' '.join(queue.qtype) or 'NONE'})" for queue in odd
+    ]
+    listed = {name for queue in queues for name in queue.ckpt_list}
+    nowhere = [name for name in read_names(texts.get("sckptl", "")) if name not in listed]
+    if nowhere and queues:
+        told.append(f"no autoscaled queue has {', '.join(nowhere)} in its ckpt_list: such jobs get no worker")
+    nothing = [queue for queue in odd if not queue.pe_list and not queue.ckpt_list]
+    if told:
+        return Finding(WHAT, Level.FAIL if nothing else Level.WARN, "; ".join(dict.fromkeys(told)), _REMEDY)
+    return Finding(WHAT, Level.OK, "the queues that are autoscaled start batch jobs")
+
+
+def _on_workers(texts: Mapping[str, str], arrays: Sequence[NodeArrayPolicy]) -> Iterator[Queue]:
+    """The queues of these node arrays as their workers would have them; one that cannot be read is told elsewhere."""
+    for array in arrays:
+        with suppress(ValueError, KeyError):
+            yield queue_at(read_queue(texts[f"sq_{array.queue}"]), (array.host_group,))
+
+
+def _instead(queue: Queue) -> str:
+    kinds = [*(("parallel jobs",) if queue.pe_list else ()), *(("checkpointing jobs",) if queue.ckpt_list else ())]
+    return f"only {' and '.join(kinds)}" if kinds else "no job that waits"
