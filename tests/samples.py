@@ -20,6 +20,11 @@ def sample(values: Iterable[Any], *kept: Any) -> list[Any]:
     return found
 
 
+def thorough() -> bool:
+    """Whether all is to be tested, each thing as it is used."""
+    return bool(os.environ.get(THOROUGH))
+
+
 def examples(number: int) -> int:
     """So many random examples, or a third of them without `--thorough`."""
-    return number if os.environ.get(THOROUGH) else -(-number // SHARE)
+    return number if thorough() else -(-number // SHARE)

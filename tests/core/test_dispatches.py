@@ -13,6 +13,7 @@ from autoscaler.core.model.cluster import ExecutionHost
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from tests.core.building import a_host, a_job, a_snapshot, a_worker, acts, fate, jobs, launched, told
+from tests.core.test_groups import a_member, in_groups, launches
 
 
 def dispatching(taken: int, name: str = "h1", *, running: int = 0, **host: Any) -> ExecutionHost:
@@ -35,6 +36,13 @@ def test_what_waits_beyond_what_is_in_flight_is_launched_for() -> None:
 def test_a_job_over_several_hosts_may_be_in_flight() -> None:
     job = a_job(slots=4, pe="mpi")
     assert launched(plan(a_snapshot(job, dispatching(2, "h1"), dispatching(2, "h2")))) == {}
+
+
+def test_a_job_of_a_group_may_be_in_flight_on_all_its_hosts() -> None:
+    """Else a second group is launched for it: two workers too many, where there is room for them."""
+    members = (a_member(name, host=dispatching(2, name, fixed={"group_id": "execute:4-1"})) for name in ("w1", "w2"))
+    made = plan(in_groups(a_job(slots=4, pe="mpi*"), *members))
+    assert (launches(made), fate(made)) == ([], Code.FITS)
 
 
 @pytest.mark.parametrize("asked", ({"h_vmem": "4G"}, {"scratch": "4G"}))

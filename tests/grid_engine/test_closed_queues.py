@@ -103,16 +103,24 @@ def a_year(chance: random.Random, now: datetime) -> str:
     return " ".join(entries) or "NONE"
 
 
+def neighbours(one: int, other: int) -> bool:
+    """Whether one follows the other in a week that begins on Sunday, as qmaster's does."""
+    return abs((one + 1) % 7 - (other + 1) % 7) == 1
+
+
 def a_week(chance: random.Random, now: datetime) -> str:
     """A week's entries, some about this day of it. All have one state: where entries of several states overlap, qmaster
-    may apply one that begins only when another ends (docs/grid-engine-differences.md).
+    may apply one that begins only when another ends. No list has two days of which one follows the other: qmaster
+    heeds the first of them only (docs/grid-engine-differences.md).
     """
     entries = []
     state = chance.choice([[], ["on"], ["off"], ["suspended"]])
     for _ in range(chance.randint(0, 3)):
         names = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
         first, last = chance.sample(names, 2)
-        days = chance.choice([[], [first], [f"{first}-{last}"], [f"{last},{names[now.weekday()]}"]])
+        today = now.weekday()
+        beside = chance.choice([name for name in names if not neighbours(names.index(name), today)])
+        days = chance.choice([[], [first], [f"{first}-{last}"], [f"{beside},{names[today]}"]])
         parts = [*days, *times(chance, now), *state]
         entries.append("=".join(parts or ["off"]))
     return " ".join(entries) or "NONE"

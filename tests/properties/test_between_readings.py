@@ -11,13 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
 
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from autoscaler.core.plan import plan
 from providers.fake import FakeCloud
 from sge.cluster import Outputs, cluster_from
 from tests.core.building import LARGE, M5, a_bucket, a_snapshot, launched
+from tests.samples import examples
 from tests.sge.printed import host, queue_of_host
 from tests.simulated.cluster import Clock, Job, SimulatedCluster
 
@@ -145,6 +146,7 @@ def situations(draw: st.DrawFn) -> Situation:
     return replace(situation, events=tuple(events))
 
 
+@settings(max_examples=examples(100))
 @given(situations())
 def test_no_more_is_launched_than_at_some_moment_between_the_reads(situation: Situation) -> None:
     first, last = situation.after(()), situation.after(situation.events)
@@ -155,6 +157,7 @@ def test_no_more_is_launched_than_at_some_moment_between_the_reads(situation: Si
     assert launches(first.qstat(), last.qhost(), now) <= most
 
 
+@settings(max_examples=examples(100))
 @given(situations())
 def test_what_is_only_dispatched_launches_no_more_than_before(situation: Situation) -> None:
     events = tuple(event for event in situation.events if event.what == "dispatch")

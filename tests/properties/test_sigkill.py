@@ -395,7 +395,7 @@ def test_undisturbed_all_goes_well(story: Story, memory_directory: Callable[[], 
 def test_killed_around_a_call_or_commit_of_each_kind_it_converges(
     story: Story, memory_directory: Callable[[], Path]
 ) -> None:
-    """A sample: one instant of each kind, always the same ones, and one of twelve of all others."""
+    """A sample, always the same: of each kind of call or commit one instant before or after it, and some others."""
     undisturbed = Life(story, memory_directory(), frozenset())
     undisturbed.live()
     chosen = sampled(undisturbed.instants.names, chance=Random(story.name))
@@ -404,10 +404,11 @@ def test_killed_around_a_call_or_commit_of_each_kind_it_converges(
 
 def test_a_sample_has_an_instant_of_each_kind() -> None:
     names = ["before commit", "after commit"] * 30 + ["before launch", "after launch"]
-    chosen = sampled(names, chance=Random(1))
-    assert {names[instant - 1] for instant in chosen} == set(names)
-    assert chosen == sampled(names, chance=Random(1))
-    assert 4 < len(chosen) < 20
+    chosen = [sampled(names, chance=Random(seed)) for seed in range(len(STORIES))]
+    assert all({names[one - 1].split()[1] for one in sample} == {"commit", "launch"} for sample in chosen)
+    assert {names[one - 1] for sample in chosen for one in sample} == set(names)
+    assert chosen[1] == sampled(names, chance=Random(1))
+    assert 2 < len(chosen[1]) < 10
 
 
 @pytest.mark.thorough

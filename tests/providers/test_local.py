@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from autoscaler.core.model.fleet import Interruption, MachineState, Worker
+from autoscaler.core.model.fleet import Ending, Interruption, MachineState, Worker
 from autoscaler.namespaces import NamespaceError
 from providers.catalog import load_catalog
 from providers.contract import CELL, OTHER_CELL, ControlPlane, Fault, LostAnswer, ProviderContract
@@ -197,6 +197,20 @@ def test_a_machine_that_died_is_listed_as_terminated(plane: LocalPlane) -> None:
     worker = only(provider)
 
     assert (worker.state, worker.message) == (MachineState.TERMINATED, "ended by itself; it printed last: booted")
+
+
+def test_a_machine_that_shut_itself_down_has_released_itself(plane: LocalPlane) -> None:
+    provider = plane.connect(CELL)
+    (worker_id,) = provider.launch(order()).ids
+    worker = only(provider)
+    provider.notices.release(worker_id)
+    plane.hosts.end(worker.name or "")
+    worker = only(provider)
+    assert (worker.state, worker.ending, worker.message) == (
+        MachineState.TERMINATED,
+        Ending.RELEASED,
+        "ended by itself",
+    )
 
 
 def test_a_later_host_of_the_same_name_is_another_machine(plane: LocalPlane) -> None:

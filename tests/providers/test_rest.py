@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
+import tenacity
 from requests.auth import HTTPBasicAuth
 
 from autoscaler.errors import SettingsError
 from providers.interface import ProviderError, Refused, Throttled, Unreachable
 from providers.rate_limiter import RateLimiter
-from providers.rest import Answer, Deadline, Limits, Rest, checked_url, reading, segment
+from providers.rest import Answer, Deadline, Limits, Rest, _innermost, _pause, checked_url, reading, segment
 
 SECRET = "hush-hush"
 Reply = tuple[int, str, dict[str, str]]
@@ -208,6 +210,13 @@ def test_a_change_that_was_throttled_is_asked_again(serve: Serve) -> None:
     assert rest(script.url, rate_limiter=RateLimiter(patience=60)).ask("POST", "create").status == 200
 
 
+def test_between_two_tries_are_at_most_eight_seconds() -> None:
+    state = tenacity.RetryCallState(tenacity.Retrying(), None, (), {})
+    state.attempt_number = 50
+    pauses = [_pause(1.0)(state) for _ in range(400)]
+    assert 7 < max(pauses) <= 8
+
+
 def test_tries_end(serve: Serve) -> None:
     script = serve((500, "", {}))
     with pytest.raises(Unreachable):
@@ -216,7 +225,8 @@ def test_tries_end(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), (("7", 7.0), ("0.5", 0.5), ("soon", None), ("", None), (formatdate(0, usegmt=True), 0.0))
+    ("text", "seconds"),
+    (("7", 7.0), ("0.5", 0.5), ("soon", None), ("", None), (formatdate(0, usegmt=True), 0.0), (formatdate(0), 0.0)),
 )
 def test_throttling_carries_how_long_the_server_asks_to_wait(serve: Serve, text: str, seconds: float | None) -> None:
     script = serve((429, "", {"Retry-After": text} if text else {}))
@@ -266,6 +276,16 @@ def test_an_answer_that_breaks_off_was_none(serve: Serve) -> None:
 def test_a_server_that_is_not_there_is_said_in_the_systems_words() -> None:
     with pytest.raises(Unreachable, match=r"GET http://127.0.0.1:9/nodes got no answer: .*Connection refused"):
         rest("http://127.0.0.1:9").ask("GET", "nodes")
+
+
+def test_the_innermost_reason_is_told_whatever_wraps_it() -> None:
+    class Named(requests.exceptions.ConnectionError):
+        """As those of urllib3."""
+
+        reason = OSError("no route")
+
+    argument = requests.exceptions.ConnectionError(ValueError("nothing to it", OSError("no route")))
+    assert {_innermost(error) for error in (argument, Named("nothing to it"))} == {"no route"}
 
 
 @pytest.mark.parametrize("echo", ((401, f"no user u with password {SECRET}", {}), (500, SECRET, {})))

@@ -41,16 +41,18 @@ class Instants:
             raise Killed(f"instant {len(self.names)}: {name}")
 
 
-ONE_OF = 12
+ONE_OF = 24
 """Of so many instants of which others like them are in a sample, one is in it too."""
 
 
 def sampled(names: Sequence[str], *, chance: Random) -> list[int]:
-    """Instants to be killed at, of those that a life passed by: one of each name, and some of the others."""
-    of_name: dict[str, list[int]] = {}
+    """Instants to be killed at, of those that a life passed by: for each call or commit of a kind one, before it or
+    after it, and some of the others.
+    """
+    of_kind: dict[str, list[int]] = {}
     for instant, name in enumerate(names, start=1):
-        of_name.setdefault(name, []).append(instant)
-    first = {chance.choice(instants) for instants in of_name.values()}
+        of_kind.setdefault(name.partition(" ")[2], []).append(instant)
+    first = {chance.choice(instants) for instants in of_kind.values()}
     others = [instant for instant in range(1, len(names) + 1) if instant not in first]
     return sorted(first.union(chance.sample(others, len(others) // ONE_OF)))
 

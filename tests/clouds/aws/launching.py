@@ -123,6 +123,9 @@ class Launching:
                 template = config["LaunchTemplateSpecification"]
                 merged = self._with_template({**launch, **market, "LaunchTemplate": template})
                 merged["TagSpecifications"] = [*merged.get("TagSpecifications", ()), *tags]
+                if "MaxPrice" in override:
+                    most = {"MaxPrice": override["MaxPrice"]}
+                    merged["InstanceMarketOptions"] = {**merged.get("InstanceMarketOptions", {}), "SpotOptions": most}
                 offers.append(({"LaunchTemplateSpecification": template, "Overrides": override}, merged))
         return sorted(offers, key=lambda offer: offer[0]["Overrides"].get("Priority", 0.0))
 

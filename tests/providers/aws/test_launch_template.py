@@ -94,6 +94,12 @@ def test_the_templates_own_group_is_honoured_where_ours_is_none(region: Region, 
 
 
 @BOTH_WAYS
+def test_what_is_no_concern_of_ours_stays(region: Region, zones: str) -> None:
+    provider = connect(region, zones, Monitoring={"Enabled": True})
+    assert launched(region, provider, buckets(provider))["launch"]["Monitoring"] == {"Enabled": True}
+
+
+@BOTH_WAYS
 def test_the_hop_limit_stays_and_metadata_are_by_session(region: Region, zones: str) -> None:
     provider = connect(region, zones, MetadataOptions={"HttpPutResponseHopLimit": 2, "HttpTokens": "optional"})
     options = launched(region, provider, buckets(provider))["launch"]["MetadataOptions"]

@@ -159,3 +159,14 @@ class TestKept:
         assert [kept.get(), kept.get()] == [1, 1]
         now[0] = 111.0
         assert [kept.get(), kept.get()] == [1, 3]
+
+
+def test_the_size_of_a_type_is_asked_for_once_and_only_where_it_is_not_offered(
+    region: Region, connect: Connect
+) -> None:
+    provider = connect(families="c5")
+    provider.buckets()
+    asked = region.tell("calls")["recorded"].count("ec2:DescribeInstanceTypes")
+    sizes = {name: provider.market.type_of(name).vcpus for name in ("c5.2xlarge", "m5.large", "m5.large")}
+    assert sizes == {"c5.2xlarge": 8, "m5.large": 2}
+    assert region.tell("calls")["recorded"].count("ec2:DescribeInstanceTypes") == asked + 1

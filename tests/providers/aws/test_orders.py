@@ -105,6 +105,19 @@ def test_a_spot_machine_is_asked_for_once_and_ends_when_it_is_taken(region: Regi
 
 
 @BOTH_WAYS
+def test_the_most_for_a_spot_machine_is_said_of_spot_machines_only(
+    region: Region, connect: Connect, zones: str
+) -> None:
+    provider = connect(zones, spot_max_price="0.05")
+    spot, on_demand = (
+        launched(region, provider, buckets(provider, kind), token=kind.value)["launch"]
+        for kind in (PriceType.SPOT, PriceType.ON_DEMAND)
+    )
+    assert spot["InstanceMarketOptions"]["SpotOptions"]["MaxPrice"] == "0.05"
+    assert "InstanceMarketOptions" not in on_demand
+
+
+@BOTH_WAYS
 def test_a_spot_worker_is_listed_as_such(connect: Connect, zones: str) -> None:
     provider = connect(zones)
     provider.launch(order(buckets(provider, PriceType.SPOT)))
