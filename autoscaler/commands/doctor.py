@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import pwd
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from autoscaler.commands._account import cannot_read, program_files, unreadable_to
 from autoscaler.commands._instance_types import told_types, unknown_types
 from autoscaler.commands._network_findings import network_findings
 from autoscaler.commands.context import Invocation
@@ -22,6 +25,7 @@ from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.model.reasons import Code
 from autoscaler.errors import AutoscalerError
 from autoscaler.plain_text import plain
+from autoscaler.process import Runner
 from autoscaler.report.admission_file import archive, fresh_for
 from autoscaler.report.reasons.table import REASONS
 from autoscaler.report.wording import text
@@ -42,6 +46,8 @@ from sge.qconf import read_names
 from sge.reading import read_configuration
 
 UNSOUND = 1
+ACCOUNT = "sge-autoscaler"
+"""That of the units."""
 _COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
 
@@ -67,6 +73,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
         *access_findings(invocation, facts.user),
         *settings_findings(invocation),
         *mode_findings(invocation),
+        *program_findings(invocation.runner),
         *network_findings(invocation),
         *provider_findings(invocation),
         *type_findings(invocation),
@@ -137,6 +144,24 @@ def mode_findings(invocation: Invocation) -> tuple[Finding, ...]:
     return tuple(Finding("file modes", Level.FAIL, told, mend) for (_, mend), told in found.items()) or (
         Finding("file modes", Level.OK, "nobody else may write what the autoscaler goes by"),
     )
+
+
+def program_findings(runner: Runner) -> tuple[Finding, ...]:
+    """Whether the account of the unit can read this program, which only root can tell."""
+    if os.geteuid() != 0:
+        return ()
+    try:
+        account = pwd.getpwnam(ACCOUNT)
+    except KeyError:
+        return ()
+    try:
+        closed = unreadable_to(account, program_files(), runner)
+    except AutoscalerError:  # a machine without setpriv
+        return ()
+    if closed is None:
+        return (Finding("program", Level.OK, f"the account {ACCOUNT} can read it"),)
+    found, _, remedy = cannot_read(ACCOUNT, closed).partition(": ")
+    return (Finding("program", Level.FAIL, found, remedy),)
 
 
 def type_findings(invocation: Invocation) -> tuple[Finding, ...]:
