@@ -9,11 +9,20 @@ from pathlib import Path
 import pytest
 
 from autoscaler.core.plan import plan
-from autoscaler.engine.anonymous import write_anonymous
+from autoscaler.engine.anonymous import LEFT_OUT, write_anonymous
 from autoscaler.engine.record import read_record
 from autoscaler.errors import SettingsError
+from autoscaler.report.document import document
+from tests.cases.whole import whole
+from tests.samples import sample
 from tests.test_record import record as recorded
 
+CASES = Path(__file__).parent / "cases"
+RECORDS = sorted(found.parent for found in CASES.glob("*/*/qstat.xml"))
+OF_OWNERS = [
+    CASES / "eligibility" / "those-on-an-access-list-scale-and-others-do-not",
+    CASES / "quarantine" / "one-owners-missing-directories-are-only-told",
+]
 RECORDED = Path(__file__).parent / "sge" / "recorded"
 QSTAT = """<?xml version='1.0'?>
 <job_info>
@@ -88,6 +97,99 @@ def test_what_a_real_cell_printed_decides_the_same_under_other_names(name: str, 
     assert re.search(r"\b(w1|ann|/run/)", texts(tmp_path / "case")) is None
 
 
+OF_OTHERS = {
+    "qconf/sq_main.q.txt": (QCONF["sq_main.q"], QCONF["sq_main.q"].replace("slots 2,", "slots 2,[vanished=1],")),
+    "qconf/shgrp_@allhosts.txt": (
+        QCONF["shgrp_@allhosts"],
+        QCONF["shgrp_@allhosts"].replace("\n", " departed.hq.local other-dept.example.net\n", 1) + "hostlist strange\n",
+    ),
+    "qconf/sconf.txt": (QCONF["sconf"], QCONF["sconf"] + "login_command /x fd00:1:2::3 1::8:feed licences.hq.local\n"),
+}
+DETAIL = """<detailed_job_info><djob_info><element><JB_job_number>12</JB_job_number>
+  <JB_group>florence</JB_group>
+  <JB_context><context_list><VA_variable>dealname</VA_variable><VA_value>bluebird &amp; sons</VA_value></context_list>
+  <context_list><VA_variable>tier</VA_variable><VA_value>gold-wharf</VA_value></context_list></JB_context>
+  <MR_host>desk17</MR_host></element></djob_info>
+  <messages><element><QIM_message>error: can't chdir for zebedee</QIM_message></element>
+  <element><MES_message>cannot run on host fd00:1:2::3 of dougal</MES_message></element></messages></detailed_job_info>
+"""
+PENDING = """<JB_owner>alfonso</JB_owner><hard_request name="hostname">laptop99</hard_request>
+  <hard_req_queue>main.q@cellar5</hard_req_queue><predecessor_jobs_req>ermintrude</predecessor_jobs_req>"""
+GROUP = "name bankers\ntype ACL\nentries beatrix,alfonso,@florence\n"
+WORDS = (
+    "florence",
+    *("dealname", "bluebird", "sons", "wharf", "desk17", "zebedee", "dougal", "laptop99", "cellar5", "ermintrude"),
+    *("vanished", "departed", "other-dept", "hq.local", "strange", "fd00:1:2", "feed", "licences"),
+)
+
+
+def test_no_word_of_a_job_no_unknown_host_and_no_address_is_left(tmp_path: Path) -> None:
+    before = record(tmp_path / "record")
+    for name, (was, now) in OF_OTHERS.items():
+        assert (before / name).read_text() == was
+        (before / name).write_text(now)
+    (before / "qconf" / "su_bankers.txt").write_text(GROUP)
+    (before / "qstat-j.xml").write_text(DETAIL)
+    (before / "qstat.xml").write_text(QSTAT.replace("<JB_owner>alfonso</JB_owner>", PENDING))
+    rules = [{"context": {"tier": "gold-*", "dealname": "bluebird & sons"}, "constraints": [{"exclusive": True}]}]
+    (before / "rules.json").write_text(json.dumps({"apply": rules}))
+    detail = {"job": 12, "looked_at": 1.0, "context": {"dealname": "bluebird & sons", "tier": "gold-wharf"}}
+    memory = json.loads((before / "memory.json").read_text()) | {"details": {"12": detail}}
+    (before / "memory.json").write_text(json.dumps(memory))
+    assert [word for word in (*SECRET, *WORDS) if word not in texts(before)] == []
+
+    write_anonymous(before, tmp_path / "case")
+
+    assert [word for word in (*SECRET, *WORDS) if word in texts(tmp_path / "case")] == []
+    made = read_record(tmp_path / "case")
+    assert made.policy.rules is not None
+    (told,) = made.memory.details.values()
+    assert made.policy.rules.apply[0].who.is_of_context(told.context)
+    assert_same_but_for_names(before, tmp_path / "case")
+
+
+@pytest.mark.parametrize(
+    "folder", sample(RECORDS, *RECORDS[::6], *OF_OWNERS), ids=lambda folder: f"{folder.parent.name}/{folder.name}"
+)
+def test_the_plan_of_a_record_without_names_is_that_of_the_record_but_for_names(folder: Path, tmp_path: Path) -> None:
+    before = whole(f"{folder.parent.name}/{folder.name}")
+    write_anonymous(before, tmp_path / "case")
+    assert_same_but_for_names(before, tmp_path / "case")
+
+
+def assert_same_but_for_names(before: Path, after: Path) -> None:
+    """Whatever one name was is one name, and of no two the same; all else is equal, in the same order."""
+    renamed: dict[str, str] = {}
+    one, other = (_told(folder) for folder in (before, after))
+    _compare(one, other, "", renamed)
+    assert len(set(renamed.values())) == len(renamed), renamed
+
+
+def _told(folder: Path) -> object:
+    snapshot = read_record(folder)
+    return json.loads(json.dumps(document(snapshot, plan(snapshot), {}, by_job=True)))
+
+
+def _compare(one: object, other: object, place: str, renamed: dict[str, str]) -> None:
+    if isinstance(one, dict) and isinstance(other, dict):
+        _compare(list(one), list(other), f"{place}.keys", renamed)
+        for (name, left), right in zip(one.items(), other.values(), strict=True):
+            _compare(left, right, f"{place}.{name}", renamed)
+    elif isinstance(one, list) and isinstance(other, list):
+        assert len(one) == len(other), place
+        for number, (left, right) in enumerate(zip(one, other, strict=True)):
+            _compare(left, right, f"{place}[{number}]", renamed)
+    elif isinstance(other, str) and LEFT_OUT in other:
+        assert isinstance(one, str), place  # somebody's own sentence, of which nothing but its being there counts
+    elif isinstance(one, str) and isinstance(other, str):
+        left_words, right_words = (re.findall(r"[\w.+-]+|[^\w.+-]+", text) for text in (one, other))
+        assert len(left_words) == len(right_words), (place, one, other)
+        for left, right in zip(left_words, right_words, strict=True):
+            assert renamed.setdefault(left, right) == right, (place, one, other)
+    else:
+        assert one == other, place
+
+
 def test_a_name_that_means_something_else_as_well_is_refused(tmp_path: Path) -> None:
     before = record(tmp_path / "record", su_bankers="name bankers\ntype ACL\nentries running\n")
     with pytest.raises(SettingsError, match="replace names by hand"):
@@ -131,8 +233,8 @@ def test_what_callers_rules_and_settings_say_is_not_left_either(tmp_path: Path) 
         'CP_CAP_AUTOSCALE_HEALTH_CHECK = "/opt/bank/check --token hunter2 -v"\n'
         'CP_CAP_AUTOSCALE_TAG = "bank-of-x"\nCP_CAP_AUTOSCALE_HTTP_HOSTS = "grid.bank.example"\n'
     )
-    for name, document in {"requests": requests, "rules": rules, "memory": memory, "provider": provider}.items():
-        (before / f"{name}.json").write_text(json.dumps(document))
+    for name, content in {"requests": requests, "rules": rules, "memory": memory, "provider": provider}.items():
+        (before / f"{name}.json").write_text(json.dumps(content))
     (before / "settings.toml").write_text((before / "settings.toml").read_text() + settings)
     secret = (*SECRET, "deal room", "greta", "hunter2", "bank", "syndicate")
     assert [name for name in secret if name not in texts(before)] == []

@@ -6,14 +6,18 @@ from __future__ import annotations
 
 import os
 import pwd
+import sys
+from collections.abc import Iterable
 
+import autoscaler
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import SettingsError
+from autoscaler.process import Runner
 
 
 def become_owner_of_state(invocation: Invocation) -> None:
-    """As root: become the owner of the state directory, for good, where that is another user. Raises nothing: wrong
-    settings are told by the command itself.
+    """As root: become the owner of the state directory, for good, where that is another user. Wrong settings are told
+    by the command itself. Raises SettingsError where that user cannot read this program.
     """
     try:
         found = invocation.state_directory.stat()
@@ -31,3 +35,35 @@ def become_owner_of_state(invocation: Invocation) -> None:
         os.setgid(account.pw_gid)
         os.environ["HOME"] = account.pw_dir
     os.setuid(found.st_uid)
+    closed = next((path for path in program_files() if not os.access(path, os.R_OK)), None)
+    if closed is not None:
+        raise SettingsError(cannot_read(_name(found.st_uid), closed))
+
+
+def program_files() -> tuple[str, ...]:
+    """What whoever runs this program must be able to read: Python, its library, what is installed, ourselves."""
+    import click
+
+    return tuple(dict.fromkeys((sys.executable, os.__file__, click.__file__, autoscaler.__file__)))
+
+
+def cannot_read(user: str, path: str) -> str:
+    return (
+        f"the account {user} cannot read {path}, which this program needs: install it where every user may read, "
+        "as /opt, and not below a home"
+    )
+
+
+def unreadable_to(account: pwd.struct_passwd, paths: Iterable[str], runner: Runner) -> str | None:
+    """As root: the first of these that an account cannot read; None: it reads all of them."""
+    from autoscaler.engine.job_owners import as_owner
+
+    looked = ((path, as_owner(account, os.geteuid(), ("test", "-r", path))) for path in paths)
+    return next((path for path, argv in looked if argv and runner(argv, timeout=60).returncode), None)
+
+
+def _name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import pwd
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from autoscaler.commands._account import cannot_read, program_files, unreadable_to
 from autoscaler.commands._instance_types import told_types, unknown_types
 from autoscaler.commands._network_findings import network_findings
 from autoscaler.commands.context import Invocation
@@ -24,7 +27,7 @@ from autoscaler.engine.deliver import Message
 from autoscaler.engine.notifications import call
 from autoscaler.errors import AutoscalerError
 from autoscaler.plain_text import plain
-from autoscaler.process import SystemRunner
+from autoscaler.process import Runner, SystemRunner
 from autoscaler.report.admission_file import archive, fresh_for
 from autoscaler.report.reasons.table import REASONS
 from autoscaler.report.wording import text
@@ -47,6 +50,8 @@ from sge.queue_check import queue_finding
 from sge.reading import read_configuration
 
 UNSOUND = 1
+ACCOUNT = "sge-autoscaler"
+"""That of the units."""
 _COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
 
@@ -74,6 +79,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
         *mode_findings(invocation),
         *notification_findings(invocation),
         *context_findings(invocation, facts.configuration),
+        *program_findings(invocation.runner),
         *network_findings(invocation),
         *provider_findings(invocation),
         *type_findings(invocation),
@@ -189,6 +195,24 @@ def context_findings(invocation: Invocation, configuration: Mapping[str, str]) -
         return (Finding("context of jobs", Level.OK, "why jobs wait can be written there"),)
     told = "CP_CAP_AUTOSCALE_JOB_CONTEXT is set, but with the server-side JSV jsv_allowed_mod has no `ac`"
     return (Finding("context of jobs", Level.WARN, f"{told}: nothing is written", "`qconf -mconf`: add ac to it"),)
+
+
+def program_findings(runner: Runner) -> tuple[Finding, ...]:
+    """Whether the account of the unit can read this program, which only root can tell."""
+    if os.geteuid() != 0:
+        return ()
+    try:
+        account = pwd.getpwnam(ACCOUNT)
+    except KeyError:
+        return ()
+    try:
+        closed = unreadable_to(account, program_files(), runner)
+    except AutoscalerError:  # a machine without setpriv
+        return ()
+    if closed is None:
+        return (Finding("program", Level.OK, f"the account {ACCOUNT} can read it"),)
+    found, _, remedy = cannot_read(ACCOUNT, closed).partition(": ")
+    return (Finding("program", Level.FAIL, found, remedy),)
 
 
 def type_findings(invocation: Invocation) -> tuple[Finding, ...]:

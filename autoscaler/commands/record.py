@@ -27,8 +27,8 @@ def command(invocation: Invocation, directory: Path, name: str | None, as_json: 
     with `plan --from DIRECTORY` and `explain JOB --from DIRECTORY`.
 
     With --case the folder is DIRECTORY/NAME. It decides the same, and names of users, hosts, projects, access lists,
-    jobs and machines, addresses and paths in it are invented. Read it before you give it away: names of queues and
-    complexes stay, and so does what users wrote into contexts of their jobs.
+    jobs and machines, addresses, paths and the contexts of jobs in it are invented. Read it before you give it away:
+    names of queues and complexes stay, and so do values that jobs request of a complex.
     """
     if name is not None:
         with TemporaryDirectory() as folder:

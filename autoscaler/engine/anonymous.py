@@ -1,6 +1,6 @@
 """A record without names: users, hosts, projects, lists, jobs, machines, addresses and paths get others, each the same
-one wherever it stands, so that the record still decides the same. Queues, parallel environments, complexes, node arrays
-and what users wrote into contexts stay: what is decided rests on them.
+one wherever it stands, so that the record still decides the same; so do variables and values of jobs' contexts. Queues,
+parallel environments, complexes with what jobs ask of them, and node arrays stay: what is decided rests on them.
 """
 
 from __future__ import annotations
@@ -9,39 +9,35 @@ import json
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+from html import unescape
 from pathlib import Path
 from typing import Any
 
-from autoscaler.core.model.actions import PROBE_HOST_PREFIX
 from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Snapshot
+from autoscaler.engine.names_of_record import (
+    KEPT,
+    NODE,
+    OF_JOB,
+    OF_USERS,
+    OWN_SETS,
+    is_address,
+    is_name,
+    names_in,
+    patterns_of,
+)
 from autoscaler.engine.record import read_record, refuse_full
 from autoscaler.errors import GridEngineNotObservable, SettingsError
 
-_OF_JOB = {
-    "JB_owner": "user",
-    "JB_group": "group",
-    "JB_project": "project",
-    "JB_department": "department",
-    "JB_account": "account",
-    "JB_name": "job",
-    "JB_job_name": "job",
-    "full_job_name": "job",
-    "JB_script_file": "script",
-    "JB_mail_list": "mail",
-    "MR_user": "user",
-}
-"""Elements of `qstat -xml` that hold one name, and of what."""
-_OF_USERS = frozenset({"owner", "owners", "user", "users", "by", "who", "paused_by", "stopped_by"})
-"""Fields of JSON that hold names of users."""
-_OF_GROUPS = frozenset({"group_id", "placement_group"})
-_OF_PROJECTS = frozenset({"project", "projects"})
 _FREE = frozenset({"failed", "message", "never", "said", "stopped"})
 """Fields of JSON that hold sentences: of a cloud, a health check, a person. None is needed to decide."""
+_USERS = re.compile(r"^entries\s.*(?:\\\n.*)*|\busers\s+(?:\{[^}]*\}|\S+)", re.MULTILINE)
+"""Where a list or a quota names users, groups and lists."""
 LEFT_OUT = "(left out)"
-_OWN_SETS = re.compile(r"standard|policy:.*")
-"""Names of request sets that are ours."""
+_NUMBERED = re.compile(r"\d+ *: *[a-z ,/_-]+", re.IGNORECASE)
+"""Grid Engine's number for why a job failed, with its own words for it: whose fault it is rests on that."""
 _NOT_DECIDED_ON = re.compile(
     r"^CP_CAP_AUTOSCALE_(?:TAG|URL|LOGIN|HTTP\w*|AUTOSTOP|SOCKET\w*|TRUSTED_GROUP|HOSTS_FILE|WORKDIR|LOGDIR"
     r"|WORKER_MOUNT|WORKER_BOOTSTRAP)\s*=.*\n?",
@@ -50,28 +46,26 @@ _NOT_DECIDED_ON = re.compile(
 """Settings that say where the machine is, and nothing of what is decided."""
 _ARGUMENTS = re.compile(r"^(CP_CAP_AUTOSCALE_HEALTH_CHECK(?:_\d+)?\s*=\s*[\"'][^\s\"']*)[^\"'\n]*", re.MULTILINE)
 """A command, up to its first argument, which may hold anything."""
-_LISTS = re.compile(r"^(?:x?user_lists|x?projects|acl|xacl|owner_list)\s+(.*)$", re.MULTILINE)
-_SCOPES = re.compile(r"\b(users|projects|hosts)\s+(\{[^}]*\}|\S+)")
-_KEPT = frozenset({"NONE", "none", "all", "root", "sgeadmin", "master", "global", "template", "sge", "default"})
-_KEPT |= {"arusers", "deadlineusers", "defaultdepartment"}
-"""Names that every Grid Engine has."""
-_WORD = re.compile(r"[^\s,=\[\]{}()|!]+")
-_NODE = re.compile(r"(<([\w:-]+)(?:\s[^<>]*)?>)([^<]+)")
 _ATTRIBUTE = re.compile(r"(?<=\bname=)(['\"])([^'\"<>]*)\1")
 _OTHERS = (
     r"(?P<mail>[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
     r"|(?P<path>(?<![\w.])/[\w.+@:-]+(?:/[\w.+@:-]+)*)"
-    r"|(?P<address>(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]))"
+    r"|(?P<address>(?<![\w.:])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]))"
+    r"|(?P<six>(?<![\w:.])[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*(?:%\w+)?(?![\w:]))"
 )
+_CONTEXT = re.compile(r"(<JB_context\b[^<>]*>)(.*?)(</JB_context\s*>)", re.DOTALL)
+_TOLD = frozenset({"MES_message", "QIM_message"})
+"""Elements of `qstat -xml` that hold sentences. None is read."""
 
 
 class Names:
     """New names by old ones. They sort as the old ones do: where all else is equal a plan goes by names."""
 
-    def __init__(self, found: Mapping[str, Iterable[str]], master: str) -> None:
+    def __init__(self, found: Mapping[str, Iterable[str]], master: str, patterns: Iterable[str] = ()) -> None:
+        self._patterns = [each for each in patterns if _is_pattern(each)]
         self._new: dict[str, str] = {master: "master"} if master else {}
         for kind, names in found.items():
-            old = sorted({name for name in names if _is_name(name)} - self._new.keys())
+            old = sorted({name for name in names if is_name(name)} - self._new.keys())
             width = len(str(len(old)))
             self._new.update({name: f"{kind}-{at:0{width}d}" for at, name in enumerate(old, start=1)})
         self._single: dict[tuple[str, str], str] = {}
@@ -81,7 +75,7 @@ class Names:
         }
         parts = {name.partition(".")[0]: new for name, new in qualified.items()}
         parts |= {name.partition(".")[2]: "example.org" for name in qualified}
-        self._new = {**{name: new for name, new in parts.items() if _is_name(name)}, **self._new}
+        self._new = {**{name: new for name, new in parts.items() if is_name(name)}, **self._new}
         known = "|".join(map(re.escape, sorted(self._new, key=len, reverse=True))) or r"(?!)"
         self._any = re.compile(rf"{_OTHERS}|(?P<name>(?<![\w.-])(?i:{known})(?![\w-]|\.\w))")
 
@@ -96,7 +90,7 @@ class Names:
     def single(self, kind: str, text: str) -> str:
         """The text of an element that holds one name of that kind and nothing else."""
         name = text.strip()
-        if name in _KEPT or not name:
+        if name in KEPT or not name:
             return text
         if name in self._new:
             return self._new[name]
@@ -105,6 +99,20 @@ class Names:
     def whole(self, kind: str, text: str) -> str:
         """A value that is one name, of whatever letters: `anna (REST)`, `token:ci`."""
         return self._new.get(text) or self.single(kind, text)
+
+    def context(self, context: Mapping[str, Any]) -> dict[str, Any]:
+        """A job's context, or what a rule compares with it: what met a pattern meets it afterwards."""
+        return {
+            self.single("variable", name): self._word(value) if isinstance(value, str) else value
+            for name, value in context.items()
+        }
+
+    def _word(self, value: str) -> str:
+        if value in self._patterns:
+            return f"{self.single('pattern', value)}-*" if value.strip("*") else value
+        met = next((each for each in self._patterns if each.strip("*") and fnmatchcase(value, each)), None)
+        word = self.single("word", value)
+        return word if met is None else f"{self.single('pattern', met)}-{word}"
 
     def _replace(self, found: re.Match[str]) -> str:
         old = found[0]
@@ -115,11 +123,17 @@ class Names:
             if right.lower() in self._new:  # a queue instance; hosts are known in small letters
                 return f"{self.text(left)}@{self.text(right)}"
             return self._other("mail", old, "user-{}@example.org")
+        if found["six"]:
+            return self._other("six", old, "2001:db8::{}") if is_address(old) else old
         return self._other("address", old, "10.0.0.{}") if found["address"] else self._other("path", old, "/path/{}")
 
     def _other(self, kind: str, old: str, form: str) -> str:
         taken = sum(1 for known, _ in self._met if known == kind)
         return self._met.setdefault((kind, old), form.format(taken + 1))
+
+
+def _is_pattern(text: str) -> bool:
+    return any(letter in text for letter in "*?[")
 
 
 def write_anonymous(record: Path, directory: Path) -> None:
@@ -130,7 +144,7 @@ def write_anonymous(record: Path, directory: Path) -> None:
     refuse_full(directory)
     before = read_record(record)
     master = (record / "master").read_text().strip() if (record / "master").exists() else ""
-    names = Names(_found(record, before), master)
+    names = Names(names_in(record, before), master, patterns_of(record))
     for file in sorted(path for path in record.rglob("*") if path.is_file()):
         place = directory / file.relative_to(record).with_name(_file_name(file, names))
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -153,59 +167,6 @@ def _require_same(before: Snapshot, directory: Path) -> None:
         )
 
 
-def _is_name(name: str) -> bool:
-    """Numbers stand for too much else, and what every Grid Engine has tells nothing."""
-    named = name not in _KEPT and not name.isdigit() and not name.startswith(("@", PROBE_HOST_PREFIX))
-    return named and re.fullmatch(r"[\w.+-]+", name) is not None
-
-
-def _found(record: Path, snapshot: Snapshot) -> dict[str, list[str]]:
-    """Names by kind, hosts first."""
-    cluster, fleet = snapshot.cluster, snapshot.fleet
-    hosts = [*(host.name for host in cluster.hosts), *cluster.execution_hosts, *_stems(record, "se_")]
-    hosts += [worker.name for worker in fleet.workers if worker.name]
-    hosts += [note.host for note in snapshot.memory.workers.values() if note.host]
-    machines = [*(worker.id for worker in fleet.workers), *snapshot.memory.workers]
-    found = {"host": hosts, "worker": machines, "user": [], "project": [], "list": _stems(record, "su_")}
-    for file in sorted((record / "qconf").glob("*.txt")):
-        text = file.read_text(errors="replace").replace("\\\n", " ")
-        if file.stem.startswith("su_"):
-            entries = re.search(r"^entries\s+(.*)$", text, re.MULTILINE)
-            found["user"] += _WORD.findall(entries[1]) if entries else []
-        for line in _LISTS.finditer(text):
-            kind = "project" if "projects" in line[0].split()[0] else "list"
-            found[kind] += [word for word in _WORD.findall(line[1]) if "@" not in word]
-        for scope in _SCOPES.finditer(text):
-            found[{"users": "user", "projects": "project", "hosts": "host"}[scope[1]]] += _WORD.findall(scope[2])
-    for listing in ("qstat.xml", "qstat-j.xml"):
-        if (record / listing).exists():
-            for _, tag, told in _NODE.findall((record / listing).read_text(errors="replace")):
-                found.get(_OF_JOB.get(tag, ""), []).append(told.strip())
-    for values in record.glob("*.json"):
-        document = json.loads(values.read_text())
-        found["user"] += _values(document, _OF_USERS)
-        found["project"] += _values(document, _OF_PROJECTS)
-        found.setdefault("placement-group", []).extend(_values(document, _OF_GROUPS))
-    found["set"] = [one.name for one in snapshot.requests.sets if not _OWN_SETS.fullmatch(one.name)]
-    return found
-
-
-def _stems(record: Path, prefix: str) -> list[str]:
-    return [file.stem.removeprefix(prefix) for file in (record / "qconf").glob(f"{prefix}*.txt")]
-
-
-def _values(value: Any, fields: frozenset[str], field: str = "") -> Iterator[str]:
-    """The texts of these fields of a JSON document."""
-    if isinstance(value, Mapping):
-        for name, each in value.items():
-            yield from _values(each, fields, name)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _values(each, fields, field)
-    elif isinstance(value, str) and field in fields:
-        yield value
-
-
 # -- files ---------------------------------------------------------------------------------------------------------
 
 _Form = Callable[[str, Names], str]
@@ -218,6 +179,8 @@ def _form_of(file: Path) -> _Form:
         return lambda text, names: json.dumps(_document(file, json.loads(text), names), indent=2) + "\n"
     if file.name == "settings.toml":
         return lambda text, names: _lines(_ARGUMENTS.sub(r"\1", _NOT_DECIDED_ON.sub("", text)), names)
+    if file.stem == "srqs" or file.stem.startswith("su_"):
+        return _of_members
     if file.name == "now" or file.stem == "sc":
         return lambda text, _: text
     if file.name == "master" or file.stem == "sel":
@@ -232,19 +195,38 @@ def _file_name(file: Path, names: Names) -> str:
 
 def _xml(text: str, names: Names) -> str:
     def node(found: re.Match[str]) -> str:
-        kind = _OF_JOB.get(found[2])
-        told = names.single(kind, found[3]) if kind and found[3].strip() else names.text(found[3])
-        return found[1] + told
+        kind = OF_JOB.get(found[2])
+        if found[2] in _TOLD:
+            return found[1] + LEFT_OUT
+        named = kind and found[3].strip() and not found[3].strip().isdigit()
+        return found[1] + (names.single(kind, found[3]) if named and kind else names.text(found[3]))
 
+    def context(found: re.Match[str]) -> str:
+        told: dict[str, str] = {}
+        at = ""
+        for _, tag, text in NODE.findall(found[2]):
+            if tag == "VA_variable":
+                at = unescape(text)
+                told[at] = ""
+            elif tag == "VA_value" and at:
+                told[at] = unescape(text)
+        pairs = names.context(told).items()
+        inside = "".join(
+            f"<context_list><VA_variable>{name}</VA_variable><VA_value>{value}</VA_value></context_list>"
+            for name, value in pairs
+        )
+        return found[1] + inside + found[3]
+
+    text = _CONTEXT.sub(context, text)
     text = _ATTRIBUTE.sub(lambda found: f"{found[1]}{names.text(found[2])}{found[1]}", text)
-    return _NODE.sub(node, text)
+    return NODE.sub(node, text)
 
 
 def _document(file: Path, document: Any, names: Names) -> Any:
     """As `_json`; of requests, names of sets, which may have any letters, wherever they stand."""
     if file.name == "requests.json" and isinstance(document, dict):
         for one in document.get("sets", ()):
-            if not _OWN_SETS.fullmatch(one.get("name", "standard")):
+            if not OWN_SETS.fullmatch(one.get("name", "standard")):
                 one["name"] = names.whole("set", one["name"])
         for array in document.get("arrays", ()):
             kept, said_by = array.get("keep_alive", ()), array.get("said_by", ())
@@ -256,15 +238,29 @@ def _document(file: Path, document: Any, names: Names) -> Any:
 def _json(value: Any, names: Names, field: str = "") -> Any:
     if isinstance(value, Mapping):
         return {
-            names.key(name): _json(each, names, field if field == "stopped" else name) for name, each in value.items()
+            names.key(name): names.context(each)
+            if name == "context" and isinstance(each, Mapping)
+            else _json(each, names, field if field == "stopped" else name)
+            for name, each in value.items()
         }
     if isinstance(value, list):
         return [_json(each, names, field) for each in value]
     if not isinstance(value, str) or not value:
         return value
-    if field in _FREE:
+    if field in _FREE and not (field == "failed" and _NUMBERED.fullmatch(value)):
         return LEFT_OUT
-    return names.whole("user", value) if field in _OF_USERS else names.text(value)
+    if field == "group":
+        return names.whole("group", value)
+    return names.whole("user", value) if field in OF_USERS else names.text(value)
+
+
+def _of_members(text: str, names: Names) -> str:
+    """As `_lines`; `@NAME` among users is a group of the operating system, or an access list."""
+
+    def members(found: re.Match[str]) -> str:
+        return re.sub(r"@([\w.+-]+)", lambda one: "@" + names.whole("group", one[1]), found[0])
+
+    return _lines(_USERS.sub(members, text), names)
 
 
 def _lines(text: str, names: Names) -> str:

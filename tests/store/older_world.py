@@ -20,7 +20,9 @@ OTHERS = (
     a_machine("w-up"),
     a_machine("w-ending", state=MachineState.STOPPING),
     a_machine("w-gone", state=MachineState.TERMINATED),
-    a_machine("w-retired", note=WorkerNote(LONG_AGO, retired_at=NOW - 60, host="w-retired", heard_at=LONG_AGO, opened=True)),
+    a_machine(
+        "w-retired", note=WorkerNote(LONG_AGO, retired_at=NOW - 60, host="w-retired", heard_at=LONG_AGO, opened=True)
+    ),
     a_worker("w-noticed"),
     a_worker("w-twin", age=1800.0),
 )
