@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from autoscaler.core.demand.access import needs_of
@@ -62,10 +63,8 @@ def needs(texts: Mapping[str, str], qhost: bytes, listing: Listing) -> Needs:
     lists = _read_each(texts, "su_", read_access_list)
     reserved = _RESERVED.search(qhost) is not None or any(instance.reserved for instance in listing.instances)
     found = needs_of(_accesses(texts), _quotas(texts), {one.name: one for one in lists}, reserved=reserved)
-    if not found.of_running:
-        return found
     running = sorted({job.number for instance in listing.instances for job in instance.jobs if job.number})
-    return Needs(found.group, found.project, found.reservation, True, tuple(running))
+    return replace(found, running=tuple(running))
 
 
 def access_lists(texts: Mapping[str, str]) -> dict[str, AccessList]:

@@ -384,7 +384,9 @@ def _reload(
         if run_log is not None:
             run_log.attach(settings.process.log_level_run)
         store.service_settings.keep(given(invocation.environ), time.time())
-        return settings.policy(master=invocation.cell.master), settings.process.polling_delay
+        return settings.policy(
+            master=invocation.cell.master, currency=invocation.currency()
+        ), settings.process.polling_delay
 
     return reload
 

@@ -56,7 +56,8 @@ The other commands reuse its parts:
 last words), `reason` |
 | `status --json` | `schema`, `now`, `sentence`, `pass`, `pass_at`, `waiting`, `counted`, `fitting`, \
 `workers` (how many), `ordered` (how many workers no listing shows yet), \
-`persistent` (how many), `price_per_hour`, `unknown_prices`, `prices_as_of`, \
+`persistent` (how many), `price_per_hour`, `currency`, `unknown_prices`, `prices_as_of`, \
+`budgets`: a list of objects with `owner`, `budget`, `spent`, `level` (0, 50, 80 or 100), `action` and `until`, \
 `failed_workers` (machines that are stopped or do not come up: a list of objects with `worker_id`, `name`, `message`), \
 `refused_ends`, \
 `request_sets`, `asked` (the same in a line), `paused`, `brake`, `stop`, \

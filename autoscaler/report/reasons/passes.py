@@ -22,4 +22,9 @@ ROWS = {
         "{count} jobs could not be read: {why}[ (jobs {jobs})]",
         remedy="Nothing is launched for them. Please report it, with `sge-autoscaler record`.",
     ),
+    Code.BUDGET_LEVEL: Row(
+        "{level} % of the budget of {owner} are spent ({budget} {currency} a month)",
+        short="{level} % of the budget of {owner} spent",
+        remedy="`sge-autoscaler cost` shows for what; `CP_CAP_AUTOSCALE_BUDGET_ACTION` says what happens at 100 %.",
+    ),
 }
