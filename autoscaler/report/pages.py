@@ -89,6 +89,9 @@ changed), `message`, and what was named |
 what is uncertain since nobody looked when workers ended), `currencies`: a list of objects with `currency`, `cost`, \
 `used`, `starting`, `idle`, `slot_h`, `rented_h`, `workers` and `rows`, which have the same and `key`; amounts to the \
 millionth. Where rows are of jobs, `cost` is the sum of theirs, of `starting` and of `idle` |
+| `cost --reconcile FILE --json` | `schema`, `bill` (AWS, AWS Data Exports or Azure), `since`, `until`, `currency`, \
+`billed_currencies`, `sum` and `workers`: a list of objects with `worker_id`, `estimate`, `billed`, `difference`, \
+`time`, `price`, `other` (these three add up to the difference), `said` (empty, or why it is on one side only) |
 | `events --json` | `schema`, `now`, `events`: a list of objects with `id` (grows), `kind` (submitted, counted, \
 not_counted, ordered, joined, started, ended), `at` and `until` (of several jobs the first and the last time), \
 `seen_at` (of the pass that noticed it), `jobs` (numbers as ranges, `4-7,9`), `tasks` (of one array, likewise), \
