@@ -97,6 +97,15 @@ def load_catalog(own: Path | None = None) -> Catalog:
     return Catalog(MappingProxyType(offers))
 
 
+def currency_of(own: Path | None) -> str:
+    """The currency of the operator's own file; of those that come with us, dollars."""
+    try:
+        head = {} if own is None else read_toml(own.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        head = {}  # said by whoever reads its figures
+    return str(head.get("currency") or "USD")
+
+
 def family_of(name: str, cloud: str | None = None) -> str:
     """The family of an instance type by its name alone, so that types no catalogue knows have one, too.
 

@@ -15,6 +15,7 @@ from typing import Any, cast
 from pydantic_settings import BaseSettings
 
 from autoscaler.errors import AutoscalerError, SettingsError
+from providers.catalog import currency_of
 from providers.extensions import Extensions
 from providers.interface import Provider
 from providers.settings import prefix_of, read_settings
@@ -55,6 +56,14 @@ def oldest_price(name: str, values: Mapping[str, str]) -> date | None:
     found = provider_class(name)
     told = getattr(found, "oldest_price", None)
     return None if told is None else cast("date | None", told(read_settings(found.Settings, values)))
+
+
+def currency(name: str, values: Mapping[str, str]) -> str:
+    """The currency of the provider's prices: that of the operator's own catalogue, else dollars, in which clouds and
+    the included catalogue tell them. Raises SettingsError where the provider's own settings are wrong.
+    """
+    settings = read_settings(provider_class(name).Settings, values)
+    return currency_of(getattr(settings, "catalog", None))
 
 
 def provider_class(name: str) -> type[Provider]:

@@ -69,8 +69,6 @@ def needs(texts: Mapping[str, str], qhost: bytes, listing: Listing) -> Needs:
         reserved=reserved,
         ckpt=ckpt_matters(read_names(texts.get("sckptl", "")), _read_each(texts, "sq_", read_queue)),
     )
-    if not found.of_running:
-        return found
     running = sorted({job.number for instance in listing.instances for job in instance.jobs if job.number})
     return replace(found, running=tuple(running))
 

@@ -38,7 +38,7 @@ def answering(invocation: Invocation, loop: Loop) -> Iterator[Callable[[], Answe
             answers = Answers(
                 loop,
                 store,
-                status_of(invocation, store),
+                status_of(invocation, store, loop=loop),
                 accounting_index(invocation),
                 owners_only=invocation.settings.process.job_details == "owner",
             )
@@ -57,8 +57,11 @@ def accounting_index(invocation: Invocation) -> AccountingIndex | None:
         return None
 
 
-def status_of(invocation: Invocation, store: Store, *, serves: bool = True) -> Callable[[], dict[str, Any]]:
-    """The document of `status`. `serves`: whether this process is the autoscaler."""
+def status_of(
+    invocation: Invocation, store: Store, *, serves: bool = True, loop: Loop | None = None
+) -> Callable[[], dict[str, Any]]:
+    """The document of `status`. `serves`: whether this process is the autoscaler, of which `loop` is the loop."""
+    from autoscaler.engine.spending import SpendingReader
     from autoscaler.report.status import Now, status
 
     prices: list[tuple[float, Any]] = []
@@ -68,15 +71,20 @@ def status_of(invocation: Invocation, store: Store, *, serves: bool = True) -> C
         if not prices or now - prices[0][0] > 3600:
             prices[:] = [(now, invocation.oldest_price())]
         who = lock.running(invocation.cell) if serves else invocation.running
+        told = invocation if serves else invocation.as_running
+        seen = None if loop is None or loop.decided is None else loop.decided[0].snapshot
+        policy = told.settings.policy(master="", currency=told.currency()) if seen is None else seen.policy
         return status(
             store,
             Now(
                 at=now,
                 cell=invocation.cell.title,
-                provider=(invocation if serves else invocation.as_running).settings.process.provider,
+                provider=told.settings.process.provider,
                 serving=who is not None,
                 silent=invocation.silent,
                 holder=who if who is not None and who.pid else None,
+                policy=policy,
+                spending=SpendingReader(store).read(policy, now) if seen is None else seen.spending,
                 oldest_price=prices[0][1],
             ),
         )

@@ -104,7 +104,7 @@ class Invocation:
 
     @cached_property
     def policy(self) -> Policy:
-        return self.settings_in_force.policy(master=self.cell.master)
+        return self.settings_in_force.policy(master=self.cell.master, currency=self.currency())
 
     @cached_property
     def runner(self) -> Runner:
@@ -196,6 +196,17 @@ class Invocation:
         if name is None:
             raise SettingsError("no provider: set CP_CAP_AUTOSCALE_PROVIDER, for example to `local`")
         return load(name, self.settings.for_provider(self.environ), self.tag(make=make_tag))
+
+    def currency(self) -> str:
+        """Of the prices of the chosen provider, without asking its cloud."""
+        from providers.registry import currency
+
+        name = self.settings.process.provider
+        try:
+            chosen = self.settings.process.currency
+            return chosen or ("USD" if name is None else currency(name, self.settings.for_provider(self.environ)))
+        except SettingsError:
+            return "USD"  # said by whoever makes the provider
 
     def oldest_price(self) -> date | None:
         """The date of the oldest price that the chosen provider uses, without asking its cloud."""

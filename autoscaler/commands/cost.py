@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import click
 
-from autoscaler.commands._answers import answered, tell_that_nobody_serves, told
+from autoscaler.commands._answers import answered, tell_age, tell_that_nobody_serves, told
 from autoscaler.commands._observation import as_json, print_json, reading_store
 from autoscaler.commands.context import Invocation
 
@@ -15,23 +19,36 @@ _BY = ("user", "group", "department", "project", "account", "queue", "job", "arr
 
 
 @click.command("cost")
-@click.option("--by", type=click.Choice(_BY), default="user", show_default=True, help="What a row is.")
+@click.option("--by", type=click.Choice(_BY), help="What a row is.  [default: user]")
 @click.option("--month", default="", help="A month, 2026-11, in UTC. Default: this one until now.")
 @click.option("--since", default="", help="Begin: a date, 2026-11-03, or how long ago, 7d.")
 @click.option("--until", default="", help="End, likewise.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@click.option(
+    "--reconcile",
+    "bill",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Compare with a bill, worker by worker: an AWS cost and usage report, or an Azure cost export, as CSV.",
+)
 @as_json
 @click.pass_obj
-def command(invocation: Invocation, by: str, month: str, since: str, until: str, as_csv: bool, as_json: bool) -> None:
+def command(
+    invocation: Invocation, /, by: str | None, bill: Path | None, as_csv: bool, as_json: bool, **times: str
+) -> None:
     """Show what workers cost, what of it jobs used, for whom, and what was idle.
 
     A job's share of its worker is its slots of the worker's, for as long as it ran. The rows add up to the sum, and the
     sum to what the workers cost by their price an hour: an estimate of the bill, which also has disks, network and
-    discounts.
+    discounts. --reconcile explains the difference.
     """
     if as_csv and as_json:
         raise click.UsageError("give --csv or --json, not both")
-    query = {"by": by, "month": month, "since": since, "until": until}
+    if bill is not None:
+        if by or as_csv or any(times.values()):
+            raise click.UsageError("--reconcile goes with --json only: workers and time are those of the bill")
+        _reconcile(invocation, bill, as_json=as_json)
+        return
+    query = {"by": by or "user", **times}
     if as_csv:
         said = answered(invocation, "cost", {**query, "form": "csv"})
         if said is not None:
@@ -52,3 +69,43 @@ def command(invocation: Invocation, by: str, month: str, since: str, until: str,
         sys.stdout.write(csv_text(report))
     else:
         print_blocks(cost_blocks(report))
+
+
+def _reconcile(invocation: Invocation, file: Path, *, as_json: bool) -> None:
+    from autoscaler.report.bill import read_bill
+    from autoscaler.report.blocks import print_blocks
+    from autoscaler.report.reconcile import compare, reconciled_blocks, reconciled_document
+
+    ever = _workers(invocation, {"since": "2000-01-01"})
+    known = [str(row["key"]) for table in ever["currencies"] for row in table["rows"]]
+    bill = read_bill(file, known, invocation.tag(make=False))
+    if bill.until <= bill.since:
+        raise click.ClickException(f"the bill {file} has no line with a time")
+    times = {"since": _iso(bill.since), "until": _iso(bill.until)}
+    tables = {table["currency"]: table["rows"] for table in _workers(invocation, times)["currencies"]}
+    currency = next((each for each in tables if each in bill.currencies), next(iter(tables), "USD"))
+    found = compare(tables.get(currency, []), bill)
+    if as_json:
+        print_json(reconciled_document(found, bill, currency))
+    else:
+        print_blocks(reconciled_blocks(found, bill, currency))
+
+
+def _workers(invocation: Invocation, times: Mapping[str, str]) -> dict[str, Any]:
+    """The document of `cost --by worker`."""
+    query = {"by": "worker", **times}
+    said = answered(invocation, "cost", {**query, "form": "document"})
+    if said is not None:
+        tell_age(invocation, said, late_only=True)
+        document: dict[str, Any] = said["document"]
+        return document
+    from autoscaler.report.cost import asked_cost, cost_report
+    from autoscaler.report.cost import document as cost_document
+
+    now = time.time()
+    with reading_store(invocation) as store:
+        return cost_document(cost_report(store, asked_cost(query, now), now))
+
+
+def _iso(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat()

@@ -414,7 +414,8 @@ def _reload(
             run_log.attach(settings.process.log_level_run)
         store.service_settings.keep(given(invocation.environ), time.time())
         notifications.settings = notification_settings(settings)
-        return settings.policy(master=invocation.cell.master), settings.process.polling_delay
+        policy = settings.policy(master=invocation.cell.master, currency=invocation.currency())
+        return policy, settings.process.polling_delay
 
     return reload
 

@@ -64,7 +64,9 @@ def _decide(facts: Facts, brake: Reason | None) -> Plan:
     supply, forecast = facts.forecast(under_way(facts.snapshot.memory.swaps))
     serving = judge_serving(facts, supply, forecast)
     swaps = swap_workers(
-        _swap_context(facts, supply, forecast, serving), facts.snapshot.memory.swaps, allowed=facts.policy.swap
+        _swap_context(facts, supply, forecast, serving),
+        facts.snapshot.memory.swaps,
+        allowed=facts.policy.swap and not facts.budget_spent,
     )
     if swaps.called_off or swaps.leaving:
         supply, forecast = facts.forecast(under_way(swaps.notes))

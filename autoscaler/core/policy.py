@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from autoscaler.core.constraints.ruleset import Rules
+from autoscaler.core.cost.spending import Budget, BudgetAction
 from autoscaler.core.model.fleet import ANY, BucketKey, PriceType
 
 
@@ -187,6 +188,8 @@ class Policy:
     """Which jobs may run on what; None: there are no rules."""
     currency: str = "USD"
     """Of all prices."""
+    budgets: tuple[Budget, ...] = ()
+    budget_action: BudgetAction = BudgetAction.WARN
 
     def queue(self, name: str) -> QueuePolicy | None:
         return next((queue for queue in self.queues if queue.name == name), None)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from autoscaler.core.cost.spending import Spending
 from autoscaler.core.model.actions import Action
 from autoscaler.core.model.cluster import Cluster, JobRequest
 from autoscaler.core.model.evidence import Evidence
@@ -33,6 +34,7 @@ class Snapshot:
     now: float
     evidence: Evidence = field(default_factory=Evidence)
     requests: Requests = field(default_factory=Requests)
+    spending: Spending = field(default_factory=Spending)
 
 
 @dataclass(frozen=True, slots=True)

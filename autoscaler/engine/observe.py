@@ -26,6 +26,7 @@ from autoscaler.core.readable.screening import readable
 from autoscaler.core.requests.array_timeouts import under
 from autoscaler.core.requests.arrays import arrays_present, in_force
 from autoscaler.core.snapshot import Snapshot
+from autoscaler.engine.spending import SpendingReader
 from autoscaler.errors import NotObservable, ProviderNotObservable
 from autoscaler.process import Runner
 from autoscaler.store.store import Store
@@ -100,6 +101,7 @@ class Observer:
     """Adds what autoscale policies want to a snapshot, given the policy that holds without any requests."""
     gather: Callable[[float], None] = _nothing
     """Brings new evidence into the store; what cannot be had is none. Raises StateNotKept."""
+    _spending: SpendingReader | None = field(default=None, init=False)
     _listing: Future[Listing] | None = field(default=None, init=False)
     _configuration: ConfigurationReader = field(default_factory=ConfigurationReader, init=False)
     _listings: ListingReader = field(default_factory=ListingReader, init=False)
@@ -141,7 +143,10 @@ class Observer:
             policy = under(self.rule_files.facts(rules, fleet), self.policy)
         allowed = in_force(policy, requests, arrays_present(fleet, memory), fleet.buckets)
         # What is told of a plan rests on the same readings as the plan.
-        snapshot = readable(Snapshot(cluster, fleet, overrides, memory, allowed, now, evidence, requests))
+        if self._spending is None:
+            self._spending = SpendingReader(self.store)
+        spending = self._spending.read(policy, now)
+        snapshot = readable(Snapshot(cluster, fleet, overrides, memory, allowed, now, evidence, requests, spending))
         if self.policies is not None:
             snapshot = self.policies(snapshot, policy)
         parse = timings["parse"] + parsed - read

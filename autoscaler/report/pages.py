@@ -57,7 +57,8 @@ The other commands reuse its parts:
 last words), `reason` |
 | `status --json` | `schema`, `now`, `sentence`, `pass`, `pass_at`, `waiting`, `counted`, `fitting`, \
 `workers` (how many), `ordered` (how many workers no listing shows yet), \
-`persistent` (how many), `price_per_hour`, `unknown_prices`, `prices_as_of`, \
+`persistent` (how many), `price_per_hour`, `currency`, `unknown_prices`, `prices_as_of`, \
+`budgets`: a list of objects with `owner`, `budget`, `spent`, `level` (0, 50, 80 or 100), `action` and `until`, \
 `failed_workers` (machines that are stopped or do not come up: a list of objects with `worker_id`, `name`, `message`), \
 `refused_ends`, \
 `request_sets`, `asked` (the same in a line), `paused`, `brake`, `stop`, \
@@ -94,6 +95,9 @@ changed), `message`, and what was named |
 what is uncertain since nobody looked when workers ended), `currencies`: a list of objects with `currency`, `cost`, \
 `used`, `starting`, `idle`, `slot_h`, `rented_h`, `workers` and `rows`, which have the same and `key`; amounts to the \
 millionth. Where rows are of jobs, `cost` is the sum of theirs, of `starting` and of `idle` |
+| `cost --reconcile FILE --json` | `schema`, `bill` (AWS, AWS Data Exports or Azure), `since`, `until`, `currency`, \
+`billed_currencies`, `sum` and `workers`: a list of objects with `worker_id`, `estimate`, `billed`, `difference`, \
+`time`, `price`, `other` (these three add up to the difference), `said` (empty, or why it is on one side only) |
 | `events --json` | `schema`, `now`, `events`: a list of objects with `id` (grows), `kind` (submitted, counted, \
 not_counted, ordered, joined, started, ended), `at` and `until` (of several jobs the first and the last time), \
 `seen_at` (of the pass that noticed it), `jobs` (numbers as ranges, `4-7,9`), `tasks` (of one array, likewise), \

@@ -24,6 +24,7 @@ NAMED = 3
 
 _UNREAD = frozenset({Code.IGNORED, Code.CANNOT_BE_READ})
 _NOT_READ = _UNREAD | {Code.JOBS_NOT_READ}
+_ASIDE = _NOT_READ | {Code.BUDGET_LEVEL}
 """Notes of what could not be read: told in a part of their own, and never a reason for doing nothing."""
 _LATER = frozenset({Code.IN_ALARM, Code.QUEUE_OPENS_SOON})
 """What jobs fit on starts nothing yet."""
@@ -51,6 +52,7 @@ def _told(plan: Plan, *, times: bool) -> str:
     if plan.actions:
         parts += [text(note) if times else note.code for note in plan.notes if note.code in _UNHELPED]
     parts += (*_kept(plan, times=times), *_unread(plan))
+    parts += [brief(note) for note in plan.notes if note.code is Code.BUDGET_LEVEL]
     told = "; ".join(parts)
     lacking = [words for note in plan.notes if to_mend(note) and (words := _without_stop(text(note))) not in told]
     return "; ".join((told, *(f"to mend: {words}" for words in dict.fromkeys(lacking))))
@@ -183,7 +185,7 @@ def _named(some: Sequence[tuple[str, Reason]], noun: str, *, times: bool) -> str
 def _nothing(plan: Plan, *, times: bool) -> str:
     """Doing nothing has a reason like everything else."""
     for note in plan.notes:
-        if note.code not in _NOT_READ:
+        if note.code not in _ASIDE:
             return f"nothing to do: {_without_stop(text(note)) if times else note.code}"
     if not plan.waiting:
         return "nothing to do"

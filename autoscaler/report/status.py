@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
 
+from autoscaler.core.cost.spending import Budget, BudgetAction, Spending, Whose
+from autoscaler.core.limits.budgets import LEVELS, level
 from autoscaler.core.limits.limits import HOUR
 from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.model.fleet import LaunchFailure, OrderState
+from autoscaler.core.policy import Policy
 from autoscaler.report import SCHEMA
 from autoscaler.report.document import reason_part
 from autoscaler.report.requests import asked_line, requests_document
@@ -35,6 +38,9 @@ class Now:
     holder: Holder | None
     silent: bool = False
     """Whether that autoscaler was asked and did not answer."""
+    policy: Policy | None = None
+    """What holds; None: not known."""
+    spending: Spending = field(default_factory=Spending)
     oldest_price: date | None = None
     """Of the figures that the provider goes by; None: it asks its cloud, or knows none."""
 
@@ -66,6 +72,8 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "ordered": _ordered(store, frozenset(life.worker_id for life in renting), now.at),
         "persistent": said.get("workers", {}).get("persistent"),
         "price_per_hour": round(sum(price for price in prices if price is not None), 6),
+        "currency": "USD" if now.policy is None else now.policy.currency,
+        "budgets": [] if now.policy is None else list(_budgets(now.policy, now.spending)),
         "prices_as_of": None if now.oldest_price is None else now.oldest_price.isoformat(),
         "unknown_prices": sum(price is None for price in prices),
         "request_sets": asked["request_sets"],
@@ -158,7 +166,11 @@ def status_pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     unknown = f" and {document['unknown_prices']} of unknown price" if document["unknown_prices"] else ""
     ordered = f", {document['ordered']} ordered" if document["ordered"] else ""
     yield "workers", f"{document['workers']} additional{ordered}, {document['persistent'] or 0} persistent"
-    yield "price", f"{document['price_per_hour']:.3f} an hour{unknown}"
+    currency = document["currency"]
+    yield "price", f"{document['price_per_hour']:.3f} {currency} an hour{unknown}"
+    for budget in document["budgets"]:
+        spent = f"{budget['spent']:.2f} of {budget['budget']:g} {currency} are spent this month"
+        yield "budget", f"of {budget['owner']}: {spent}{_then(budget)}"
     if document["prices_as_of"] and _days(document["prices_as_of"], document["now"]) > OLD_PRICES:
         yield "prices", f"of {document['prices_as_of']}, older than {OLD_PRICES} days: `sge-autoscaler catalog refresh`"
     if document["asked"]:
@@ -206,6 +218,28 @@ def status_pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, phrase in (("keep", "kept by command"), ("drain", "drained by command")):
         if document[name]:
             yield phrase, ", ".join(document[name])
+
+
+def _budgets(policy: Policy, spending: Spending) -> Iterator[dict[str, Any]]:
+    for budget in policy.budgets:
+        yield {
+            "owner": budget.owner,
+            "budget": budget.amount,
+            "spent": round(spending.spent.get(budget.owner, 0.0), 6),
+            "level": level(budget, spending),
+            "action": policy.budget_action.value,
+            "until": _at(spending.ends_at),
+        }
+
+
+def _then(budget: Mapping[str, Any]) -> str:
+    """What a spent budget does."""
+    if budget["level"] < LEVELS[0]:
+        return f" ({budget['level']} % reached)" if budget["level"] else ""
+    of_cell = budget["owner"] == Budget(Whose.CELL, "", 0.0).owner
+    if budget["action"] == BudgetAction.STOP:
+        return f": nothing is launched{'' if of_cell else ' for its jobs'} until {instant_of(budget['until'])}"
+    return ": only the cheapest is launched" if of_cell and budget["action"] == BudgetAction.CHEAPEST else ""
 
 
 def _days(since: str, now: str) -> int:

@@ -22,7 +22,7 @@ from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.errors import SettingsError
 from autoscaler.outside_files import read_regular, read_toml
 from autoscaler.settings.launcher import PREFIXES, close_to, describes_a_parameter, meaning
-from autoscaler.settings.policies import array_name, node_array_policy, queue_policy
+from autoscaler.settings.policies import array_name, budgets, node_array_policy, queue_policy
 from autoscaler.settings.queues import DRY_RUN, Switches, as_launched, contradictory, multiplied, served
 from autoscaler.settings.table import Process, QueueSettings, extra, rows
 from autoscaler.strict_modes import GROUP_ENV, refuse_exposed
@@ -95,8 +95,10 @@ class Settings:
         given = {env: origin.value for env, origin in self.origins.items()}
         return {**environ, **given, **self.provider_values}
 
-    def policy(self, *, master: str) -> Policy:
-        """The part that decisions rest on. `master`: its host name as Grid Engine prints it."""
+    def policy(self, *, master: str, currency: str = "USD") -> Policy:
+        """The part that decisions rest on. `master`: its host name as Grid Engine prints it; `currency`: of the
+        provider's prices.
+        """
         process = self.process
         return Policy(
             queues=tuple(queue_policy(queue, suffix) for suffix, queue in self.queues.items()),
@@ -115,6 +117,9 @@ class Settings:
             group_pes=process.group_pes,
             protected_after=process.protected_after,
             job_context=process.job_context,
+            currency=process.currency or currency,
+            budgets=budgets(process),
+            budget_action=process.budget_action,
         )
 
 

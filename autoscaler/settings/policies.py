@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import shlex
 
+from autoscaler.core.cost.spending import Budget, Whose
 from autoscaler.core.model.fleet import PriceType
 from autoscaler.core.policy import Limits, NodeArrayPolicy, QueuePolicy
-from autoscaler.settings.table import Process, QueueSettings
+from autoscaler.settings.table import Process, QueueSettings, budget_of
 
 
 def array_name(suffix: str) -> str:
     """The default node array of the queue with this suffix; the first is `execute`. Workers carry it: never rename."""
     return f"execute_{suffix}" if suffix else "execute"
+
+
+def budgets(process: Process) -> tuple[Budget, ...]:
+    """That of the cell first."""
+    cell = () if process.budget is None else (Budget(Whose.CELL, "", process.budget),)
+    return (*cell, *map(budget_of, process.budgets))
 
 
 def queue_policy(queue: QueueSettings, suffix: str) -> QueuePolicy:

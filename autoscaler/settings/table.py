@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
+from autoscaler.core.cost.spending import Budget, BudgetAction, Whose
 from autoscaler.core.model.fleet import PriceType
 from autoscaler.core.policy import DeadlockAnswer, LostJobs
 from autoscaler.durations import seconds_of
@@ -56,6 +57,26 @@ def _list(value: object) -> object:
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_list)]
+
+
+def budget_of(entry: str) -> Budget:
+    """`user:ann=200`. Raises ValueError."""
+    owner, _, amount = entry.partition("=")
+    whose, _, name = owner.partition(":")
+    try:
+        found = Budget(Whose(whose.strip()), name.strip(), float(amount))
+    except ValueError:
+        found = Budget(Whose.CELL, "", 0.0)
+    if found.whose is Whose.CELL or not found.name or not 0 < found.amount < float("inf"):
+        raise ValueError(f"{entry!r} is no budget: write user:NAME=AMOUNT or project:NAME=AMOUNT")
+    return found
+
+
+def _budgets(entries: tuple[str, ...]) -> tuple[str, ...]:
+    owners = [budget_of(entry).owner for entry in entries]
+    if twice := {owner for owner in owners if owners.count(owner) > 1}:
+        raise ValueError(f"{' and '.join(sorted(twice))} has two budgets")
+    return entries
 
 
 def _network(value: str) -> str:
@@ -251,6 +272,26 @@ class Process(_Section):
         "CP_CAP_AUTOSCALE_CURRENCY",
         None,
         "Currency of all prices, as three letters. Default: that of your own catalogue file, else USD.",
+    )
+    budget: Positive | None = setting(
+        "CP_CAP_AUTOSCALE_BUDGET",
+        None,
+        "What all workers may cost in a calendar month (UTC), by the estimate of `sge-autoscaler cost`. The autoscaler "
+        "reports 50, 80 and 100 %.",
+        unit="a month",
+    )
+    budgets: Annotated[tuple[str, ...], BeforeValidator(_list), AfterValidator(_budgets)] = setting(
+        "CP_CAP_AUTOSCALE_BUDGETS",
+        (),
+        "The same for jobs of single users and projects, with commas: `user:ann=200, project:wind=1500`.",
+        unit="a month",
+    )
+    budget_action: BudgetAction = setting(
+        "CP_CAP_AUTOSCALE_BUDGET_ACTION",
+        BudgetAction.WARN,
+        "What happens when a budget is spent, besides the report. warn: nothing. cheapest: only the cheapest offers "
+        "are launched, if the budget is the cell's. stop: nothing is launched, or nothing for jobs of this user or "
+        "project. No worker is removed for it.",
     )
     protected_after: Positive = setting(
         "CP_CAP_AUTOSCALE_PROTECTED_MODE_TIMEOUT",

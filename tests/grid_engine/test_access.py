@@ -29,11 +29,25 @@ def a_project(cell: Cell, name: str) -> None:
     cell.out("qconf", "-Aprj", str(file))
 
 
-def submitted_by(cell: Cell, who: tuple[str, str], *words: str) -> str:
+def submitted_by(cell: Cell, who: tuple[str, str], *words: str, seconds: int = 0) -> str:
     """The number of a job of that user and primary group; its working directory is there on every host."""
     user, group = who
     entering = ("setpriv", f"--reuid={user}", f"--regid={group}", "--clear-groups")
-    argv = (*entering, "qsub", "-wd", "/tmp", "-b", "y", "-o", "/dev/null", "-e", "/dev/null", *words, "sleep", "0")
+    argv = (
+        *entering,
+        "qsub",
+        "-wd",
+        "/tmp",
+        "-b",
+        "y",
+        "-o",
+        "/dev/null",
+        "-e",
+        "/dev/null",
+        *words,
+        "sleep",
+        str(seconds),
+    )
     ended = cell.runner(argv, timeout=60.0)
     said = (ended.stdout + ended.stderr).decode()
     made = re.search(r"Your job(?:-array)? (\d+)\b.* has been submitted", said)

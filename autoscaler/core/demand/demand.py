@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from autoscaler.core.cost.spending import Whose
 from autoscaler.core.demand import access
 from autoscaler.core.demand.constraint_demand import ConstraintDemand, Entries
 from autoscaler.core.demand.eligibility import CategoryPart, details_wanted, judge
@@ -60,6 +61,7 @@ def read_demand(
     now: float,
     our_hosts: frozenset[str] = frozenset(),
     closed: Mapping[str, Reason] = MappingProxyType({}),
+    over_budget: Mapping[tuple[Whose, str], Reason] = MappingProxyType({}),
 ) -> PendingDemand:
     """Everything that waits, counted or not. `our_hosts`: names of workers that jobs may be pinned to; `closed`: queues
     that start nothing now, and why.
@@ -70,6 +72,7 @@ def read_demand(
         policy,
         our_hosts,
         closed,
+        over_budget,
     )
     found = _LAST.value_of(rests_on, lambda: _read(rests_on, now))
     if found.timely:
@@ -90,6 +93,8 @@ class _Grounds:
     policy: Policy
     our_hosts: frozenset[str]
     closed: Mapping[str, Reason]
+    over_budget: Mapping[tuple[Whose, str], Reason]
+    """Users and projects for whose jobs nothing is launched."""
 
 
 def _without_loads(cluster: Cluster) -> Cluster:
@@ -144,7 +149,7 @@ def _read(grounds: _Grounds, now: float) -> _Judged:
     eligible = judge(cluster.shapes, cluster.hosts, memory, details, now, cluster.max_array_tasks)
     admission = _Admission(grounds, details)
     for part in _oldest_first(admission.rules.split(access.split(eligible.parts, details, needs))):
-        admission.add(part)
+        admission.add(_within_budget(part, grounds.over_budget))
     wanted = _wanted(admission.merged)
     demand = PendingDemand(
         wanted=wanted,
@@ -156,6 +161,14 @@ def _read(grounds: _Grounds, now: float) -> _Judged:
         details=details,
     )
     return _Judged(demand, timely=eligible.timely or policy.rules is not None)
+
+
+def _within_budget(part: CategoryPart, over: Mapping[tuple[Whose, str], Reason]) -> CategoryPart:
+    """The same, with why it does not count if its user or project has spent its budget."""
+    if not over or part.reason is not None:
+        return part
+    reason = over.get((Whose.USER, part.ask.owner)) or over.get((Whose.PROJECT, part.ask.project or ""))
+    return part if reason is None else replace(part, reason=reason)
 
 
 class _Admission:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from autoscaler.core.cost.spending import Whose
 from autoscaler.core.model.cluster import JobDetail
 from autoscaler.core.policy import Policy
 
@@ -20,7 +21,7 @@ class Needs:
     of_running: bool = False
     """Whether project or group of running jobs make a difference, too: quotas count what they hold."""
     running: tuple[int, ...] = ()
-    """Jobs that run, where that is so."""
+    """Jobs that run."""
 
     @property
     def any(self) -> bool:
@@ -31,8 +32,11 @@ class Needs:
         return detail.group is not None and (detail.ckpt is not None or not self.ckpt)
 
     def under(self, policy: Policy) -> Needs:
-        """With what the rules of callers ask for."""
+        """With what the rules of callers ask for, and budgets of projects."""
         by_project = policy.rules is not None and policy.rules.by_project
+        by_budget = any(budget.whose is Whose.PROJECT for budget in policy.budgets)
+        if by_budget and not (self.project and self.of_running):
+            return replace(self, project=True, of_running=True)
         return replace(self, project=True) if by_project and not self.project else self
 
 

@@ -229,7 +229,8 @@ def details_wanted(
         for job, submitted in zip(shape.jobs, shape.submitted, strict=True)
         if (rank := _urgency(shape.ask, memory.details.get(job), policy, now, needs)) is not None
     ]
-    running = [job for job in needs.running if job not in memory.details or memory.details[job].group is None]
+    asked = needs.running if needs.of_running else ()
+    running = [job for job in asked if job not in memory.details or memory.details[job].group is None]
     most = policy.detail_lookups // 2  # those that wait must not starve behind them
     jobs = (*memory.asked, *running[:most], *(job for _, _, job in sorted(wanted)))
     return tuple(dict.fromkeys(jobs))[: policy.detail_lookups]

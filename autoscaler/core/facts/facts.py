@@ -18,6 +18,7 @@ from autoscaler.core.capacity.supply import Supply, SupplyContext, supply_of, us
 from autoscaler.core.constraints.ruleset import NONE_KEPT
 from autoscaler.core.demand.demand import PendingDemand, read_demand
 from autoscaler.core.limits.backoff import backoffs_in_force, last_failures, stopped_arrays
+from autoscaler.core.limits.budgets import no_launches, only_cheapest, over_budget
 from autoscaler.core.limits.in_vain import InVain, in_vain
 from autoscaler.core.limits.limits import Usage
 from autoscaler.core.limits.unanswered_orders import taken, throttled
@@ -87,8 +88,14 @@ class Facts:
 
     @property
     def blocked(self) -> Reason | None:
-        """Why nothing may be launched at all: paused, braked, or the autoscaler gives all workers back."""
-        return self.pass_context.held_back or self.pass_context.stopping
+        """Why nothing may be launched at all: paused, braked, or the autoscaler gives all workers back, or the cell's
+        budget is spent.
+        """
+        return self.pass_context.held_back or self.pass_context.stopping or self.budget_spent
+
+    @property
+    def budget_spent(self) -> Reason | None:
+        return no_launches(self.policy, self.snapshot.spending)
 
     @property
     def given_up(self) -> frozenset[str]:
@@ -163,7 +170,8 @@ def facts_of(snapshot: Snapshot) -> Facts:
     closed = closed_queues(observed, cluster, policy, boots, now)
     # What waits, and what of it could run if a host were there.
     names = frozenset(worker.name for worker in observed.machines)
-    demand = read_demand(cluster, memory, policy, now, names, closed.reasons)
+    spent = over_budget(policy, snapshot.spending)
+    demand = read_demand(cluster, memory, policy, now, names, closed.reasons, spent)
     demand = demand if policy.queue_demand else demand.launching_nothing()
     # Workers that fell silent, are about to be taken, or are gone; and what of their work will wait again.
     after = recovery_context(observed, snapshot)
@@ -221,6 +229,7 @@ def _launch_context(
         throttled=throttled(fleet, now),
         resumed_at=snapshot.overrides.resumed_at,
         reported=reported,
+        only_cheapest=only_cheapest(policy, snapshot.spending),
     )
 
 

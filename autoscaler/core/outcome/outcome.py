@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from autoscaler.core.facts.facts import Facts
+from autoscaler.core.limits.budgets import budget_notes
 from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.limits.unanswered_orders import told_uncertain, unanswered
 from autoscaler.core.model.actions import Action
@@ -144,4 +145,5 @@ def _notes(facts: Facts, launches: Launches, protection: Protection) -> tuple[Re
     first += protection.notes()
     unknown = unknown_arrays(snapshot.requests, snapshot.policy)
     unknown += unknown_types(snapshot.requests, snapshot.policy)
-    return (*first, *launches.notes, *unknown, *snapshot.cluster.set_aside)
+    budgets = budget_notes(snapshot.policy, snapshot.spending)
+    return (*first, *launches.notes, *unknown, *snapshot.cluster.set_aside, *budgets)

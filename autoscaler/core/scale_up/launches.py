@@ -105,10 +105,13 @@ def launch_all(
         for array, growth in demand
         if array.extends is None
     }
+    notes = dict.fromkeys(growth.note for _, growth in found if growth.note is not None)
+    if blocked is not None and blocked.code is not Code.BUDGET_SPENT:
+        notes.pop(blocked, None)  # it is told whether anything is wanted or not
     return Launches(
         launches=tuple(growth.launch for _, growth in found if growth.launch is not None),
         buckets=tuple(verdict for _, growth in found for verdict in growth.buckets),
-        notes=tuple(growth.note for _, growth in found if growth.note is not None and growth.note is not blocked),
+        notes=tuple(notes),
         told={queue: reason for queue, reason in told.items() if reason is not None},
         withheld=withheld,
         held_back=held_back,

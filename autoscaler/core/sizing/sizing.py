@@ -48,6 +48,8 @@ class LaunchContext:
     """When a person last resumed."""
     reported: Sequence[ReportedType] = ()
     """What workers of a type turned out to offer."""
+    only_cheapest: bool = False
+    """Whether the cell's budget is spent: only the cheapest offers are launched."""
 
     def offers(
         self, array: NodeArrayPolicy, usage: Usage, *, more: Sequence[Backoff] = (), waited: float = float("inf")
@@ -145,6 +147,8 @@ def size_launch(
     else:
         sized = [_size_for_floor(option, short_of_floor) for option in _by_preference(array, options)]
         reason = because(Code.MIN_WORKERS_FLOOR, node_array=array.name, min_workers=array.limits.min_workers)
+    if launch_context.only_cheapest and replacing is None:
+        sized, refused = _cheapest(sized, refused)
     chosen = [entry for entry in sized if entry.count]
     verdicts = (*refused, *_verdicts(sized, lacking, array.rules))
     if not chosen:
@@ -184,6 +188,8 @@ def size_requested(
     sized = [_size_for_floor(option, count_of(option.type)) for option in _by_preference(array, options)]
     if array.hybrid and not array.machine_types:  # the smallest type with which the limits let all of it be had
         sized.sort(key=lambda entry: entry.count < entry.wanted)
+    if launch_context.only_cheapest:
+        sized, refused = _cheapest(sized, refused)
     chosen = [entry for entry in sized if entry.count]
     verdicts = (*refused, *_verdicts(sized))
     if not chosen:
@@ -261,6 +267,35 @@ def _sizes_for_demand(
             wanted = placement.with_new(option.host, PLENTY).place(lacking).new_used
         sized.append(_Sized(option, found.new_used, wanted, cap if wanted > most else None, found.placed, grown))
     return sized
+
+
+def _cheapest(
+    sized: Sequence[_Sized], refused: tuple[BucketVerdict, ...]
+) -> tuple[list[_Sized], tuple[BucketVerdict, ...]]:
+    """Of what could be had the one that serves for the least price, as long as any price is known; those that could
+    not be had stay, since they tell why.
+    """
+    known = [entry for entry in sized if entry.count and entry.option.price < float("inf")]
+    if not known:
+        return list(sized), refused
+    best = min(known, key=_price_of_service)
+    dearer = [entry for entry in sized if entry.count and entry is not best]
+    told = [
+        BucketVerdict(
+            bucket.key,
+            False,
+            because(Code.BUCKET_NOT_CHEAPEST, type=entry.option.type.name, cheapest=best.option.type.name),
+        )
+        for entry in dearer
+        for bucket in entry.option.buckets
+    ]
+    return [best, *(entry for entry in sized if not entry.count)], (*refused, *told)
+
+
+def _price_of_service(entry: _Sized) -> float:
+    """An hour's price of what serves one task, or all of a request."""
+    served = sum(entry.covered) or entry.count / max(entry.wanted, 1)
+    return entry.option.price * entry.count / served
 
 
 def _size_for_floor(option: LaunchOffer, short: int) -> _Sized:

@@ -238,6 +238,13 @@ ROWS = {
         short="more than the cell has",
         remedy="`qalter -l` asks for less (name all requests again); or raise what the cell has: `qconf -me global`.",
     ),
+    Code.JOB_OVER_BUDGET: Row(
+        "the budget of {owner} is spent ({budget} {currency} a month): nothing is launched for its jobs until "
+        "{until_at}",
+        short="budget spent",
+        remedy="Raise it in `CP_CAP_AUTOSCALE_BUDGETS`, or set `CP_CAP_AUTOSCALE_BUDGET_ACTION` to `warn`. The job "
+        "starts on workers that are there for others.",
+    ),
     Code.OTHERS_FIRST: Row(
         "the hosts that are there could run it if they were empty at the same time; smaller jobs take them first, "
         "unless it reserves them (`-R y`) and max_reservation allows that[ (it is {max_reservation})]",

@@ -92,6 +92,16 @@ ROWS = {
     Code.BUCKET_NOT_PREFERRED: Row(
         "{preferred} is preferred to {type}",
     ),
+    Code.BUCKET_NOT_CHEAPEST: Row(
+        "{cheapest} is cheaper than {type}, and the budget of the cell is spent",
+        remedy="Raise `CP_CAP_AUTOSCALE_BUDGET`, or wait for the next month.",
+    ),
+    Code.BUDGET_SPENT: Row(
+        "the budget of {owner} is spent ({budget} {currency} a month): nothing is launched until {until_at}",
+        short="budget spent",
+        remedy="Raise `CP_CAP_AUTOSCALE_BUDGET`, or set `CP_CAP_AUTOSCALE_BUDGET_ACTION` to `warn` or `cheapest`. "
+        "`sge-autoscaler cost` shows what it was spent for.",
+    ),
     Code.LAUNCH_REPLACES: Row(
         "it replaces {worker}",
         short="replaces",

@@ -30,4 +30,9 @@ ROWS = {
         "the oldest price that is used is of {day}, more than {days} days old",
         remedy="`sge-autoscaler catalog refresh`.",
     ),
+    Code.BUDGET_LEVEL: Row(
+        "{level} % of the budget of {owner} are spent ({budget} {currency} a month)",
+        short="{level} % of the budget of {owner} spent",
+        remedy="`sge-autoscaler cost` shows for what; `CP_CAP_AUTOSCALE_BUDGET_ACTION` says what happens at 100 %.",
+    ),
 }

@@ -1,0 +1,49 @@
+"""Budgets of a month, and what of them is spent. Amounts in the currency of prices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class Whose(StrEnum):
+    """Whom a budget is for."""
+
+    CELL = "cell"
+    USER = "user"
+    PROJECT = "project"
+
+
+class BudgetAction(StrEnum):
+    """What becomes of launches once a budget is spent."""
+
+    WARN = "warn"
+    CHEAPEST = "cheapest"
+    """Of the cell's: only the cheapest offers; of others it is told."""
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """So much a calendar month, in UTC."""
+
+    whose: Whose
+    name: str
+    """The user's or the project's; '' of the cell."""
+    amount: float
+
+    @property
+    def owner(self) -> str:
+        return f"{self.whose} {self.name}" if self.name else f"the {self.whose}"
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What has been spent since the month began."""
+
+    spent: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """By owner of a budget."""
+    ends_at: float = 0.0
+    """When the month ends, and all budgets begin anew."""

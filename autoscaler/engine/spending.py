@@ -1,0 +1,74 @@
+"""What has been spent of budgets since the month began, read off the store for each observation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from autoscaler.core.cost.amounts import MICROS
+from autoscaler.core.cost.shares import Kind, Payer, Window, parts_of, rent_of
+from autoscaler.core.cost.spending import Spending, Whose
+from autoscaler.core.policy import Policy
+from autoscaler.report.cost import month_of, rental_of
+from autoscaler.store.history import Lifetime
+from autoscaler.store.store import Store
+
+SETTLED = 300.0
+"""Seconds after a worker's end from which on accounting has told of its jobs."""
+AGAIN = 60.0
+"""Seconds for which what users and projects have spent is not computed again."""
+
+
+@dataclass(slots=True)
+class SpendingReader:
+    """One for the life of a process. Of workers that ended, what their jobs spent is kept until the month ends."""
+
+    store: Store
+    _month: float = 0.0
+    _settled: dict[str, dict[tuple[Whose, str], int]] = field(default_factory=dict)
+    _owners: dict[tuple[Whose, str], int] = field(default_factory=dict)
+    _at: float | None = None
+
+    def read(self, policy: Policy, now: float) -> Spending:
+        """Nothing where no budget is set."""
+        if not policy.budgets:
+            return Spending()
+        since, until = month_of(datetime.fromtimestamp(now, UTC).strftime("%Y-%m"))
+        window = Window(round(since * 1000), round(until * 1000), round(now * 1000))
+        lives = self.store.history.lifetimes(since)
+        spent = {(Whose.CELL, ""): sum(rent_of(rental_of(life), window) for life in lives)}
+        if any(budget.whose is not Whose.CELL for budget in policy.budgets):
+            spent |= self._of_owners(lives, window, now)
+        return Spending(
+            {budget.owner: spent.get((budget.whose, budget.name), 0) / MICROS for budget in policy.budgets}, until
+        )
+
+    def _of_owners(self, lives: tuple[Lifetime, ...], window: Window, now: float) -> dict[tuple[Whose, str], int]:
+        if self._month != window.since:
+            self._month, self._settled, self._at = window.since, {}, None
+        if self._at is not None and 0 <= now - self._at < AGAIN:
+            return self._owners
+        total: dict[tuple[Whose, str], int] = {}
+        for life in lives:
+            found = self._settled.get(life.worker_id)
+            if found is None:
+                found = self._of_worker(life, window)
+                if life.ended_at is not None and now - life.ended_at > SETTLED:
+                    self._settled[life.worker_id] = found
+            for owner, micros in found.items():
+                total[owner] = total.get(owner, 0) + micros
+        self._owners, self._at = total, now
+        return total
+
+    def _of_worker(self, life: Lifetime, window: Window) -> dict[tuple[Whose, str], int]:
+        found: dict[tuple[Whose, str], int] = {}
+        uses = self.store.usages.of_worker(life.worker_id, window.since / 1000, window.until / 1000)
+        for part in parts_of(rental_of(life), uses, window):
+            if part.kind is Kind.USED and part.use is not None:
+                for owner in _owners_of(part.use.payer):
+                    found[owner] = found.get(owner, 0) + part.micros
+        return found
+
+
+def _owners_of(payer: Payer) -> tuple[tuple[Whose, str], ...]:
+    return (Whose.USER, payer.user), (Whose.PROJECT, payer.project)

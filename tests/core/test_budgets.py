@@ -1,0 +1,203 @@
+"""Budgets of a month: told at 50, 80 and 100 %; then nothing, only the cheapest, or nothing more is launched. No worker
+ends for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.core.cost.spending import Budget, BudgetAction, Spending, Whose
+from autoscaler.core.demand.detail_needs import NOTHING
+from autoscaler.core.limits.budgets import level
+from autoscaler.core.model.actions import Launch
+from autoscaler.core.model.cluster import HostJob, QueueInstance
+from autoscaler.core.model.fleet import PriceType
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.model.request_sets import Requests, RequestSet, Target
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import Limits
+from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.report.reasons.table import REASONS
+from autoscaler.report.sentence import news, sentence
+from tests.core.building import (
+    LARGE,
+    NOW,
+    X2LARGE,
+    XLARGE,
+    Thing,
+    a_bucket,
+    a_host,
+    a_job,
+    a_snapshot,
+    a_worker,
+    acts,
+    codes,
+    fate,
+    jobs,
+    looked_at,
+    noted,
+)
+
+CELL = Budget(Whose.CELL, "", 500.0)
+ANN = Budget(Whose.USER, "ann", 100.0)
+WIND = Budget(Whose.PROJECT, "wind", 100.0)
+MONTH_END = NOW + 86_400.0
+
+
+def under(snapshot: Snapshot, action: BudgetAction = BudgetAction.WARN, /, **spent: tuple[Budget, float]) -> Snapshot:
+    budgets = tuple(budget for budget, _ in spent.values())
+    spending = Spending({budget.owner: amount for budget, amount in spent.values()}, MONTH_END)
+    return replace(snapshot, policy=replace(snapshot.policy, budgets=budgets, budget_action=action), spending=spending)
+
+
+def planned(action: BudgetAction, budget: Budget, spent: float, *things: Thing, **array: object) -> Plan:
+    return plan(under(a_snapshot(*things, **array), action, it=(budget, spent)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("spent", "told"), ((0.0, 0), (249.99, 0), (250.0, 50), (399.9, 50), (400.0, 80), (500.0, 100), (9e9, 100))
+)
+def test_three_levels_are_told(spent: float, told: int) -> None:
+    assert level(CELL, Spending({"the cell": spent})) == told
+    levels = [note["level"] for note in planned(BudgetAction.WARN, CELL, spent).notes]
+    assert levels == ([told] if told else [])
+
+
+def test_a_pass_says_a_level_once_and_the_next_one_anew() -> None:
+    half, more, spent = (planned(BudgetAction.WARN, CELL, spent) for spent in (260.0, 270.0, 420.0))
+    assert sentence(half, 1).endswith("; 50 % of the budget of the cell spent")
+    assert news(half) == news(more) != news(spent)
+    assert sentence(half, 1).startswith("pass 1: no job waits; nothing to do;")
+
+
+@pytest.mark.parametrize("action", BudgetAction)
+@pytest.mark.parametrize("budget", (CELL, ANN, WIND))
+def test_a_budget_that_is_not_spent_keeps_nothing_back(action: BudgetAction, budget: Budget) -> None:
+    done = planned(
+        action, budget, budget.amount * 0.99, jobs(2, owner="ann"), looked_at(1, 2, group="users", project="wind")
+    )
+    assert acts(done) == [("launch", {"m5.large": 1})]
+
+
+def test_a_spent_budget_that_only_warns_keeps_nothing_back() -> None:
+    done = planned(BudgetAction.WARN, CELL, 600.0, jobs(2))
+    assert (acts(done), noted(done)) == ([("launch", {"m5.large": 1})], [Code.BUDGET_LEVEL])
+
+
+def test_once_the_cells_budget_is_spent_nothing_is_launched_and_the_job_says_why() -> None:
+    done = planned(BudgetAction.STOP, CELL, 500.0, jobs(2))
+    assert (acts(done), noted(done)) == ([], [Code.BUDGET_SPENT, Code.BUDGET_LEVEL])
+    (shape,) = done.shapes
+    assert Code.BUDGET_SPENT in codes(shape.reason)
+    assert "nothing to do: the budget of the cell is spent (500 USD a month): nothing is launched until" in sentence(
+        done
+    )
+
+
+def test_where_nothing_waits_a_spent_budget_is_no_reason_for_doing_nothing() -> None:
+    done = planned(BudgetAction.STOP, CELL, 500.0)
+    assert noted(done) == [Code.BUDGET_LEVEL]
+
+
+def test_neither_floors_nor_requests_nor_swaps_launch_beyond_the_cells_budget() -> None:
+    wanted = Requests(sets=(RequestSet("mine", "ann", NOW, None, (Target("execute", count=2),)),))
+    floor = planned(BudgetAction.STOP, CELL, 500.0, limits=Limits(max_workers=9, min_workers=2))
+    snapshot = replace(a_snapshot(), requests=wanted)
+    asked = plan(under(snapshot, BudgetAction.STOP, it=(CELL, 500.0)))
+    assert [acts(each) for each in (floor, asked)] == [[], []]
+    assert [Code.BUDGET_SPENT in noted(each) for each in (floor, asked)] == [True, True]
+    assert launched_types(plan(snapshot)) == ["m5.large"]
+
+
+def launched_types(done: Plan) -> list[str]:
+    return [offer.type.name for one in done.actions if isinstance(one, Launch) for offer in one.candidates[0].offers]
+
+
+def test_no_busy_worker_ends_and_idle_ones_leave_as_ever_once_it_is_spent() -> None:
+    busy = replace(
+        a_host("w1", slots=2),
+        instances=(QueueInstance("main.q", "w1", 2, 1, 0, "", (HostJob(7, "", "r", 1, "ann", NOW - 60),)),),
+    )
+    things = (a_worker("w1", host=busy), a_worker("w2", idle=4000.0))
+    spent = planned(BudgetAction.STOP, CELL, 9999.0, *things)
+    assert acts(spent) == acts(planned(BudgetAction.STOP, CELL, 0.0, *things)) == [("disable", "w2")]
+
+
+@pytest.mark.parametrize(("budget", "name"), ((ANN, "ann"), (WIND, "wind")))
+def test_nothing_is_launched_for_jobs_of_who_has_spent_theirs_and_others_go_on(budget: Budget, name: str) -> None:
+    theirs, others = jobs(2, owner="ann"), jobs(2, first=10, owner="ben")
+    details = (looked_at(1, 2, group="users", project="wind"), looked_at(10, 11, group="users", project="sun"))
+    done = planned(BudgetAction.STOP, budget, 100.0, theirs, others, *details)
+    assert acts(done) == [("launch", {"m5.large": 1})]
+    assert (fate(done, 1), done.counted) == (Code.JOB_OVER_BUDGET, 2)
+    assert fate(done, 10) is not Code.JOB_OVER_BUDGET
+    assert name in str(dict(next(shape.reason for shape in done.shapes if 1 in shape.jobs).facts)["owner"])
+
+
+def test_of_a_user_only_stop_keeps_launches_back() -> None:
+    for action in (BudgetAction.WARN, BudgetAction.CHEAPEST):
+        assert acts(planned(action, ANN, 999.0, jobs(2, owner="ann"))) == [("launch", {"m5.large": 1})]
+
+
+def test_only_the_cheapest_offer_is_launched_and_the_others_say_so() -> None:
+    dear, cheap = a_bucket(X2LARGE, price=1.0), a_bucket(XLARGE, price=0.1)
+    things = (a_job(tasks="1-8:1", count=8, waited=60), looked_at(1), dear, cheap)
+    hybrid = {"hybrid": True, "instance_type": "m5.2xlarge"}
+    assert launched_types(planned(BudgetAction.CHEAPEST, CELL, 400.0, *things, **hybrid)) == ["m5.2xlarge"]
+    done = planned(BudgetAction.CHEAPEST, CELL, 500.0, *things, **hybrid)
+    (launch,) = (one for one in done.actions if isinstance(one, Launch))
+    assert [offer.type.name for candidate in launch.candidates for offer in candidate.offers] == ["m5.xlarge"]
+    told = {verdict.bucket.instance_type: verdict.reason.code for verdict in done.buckets}
+    assert told["m5.2xlarge"] is Code.BUCKET_NOT_CHEAPEST
+
+
+def test_the_cheapest_is_what_serves_a_task_for_the_least() -> None:
+    """Two for 0.3 serve eight tasks for less than four at 0.2."""
+    things = (
+        a_job(tasks="1-16:1", count=16, waited=60),
+        looked_at(1),
+        a_bucket(XLARGE, price=0.2),
+        a_bucket(X2LARGE, price=0.3),
+    )
+    done = planned(BudgetAction.CHEAPEST, CELL, 500.0, *things, hybrid=True, instance_type="m5.xlarge")
+    assert launched_types(done) == ["m5.2xlarge"]
+
+
+def test_a_cheaper_price_type_comes_first_once_the_budget_is_spent() -> None:
+    both = (a_bucket(LARGE, price=0.1), a_bucket(LARGE, price=0.03, price_type=PriceType.SPOT))
+    kinds = {"price_types": (PriceType.ON_DEMAND, PriceType.SPOT)}
+    prices = [
+        one.candidates[0].offers[0].buckets[0].price_per_hour
+        for spent in (0.0, 500.0)
+        for one in planned(BudgetAction.CHEAPEST, CELL, spent, jobs(2), *both, **kinds).actions
+        if isinstance(one, Launch)
+    ]
+    assert prices == [0.1, 0.03]
+
+
+def test_where_no_price_is_known_the_strategy_decides() -> None:
+    done = planned(BudgetAction.CHEAPEST, CELL, 500.0, jobs(2), a_bucket(LARGE, price=-1))
+    assert launched_types(done) == ["m5.large"]
+
+
+def test_a_budget_of_a_project_asks_for_projects_of_running_jobs_too() -> None:
+    policy = replace(a_snapshot().policy, budgets=(WIND,))
+    needs = NOTHING.under(policy)
+    assert (needs.project, needs.of_running) == (True, True)
+    assert not NOTHING.under(replace(policy, budgets=(CELL, ANN))).any
+
+
+@pytest.mark.parametrize("code", (Code.BUDGET_LEVEL, Code.BUDGET_SPENT, Code.JOB_OVER_BUDGET, Code.BUCKET_NOT_CHEAPEST))
+def test_each_of_its_reasons_has_a_remedy(code: Code) -> None:
+    assert REASONS[code].remedy
+
+
+def test_no_worker_makes_room_for_a_stronger_one_once_it_is_spent() -> None:
+    weak, large = a_worker("w1", idle=10.0), a_job(slots=4, waited=60)
+    array = {"hybrid": True, "instance_type": "m5.xlarge", "limits": Limits(max_workers=1)}
+    before = planned(BudgetAction.STOP, CELL, 0.0, weak, large, **array)
+    after = planned(BudgetAction.STOP, CELL, 500.0, weak, large, **array)
+    assert before.memory.swaps["execute"].leaving == ("i-w1",)
+    assert not any(note.leaving for note in after.memory.swaps.values())

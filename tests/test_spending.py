@@ -1,0 +1,114 @@
+"""What of a month's budgets is spent, read off the store: what `cost` shows for the same month."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from autoscaler.core.cost.spending import Budget, BudgetAction, Whose
+from autoscaler.core.policy import Policy
+from autoscaler.engine.spending import AGAIN, SpendingReader
+from autoscaler.errors import SettingsError
+from autoscaler.report.status import Now, status, status_pairs
+from autoscaler.settings import load_settings
+from tests.core.building import NOW, a_snapshot
+from tests.cost_world import PAYER, CostWorld, Job, Machine
+
+HOUR = 3600.0
+BEN = PAYER._replace(user="ben", project="")
+BUDGETS = (
+    Budget(Whose.CELL, "", 10.0),
+    Budget(Whose.USER, "ann", 1.0),
+    Budget(Whose.USER, "eve", 1.0),
+    Budget(Whose.PROJECT, "wind", 1.0),
+)
+
+
+def policy(*budgets: Budget, action: BudgetAction = BudgetAction.STOP) -> Policy:
+    return replace(a_snapshot().policy, budgets=budgets, budget_action=action)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> CostWorld:
+    world = CostWorld(tmp_path / "world", [Machine("w1", 0), Machine("w2", 0, 1800)])
+    world.jobs = [
+        Job(1, "w1", 0, HOUR / 2, slots=4),
+        Job(2, "w1", HOUR / 2, slots=2, payer=BEN),
+        Job(3, "w2", 0, 900, 4),
+    ]
+    for at in (0, 900, 1800):
+        world.account(at)
+        world.see(at)
+    return world
+
+
+def test_without_budgets_nothing_is_read(world: CostWorld) -> None:
+    assert SpendingReader(world.store).read(policy(), NOW).spent == {}
+
+
+def test_all_workers_count_for_the_cell_and_held_slots_for_users_and_projects(world: CostWorld) -> None:
+    spending = SpendingReader(world.store).read(policy(*BUDGETS), NOW + HOUR)
+    assert spending.spent == {"the cell": 1.5, "user ann": 0.75, "user eve": 0.0, "project wind": 0.75}
+    ends = datetime.fromtimestamp(spending.ends_at, UTC)
+    assert (ends.day, ends.hour, spending.ends_at > NOW) == (1, 0, True)
+
+
+def test_what_one_reader_finds_again_and_again_a_new_one_finds_at_once(world: CostWorld) -> None:
+    """What is kept of ended workers is what they cost."""
+    kept, chance, at = SpendingReader(world.store), Random(1), 1800.0
+    for number in range(10, 40):
+        at += AGAIN + chance.uniform(1, 400)
+        world.jobs.append(Job(number, "w1", round(at), round(at) + 30, 2))
+        if number == 20:
+            world.machines.append(Machine("w3", at, at + 2000))
+        world.account(at)
+        world.see(at)
+        fresh = SpendingReader(world.store).read(policy(*BUDGETS), NOW + at)
+        assert kept.read(policy(*BUDGETS), NOW + at) == fresh
+    told = {row.key: row.used for row in world.report(at, "user").tables[0].sorted()}
+    assert fresh.spent["user ann"] == told["ann"] / 1e6
+
+
+def test_a_budget_begins_anew_with_the_month(world: CostWorld) -> None:
+    first = SpendingReader(world.store).read(policy(*BUDGETS), NOW + HOUR)
+    later = first.ends_at + HOUR
+    world.see(later - NOW)
+    assert SpendingReader(world.store).read(policy(*BUDGETS), later).spent["the cell"] == 1.0
+
+
+def test_status_says_what_is_spent_and_what_that_does(world: CostWorld) -> None:
+    held = policy(*BUDGETS[:2], Budget(Whose.PROJECT, "wind", 0.5))
+    spending = SpendingReader(world.store).read(held, NOW + HOUR)
+    document = status(world.store, Now(NOW + HOUR, "cell", "local", True, None, policy=held, spending=spending))
+    lines = [value for name, value in status_pairs(document) if name == "budget"]
+    assert lines[:2] == [
+        "of the cell: 1.50 of 10 USD are spent this month",
+        "of user ann: 0.75 of 1 USD are spent this month (50 % reached)",
+    ]
+    assert lines[2].startswith(
+        "of project wind: 0.75 of 0.5 USD are spent this month: nothing is launched for its jobs"
+    )
+    assert [budget["level"] for budget in document["budgets"]] == [0, 50, 100]
+    assert dict(status_pairs(document))["price"] == "1.000 USD an hour"
+
+
+def test_budgets_are_set_for_the_cell_users_and_projects() -> None:
+    given = {"CP_CAP_AUTOSCALE_BUDGET": "500", "CP_CAP_AUTOSCALE_BUDGETS": "user:ann=200, project:wind=1500.5"}
+    found = load_settings({**given, "CP_CAP_AUTOSCALE_BUDGET_ACTION": "stop"}).policy(master="master")
+    assert (found.budgets, found.budget_action) == (
+        (Budget(Whose.CELL, "", 500.0), Budget(Whose.USER, "ann", 200.0), Budget(Whose.PROJECT, "wind", 1500.5)),
+        BudgetAction.STOP,
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ("ann=200", "user:ann", "user:=5", "group:x=5", "user:ann=-1", "user:ann=nan", "cell:=5", "user:a=1,user:a=2"),
+)
+def test_what_is_no_budget_is_refused(wrong: str) -> None:
+    with pytest.raises(SettingsError, match="CP_CAP_AUTOSCALE_BUDGETS"):
+        load_settings({"CP_CAP_AUTOSCALE_BUDGETS": wrong})
