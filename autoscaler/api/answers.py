@@ -69,6 +69,20 @@ class Reply:
     """Whether what was asked about does not exist: the question was understood."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What is asked, by whom, and the pass that it is answered from."""
+
+    name: str
+    query: Mapping[str, str]
+    asker: Asker
+    decided: tuple[ObservedPlan, int] | None
+
+    @property
+    def form(self) -> str:
+        return self.query.get("form", "document")
+
+
 class Answering(Protocol):
     """Who answers: the service itself, or a server that passes questions on to it."""
 
@@ -162,11 +176,11 @@ class Answers:
                 self.accounting.close()
 
     def _answer(self, question: str, query: Mapping[str, str], asker: Asker) -> Iterator[bytes]:
-        decided, form = self.loop.decided, query.get("form", "document")
-        if decided is None and question not in ("status", "history"):
+        asked = _Question(question, query, asker, self.loop.decided)
+        if asked.decided is None and question not in ("status", "history"):
             raise _NoPass(NO_PASS)
-        body = self._body(question, form, query, decided, asker)
-        yield from (self._head(decided), b', "blocks": ' if form == "text" else b', "document": ', body, b"}\n")
+        body, text = self._body(asked), asked.form == "text"
+        yield from (self._head(asked.decided), b', "blocks": ' if text else b', "document": ', body, b"}\n")
 
     def _head(self, decided: tuple[ObservedPlan, int] | None) -> bytes:
         seen = None if decided is None else decided[0].snapshot.now
@@ -179,60 +193,46 @@ class Answers:
         }
         return json.dumps(head, ensure_ascii=False).encode(errors="backslashreplace")[:-1]
 
-    def _body(
-        self,
-        question: str,
-        form: str,
-        query: Mapping[str, str],
-        decided: tuple[ObservedPlan, int] | None,
-        asker: Asker,
-    ) -> bytes:
+    def _body(self, asked: _Question) -> bytes:
         """Kept for the pass where it is the same for all who ask, and for a second where it is of the store."""
-        all_see = not self.owners_only or (question == "jobs" and asker.manages())
-        if question not in ("status", "jobs", "workers") or (question == "jobs" and not all_see):
-            return b"".join(encoded(self._made(question, form, query, decided, asker)))
-        second = int(self.clock()) if question == "status" else 0
-        found = self._kept.get((question, form))
-        if found is not None and found.decided is decided and found.second == second:
+        all_see = not self.owners_only or (asked.name == "jobs" and asked.asker.manages())
+        if asked.name not in ("status", "jobs", "workers") or (asked.name == "jobs" and not all_see):
+            return b"".join(encoded(self._made(asked)))
+        second = int(self.clock()) if asked.name == "status" else 0
+        found = self._kept.get((asked.name, asked.form))
+        if found is not None and found.decided is asked.decided and found.second == second:
             return found.body
-        body = b"".join(encoded(self._made(question, form, query, decided, asker)))
-        self._kept = {key: kept for key, kept in self._kept.items() if kept.decided is decided}
+        body = b"".join(encoded(self._made(asked)))
+        self._kept = {key: kept for key, kept in self._kept.items() if kept.decided is asked.decided}
         if len(body) <= LARGEST_KEPT:
-            self._kept[question, form] = _Kept(decided, second, body)
+            self._kept[asked.name, asked.form] = _Kept(asked.decided, second, body)
         return body
 
-    def _made(
-        self,
-        question: str,
-        form: str,
-        query: Mapping[str, str],
-        decided: tuple[ObservedPlan, int] | None,
-        asker: Asker,
-    ) -> Any:
+    def _made(self, asked: _Question) -> Any:
         from autoscaler.report.history import asked_history, csv_text, history_block
         from autoscaler.report.history import document as history_document
         from autoscaler.report.status import status_pairs
         from autoscaler.report.tables import jobs_blocks, pairs_block, workers_blocks
 
-        text = form == "text"
-        if question == "status":
+        text = asked.form == "text"
+        if asked.name == "status":
             document = self.status()
             return [pairs_block(status_pairs(document))] if text else document
-        if question == "history":
+        if asked.name == "history":
             now = self.clock()
-            report = asked_history(self.store.samples, query, now)
-            if form == "csv":
+            report = asked_history(self.store.samples, asked.query, now)
+            if asked.form == "csv":
                 return csv_text(report)
             return [history_block(report)] if text else history_document(report, now)
-        assert decided is not None
-        seen = decided[0]
-        if question == "jobs":
-            document, besides = self._jobs(seen, asker)
+        assert asked.decided is not None
+        seen = asked.decided[0]
+        if asked.name == "jobs":
+            document, besides = self._jobs(seen, asked.asker)
             return jobs_blocks(document["jobs"], besides) if text else document
-        if question == "workers":
+        if asked.name == "workers":
             document = seen.workers()
             return workers_blocks(document["workers"]) if text else document
-        document = self._explained(query.get("subject", ""), seen, asker)
+        document = self._explained(asked.query.get("subject", ""), seen, asked.asker)
         return [Block(lines=lines_of(document))] if text else document
 
     def _jobs(self, seen: ObservedPlan, asker: Asker) -> tuple[dict[str, Any], list[str]]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from autoscaler.background import Executor, on_thread
-from autoscaler.constraints.request_documents import ask
+from autoscaler.constraints.request_documents import Caller, ask
 from autoscaler.core.model.request_sets import POLICY_PREFIX
 from autoscaler.core.outcome.sample import Sample
 from autoscaler.core.policy import Policy
@@ -181,13 +181,9 @@ class Policies:
             ask(
                 self.store,
                 wanted,
-                node_arrays=own,
-                by="policy",
-                at=snapshot.now,
+                Caller("policy", snapshot.now, own, self.cluster, of_policy=True),
                 request_set=set_of(name),
                 expiration_interval=self.valid,
-                of_policy=True,
-                cluster=self.cluster,
             )
         else:
             self.store.requests.end(set_of(name))

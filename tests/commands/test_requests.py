@@ -18,7 +18,7 @@ from autoscaler.commands._requests import service
 from autoscaler.commands._socket_path import socket_path
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
-from autoscaler.constraints.request_documents import ask
+from autoscaler.constraints.request_documents import Caller, ask
 from autoscaler.core.model.request_sets import RequestSet, Target
 from autoscaler.errors import SettingsError
 from autoscaler.jetpack.service import OF_ROOT
@@ -178,9 +178,9 @@ def test_people_read_who_asks_for_what_until_when(store: Store, capsys: pytest.C
         {"Name": "big", "Dynamic": True, "TargetCoreCount": 128},
     ]
     now = time.time()
-    ask(store, arrays, node_arrays=("execute",), by="alice", at=now, request_set="a", expiration_interval=None)
-    ask(store, arrays[:1], node_arrays=("execute",), by="bob", at=now, request_set="b", expiration_interval=60)
-    ask(store, [], node_arrays=("execute",), by="eve", at=now, request_set="c", expiration_interval=60)
+    ask(store, arrays, Caller("alice", now, ("execute",)), request_set="a", expiration_interval=None)
+    ask(store, arrays[:1], Caller("bob", now, ("execute",)), request_set="b", expiration_interval=60)
+    ask(store, [], Caller("eve", now, ("execute",)), request_set="c", expiration_interval=60)
     main(["requests"])
     lines = [line.partition("until 2")[0] for line in told(capsys).splitlines()]
     assert lines == [
@@ -202,7 +202,7 @@ def test_people_read_which_limits_requests_set_and_whose_they_are(
     store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capped = [{"Name": "execute", "TargetCount": 9, "MaxCount": 3, "MaxCoreCount": 12}]
-    ask(store, capped, node_arrays=("execute",), by="alice", at=time.time(), request_set="a", expiration_interval=None)
+    ask(store, capped, Caller("alice", time.time(), ("execute",)), request_set="a", expiration_interval=None)
     main(["requests"])
     assert told(capsys).splitlines()[-1] == (
         "  execute: 9 workers; at most 3 workers (MaxCount) and 12 vCPUs (MaxCoreCount), set by alice in a"
