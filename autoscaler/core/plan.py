@@ -166,7 +166,7 @@ def _launches(
         forecast.placement,
         short_of_floors(snapshot, floors_of(facts.observed, facts.policy, pass_context)),
         facts.requests.service.unserved,
-        needs=facts.requests.needs,
+        requests=facts.requests.needs,
         holding=serving.holding,
         protection=protection,
     )

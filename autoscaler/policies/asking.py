@@ -191,7 +191,7 @@ class Policies:
         return True
 
     def _fail(self, name: str, why: str) -> bool:
-        """Its wishes are not renewed; it is asked again at the next pass, unless its thread still hangs."""
+        """Its requests are not renewed; it is asked again at the next pass, unless its thread still hangs."""
         kind = why.partition(":")[0]
         if self._failing.get(name) != kind:
             log.warning("the autoscale policy %s fails; its last request lapses soon: %s", name, " ".join(why.split()))
