@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from autoscaler.api.app import make_app
+from autoscaler.api.asking import Api
 from autoscaler.commands._http import request_socket
 from autoscaler.commands._requests import service
 from autoscaler.commands._socket_path import socket_path
@@ -49,7 +50,7 @@ def store(invocation: Invocation) -> Iterator[Store]:
 def served(invocation: Invocation, store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """The store of a service that listens where this cell's does."""
     with request_socket(
-        invocation, lambda: make_app(requests=service(invocation, store, lambda: ("execute",), lambda: None))
+        invocation, lambda: make_app(Api(requests=service(invocation, store, lambda: ("execute",), lambda: None)))
     ):
         assert socket_path(invocation).is_socket()
         yield store
@@ -274,7 +275,7 @@ def test_a_usual_socket_that_cannot_be_had_is_warned_of_only(
 ) -> None:
     path = socket_path(invocation)
     path.write_text("in the way")
-    with request_socket(invocation, lambda: make_app(requests=service(invocation, store, tuple, lambda: None))):
+    with request_socket(invocation, lambda: make_app(Api(requests=service(invocation, store, tuple, lambda: None)))):
         assert "callers cannot request workers" in caplog.text
 
 
@@ -284,7 +285,7 @@ def test_a_chosen_socket_that_cannot_be_had_is_an_error(environ: dict[str, str],
     with (
         chosen.store() as store,
         pytest.raises(SettingsError, match="exists and is not a socket"),
-        request_socket(chosen, lambda: make_app(requests=service(chosen, store, tuple, lambda: None))),
+        request_socket(chosen, lambda: make_app(Api(requests=service(chosen, store, tuple, lambda: None)))),
     ):
         pass
 
