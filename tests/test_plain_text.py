@@ -17,6 +17,8 @@ import structlog
 from rich.console import Console
 
 from autoscaler.api.app import make_app
+from autoscaler.api.asking import Api
+from autoscaler.api.logins import Logins
 from autoscaler.api.operations import Operations
 from autoscaler.api.passwords import Passwords
 from autoscaler.api.server import Address, Server
@@ -233,7 +235,9 @@ def test_the_journal_of_calls_and_how_it_is_shown(
     kept = Invocation(environ).store_file.with_suffix(".calls")
     kept.parent.mkdir(parents=True)
     calls = CallLog.open(kept)
-    app = make_app(Operations(Store.open(None), Place("demo")), Passwords(password_file(tmp_path / "pw")), calls)
+    app = make_app(
+        Api(Operations(Store.open(None), Place("demo")), Logins(Passwords(password_file(tmp_path / "pw"))), calls)
+    )
     with Server(app, Address("127.0.0.1", 0)).beside() as server:
         port = int(server.url.rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port), timeout=120) as stranger:

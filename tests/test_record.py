@@ -53,6 +53,7 @@ from providers.registry import known_prefixes
 from sge.cluster import Outputs, cluster_from
 from sge.detail import read_details
 from sge.units import Clock
+from tests.core.building import a_snapshot
 
 NOW = datetime(2026, 11, 21, 9, 5, 0, 250000, tzinfo=timezone(timedelta(hours=1)))
 QSTAT = b"""<?xml version='1.0'?>
@@ -140,18 +141,23 @@ WISHES = Overrides(paused=True, paused_by="ann", keep=frozenset({"w1", "w2"}))
 
 def record(directory: Path, environ: dict[str, str] | None = None, **changed: Any) -> Path:
     """Write a record of all kinds of things, some of them changed."""
-    given: dict[str, Any] = {
-        "outputs": Outputs(QSTAT, None, {"shgrp_@allhosts": "group_name @allhosts\nhostlist w1\n"}),
+    rules, master = changed.pop("rules", None), changed.pop("master", "master")
+    snapshot = a_snapshot()
+    observed: dict[str, Any] = {
         "fleet": FLEET,
         "overrides": WISHES,
         "memory": MEMORY,
         "evidence": EVIDENCE,
         "requests": REQUESTS,
+        "policy": replace(snapshot.policy, rules=rules, master=master),
+    }
+    read = {name: changed.pop(name) for name in tuple(changed) if name in observed}
+    beside: dict[str, Any] = {
+        "outputs": Outputs(QSTAT, None, {"shgrp_@allhosts": "group_name @allhosts\nhostlist w1\n"}),
         "settings": load_settings(environ or {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large"}),
-        "master": "master",
         "now": NOW,
     }
-    write_record(directory, **(given | changed))
+    write_record(directory, replace(snapshot, **(observed | read)), **(beside | changed))
     return directory
 
 

@@ -85,6 +85,20 @@ class Reply:
     """Whether what was asked about does not exist: the question was understood."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What is asked, by whom, and the pass that it is answered from."""
+
+    name: str
+    query: Mapping[str, str]
+    asker: Asker
+    decided: tuple[ObservedPlan, int] | None
+
+    @property
+    def form(self) -> str:
+        return self.query.get("form", "document")
+
+
 class Answering(Protocol):
     """Who answers: the service itself, or a server that passes questions on to it."""
 
@@ -179,11 +193,11 @@ class Answers:
                 self.accounting.close()
 
     def _answer(self, question: str, query: Mapping[str, str], asker: Asker) -> Iterator[bytes]:
-        decided, form = self.loop.decided, query.get("form", "document")
-        if decided is None and question not in OF_STORE:
+        asked = _Question(question, query, asker, self.loop.decided)
+        if asked.decided is None and question not in OF_STORE:
             raise _NoPass(NO_PASS)
-        body = self._body(question, form, query, decided, asker)
-        yield from (self._head(decided), b', "blocks": ' if form == "text" else b', "document": ', body, b"}\n")
+        body, text = self._body(asked), asked.form == "text"
+        yield from (self._head(asked.decided), b', "blocks": ' if text else b', "document": ', body, b"}\n")
 
     def _head(self, decided: tuple[ObservedPlan, int] | None) -> bytes:
         seen = None if decided is None else decided[0].snapshot.now
@@ -196,55 +210,41 @@ class Answers:
         }
         return json.dumps(head, ensure_ascii=False).encode(errors="backslashreplace")[:-1]
 
-    def _body(
-        self,
-        question: str,
-        form: str,
-        query: Mapping[str, str],
-        decided: tuple[ObservedPlan, int] | None,
-        asker: Asker,
-    ) -> bytes:
+    def _body(self, asked: _Question) -> bytes:
         """Kept for the pass where it is the same for all who ask, and for a second where it is of the store."""
-        if question not in KEPT or (question in ("jobs", "queue") and self._only(asker) is not None):
-            return b"".join(encoded(self._made(question, form, query, decided, asker)))
-        second = int(self.clock()) if question == "status" else 0
-        found = self._kept.get((question, form))
-        if found is not None and found.decided is decided and found.second == second:
+        if asked.name not in KEPT or (asked.name in ("jobs", "queue") and self._only(asked.asker) is not None):
+            return b"".join(encoded(self._made(asked)))
+        second = int(self.clock()) if asked.name == "status" else 0
+        found = self._kept.get((asked.name, asked.form))
+        if found is not None and found.decided is asked.decided and found.second == second:
             return found.body
-        body = b"".join(encoded(self._made(question, form, query, decided, asker)))
-        self._kept = {key: kept for key, kept in self._kept.items() if kept.decided is decided}
+        body = b"".join(encoded(self._made(asked)))
+        self._kept = {key: kept for key, kept in self._kept.items() if kept.decided is asked.decided}
         if len(body) <= LARGEST_KEPT:
-            self._kept[question, form] = _Kept(decided, second, body)
+            self._kept[asked.name, asked.form] = _Kept(asked.decided, second, body)
         return body
 
-    def _made(
-        self,
-        question: str,
-        form: str,
-        query: Mapping[str, str],
-        decided: tuple[ObservedPlan, int] | None,
-        asker: Asker,
-    ) -> Any:
+    def _made(self, asked: _Question) -> Any:
         from autoscaler.report.tables import jobs_blocks, queue_blocks, workers_blocks
 
-        text = form == "text"
-        if question in OF_STORE:
-            return self._of_store(question, form, query, asker)
-        assert decided is not None
-        seen = decided[0]
-        if question == "jobs":
-            document, besides = self._jobs(seen, asker)
+        text = asked.form == "text"
+        if asked.name in OF_STORE:
+            return self._of_store(asked)
+        assert asked.decided is not None
+        seen = asked.decided[0]
+        if asked.name == "jobs":
+            document, besides = self._jobs(seen, asked.asker)
             return jobs_blocks(document["jobs"], besides) if text else document
-        if question == "queue":
-            document = seen.queue(self._only(asker))
+        if asked.name == "queue":
+            document = seen.queue(self._only(asked.asker))
             return queue_blocks(document) if text else document
-        if question == "workers":
+        if asked.name == "workers":
             document = seen.workers()
             return workers_blocks(document["workers"]) if text else document
-        document = self._explained(query.get("subject", ""), seen, asker)
+        document = self._explained(asked.query.get("subject", ""), seen, asked.asker)
         return [Block(lines=lines_of(document))] if text else document
 
-    def _of_store(self, question: str, form: str, query: Mapping[str, str], asker: Asker) -> Any:
+    def _of_store(self, asked: _Question) -> Any:
         """What is told before the first pass, too."""
         from autoscaler.report import history
         from autoscaler.report.events import asked_events, events_document, events_lines
@@ -252,24 +252,23 @@ class Answers:
         from autoscaler.report.status import status_pairs
         from autoscaler.report.tables import pairs_block
 
-        text, now = form == "text", self.clock()
-        match question:
+        text, now = asked.form == "text", self.clock()
+        match asked.name:
             case "status":
                 document = self.status()
                 return [pairs_block(status_pairs(document))] if text else document
             case "events":
-                events = self._visible(asked_events(self.store.events, query, now), query, asker)
-                document = events_document(events, now)
+                document = events_document(self._visible(asked_events(self.store.events, asked.query, now), asked), now)
                 return [Block(lines=events_lines(document))] if text else document
             case "passes":
-                document = asked_passes(self.store.history, query, now)
+                document = asked_passes(self.store.history, asked.query, now)
                 return [Block(lines=list(passes_lines(document)))] if text else document
             case "cost":
-                return self._cost(form, query, asker)
+                return self._cost(asked)
             case _:
-                assert question == "history", question
-        report = history.asked_history(self.store.samples, query, now)
-        if form == "csv":
+                assert asked.name == "history", asked.name
+        report = history.asked_history(self.store.samples, asked.query, now)
+        if asked.form == "csv":
             return history.csv_text(report)
         return [history.history_block(report)] if text else history.document(report, now)
 
@@ -277,21 +276,28 @@ class Answers:
         """Whose jobs alone an asker may see; None: everybody's."""
         return asker.name if self.owners_only and not asker.manages() else None
 
-    def _visible(self, events: Sequence[KeptEvent], query: Mapping[str, str], asker: Asker) -> tuple[KeptEvent, ...]:
+    def _visible(self, events: Sequence[KeptEvent], asked: _Question) -> tuple[KeptEvent, ...]:
         from autoscaler.report.events import shown_to
 
-        owner, owners = self._only(asker), {one.event.owner for one in events} - {""}
-        if query.get("job") and owner is not None and owners and owner not in owners:
-            raise NotYours(f"job {query['job']} is not yours: only its owner and managers may see what happened to it")
+        owner, owners = self._only(asked.asker), {one.event.owner for one in events} - {""}
+        job = asked.query.get("job")
+        if job and owner is not None and owners and owner not in owners:
+            raise NotYours(f"job {job} is not yours: only its owner and managers may see what happened to it")
         return tuple(shown_to(owner, events))
 
-    def _cost(self, form: str, query: Mapping[str, str], asker: Asker) -> Any:
+    def _cost(self, asked: _Question) -> Any:
         """Where details of jobs are for their owners, those of others are one row."""
         from autoscaler.report.cost import asked_cost, cost_blocks, cost_report, csv_text, document
 
         now = self.clock()
-        report = cost_report(self.store, asked_cost(query, now, self._only(asker)), now)
-        return cost_blocks(report) if form == "text" else csv_text(report) if form == "csv" else document(report)
+        report = cost_report(self.store, asked_cost(asked.query, now, self._only(asked.asker)), now)
+        match asked.form:
+            case "text":
+                return cost_blocks(report)
+            case "csv":
+                return csv_text(report)
+            case _:
+                return document(report)
 
     def _jobs(self, seen: ObservedPlan, asker: Asker) -> tuple[dict[str, Any], list[str]]:
         """The document, and what is said besides its rows."""

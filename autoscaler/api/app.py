@@ -17,23 +17,14 @@ from starlette.requests import ClientDisconnect
 
 from autoscaler.answer_client import PREFIX
 from autoscaler.api import answers_routes, routes
-from autoscaler.api.answers import Answering
 from autoscaler.api.asking import Api, told
-from autoscaler.api.auto_stop import AutoStops
 from autoscaler.api.gate import Gate
 from autoscaler.api.journal import Journalled
 from autoscaler.api.listeners import SOCKET, TCP, WORKERS, listener_of
-from autoscaler.api.local_roles import LocalRoles
-from autoscaler.api.logins import Logins
 from autoscaler.api.metrics import metrics
 from autoscaler.api.models import Conflict, NodeCreationRequest, NodeManagementRequest
-from autoscaler.api.operations import Operations
-from autoscaler.api.passwords import Passwords
-from autoscaler.api.request_service import RequestService
-from autoscaler.api.tokens import Tokens
 from autoscaler.errors import StateNotKept
 from autoscaler.plain_text import plain_lines
-from autoscaler.store.calls import CallLog
 
 log = logging.getLogger("autoscaler.api")
 _WITHOUT_ROUTES = ("HTTPValidationError", "ValidationError")
@@ -46,24 +37,9 @@ _UNTOLD = ("Not Found", "Method Not Allowed")
 """What is said where no route matches."""
 
 
-def make_app(
-    operations: Operations | None = None,
-    passwords: Passwords | None = None,
-    calls: CallLog | None = None,
-    requests: RequestService | None = None,
-    auto_stops: AutoStops | None = None,
-    *,
-    tokens: Tokens | None = None,
-    answers: Answering | None = None,
-    local: LocalRoles | None = None,
-    hosts: Collection[str] = (),
-    version: str = "0",
-) -> FastAPI:
-    """The application for one cluster, for all listeners.
-
-    `calls` is told of every call of the REST API; `requests` takes those for node arrays, `auto_stops` answers workers,
-    `answers` tells what the last pass saw and decided. `local`: what users of this machine may.
-    `hosts`: names, besides this machine's, by which it is called.
+def make_app(api: Api, *, hosts: Collection[str] = (), version: str = "0") -> FastAPI:
+    """The application for one cluster, for all listeners. `hosts`: names, besides this machine's, by which it is
+    called.
     """
     app = FastAPI(
         title="sge-autoscaler",
@@ -75,8 +51,7 @@ def make_app(
         openapi_url=None,  # FastAPI's own route would be there at every listener
         redirect_slashes=False,
     )
-    logins = None if passwords is None and tokens is None else Logins(passwords, tokens)
-    app.state.api = Api(operations, logins, calls, requests, auto_stops, answers, local or LocalRoles())
+    app.state.api = api
     app.add_middleware(Gate, hosts=hosts)
     app.add_middleware(Journalled)  # outermost: what the gate refuses is written down, too
     for router in (routes.state, routes.clusters, routes.operations, routes.actions, routes.arrays):

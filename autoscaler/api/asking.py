@@ -53,6 +53,7 @@ class Api:
     """Nodes, at the TCP address; with `logins` and `calls`."""
     logins: Logins | None = None
     calls: CallLog | None = None
+    """Where every call of the REST API is written down."""
     requests: RequestService | None = None
     """Takes what node arrays should hold."""
     auto_stops: AutoStops | None = None

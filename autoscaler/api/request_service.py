@@ -16,7 +16,7 @@ from typing import Any
 
 from autoscaler.constraints.documents import known, table
 from autoscaler.constraints.json_text import read_json
-from autoscaler.constraints.request_documents import DEFAULT_EXPIRATION, WANTING, ask
+from autoscaler.constraints.request_documents import DEFAULT_EXPIRATION, WANTING, Caller, ask
 from autoscaler.core.model.request_sets import STANDARD
 from autoscaler.errors import AutoscalerError, SettingsError
 from autoscaler.report.requests import requests_document
@@ -107,12 +107,9 @@ class RequestService:
         asked = ask(
             self.store,
             given["arrays"],
-            node_arrays=self.node_arrays(),
-            by=by,
-            at=now,
+            Caller(by, now, self.node_arrays(), self.cluster),
             request_set=set_name,
             expiration_interval=interval,
-            cluster=self.cluster,
         )
         arrays = [definition.name for definition in asked.definitions]
         if asked.news:

@@ -29,10 +29,9 @@ from autoscaler.store.observations import seen_arrays
 from autoscaler.store.store import Store
 
 if TYPE_CHECKING:
+    from autoscaler.api.logins import Logins
     from autoscaler.api.operations import Operations
-    from autoscaler.api.passwords import Passwords
     from autoscaler.api.server import Address, Server
-    from autoscaler.api.tokens import Tokens
 
 log = logging.getLogger("autoscaler.api")
 _VERSION = version("sge-autoscaler")
@@ -61,10 +60,12 @@ def listening(invocation: Invocation, loop: Loop) -> Iterator[None]:
         @cache
         def app() -> Any:
             from autoscaler.api.app import make_app
+            from autoscaler.api.asking import Api
 
             operations = operations_of(invocation, loop.store, loop.observer.policy.node_arrays, loop.wakeup.ring)
             local = local_roles(invocation)
-            return make_app(operations, requests=requests, answers=answers(), local=local, version=_VERSION)
+            api = Api(operations, requests=requests, answers=answers(), local=local)
+            return make_app(api, version=_VERSION)
 
         with request_socket(invocation, app):
             yield
@@ -100,6 +101,7 @@ def network(invocation: Invocation) -> Iterator[tuple[Server, Mapping[str, str]]
     No provider is made, and so nothing that could use the cloud's credentials.
     """
     from autoscaler.api.app import make_app
+    from autoscaler.api.asking import Api
     from autoscaler.api.listeners import WORKERS
     from autoscaler.api.server import Address, Server
 
@@ -109,23 +111,14 @@ def network(invocation: Invocation) -> Iterator[tuple[Server, Mapping[str, str]]
     refuse_exposed_files(invocation, invocation.settings)
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(invocation.store())
-        passwords, tokens, calls = (None, None, None) if at is None else stack.enter_context(_logins(invocation))
+        logins, calls = (None, None) if at is None else stack.enter_context(_logins(invocation))
         policy = invocation.settings.policy(master=invocation.cell.master)
         operations = operations_of(invocation, store, policy.node_arrays, ring=lambda: None)
         requests = service(invocation, store, lambda: _names(policy, store), ring=lambda: None)
         auto_stops = AutoStops(store.auto_stops, order_secret(invocation), ring=lambda: None) if endpoint else None
         hosts = (invocation.cell.master, *invocation.settings.process.http_hosts)
-        app = make_app(
-            operations,
-            passwords,
-            calls,
-            requests,
-            auto_stops,
-            tokens=tokens,
-            answers=relayed(invocation),
-            hosts=hosts,
-            version=_VERSION,
-        )
+        api = Api(operations, logins, calls, requests, auto_stops, relayed(invocation))
+        app = make_app(api, hosts=hosts, version=_VERSION)
         servers: dict[str, Server] = {}
         if endpoint is not None and auto_stops is not None:
             servers["workers ask at {}/autostop"] = Server(app, Address(endpoint.address, endpoint.port), WORKERS)
@@ -191,8 +184,9 @@ def request_socket(invocation: Invocation, make_app: Callable[[], Any]) -> Itera
 
 
 @contextlib.contextmanager
-def _logins(invocation: Invocation) -> Iterator[tuple[Passwords, Tokens, CallLog]]:
+def _logins(invocation: Invocation) -> Iterator[tuple[Logins, CallLog]]:
     """Who may call over the network, and where calls are recorded."""
+    from autoscaler.api.logins import Logins
     from autoscaler.api.passwords import Passwords
     from autoscaler.api.tokens import Tokens
 
@@ -200,7 +194,7 @@ def _logins(invocation: Invocation) -> Iterator[tuple[Passwords, Tokens, CallLog
     tokens = Tokens(token_file(invocation), group)
     passwords = Passwords(password_file(invocation), group, may_be_empty=bool(tokens))
     with contextlib.closing(CallLog.open(invocation.store_file.with_suffix(".calls"))) as calls:
-        yield passwords, tokens, calls
+        yield Logins(passwords, tokens), calls
 
 
 def operations_of(

@@ -45,17 +45,5 @@ def command(invocation: Invocation, directory: Path, name: str | None, as_json: 
 def _write(invocation: Invocation, directory: Path) -> None:
     refuse_full(directory)
     seen = observe(invocation)
-    snapshot = seen.snapshot
-    write_record(
-        directory,
-        outputs=seen.outputs,
-        fleet=snapshot.fleet,
-        overrides=snapshot.overrides,
-        memory=snapshot.memory,
-        evidence=snapshot.evidence,
-        requests=snapshot.requests,
-        rules=snapshot.policy.rules,
-        settings=invocation.settings,
-        master=invocation.cell.master,
-        now=datetime.fromtimestamp(snapshot.now, invocation.zone),
-    )
+    now = datetime.fromtimestamp(seen.snapshot.now, invocation.zone)
+    write_record(directory, seen.snapshot, outputs=seen.outputs, settings=invocation.settings, now=now)

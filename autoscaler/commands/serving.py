@@ -75,7 +75,7 @@ from sge.lookup import Lookup
 from sge.probe_hosts import ProbeHosts
 
 
-def observer(invocation: Invocation, store: Store, provider: Provider) -> Observer:
+def observer_of(invocation: Invocation, store: Store, provider: Provider) -> Observer:
     """An observer of this cell, as the loop has it."""
     return Observer(
         invocation.runner,
@@ -127,40 +127,21 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             stack.callback(run_log.close)
         wakeup = Wakeup()
         stack.callback(wakeup.close)
-        timeout = settings.process.grid_engine_timeout
         meter = Meter(store.measures, invocation.oldest_price)
         guard = QmasterGuard(invocation.runner, tell=meter.command)
-        lookup = Lookup(guard, timeout)
-        administrator = Administrator(guard, timeout=timeout)
         decide = plan if dry_run else stack.enter_context(_lease(invocation, wakeup)).guarded(plan)
-        means = ExecutionContext(
-            grid_engine=administrator,
-            provider=provider,
-            store=store,
-            tag=invocation.tag(make=False),
-            boot_script=partial(boot_script, invocation, store, joins=not provider.enrols_itself),
-            clock=time.time,
-            executor=on_thread,
-            scheduler=ProbeHosts(guard, names_at(settings.process.hosts_file, PASSING)),
-            jobs=lookup.jobs,
-            array_settings=partial(array_settings, invocation, store),
-            order_key=partial(key_in_metadata, invocation),
-            load_sensor=LOAD_SENSOR if settings.process.provider in WITH_METADATA else "",
-            groups=Groups(administrator),
-            batches=Batches(administrator),
-            owners=Notices(settings.process.notify_owner, lookup, invocation.runner),
-        )
-        looks = observer(invocation, store, provider)
-        looks.runner = guard
+        context = _execution_context(invocation, store, provider, guard)
+        observer = observer_of(invocation, store, provider)
+        observer.runner = guard
         accounting = invocation.common / "accounting"
         notifications = _notifications(invocation, store)
         stack.callback(notifications.close)
-        looks.policies = _policies(invocation, store, wakeup)
-        looks.gather = Failures(accounting, store.starts, lambda: store.memory.saved_at).gather
+        observer.policies = _policies(invocation, store, wakeup)
+        observer.gather = Failures(accounting, store.starts, lambda: store.memory.saved_at).gather
         yield Loop(
-            observer=looks,
+            observer=observer,
             decide=decide,
-            actor=Actor(means, on_late=wakeup.ring),
+            actor=Actor(context, on_late=wakeup.ring),
             store=store,
             reporter=PassReporter(store, settings.process.verbose, invocation.zone),
             poll=settings.process.polling_delay,
@@ -168,7 +149,7 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             notifier=Notifier(invocation.environ),
             names=_names(provider, settings),
             dry_run=dry_run,
-            reload=_reload(invocation, run_log, looks, store, notifications),
+            reload=_reload(invocation, run_log, observer, store, notifications),
             admissions=_admissions(invocation),
             health=HealthChecks(invocation.runner, store.health, time.time, on_sick=wakeup.ring).begin,
             monitor=Monitor(store.samples, meter.sampled).see,
@@ -179,6 +160,32 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             cost_kept=settings.process.cost_kept,
             guard=guard,
         )
+
+
+def _execution_context(
+    invocation: Invocation, store: Store, provider: Provider, guard: QmasterGuard
+) -> ExecutionContext:
+    """What actions are carried out with."""
+    process = invocation.settings.process
+    administrator = Administrator(guard, timeout=process.grid_engine_timeout)
+    lookup = Lookup(guard, process.grid_engine_timeout)
+    return ExecutionContext(
+        grid_engine=administrator,
+        provider=provider,
+        store=store,
+        tag=invocation.tag(make=False),
+        boot_script=partial(boot_script, invocation, store, joins=not provider.enrols_itself),
+        clock=time.time,
+        executor=on_thread,
+        scheduler=ProbeHosts(guard, names_at(process.hosts_file, PASSING)),
+        jobs=lookup.jobs,
+        array_settings=partial(array_settings, invocation, store),
+        order_key=partial(key_in_metadata, invocation),
+        load_sensor=LOAD_SENSOR if process.provider in WITH_METADATA else "",
+        groups=Groups(administrator),
+        batches=Batches(administrator),
+        owners=Notices(process.notify_owner, lookup, invocation.runner),
+    )
 
 
 def _lease(invocation: Invocation, wakeup: Wakeup) -> AbstractContextManager[CellLease]:

@@ -78,7 +78,7 @@ def _served(invocation: Invocation) -> bool:
 
 
 def _wished(store: Store, verb: Verb) -> bool:
-    return any(wish.verb is verb for wish in store.overrides.in_force())
+    return any(override.verb is verb for override in store.overrides.in_force())
 
 
 def _wait(invocation: Invocation, store: Store, verb: Verb) -> bool:

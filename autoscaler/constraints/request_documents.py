@@ -69,32 +69,44 @@ class Update:
     """Whether it asked for anything but more time."""
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, and what of the cell."""
+
+    name: str
+    at: float
+    node_arrays: Collection[str]
+    """Those of the settings, the first leading."""
+    cluster: str = ""
+    """How callers name this cluster; an array of another one is refused. '': any name will do."""
+    of_policy: bool = False
+    """An autoscale policy of this process: its set's name begins with `policy:`."""
+
+
 def ask(
     store: Store,
     arrays: Any,
+    caller: Caller,
     *,
-    node_arrays: Collection[str],
-    by: str,
-    at: float,
     request_set: str = STANDARD,
     expiration_interval: float | None = DEFAULT_EXPIRATION,
-    of_policy: bool = False,
-    cluster: str = "",
 ) -> Update:
     """Make a list all that a set wants, in one transaction. Raises SettingsError, having changed nothing.
 
-    `node_arrays`: those of the settings, the first leading. None as interval: until it is taken back. `of_policy`:
-    an autoscale policy of this process asks, and the set's name begins with `policy:`. `cluster`: how callers name
-    this cluster; an array of another one is refused. '': any name will do.
+    None as interval: until it is taken back.
     """
-    set_name_from(request_set, of_policy=of_policy)
+    set_name_from(request_set, of_policy=caller.of_policy)
     seconds = None if expiration_interval is None else interval_from(expiration_interval)
     with store.database.transaction():
-        known = {array.name: array for array in store.requests.load(at).arrays if array.dynamic}
-        update = read_update(arrays, node_arrays=node_arrays, dynamic=known, request_set=request_set, cluster=cluster)
-        expires_at = None if seconds is None else at + seconds
+        known = {array.name: array for array in store.requests.load(caller.at).arrays if array.dynamic}
+        update = read_update(
+            arrays, node_arrays=caller.node_arrays, dynamic=known, request_set=request_set, cluster=caller.cluster
+        )
+        expires_at = None if seconds is None else caller.at + seconds
         try:
-            news = store.requests.update(request_set, by, at, expires_at, update.targets, update.definitions)
+            news = store.requests.update(
+                request_set, caller.name, caller.at, expires_at, update.targets, update.definitions
+            )
         except DefinitionRefused as error:
             wrong(below(update.places[error.node_array], error.attribute), error.problem)
     return replace(update, news=news)
@@ -110,7 +122,7 @@ def read_update(
 ) -> Update:
     """The targets and definitions of a list of node arrays.
 
-    `node_arrays`: those of the settings; `dynamic`: those that exist through earlier requests; `cluster`: as in `ask`.
+    `node_arrays` and `cluster`: as in `Caller`; `dynamic`: those that exist through earlier requests.
     """
     elements = [
         _Element(table(part, f"[{number}]"), f"[{number}]", request_set)

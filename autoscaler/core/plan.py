@@ -45,7 +45,7 @@ def plan(snapshot: Snapshot) -> Plan:
     """The actions of this pass, their reasons, and the memory for the next one.
 
     If the pass would do more than the circuit breaker allows, the same facts are decided on again with the circuit
-    breaker on, which then stays on.
+    breaker on, which then stays on (docs/decisions/0049: to strike actions would leave what they remembered).
     """
     snapshot = with_queue_instances(under_rules(settled(without_forgiven(readable(snapshot)))))
     facts, brake = facts_of(snapshot), snapshot.memory.brake
@@ -168,7 +168,7 @@ def _launches(
         forecast.placement,
         short_of_floors(snapshot, floors_of(facts.observed, facts.policy, pass_context)),
         facts.requests.service.unserved,
-        needs=facts.requests.needs,
+        requests=facts.requests.needs,
         holding=serving.holding,
         protection=protection,
     )

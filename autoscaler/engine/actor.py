@@ -135,7 +135,8 @@ class Actor:
     def resume(self, workers: Iterable[Worker], *, grace: float) -> None:
         """Request open orders without an answer again; after `grace` seconds give them up.
 
-        Called only after a successful observation whose listing is `workers`, and never while people wish no launch.
+        Called only after a successful observation whose listing is `workers`, and never while an operator allows no
+        launch.
         """
         now = self._now()
         for record, listed in self._open_orders(workers):

@@ -1,5 +1,5 @@
-"""How soon the loop looks again for workers on their way into service: nothing wakes it when a machine has booted, or
-when qmaster first hears its execd.
+"""How soon the loop observes again for workers on their way into service: nothing wakes it when a machine has
+booted, or when qmaster first hears its execd.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from autoscaler.core.model.reasons import Code
 from autoscaler.core.snapshot import WorkerVerdict
 
 LEAST = 0.5
-"""Seconds between two looks, at least."""
+"""Seconds between two observations, at least."""
 SHARE = 0.05
-"""Of the time that a worker has waited: so much longer it may wait for the next look."""
+"""Of the time that a worker has waited: so much longer it may wait for the next observation."""
 PASSES = 4.0
 """Times what a pass takes, at least: the loop leaves this machine most of its time."""
 _ON_THE_WAY = frozenset({Code.BOOTING, Code.BOOTED, Code.JOINING})
@@ -27,7 +27,7 @@ class Arrivals:
 
     @property
     def expected(self) -> bool:
-        """Whether a worker was on its way at the last look: it costs already, and jobs wait for it."""
+        """Whether a worker was on its way at the last observation: it costs already, and jobs wait for it."""
         return bool(self._since)
 
     def next_look(self, workers: Iterable[WorkerVerdict], now: float, took: float) -> float | None:

@@ -1,7 +1,7 @@
 """The loop: a pass is observe, plan, act, report. Woken by events, answers, overrides and signals, and by the poll.
 
 Nothing is decided here. A pass that cannot observe does nothing and says so once; whatever goes wrong in one pass, the
-next one looks anew. This is the one place where a broad `except` stands.
+next one observes anew. This is the one place where a broad `except` stands.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class Loop:
     reload: Callable[[], tuple[Policy, float]] | None = None
     """Reads settings again: the new policy and polling delay. May raise SettingsError."""
     admissions: Callable[[Snapshot, float], None] | None = None
-    """Leaves what submissions are judged by, from a look and the polling delay."""
+    """Leaves what submissions are judged by, from an observation and the polling delay."""
     names: Callable[[Sequence[Worker]], None] | None = None
     """Keeps the names of workers resolvable on this host."""
     health: Callable[[Sequence[Worker], Memory, Policy], None] | None = None
@@ -244,7 +244,7 @@ class Loop:
             if self.monitor is not None:
                 self.monitor(snapshot, plan, observed)
             self._fulfilment.note(snapshot)
-            self._end_wishes_for_gone_hosts(snapshot)
+            self._end_overrides_for_gone_hosts(snapshot)
             self.store.looks.keep(self._look(snapshot, observed, plan), snapshot.now)
             if self.meter is not None:
                 self.meter.passed(done, observed, self._poll)
@@ -266,8 +266,8 @@ class Loop:
         )
         return replace(seen, troubles=self._troubles, **place_of(provider))
 
-    def _end_wishes_for_gone_hosts(self, snapshot: Snapshot) -> None:
-        """A wish names a host, or a worker by its id; once that is gone, another machine of that name is not meant."""
+    def _end_overrides_for_gone_hosts(self, snapshot: Snapshot) -> None:
+        """An override names a host, or a worker by its id: not a later machine of the same name."""
         there = {_label(name) for name in snapshot.cluster.execution_hosts}
         ids = {worker.id for worker in snapshot.fleet.workers if worker.exists}
         ids |= {worker_id for worker_id, note in snapshot.memory.workers.items() if not note.gone}
@@ -295,7 +295,7 @@ class Loop:
         self._told = frozenset(complaints)
 
     def _tell_troubles(self) -> None:
-        """Why it looks less often than it could; each is said when it begins, and when it is over."""
+        """Why it observes less often than it could; each is said when it begins, and when it is over."""
         found = []
         if self._events is not None and (why := self._events.trouble):
             found.append(f"no events of Grid Engine ({why}): it is polled every {self._poll:g} s")
@@ -368,7 +368,7 @@ class Loop:
                 log.exception(DEFECT)
                 return self._backoff(error)
             return self._cannot(f"the disk is full: {error}; make room there", error)
-        except Exception as error:  # the loop's edge: the next pass looks anew
+        except Exception as error:  # the loop's edge: the next pass observes anew
             log.exception(DEFECT)
             return self._backoff(error)
         if self._blind:
@@ -397,7 +397,7 @@ class Loop:
         return min(self.poll, SOON * 2.0 ** min(self._blind_passes - 1, 16))
 
     def _rest(self, pause: float, *, at_least: float) -> None:
-        """Wait for the poll or for a reason to look earlier; never less than the last pass took, so that a storm of
+        """Wait for the poll or for a reason to observe earlier; never less than the last pass took, so that a storm of
         events leaves this machine half of its time, nor less than qmaster is to be left alone. A person, and a worker
         on its way, wait for that a few seconds at most.
         """
@@ -426,7 +426,7 @@ class Loop:
         return changed
 
     def _released(self) -> bool:
-        """Whether somebody wished to stop, and nothing of ours is left; then the wish is fulfilled."""
+        """Whether an operator stopped it, and nothing of ours is left; then the override is done."""
         last = self._last
         if last is None or self._blind or self._stop or not last.snapshot.overrides.stop:
             return False
@@ -449,12 +449,12 @@ class Loop:
         log.info("the changed settings apply now")
 
     def offered(self) -> frozenset[str]:
-        """Names of the instance types that the provider offers, as of the last look. Any thread may ask."""
+        """Names of the instance types that the provider offers, as of the last observation. Any thread may ask."""
         last = self._last
         return frozenset() if last is None else frozenset(bucket.type.name for bucket in last.snapshot.fleet.buckets)
 
     def _farewell(self, why: str) -> None:
-        """Who stays: those of the last look, without those that were ended since, and with those that were ordered."""
+        """Who stays: those of the last observation without those ended since, and with those ordered."""
         self._note_ends(self.actor.ended())
         listed = self._last.snapshot.fleet.workers if self._last else ()
         workers = [worker for worker in listed if worker.exists]

@@ -1,4 +1,4 @@
-"""One look at the world: Grid Engine, the provider, our journal, what people wish. All of it, or none (rule 2).
+"""One observation: Grid Engine, the provider, our journal, overrides of operators. All of it, or none (rule 2).
 
 The provider is asked on a thread of its own while Grid Engine is read, so that a hung cloud never hangs the loop.
 A reading that took too long is stale: the world it shows may be gone, and nothing may be decided on it.
@@ -49,7 +49,7 @@ Wanted = Callable[[Sequence[JobCategory], Memory, Policy, float, Needs], Sequenc
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All that a provider tells at one look."""
+    """All that a provider tells in one observation."""
 
     workers: tuple[Worker, ...]
     buckets: tuple[Bucket, ...]
@@ -73,7 +73,7 @@ class Observation:
 
 
 def _nothing(_: float) -> None:
-    """A look of those who only show: they rest on what the autoscaler has found."""
+    """The observation of those who only show: it rests on what the autoscaler has found."""
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ class Observer:
     _listings: ListingReader = field(default_factory=ListingReader, init=False)
 
     def observe(self) -> Observation:
-        """Look once. Raises NotObservable when any part cannot be had, or all of it took too long."""
+        """Observe once. Raises NotObservable when any part cannot be had, or all of it took too long."""
         began, now = self.stopwatch(), self.clock()
         overrides = self.store.overrides.load()
         memory = self._memory(overrides)
@@ -161,7 +161,7 @@ class Observer:
         return memory
 
     def _as_done(self, worker_id: str, note: WorkerNote) -> WorkerNote:
-        """What the journal knows to be done needs no look: what a person changed since is then a person's doing."""
+        """What the journal knows to be done needs no observation: any change since is a person's doing."""
         journal = self.store.journal
         if note.missing_since is not None and note.terminated_at is not None and not note.gone:
             # Asked to end and listed no more: a listing that begins after that and leaves it out confirms it.
@@ -191,7 +191,7 @@ class Observer:
         )
 
     def _orders(self, now: float) -> tuple[Order, ...]:
-        """Orders that may still bring workers. Where the clock was set back, old ones look new again: what has ended in
+        """Orders that may still bring workers. Where the clock was set back, old ones seem new again: what has ended in
         times to come was there and went, and does not come any more.
         """
         records = self.store.journal.orders(now - self.policy.order_grace)

@@ -64,21 +64,9 @@ _WORDS = frozenset({"brake", "context", "failed", "message", "said", "stopped"})
 """Fields that hold other people's words: a time in them stays text."""
 
 
-def write_record(
-    directory: Path,
-    *,
-    outputs: Outputs,
-    fleet: Fleet,
-    overrides: Overrides,
-    memory: Memory,
-    evidence: Evidence,
-    requests: Requests | None = None,
-    rules: Rules | None = None,
-    settings: Settings,
-    master: str,
-    now: datetime,
-) -> None:
-    """Write one observation. `now` carries the zone in which Grid Engine printed its times.
+def write_record(directory: Path, snapshot: Snapshot, *, outputs: Outputs, settings: Settings, now: datetime) -> None:
+    """Write one observation: the outputs that its cluster was read from, and the rest of the snapshot. `now` carries
+    the zone in which Grid Engine printed its times.
 
     Raises SettingsError where the directory holds anything already, or cannot be made or written.
     """
@@ -86,14 +74,14 @@ def write_record(
         "qstat.xml": outputs.qstat,
         "qhost.xml": outputs.qhost,
         "qstat-j.xml": None if outputs.qstat_j is None else without_environments(outputs.qstat_j),
-        "provider.json": dump_fleet(fleet) + "\n",
+        "provider.json": dump_fleet(snapshot.fleet) + "\n",
         "settings.toml": _settings_text(settings),
-        "memory.json": encoding.write(memory, indent=2) + "\n",
-        "evidence.json": encoding.write(evidence, indent=2) + "\n",
-        "wishes.json": encoding.write(overrides, indent=2) + "\n",
-        "requests.json": encoding.write(_without_words(requests or Requests()), indent=2) + "\n",
-        "rules.json": document_of(rules),
-        "master": master + "\n",
+        "memory.json": encoding.write(snapshot.memory, indent=2) + "\n",
+        "evidence.json": encoding.write(snapshot.evidence, indent=2) + "\n",
+        "wishes.json": encoding.write(snapshot.overrides, indent=2) + "\n",
+        "requests.json": encoding.write(_without_words(snapshot.requests), indent=2) + "\n",
+        "rules.json": document_of(snapshot.policy.rules),
+        "master": snapshot.policy.master + "\n",
         "now": now.isoformat() + "\n",
         **{f"qconf/{stem}.txt": text for stem, text in outputs.qconf.items()},
     }

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from autoscaler.background import Executor, on_thread
-from autoscaler.constraints.request_documents import ask
+from autoscaler.constraints.request_documents import Caller, ask
 from autoscaler.core.model.request_sets import POLICY_PREFIX
 from autoscaler.core.outcome.sample import Sample
 from autoscaler.core.policy import Policy
@@ -181,13 +181,9 @@ class Policies:
             ask(
                 self.store,
                 wanted,
-                node_arrays=own,
-                by="policy",
-                at=snapshot.now,
+                Caller("policy", snapshot.now, own, self.cluster, of_policy=True),
                 request_set=set_of(name),
                 expiration_interval=self.valid,
-                of_policy=True,
-                cluster=self.cluster,
             )
         else:
             self.store.requests.end(set_of(name))
@@ -195,7 +191,7 @@ class Policies:
         return True
 
     def _fail(self, name: str, why: str) -> bool:
-        """Its wishes are not renewed; it is asked again at the next pass, unless its thread still hangs."""
+        """Its requests are not renewed; it is asked again at the next pass, unless its thread still hangs."""
         kind = why.partition(":")[0]
         if self._failing.get(name) != kind:
             log.warning("the autoscale policy %s fails; its last request lapses soon: %s", name, " ".join(why.split()))

@@ -66,7 +66,7 @@ class WarmBufferSettings(BaseSettings):
 
 
 class WarmBuffer:
-    """On working days, from `BEGIN` to `END` as the clock on the wall has them, `COUNT` spare workers."""
+    """On working days, from `BEGIN` to `END` as the clock on the wall has them, `COUNT` surplus workers."""
 
     name: ClassVar[str] = "warm_buffer"
     Settings: ClassVar[type[BaseSettings]] = WarmBufferSettings

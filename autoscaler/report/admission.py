@@ -86,7 +86,7 @@ class Verifier:
         found = self.file.stat()
         seen = (found.st_ino, found.st_size, found.st_mtime_ns)
         if seen != self._seen:
-            # The loop touches the file with every look, and writes it anew where something changed.
+            # The loop touches the file with every observation, and writes it anew where something changed.
             written = self.file.read_bytes()
             if written != self._text:
                 self._judge, self._text = None, written

@@ -27,7 +27,7 @@ from autoscaler.report.admission import SCHEMA
 from autoscaler.store import encoding
 
 MISSED_POLLS = 6
-"""After so many polls without a successful look what it knows is stale."""
+"""After so many polls without a successful observation what it knows is stale."""
 FRESH_AT_LEAST = 60.0
 """Seconds: a slow pass is no outage."""
 _BEGUN = (1980, 1, 1, 0, 0, 0)
@@ -83,7 +83,7 @@ class AdmissionFile:
 
 
 def fresh_for(poll: float) -> float:
-    """Age in seconds from which on what was left is stale, for a loop that looks every `poll` seconds."""
+    """Age in seconds from which on what was left is stale, for a loop that observes every `poll` seconds."""
     return max(FRESH_AT_LEAST, MISSED_POLLS * poll)
 
 

@@ -60,7 +60,9 @@ METRICS: tuple[Metric, ...] = (
     _gauge("polling_delay_seconds", "Seconds between two passes if nothing happens."),
     _counter("passes_total", "Passes by how they ended; only a whole one observes and acts.", "result"),
     _gauge("failed_passes_in_a_row", "Passes since the last whole one that failed; 0: the last pass was whole."),
-    _histogram("pass_duration_seconds", WORK, "Duration of whole passes, from the first look to the last action."),
+    _histogram(
+        "pass_duration_seconds", WORK, "Duration of whole passes, from the first observation to the last action."
+    ),
     _histogram(
         "pass_part_duration_seconds",
         WORK,

@@ -62,12 +62,12 @@ def requests_text(document: Mapping[str, Any], zone: tzinfo | None = None) -> st
     for array in document["node_arrays"]:
         flagged = "" if array["wanted"] else "; no set names it: the autoscaler removes it with its last worker"
         there = f"; {count(array['workers'], 'worker')} there" if array["workers"] else ""
-        types = f" of {', '.join(array['machine_types'])}" if array["machine_types"] and _wish(array) else ""
+        types = f" of {', '.join(array['machine_types'])}" if array["machine_types"] and _target_line(array) else ""
         strange = ", ".join(array.get("unknown_types", ()))
         types += f" (the provider does not offer {strange})" if strange and types else ""
         kept = f"; its workers stay (KeepAlive of {', '.join(array['keep_alive'])})" if array["keep_alive"] else ""
         capped = _capped(array, zone or UTC)
-        lines.append(f"  {array['name']}: {_wish(array) or 'nothing'}{types}{capped}{there}{kept}{flagged}")
+        lines.append(f"  {array['name']}: {_target_line(array) or 'nothing'}{types}{capped}{there}{kept}{flagged}")
     return "\n".join(map(plain, lines))
 
 
@@ -128,9 +128,9 @@ def asked_line(document: Mapping[str, Any]) -> str:
         for target in one["targets"]:
             by.setdefault(target["node_array"], []).append(one["name"])
     return "; ".join(
-        f"{array['name']}: {wish}" + (f" ({', '.join(by[array['name']])})" if array["name"] in by else "")
+        f"{array['name']}: {line}" + (f" ({', '.join(by[array['name']])})" if array["name"] in by else "")
         for array in document["node_arrays"]
-        if (wish := _wish(array))
+        if (line := _target_line(array))
     )
 
 
@@ -223,7 +223,7 @@ def _set_lines(one: Mapping[str, Any], zone: tzinfo) -> list[str]:
     wanted = {target["node_array"] for target in one["targets"]}
     # A set that wants groups of an array names that array, too.
     named = [name for name in one["arrays"] if not any(f"{each}:".startswith(f"{name}:") for each in wanted)]
-    lines = [f"  {target['node_array']}: {_wish(target)}" for target in one["targets"]]
+    lines = [f"  {target['node_array']}: {_target_line(target)}" for target in one["targets"]]
     lines += [f"  {name}: named without a target" for name in named]
     return [head, *lines] if lines else [f"{head}, for nothing"]
 
@@ -236,7 +236,7 @@ def _moment(stamp: str, zone: tzinfo) -> str:
     return datetime.fromisoformat(stamp).astimezone(zone).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _wish(amounts: Mapping[str, Any]) -> str:
+def _target_line(amounts: Mapping[str, Any]) -> str:
     """`3 workers + 128 vCPUs`."""
     parts = []
     for name, one, many in (("count", "worker", "workers"), ("cores", "vCPU", "vCPUs"), ("nodes", "node", "nodes")):

@@ -12,6 +12,7 @@ from autoscaler.core.limits.budgets import LEVELS, level
 from autoscaler.core.limits.limits import HOUR
 from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.model.fleet import LaunchFailure, OrderState
+from autoscaler.core.model.memory import Backoff
 from autoscaler.core.policy import Policy
 from autoscaler.report import SCHEMA
 from autoscaler.report.document import reason_part
@@ -85,34 +86,13 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "brake": None if memory.brake is None else reason_part(memory.brake),
         "stopped": dict(memory.stopped),
         "failures": [_failure_part(alike) for alike in _alike(store.journal.failures(now.at - LATELY))],
-        "unanswered": [
-            {
-                "instance_type": order.type.name,
-                "count": order.count,
-                "message": order.said,
-                "asked_again_at": None if order.asked_again_at is None else _at(order.asked_again_at),
-            }
-            for record in store.journal.orders(now.at)
-            for order in record.as_orders()
-            if order.said and not record.closed
-        ],
+        "unanswered": _unanswered(store, now.at),
         "failed_workers": _failed_workers(store),
         "refused_ends": [
             {"worker_id": each.worker_id, "times": each.times, "last_at": _at(each.at), "message": each.message}
             for each in store.journal.refused_ends(life.worker_id for life in renting)
         ],
-        "backoff": [
-            {
-                "instance_type": rest.bucket.instance_type,
-                "zone": rest.bucket.zone or None,
-                "price_type": rest.bucket.price_type.value,
-                "until": _at(rest.until),
-                "failures": rest.failures,
-                "message": rest.message,
-            }
-            for rest in memory.rests
-            if rest.until > now.at
-        ],
+        "backoff": [_backoff_part(each) for each in memory.rests if each.until > now.at],
         "protected": [reason_part(reason) for reason in Protection(memory.protected, now=now.at).notes()],
         "troubles": list(store.looks.troubles()),
         "notifications": notifications_part(store),
@@ -136,6 +116,21 @@ def _ordered(store: Store, seen: frozenset[str], at: float) -> int:
     orders = [order for record in store.journal.orders(at - HOUR) for order in record.as_orders()]
     accepted = [each for order in orders for each in order.ids if each not in seen]
     return len(accepted) + sum(order.count for order in orders if order.state is OrderState.SENT)
+
+
+def _unanswered(store: Store, at: float) -> list[dict[str, Any]]:
+    """Orders of which nobody knows whether their provider took them."""
+    return [
+        {
+            "instance_type": order.type.name,
+            "count": order.count,
+            "message": order.said,
+            "asked_again_at": None if order.asked_again_at is None else _at(order.asked_again_at),
+        }
+        for record in store.journal.orders(at)
+        for order in record.as_orders()
+        if order.said and not record.closed
+    ]
 
 
 def _failed_workers(store: Store) -> list[dict[str, Any]]:
@@ -262,6 +257,17 @@ def _failure_part(alike: Sequence[LaunchFailure]) -> dict[str, Any]:
         "count": len(alike),
         "last_at": _at(last.at),
         "message": last.message,
+    }
+
+
+def _backoff_part(backoff: Backoff) -> dict[str, Any]:
+    return {
+        "instance_type": backoff.bucket.instance_type,
+        "zone": backoff.bucket.zone or None,
+        "price_type": backoff.bucket.price_type.value,
+        "until": _at(backoff.until),
+        "failures": backoff.failures,
+        "message": backoff.message,
     }
 
 

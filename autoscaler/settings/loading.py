@@ -23,7 +23,7 @@ from autoscaler.errors import SettingsError
 from autoscaler.outside_files import read_regular, read_toml
 from autoscaler.settings.launcher import PREFIXES, close_to, describes_a_parameter, meaning
 from autoscaler.settings.policies import array_name, budgets, node_array_policy, queue_policy
-from autoscaler.settings.queues import DRY_RUN, Switches, as_launched, contradictory, multiplied, served
+from autoscaler.settings.queues import DRY_RUN, Served, Switches, as_launched, contradictory, multiplied, served
 from autoscaler.settings.table import Process, QueueSettings, extra, rows
 from autoscaler.strict_modes import GROUP_ENV, refuse_exposed
 
@@ -138,6 +138,62 @@ def load_settings(
     Raises SettingsError naming every wrong value and unknown key at once. `strict` (as `config check` asks) makes
     unknown environment variables errors too; otherwise they are in `.warnings`.
     """
+    given = _read(environ, file, known_prefixes)
+    problems = given.bad_in_file + (given.bad_in_env if strict else [])
+    sections, serve, notes = _by_queue(given, environ, platform)
+    problems += serve.problems
+    process = _validate(Process, sections.pop("process"), "", problems)
+    queues = {
+        suffix: _validate(
+            QueueSettings, _further_defaults(suffix, chosen, problems), f"_{suffix}" if suffix else "", problems
+        )
+        for suffix, chosen in sorted(sections.items(), key=lambda item: int(item[0] or 0))
+    }
+    if not problems:
+        problems += [*_clashes(tuple(queues.values())), *contradictory(process, queues)]
+    if problems:
+        raise SettingsError("settings are wrong:\n" + "\n".join(f"  - {problem}" for problem in problems))
+    warnings = (
+        *given.bad_in_env,
+        *(f"{key} is known but has no effect: {why}" for key, why in given.from_launcher.items()),
+        *_unheeded(given.origins, process.provider),
+        *_risky(process),
+        *multiplied(process, queues),
+        *notes,
+        *serve.notes,
+    )
+    return Settings(
+        process,
+        MappingProxyType(queues),
+        MappingProxyType(given.origins),
+        MappingProxyType(given.provided),
+        warnings,
+        serve.scales,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What environment and file say, sorted by what it is for, not yet validated."""
+
+    values: Mapping[str, Origin]
+    """By environment name, without the switches."""
+    switches: Switches
+    provided: dict[str, str]
+    """For a provider or an autoscale policy."""
+    origins: dict[str, Origin]
+    """Of all that is a setting."""
+    from_launcher: Mapping[str, str]
+    """Variables of Cloud Pipeline's launcher that are no settings, and what they mean."""
+    bad_in_file: list[str]
+    bad_in_env: list[str]
+    on_platform: bool
+    """Whether Cloud Pipeline is the provider."""
+
+
+def _read(
+    environ: Mapping[str, str], file: Path | None, known_prefixes: Callable[[str | None], Iterable[str]]
+) -> _Given:
     path = file or (Path(environ[CONFIG_ENV]) if environ.get(CONFIG_ENV) else None)
     in_file = read_file(path, environ.get(GROUP_ENV) or None) if path else {}
     prefixes = (*known_prefixes(environ.get(PROVIDER_ENV) or in_file.get(PROVIDER_ENV)), POLICY_PREFIX)
@@ -153,59 +209,44 @@ def load_settings(
     provided = {key: origin.value for key, origin in values.items() if not _place(key) and key.startswith(prefixes)}
     unknown = [key for key in values if not _place(key) and key not in provided]
     from_launcher = {
-        key: told for key in unknown if key not in in_file and (told := _of_launcher(key, environ, on_platform))
+        key: why for key in unknown if key not in in_file and (why := _of_launcher(key, environ, on_platform))
     }
-    bad_in_file = [_unknown(key, f"in {path}") for key in unknown if key in in_file]
-    bad_in_env = [_unknown(key, "in the environment") for key in unknown if key not in {*in_file, *from_launcher}]
-    problems = bad_in_file + (bad_in_env if strict else [])
+    return _Given(
+        values,
+        switches,
+        provided,
+        {key: origin for key, origin in values.items() if _place(key) or key in provided},
+        from_launcher,
+        [_unknown(key, f"in {path}") for key in unknown if key in in_file],
+        [_unknown(key, "in the environment") for key in unknown if key not in {*in_file, *from_launcher}],
+        on_platform,
+    )
 
+
+def _by_queue(
+    given: _Given, environ: Mapping[str, str], platform: Mapping[str, str]
+) -> tuple[dict[str, dict[str, str]], Served, list[str]]:
+    """The texts for the process and for each queue that is served, by suffix, with what else stands for settings; which
+    queues these are; and notes. What that adds is added to the origins.
+    """
     sections: dict[str, dict[str, str]] = {"process": {}, "": {}}
-    for key, origin in values.items():
+    for key, origin in given.values.items():
         if place := _place(key):
             section, name = place
             sections.setdefault(section, {})[name] = origin.value
-    for suffix in switches.on.keys() | switches.dry.keys():
+    for suffix in given.switches.on.keys() | given.switches.dry.keys():
         sections.setdefault(suffix, {})
-    origins = {key: origin for key, origin in values.items() if _place(key) or key in provided}
     process_texts, queue_texts = sections["process"], {key: own for key, own in sections.items() if key != "process"}
-    notes = _as_launched(environ, queue_texts, origins) if on_platform else []
-    serve = served(process_texts, queue_texts, switches, cloud_pipeline=on_platform)
-    problems += serve.problems
+    notes = _as_launched(environ, queue_texts, given.origins) if given.on_platform else []
+    serve = served(process_texts, queue_texts, given.switches, cloud_pipeline=given.on_platform)
     if serve.dry_run != _is_true(process_texts.get(DRY_RUN)):
         process_texts[DRY_RUN] = "true" if serve.dry_run else "false"
-        origins[DRY_RUN] = Origin(process_texts[DRY_RUN], "by queue")
+        given.origins[DRY_RUN] = Origin(process_texts[DRY_RUN], "by queue")
     sections = {"process": process_texts, **{suffix: queue_texts[suffix] for suffix in serve.suffixes}}
-    _stand_ins(environ, sections, origins)
-    _run_by_platform(environ, sections, origins)
-    _platform_defaults(platform, sections, origins)
-    process = _validate(Process, sections.pop("process"), "", problems)
-    queues = {
-        suffix: _validate(
-            QueueSettings, _further_defaults(suffix, chosen, problems), f"_{suffix}" if suffix else "", problems
-        )
-        for suffix, chosen in sorted(sections.items(), key=lambda item: int(item[0] or 0))
-    }
-    if not problems:
-        problems += [*_clashes(tuple(queues.values())), *contradictory(process, queues)]
-    if problems:
-        raise SettingsError("settings are wrong:\n" + "\n".join(f"  - {problem}" for problem in problems))
-    warnings = (
-        *bad_in_env,
-        *(f"{key} is known but has no effect: {told}" for key, told in from_launcher.items()),
-        *_unheeded(origins, process.provider),
-        *_risky(process),
-        *multiplied(process, queues),
-        *notes,
-        *serve.notes,
-    )
-    return Settings(
-        process,
-        MappingProxyType(queues),
-        MappingProxyType(origins),
-        MappingProxyType(provided),
-        warnings,
-        serve.scales,
-    )
+    _stand_ins(environ, sections, given.origins)
+    _run_by_platform(environ, sections, given.origins)
+    _platform_defaults(platform, sections, given.origins)
+    return sections, serve, notes
 
 
 def master_type_problem(queue: QueueSettings) -> str | None:

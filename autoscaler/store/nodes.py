@@ -1,6 +1,6 @@
 """Nodes that callers created one by one, and the operations that created, ended or changed nodes.
 
-A row is a caller's wish for one worker. The loop writes which worker serves it, and that it failed with its worker;
+A row is a caller's request for one worker. The loop writes which worker serves it, and that it failed with its worker;
 callers write that it is to end, or to be tried again. Names are unique among the nodes that have not ended; ids are
 never given twice.
 """

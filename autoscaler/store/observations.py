@@ -219,7 +219,7 @@ class ObservationTable:
         return self._read[1]
 
     def troubles(self) -> tuple[str, ...]:
-        """Those of the last look alone, which need not be read for it."""
+        """Those of the last observation alone, which need not be read for it."""
         row = self._database.row("SELECT json_extract(look, '$.troubles') AS troubles FROM looks")
         return () if row is None or row["troubles"] is None else tuple(map(str, json.loads(row["troubles"])))
 

@@ -133,13 +133,13 @@ class OverrideTable(Table):
 def overrides_from(overrides: Iterable[OverrideRow]) -> Overrides:
     """The overrides in force, as the core's value."""
     by_verb: dict[Verb, list[OverrideRow]] = {verb: [] for verb in Verb}
-    for wish in overrides:
-        by_verb[wish.verb].append(wish)
+    for override in overrides:
+        by_verb[override.verb].append(override)
     pause = by_verb[Verb.PAUSE]
     return Overrides(
         paused=bool(pause),
         paused_by=pause[0].who if pause else "",
         stop="now" if by_verb[Verb.STOP_NOW] else "drain" if by_verb[Verb.STOP_DRAIN] else None,
-        keep=frozenset(wish.host for wish in by_verb[Verb.KEEP]),
-        drain=frozenset(wish.host for wish in by_verb[Verb.DRAIN]),
+        keep=frozenset(override.host for override in by_verb[Verb.KEEP]),
+        drain=frozenset(override.host for override in by_verb[Verb.DRAIN]),
     )

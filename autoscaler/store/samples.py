@@ -2,8 +2,8 @@
 use.
 
 A row covers a period and holds sums over it: a number times the seconds for which it held, so that rows add up and
-means follow. Every look fills all resolutions, hence nothing has to be thinned later, and the size has a bound that
-follows from the table below alone.
+means follow. Every observation fills all resolutions, hence nothing has to be thinned later, and the size has a bound
+that follows from the table below alone.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class SampleTable(Table):
         for resolution in RESOLUTIONS:
             for at, seconds in _cells(sample.at, until, resolution.seconds):
                 key = (resolution.seconds, at)
-                last = at + resolution.seconds >= until  # jobs began by the time of the later look
+                last = at + resolution.seconds >= until  # jobs began by the time of the later observation
                 begun = (float(starts.count), starts.waited) if last else (0.0, 0.0)
                 means = (getattr(sample, name) * seconds for name in MEANS)
                 longest = starts.longest if last else 0.0

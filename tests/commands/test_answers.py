@@ -17,6 +17,8 @@ from autoscaler import answer_client
 from autoscaler.answer_client import Place
 from autoscaler.api import tokens
 from autoscaler.api.app import make_app
+from autoscaler.api.asking import Api
+from autoscaler.api.logins import Logins
 from autoscaler.api.principal import Role
 from autoscaler.api.server import Address, Server
 from autoscaler.api.tokens import Tokens
@@ -228,7 +230,7 @@ def site(
     monkeypatch.setattr(answer_client, "CLIENT_FILE", tmp_path / "client")
     kept, token_file = tmp_path / "tokens", tmp_path / "token"
     token_file.write_text(tokens.create(kept, "site", Role.READER, time.time() + 3600) + "\n")
-    app = make_app(tokens=Tokens(kept), answers=service.answers)
+    app = make_app(Api(logins=Logins(None, Tokens(kept)), answers=service.answers))
     with Server(app, Address("localhost", 0, *certificate)).beside() as server:
         port = server.url.rpartition(":")[2]
         monkeypatch.setenv(answer_client.URL_ENV, f"https://localhost:{port}")

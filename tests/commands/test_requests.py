@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 from autoscaler.api.app import make_app
+from autoscaler.api.asking import Api
 from autoscaler.commands._http import request_socket
 from autoscaler.commands._requests import service
 from autoscaler.commands._socket_path import socket_path
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
-from autoscaler.constraints.request_documents import ask
+from autoscaler.constraints.request_documents import Caller, ask
 from autoscaler.core.model.request_sets import RequestSet, Target
 from autoscaler.errors import SettingsError
 from autoscaler.jetpack.service import OF_ROOT
@@ -50,7 +51,7 @@ def store(invocation: Invocation) -> Iterator[Store]:
 def served(invocation: Invocation, store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """The store of a service that listens where this cell's does."""
     with request_socket(
-        invocation, lambda: make_app(requests=service(invocation, store, lambda: ("execute",), lambda: None))
+        invocation, lambda: make_app(Api(requests=service(invocation, store, lambda: ("execute",), lambda: None)))
     ):
         assert socket_path(invocation).is_socket()
         yield store
@@ -179,9 +180,9 @@ def test_people_read_who_asks_for_what_until_when(store: Store, capsys: pytest.C
         {"Name": "big", "Dynamic": True, "TargetCoreCount": 128},
     ]
     now = time.time()
-    ask(store, arrays, node_arrays=("execute",), by="alice", at=now, request_set="a", expiration_interval=None)
-    ask(store, arrays[:1], node_arrays=("execute",), by="bob", at=now, request_set="b", expiration_interval=60)
-    ask(store, [], node_arrays=("execute",), by="eve", at=now, request_set="c", expiration_interval=60)
+    ask(store, arrays, Caller("alice", now, ("execute",)), request_set="a", expiration_interval=None)
+    ask(store, arrays[:1], Caller("bob", now, ("execute",)), request_set="b", expiration_interval=60)
+    ask(store, [], Caller("eve", now, ("execute",)), request_set="c", expiration_interval=60)
     main(["requests"])
     lines = [line.partition("until 2")[0] for line in told(capsys).splitlines()]
     assert lines == [
@@ -205,9 +206,9 @@ def test_people_read_which_limits_requests_set_and_whose_they_are(
     capped = [{"Name": "execute", "TargetCount": 9, "MaxCount": 3, "MaxCoreCount": 12}]
     now = datetime(2099, 1, 1, tzinfo=UTC).timestamp()
     bare = [{"Name": "execute"}]
-    ask(store, capped, node_arrays=("execute",), by="alice", at=now, request_set="a", expiration_interval=None)
-    ask(store, [{**bare[0], "MaxCount": 2}], node_arrays=("execute",), by="bob", at=now, request_set="b")
-    ask(store, bare, node_arrays=("execute",), by="eve", at=now, request_set="c")
+    ask(store, capped, Caller("alice", now, ("execute",)), request_set="a", expiration_interval=None)
+    ask(store, [{**bare[0], "MaxCount": 2}], Caller("bob", now, ("execute",)), request_set="b")
+    ask(store, bare, Caller("eve", now, ("execute",)), request_set="c")
     main(["requests"])
     moment = datetime.fromtimestamp(now + 300, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     assert told(capsys).splitlines()[-1] == (
@@ -281,7 +282,7 @@ def test_a_usual_socket_that_cannot_be_had_is_warned_of_only(
 ) -> None:
     path = socket_path(invocation)
     path.write_text("in the way")
-    with request_socket(invocation, lambda: make_app(requests=service(invocation, store, tuple, lambda: None))):
+    with request_socket(invocation, lambda: make_app(Api(requests=service(invocation, store, tuple, lambda: None)))):
         assert "callers cannot request workers" in caplog.text
 
 
@@ -291,7 +292,7 @@ def test_a_chosen_socket_that_cannot_be_had_is_an_error(environ: dict[str, str],
     with (
         chosen.store() as store,
         pytest.raises(SettingsError, match="exists and is not a socket"),
-        request_socket(chosen, lambda: make_app(requests=service(chosen, store, tuple, lambda: None))),
+        request_socket(chosen, lambda: make_app(Api(requests=service(chosen, store, tuple, lambda: None)))),
     ):
         pass
 

@@ -169,7 +169,7 @@ def test_beside_a_swap_nothing_takes_what_another_queue_launched_a_moment_ago() 
 def test_no_other_queue_takes_the_room_that_a_worker_made() -> None:
     policy = two_queues(limits=Limits(max_workers=10, total_workers=4)).policy
     usage = {array.name: Usage(total_workers=3) for array in policy.node_arrays}
-    calls = LaunchNeeds((), (), OpenPlacement(()), {"execute_1": 2})
+    needs = LaunchNeeds((), (), OpenPlacement(()), {"execute_1": 2})
     swaps = SwapPlan(replacements={"execute": a_replacement(("m5.large", PriceType.ON_DEMAND), total=3, before=3)})
-    assert launch_all(calls, a_ground(policy), usage, swaps, None).launches == ()
-    assert launch_all(calls, a_ground(policy), usage, SwapPlan(), None).launches != ()
+    assert launch_all(needs, a_ground(policy), usage, swaps, None).launches == ()
+    assert launch_all(needs, a_ground(policy), usage, SwapPlan(), None).launches != ()

@@ -24,8 +24,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from autoscaler.api.app import make_app
+from autoscaler.api.asking import Api
 from autoscaler.api.auto_stop import AutoStops, Endpoint
 from autoscaler.api.listeners import WORKERS
+from autoscaler.api.logins import Logins
 from autoscaler.api.operations import Operations
 from autoscaler.api.passwords import Passwords
 from autoscaler.api.request_service import RequestService
@@ -106,7 +108,7 @@ class Rest:
         stack.callback(calls.close)
         operations = Operations(self.store, Place("demo", "region-1"))
         service = RequestService(self.store, ["execute"].copy)
-        app = make_app(operations, Passwords(password_file(directory / "passwords")), calls, service)
+        app = make_app(Api(operations, Logins(Passwords(password_file(directory / "passwords"))), calls, service))
         self.store.looks.keep(LastObservation("fake", workers=(worker(),), arrays=(array(),)), 100.0)
         self._url = stack.enter_context(Server(app, Address("127.0.0.1", 0)).beside()).url
         self._connect = over_tcp(self._url)
@@ -264,7 +266,7 @@ class Stops:
         self._now, self._passing = 1000.0, threading.Lock()
         self.auto_stops = AutoStops(self.store.auto_stops, SECRET, ring=self._pass, clock=self._tick, patience=120.0)
         self._pass()
-        app = make_app(auto_stops=self.auto_stops)
+        app = make_app(Api(auto_stops=self.auto_stops))
         stack.callback(self.auto_stops.close)
         place = Endpoint("127.0.0.1", 0)
         url = stack.enter_context(Server(app, Address(place.address, place.port), WORKERS).beside()).url

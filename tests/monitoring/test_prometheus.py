@@ -21,6 +21,8 @@ import requests
 
 from autoscaler.api import tokens
 from autoscaler.api.app import make_app
+from autoscaler.api.asking import Api
+from autoscaler.api.logins import Logins
 from autoscaler.api.passwords import Passwords
 from autoscaler.api.principal import Role
 from autoscaler.api.server import Address, Server
@@ -110,7 +112,7 @@ def lived(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     (folder / "token").write_text(tokens.create(folder / "tokens", "prometheus", Role.READER, time.time() + 3600))
     with behind(folder / "store.sqlite") as (operations, calls):
         app = make_app(
-            operations, Passwords(password_file(folder / "passwords")), calls, tokens=Tokens(folder / "tokens")
+            Api(operations, Logins(Passwords(password_file(folder / "passwords")), Tokens(folder / "tokens")), calls)
         )
         with (
             Server(app, Address("127.0.0.1", 0)).beside() as server,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.constraints.request_documents import Update, ask, read_update, set_name_from
+from autoscaler.constraints.request_documents import Caller, Update, ask, read_update, set_name_from
 from autoscaler.core.model.fleet import PriceType
 from autoscaler.core.model.request_sets import ArrayDefinition, Target
 from autoscaler.errors import SettingsError
@@ -288,23 +288,23 @@ def test_an_autoscale_policy_asks_under_its_prefix_only() -> None:
 @pytest.mark.parametrize("interval", (0, -1, float("nan"), float("inf"), True, "300"))
 def test_an_update_holds_for_some_time_that_ends(interval: Any) -> None:
     with pytest.raises(SettingsError, match=r"^expiration_interval: "):
-        ask(Store.open(None), [], node_arrays=ARRAYS, by="root", at=0.0, expiration_interval=interval)
+        ask(Store.open(None), [], Caller("root", 0.0, ARRAYS), expiration_interval=interval)
 
 
 def test_what_is_asked_holds_for_five_minutes_in_the_set_standard() -> None:
     store = Store.open(None)
-    ask(store, [{"Name": "execute", "TargetCount": 1}], node_arrays=ARRAYS, by="root", at=10.0)
+    ask(store, [{"Name": "execute", "TargetCount": 1}], Caller("root", 10.0, ARRAYS))
     (standard,) = store.requests.load(11.0).sets
     assert (standard.name, standard.expires_at) == ("standard", 310.0)
 
 
 def test_a_list_with_an_error_changes_nothing() -> None:
     store = Store.open(None)
-    ask(store, [{"Name": "execute", "TargetCount": 1}], node_arrays=ARRAYS, by="root", at=10.0)
+    ask(store, [{"Name": "execute", "TargetCount": 1}], Caller("root", 10.0, ARRAYS))
     before = store.requests.load(11.0)
     wrong = [{"Name": "execute", "TargetCount": 5}, {"Name": "execute_1", "TargetCount": -5}]
     with pytest.raises(SettingsError, match=r"^\[1\]\.TargetCount"):
-        ask(store, wrong, node_arrays=ARRAYS, by="root", at=11.0)
+        ask(store, wrong, Caller("root", 11.0, ARRAYS))
     assert store.requests.load(11.0) == before
 
 
@@ -340,20 +340,20 @@ TOO_MUCH = {"a": "x" * 8192}
 def test_what_cannot_be_kept_is_refused_with_its_place(elements: list[Any], error: str) -> None:
     store = Store.open(None)
     groups = {"Name": "execute", "TargetGroupCount": 1, "GroupCoreCount": 16}
-    ask(store, [groups], node_arrays=ARRAYS, by="root", at=0.0)
+    ask(store, [groups], Caller("root", 0.0, ARRAYS))
     with pytest.raises(SettingsError, match=f"^{re.escape(error)}"):
-        ask(store, elements, node_arrays=ARRAYS, by="root", at=1.0)
+        ask(store, elements, Caller("root", 1.0, ARRAYS))
 
 
 def test_a_set_that_is_not_for_callers_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"^request_set: "):
-        ask(Store.open(None), [], node_arrays=ARRAYS, by="root", at=0.0, request_set="queue")
+        ask(Store.open(None), [], Caller("root", 0.0, ARRAYS), request_set="queue")
 
 
 def test_a_dynamic_array_is_known_to_the_next_update_of_any_set() -> None:
     store = Store.open(None)
-    ask(store, [NEW], node_arrays=ARRAYS, by="root", at=0.0)
-    ask(store, [{"Name": "new", "TargetCount": 2}], node_arrays=ARRAYS, by="root", at=1.0, request_set="other")
+    ask(store, [NEW], Caller("root", 0.0, ARRAYS))
+    ask(store, [{"Name": "new", "TargetCount": 2}], Caller("root", 1.0, ARRAYS), request_set="other")
     assert [one.name for one in store.requests.load(2.0).sets] == ["other", "standard"]
 
 
@@ -386,7 +386,7 @@ def test_whatever_is_asked_is_kept_whole_or_refused_with_its_place(updates: list
     for number, update in enumerate(updates):
         before = store.requests.load(1.0)
         try:
-            kept = ask(store, update, node_arrays=ARRAYS, by="root", at=0.0, request_set=f"set {number}")
+            kept = ask(store, update, Caller("root", 0.0, ARRAYS), request_set=f"set {number}")
         except SettingsError as error:
             json.dumps(str(error)).encode()
             assert store.requests.load(1.0) == before

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.constraints.request_documents import ask
+from autoscaler.constraints.request_documents import Caller, ask
 from autoscaler.core.policy import Limits
 from tests.sge.grid_engine_model import Killed
 from tests.simulated.autoscaler import POLICY, World, left_over, start, step
@@ -120,9 +120,7 @@ class Day:
         ask(
             self.loop.store,
             list(asked.arrays),
-            node_arrays=("execute",),
-            by="ann",
-            at=self.world.clock.now,
+            Caller("ann", self.world.clock.now, ("execute",)),
             request_set=asked.request_set,
             expiration_interval=asked.lasts,
         )

@@ -19,9 +19,10 @@ RULE = 12
 
 
 def keeps_nodes(world: World, machine: Machine, breaks: Callable[[int, str], None]) -> None:
-    """Before a machine is ended: not one that served somebody's node, unless it is lost, or somebody wants it gone."""
+    """Before a machine is ended: not one that served a created node, unless it is lost, or a person wants it gone."""
     node = next((node for node in world.people.nodes.live() if node.worker_id == machine.id), None)
-    if node is not None and machine.id in world.served - world.struck and world.stopping is None:
+    served = world.served - world.struck - world.silent  # a person may enable one whose execd never starts
+    if node is not None and machine.id in served and world.stopping is None:
         breaks(RULE, f"ends one that serves a created node: {machine.id} of {node.name}")
 
 

@@ -25,7 +25,7 @@ def served_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[FastA
     """An application and the address at which it is served."""
     folder = tmp_path_factory.mktemp("web")
     nothing = Operations(Store.open(None), Place("nothing"))
-    app = make_app(nothing, Passwords(password_file(folder / "passwords")), CallLog.open(None))
+    app = make_app(Api(nothing, Logins(Passwords(password_file(folder / "passwords"))), CallLog.open(None)))
     with Server(app, Address("127.0.0.1", 0)).beside() as server:
         yield app, server.url
 

@@ -17,9 +17,11 @@ import requests
 from requests.auth import HTTPBasicAuth
 
 from autoscaler.api.app import make_app
+from autoscaler.api.asking import Api
 from autoscaler.api.auto_stop import AutoStops, Endpoint
 from autoscaler.api.listeners import WORKERS
 from autoscaler.api.local_socket import served_locally
+from autoscaler.api.logins import Logins
 from autoscaler.api.operations import Operations
 from autoscaler.api.passwords import Passwords, hashed
 from autoscaler.api.request_service import RequestService
@@ -115,7 +117,7 @@ def served(store_file: Path, **known: Any) -> Iterator[Served]:
     """A server over the store of this file, which a loop may use at the same time."""
     passwords = Passwords(password_file(store_file.with_suffix(".passwords")))
     with behind(store_file, **known) as (operations, calls):
-        server = Server(make_app(operations, passwords, calls), Address("127.0.0.1", 0))
+        server = Server(make_app(Api(operations, Logins(passwords), calls)), Address("127.0.0.1", 0))
         with server.beside():
             yield Served(Client(server.url), operations, calls)
 
@@ -131,7 +133,7 @@ def behind(store_file: Path, **known: Any) -> Iterator[tuple[Operations, CallLog
 
 def serve_requests(service: RequestService, path: Path, group: str | None = None) -> AbstractContextManager[None]:
     """A service of requests, at a Unix socket."""
-    return served_locally(lambda: make_app(requests=service), path, group)
+    return served_locally(lambda: make_app(Api(requests=service)), path, group)
 
 
 class Door:
@@ -139,7 +141,7 @@ class Door:
 
     def __init__(self, place: Endpoint, auto_stops: AutoStops) -> None:
         self._auto_stops, self._serving = auto_stops, ExitStack()
-        server = Server(make_app(auto_stops=auto_stops), Address(place.address, place.port), WORKERS)
+        server = Server(make_app(Api(auto_stops=auto_stops)), Address(place.address, place.port), WORKERS)
         self._serving.enter_context(server.beside())
         where = urlsplit(server.url)
         self.server_address = where.hostname or "", where.port or 0

@@ -21,6 +21,7 @@ import pytest
 from autoscaler.answer_client import Place, ask
 from autoscaler.api.answers import BURST, Answers, Asker, Line, Turns
 from autoscaler.api.app import make_app
+from autoscaler.api.asking import Api
 from autoscaler.api.listeners import SOCKET
 from autoscaler.api.local_roles import LocalRoles
 from autoscaler.api.local_socket import served_locally
@@ -96,7 +97,7 @@ def world(group: int | None = None, **known: Any) -> Iterator[World]:
         )
         service = RequestService(store, lambda: ("execute",))
         local = LocalRoles(group, of_grid_engine)
-        with served_locally(lambda: make_app(requests=service, answers=answers, local=local), folder / "a.sock"):
+        with served_locally(lambda: make_app(Api(requests=service, answers=answers, local=local)), folder / "a.sock"):
             yield World(folder / "a.sock", loop, answers, store, managers, asked)
         answers.close()
         store.close()

@@ -25,6 +25,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from autoscaler.api.app import make_app
+from autoscaler.api.asking import Api
+from autoscaler.api.logins import Logins
 from autoscaler.api.operations import Operations
 from autoscaler.api.passwords import Passwords
 from autoscaler.api.request_service import RequestService
@@ -48,7 +50,7 @@ EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "6"))
 def _operations() -> dict[str, Any]:
     """Every operation of the document, by method and path."""
     nobody: Any = None  # a document is made without being served
-    found = schemathesis.openapi.from_dict(make_app(nobody, nobody, nobody).openapi()).get_all_operations()
+    found = schemathesis.openapi.from_dict(make_app(Api(nobody, Logins(nobody), nobody)).openapi()).get_all_operations()
     operations = [cast("Any", result).ok() for result in found]
     return {f"{each.method.upper()} {each.path}": each for each in operations}
 
@@ -69,7 +71,12 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     store, calls = Store.open(folder / "store.sqlite"), CallLog.open(None)
     operations = Operations(store, Place("demo", "region-1"))
     app = make_app(
-        operations, Passwords(password_file(folder / "passwords")), calls, RequestService(store, ["execute"].copy)
+        Api(
+            operations,
+            Logins(Passwords(password_file(folder / "passwords"))),
+            calls,
+            RequestService(store, ["execute"].copy),
+        )
     )
     with Server(app, Address("127.0.0.1", 0)).beside() as server:
         api = Served(Client(server.url), operations, calls)

@@ -10,6 +10,8 @@ import pytest
 import requests
 
 from autoscaler.api.app import make_app
+from autoscaler.api.asking import Api
+from autoscaler.api.logins import Logins
 from autoscaler.api.operations import Operations
 from autoscaler.api.passwords import Passwords
 from autoscaler.api.server import Address, Server
@@ -66,7 +68,9 @@ def test_a_name_that_is_set_is_taken(tmp_path: object) -> None:
     from pathlib import Path
 
     passwords = Passwords(password_file(Path(str(tmp_path)) / "passwords"))
-    app = make_app(Operations(Store.open(None), Place("demo")), passwords, CallLog.open(None), hosts=("sge.example",))
+    app = make_app(
+        Api(Operations(Store.open(None), Place("demo")), Logins(passwords), CallLog.open(None)), hosts=("sge.example",)
+    )
     with Server(app, Address("127.0.0.1", 0)).beside() as server:
         told = [
             requests.get(f"{server.url}/operations/", headers={"Host": host}, timeout=120).status_code
@@ -140,7 +144,7 @@ def test_a_proxy_is_believed_where_it_is_named_and_names_an_address(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, proxies: tuple[str, ...], given: str, peer: str
 ) -> None:
     passwords = Passwords(password_file(tmp_path / "pw"))
-    app = make_app(Operations(Store.open(None), Place("demo")), passwords, CallLog.open(None))
+    app = make_app(Api(Operations(Store.open(None), Place("demo")), Logins(passwords), CallLog.open(None)))
     with Server(app, Address("127.0.0.1", 0, proxies=proxies)).beside() as server:
         requests.get(f"{server.url}/operations/", auth=("anna", "no"), headers={"X-Forwarded-For": given}, timeout=120)
     assert f"wrong login from {peer or 'an unknown address'} as anna" in caplog.text

@@ -17,9 +17,11 @@ from fastapi.routing import APIRoute, iter_route_contexts
 
 from autoscaler.api.answers import Answers
 from autoscaler.api.app import make_app
+from autoscaler.api.asking import Api
 from autoscaler.api.auto_stop import AutoStops, Endpoint
 from autoscaler.api.listeners import SOCKET, TCP, WORKERS, Listener
 from autoscaler.api.local_socket import served_locally
+from autoscaler.api.logins import Logins
 from autoscaler.api.passwords import Passwords
 from autoscaler.api.request_service import RequestService
 from autoscaler.api.server import Address, Server
@@ -53,7 +55,7 @@ def application(store: Store, auto_stops: AutoStops, tmp_path: Path) -> Iterator
         passwords = Passwords(password_file(tmp_path / "passwords"))
         requests = RequestService(store, lambda: ("execute",))
         with answering(tmp_path) as answers:
-            yield make_app(operations, passwords, calls, requests, auto_stops, answers=answers)
+            yield make_app(Api(operations, Logins(passwords), calls, requests, auto_stops, answers=answers))
 
 
 @contextmanager
@@ -88,7 +90,7 @@ def connections(application: FastAPI, tmp_path: Path) -> Iterator[dict[Listener,
 
 def places() -> list[tuple[str, str]]:
     """Method and path of every route of the application."""
-    routes = [each for each in iter_route_contexts(make_app().routes) if isinstance(each.original_route, APIRoute)]
+    routes = [each for each in iter_route_contexts(make_app(Api()).routes) if isinstance(each.original_route, APIRoute)]
     return sorted((method, str(each.path)) for each in routes for method in each.methods or ())
 
 
@@ -152,7 +154,7 @@ def test_what_workers_ask_is_there_for_workers_only(connections: dict[Listener, 
 
 
 def test_a_call_that_came_in_at_no_listener_finds_nothing() -> None:
-    routes = [each.original_route for each in iter_route_contexts(make_app().routes)]
+    routes = [each.original_route for each in iter_route_contexts(make_app(Api()).routes)]
     scope = {"type": "http", "method": "GET", "path": "/requests", "root_path": "", "headers": []}
     assert {str(route.matches(scope)[0]) for route in routes} == {"Match.NONE"}
 

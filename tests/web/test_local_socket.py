@@ -23,6 +23,7 @@ import pytest
 
 from autoscaler.api import deadlines, local_socket
 from autoscaler.api.app import make_app
+from autoscaler.api.asking import Api
 from autoscaler.api.listeners import SOCKET
 from autoscaler.api.local_socket import served_locally
 from autoscaler.api.request_service import NO_LOOP, STOPPING, RequestService
@@ -377,7 +378,7 @@ def test_what_serves_is_made_when_the_first_caller_comes(store: Store, path: Pat
     made: list[Any] = []
 
     def application() -> Any:
-        made.append(make_app(requests=RequestService(store, lambda: ARRAYS, lambda: 1000.0, lambda: None)))
+        made.append(make_app(Api(requests=RequestService(store, lambda: ARRAYS, lambda: 1000.0, lambda: None))))
         return made[-1]
 
     with served_locally(application, path):

@@ -15,8 +15,10 @@ from prometheus_client.parser import text_string_to_metric_families as families
 
 from autoscaler.api import tokens
 from autoscaler.api.app import make_app
+from autoscaler.api.asking import Api
 from autoscaler.api.listeners import WORKERS
 from autoscaler.api.local_socket import served_locally
+from autoscaler.api.logins import Logins
 from autoscaler.api.passwords import Passwords
 from autoscaler.api.principal import Role
 from autoscaler.api.server import Address, Server
@@ -44,7 +46,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def application(tmp_path: Path) -> Iterator[tuple[FastAPI, CallLog]]:
     with behind(tmp_path / "cell.sqlite") as (operations, calls):
         passwords = Passwords(password_file(tmp_path / "passwords"))
-        yield make_app(operations, passwords, calls, tokens=Tokens(tmp_path / "tokens")), calls
+        yield make_app(Api(operations, Logins(passwords, Tokens(tmp_path / "tokens")), calls)), calls
 
 
 def read(text: str) -> dict[str, float]:

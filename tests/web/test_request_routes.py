@@ -11,7 +11,8 @@ import pytest
 
 from autoscaler import jetpack
 from autoscaler.api.app import make_app
-from autoscaler.api.asking import LARGEST_BODY
+from autoscaler.api.asking import LARGEST_BODY, Api
+from autoscaler.api.logins import Logins
 from autoscaler.api.passwords import Passwords
 from autoscaler.api.request_service import RequestService
 from autoscaler.api.server import Address, Server
@@ -31,7 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("requests")
     with behind(folder / "store.sqlite") as (operations, calls):
         service = RequestService(operations.store, lambda: ("execute",), lambda: 1000.0)
-        app = make_app(operations, Passwords(password_file(folder / "passwords")), calls, service)
+        app = make_app(Api(operations, Logins(Passwords(password_file(folder / "passwords"))), calls, service))
         with Server(app, Address("127.0.0.1", 0)).beside() as listening:
             yield Served(Client(listening.url), operations, calls)
 

@@ -90,7 +90,7 @@ class Matching:
 
 
 @dataclass(slots=True)
-class _Board:
+class _Placing:
     nodes: list[Node]
     candidates: list[Candidate]
     names: set[str]
@@ -105,15 +105,15 @@ def match(demand: Sequence[JobDemand], nodes: Sequence[Node], candidates: Sequen
     """Put the tasks of every job on nodes. Jobs need names of their own: exclusiveness goes by them."""
     if len({job.name for job in demand}) < len(demand):
         raise ValueError("every job of a demand needs a name of its own")
-    board = _Board(list(nodes), list(candidates), {node.properties.name for node in nodes})
-    lacking = {job.name: _put(job, board) for job in demand}
+    placing = _Placing(list(nodes), list(candidates), {node.properties.name for node in nodes})
+    lacking = {job.name: _put(job, placing) for job in demand}
     return Matching(
-        matched=tuple(board.matched),
-        rejected=tuple(board.rejected),
+        matched=tuple(placing.matched),
+        rejected=tuple(placing.rejected),
         unmatched={name: count for name, count in lacking.items() if count},
-        nodes=tuple(board.nodes),
-        new=tuple(board.new),
-        spent=board.spent,
+        nodes=tuple(placing.nodes),
+        new=tuple(placing.new),
+        spent=placing.spent,
     )
 
 
@@ -128,71 +128,71 @@ def put_one(job: str, constraints: Sequence[Constraint], standing: Standing) -> 
     return replace(after, node=replace(after.node, jobs=after.node.jobs | {job}))
 
 
-def _put(job: JobDemand, board: _Board) -> int:
+def _put(job: JobDemand, placing: _Placing) -> int:
     """How many of its tasks are left over."""
     left = job.count
-    for at in _in_order(job, board.nodes, board):
+    for at in _in_order(job, placing.nodes, placing):
         if not left:
             return 0
-        board.nodes[at], left = _fill(job, board.nodes[at], left, board)
-    for at in _in_order(job, board.candidates, board):
+        placing.nodes[at], left = _fill(job, placing.nodes[at], left, placing)
+    for at in _in_order(job, placing.candidates, placing):
         if not left:
             return 0
-        left = _open(job, at, board.candidates[at], left, board)
+        left = _open(job, at, placing.candidates[at], left, placing)
     return left
 
 
-def _in_order(job: JobDemand, these: Sequence[Node] | Sequence[Candidate], board: _Board) -> Sequence[int]:
+def _in_order(job: JobDemand, these: Sequence[Node] | Sequence[Candidate], placing: _Placing) -> Sequence[int]:
     """Their places, those that the job prefers first, else as they stand."""
     places = range(len(these))
     if not has_choice(job.constraints):
         return places
     nodes = [one.node("") if isinstance(one, Candidate) else one for one in these]
-    ranks = [rank_of(job.constraints, Standing(node, job.name, board.spent)) for node in nodes]
+    ranks = [rank_of(job.constraints, Standing(node, job.name, placing.spent)) for node in nodes]
     return sorted(places, key=lambda at: ranks[at])
 
 
-def _fill(job: JobDemand, node: Node, count: int, board: _Board) -> tuple[Node, int]:
+def _fill(job: JobDemand, node: Node, count: int, placing: _Placing) -> tuple[Node, int]:
     """As many tasks as the node takes: the node then, and how many are left over."""
-    standing, left = Standing(node, job.name, board.spent), count
+    standing, left = Standing(node, job.name, placing.spent), count
     while left:
         after = put_one(job.name, job.constraints, standing)
         if isinstance(after, Reason):
-            board.rejected.append(Rejected(job.name, node.name, after))
+            placing.rejected.append(Rejected(job.name, node.name, after))
             break
         standing, left = after, left - 1
     if left < count:
-        board.matched.append(Matched(job.name, node.name, count - left))
-        board.spent = standing.spent
+        placing.matched.append(Matched(job.name, node.name, count - left))
+        placing.spent = standing.spent
     return standing.node, left
 
 
-def _open(job: JobDemand, at: int, candidate: Candidate, count: int, board: _Board) -> int:
+def _open(job: JobDemand, at: int, candidate: Candidate, count: int, placing: _Placing) -> int:
     """New nodes of a candidate, while it has some and they take tasks."""
     while count and candidate.most != 0:
-        node = candidate.node(_next_name(candidate.properties.nodearray or NO_ARRAY, board))
-        why = put_one(job.name, job.constraints, Standing(node, job.name, board.spent))
+        node = candidate.node(_next_name(candidate.properties.nodearray or NO_ARRAY, placing))
+        why = put_one(job.name, job.constraints, Standing(node, job.name, placing.spent))
         if isinstance(why, Reason):
-            board.rejected.append(Rejected(job.name, candidate.label, why))
+            placing.rejected.append(Rejected(job.name, candidate.label, why))
             return count
-        told = len(board.rejected)
-        node, count = _fill(job, node, count, board)
-        del board.rejected[told:]  # that a new node is full by now is no reason worth telling
-        board.nodes.append(node)
-        board.names.add(node.name)
-        board.new.append(node.name)
+        told = len(placing.rejected)
+        node, count = _fill(job, node, count, placing)
+        del placing.rejected[told:]  # that a new node is full by now is no reason worth telling
+        placing.nodes.append(node)
+        placing.names.add(node.name)
+        placing.new.append(node.name)
         if candidate.most is not None:
             candidate = replace(candidate, most=candidate.most - 1)
-            board.candidates[at] = candidate
+            placing.candidates[at] = candidate
     if count:
-        board.rejected.append(Rejected(job.name, candidate.label, because(Code.NONE_LEFT)))
+        placing.rejected.append(Rejected(job.name, candidate.label, because(Code.NONE_LEFT)))
     return count
 
 
-def _next_name(node_array: str, board: _Board) -> str:
+def _next_name(node_array: str, placing: _Placing) -> str:
     """The first free one of `execute-1`, `execute-2`, …"""
-    number = board.numbers.get(node_array, 1)
-    while f"{node_array}-{number}" in board.names:
+    number = placing.numbers.get(node_array, 1)
+    while f"{node_array}-{number}" in placing.names:
         number += 1
-    board.numbers[node_array] = number
+    placing.numbers[node_array] = number
     return f"{node_array}-{number}"

@@ -31,7 +31,7 @@ _NO_NODE = Node(NodeProperties("", ""))
 
 @dataclass(slots=True)
 class ConstraintDemand:
-    """Asks what rules say, for one look. Without rules every part passes as it is, looked at once."""
+    """Asks what rules say, for one observation. Without rules every part passes as it is, looked at once."""
 
     cluster: Cluster
     policy: Policy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from autoscaler.core.events.event import ENDED, FAILED, UNKNOWN, EventKind, JobEvent, ranges
 from autoscaler.core.events.known import Accounted, Key, Known, Run
@@ -25,6 +26,19 @@ class Moved:
     ended: tuple[Run, ...] = ()
     """Told to be over: these of the known runs are forgotten."""
     events: tuple[JobEvent, ...] = ()
+
+
+class _Alike(NamedTuple):
+    """What ends have in common that one event tells."""
+
+    host: str
+    queue: str
+    owner: str
+    project: str
+    code: str
+    how: str
+    array: int
+    """Its job number; 0: they are of none."""
 
 
 def runs_and_ends(
@@ -90,7 +104,7 @@ def _accounted(
     """Runs that are over, events of all ends, and of starts that no pass saw."""
     over: list[Run] = []
     unseen: list[Run] = []
-    groups: dict[tuple[str, str, str, str, str, str, int], list[Accounted]] = {}
+    groups: dict[_Alike, list[Accounted]] = {}
     taken: set[Key] = set()
     for line in accounted:
         key = line.job, line.task
@@ -103,19 +117,16 @@ def _accounted(
         code = FAILED if line.failed else ENDED
         project = line.project or (run.project if run else "")
         array = line.job if line.task else 0
-        groups.setdefault((line.host, line.queue, line.owner, project, code, line.how, array), []).append(line)
-    ends = [_ended(lines, host, queue, owner, project, code, how, now)
-            for (host, queue, owner, project, code, how, _), lines in groups.items()]  # fmt: skip
-    return over, ends, _started(unseen, now)
+        alike = _Alike(line.host, line.queue, line.owner, project, code, line.how, array)
+        groups.setdefault(alike, []).append(line)
+    return over, [_ended(lines, alike, now) for alike, lines in groups.items()], _started(unseen, now)
 
 
 def _run_of(line: Accounted) -> Run:
     return Run(line.job, line.task, line.owner, (line.host,), line.queue, line.started, line.project)
 
 
-def _ended(
-    lines: Sequence[Accounted], host: str, queue: str, owner: str, project: str, code: str, how: str, now: float
-) -> JobEvent:
+def _ended(lines: Sequence[Accounted], alike: _Alike, now: float) -> JobEvent:
     times = [line.ended or now for line in lines]
     return JobEvent(
         EventKind.ENDED,
@@ -125,12 +136,12 @@ def _ended(
         ranges(line.job for line in lines),
         _tasks(line.task for line in lines),
         len(lines),
-        owner,
-        project,
-        (host,),
-        queue,
-        code=code,
-        message=how,
+        alike.owner,
+        alike.project,
+        (alike.host,),
+        alike.queue,
+        code=alike.code,
+        message=alike.how,
     )
 
 

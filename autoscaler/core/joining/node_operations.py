@@ -62,12 +62,12 @@ def carry_out(
         else:
             since[operation.id] = closed_since.get(operation.id, pass_context.now)
             changed[operation.worker_id] = _step(step, operation, since[operation.id], pass_context)
-    looks = (at + pass_context.schedule_interval for at in since.values())
+    times = (at + pass_context.schedule_interval for at in since.values())
     return NodeOperations(
         [changed.get(step.worker.worker.id, step) for step in steps],
         since,
         refused,
-        min((at for at in looks if at > pass_context.now), default=None),
+        min((at for at in times if at > pass_context.now), default=None),
     )
 
 

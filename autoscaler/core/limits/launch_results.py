@@ -92,14 +92,14 @@ def watch(
     for worker in observed.known:
         machines.setdefault(worker.worker.order_id or "", []).append(worker)
     due = {order.id for order, _ in outstanding(snapshot.fleet, snapshot.policy, pass_context.now)}
-    look = _Look(snapshot, pass_context, categories, usable)
+    observation = _Observation(snapshot, pass_context, categories, usable)
     found: dict[str, Watched] = {}
     for order_id, trial in _trials(snapshot, orders, since).items():
         if trial.closed:
             if order_id in orders:
                 found[order_id] = Watched(trial)
             continue
-        found[order_id] = look.at(trial, machines.get(order_id, ()), orders.get(order_id), due=order_id in due)
+        found[order_id] = observation.at(trial, machines.get(order_id, ()), orders.get(order_id), due=order_id in due)
     return found
 
 
@@ -119,7 +119,7 @@ def _most(assignment: Assignment) -> Assignment:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _Observation:
     snapshot: Snapshot
     pass_context: PassContext
     categories: Categories

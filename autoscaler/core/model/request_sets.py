@@ -1,7 +1,7 @@
 """What callers want node arrays to hold: request sets with their targets, definitions that came with them, nodes
 that were created one by one, and workers that ask to stop.
 
-Words: a *request set* is one caller's whole wish; its newest update replaces the one before. Targets of several sets
+Words: a *request set* is one caller's whole request; its newest update replaces the one before. Targets of several sets
 on one node array add up; the queue's own demand is one more set, `queue`. Names of targets as CycleCloud's autoscale
 API has them. Cores are vCPUs as the instance type has them, times Unix seconds.
 """

@@ -1,4 +1,4 @@
-"""When time alone would change the decision: the loop looks again then, instead of at its next poll."""
+"""When time alone would change the decision: the loop observes again then, instead of at its next poll."""
 
 from __future__ import annotations
 

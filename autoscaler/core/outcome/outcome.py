@@ -85,12 +85,12 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
 def _said(facts: Facts, decided: Decisions) -> Said:
     """What is said of waiting jobs besides where they fit."""
     snapshot, wanted, launches = facts.snapshot, facts.demand.wanted, decided.launches
-    told = told_with_failures(
-        launches.told, snapshot.fleet.failures, facts.came_up, facts.policy, facts.pass_context.now
+    by_queue = told_with_failures(
+        launches.by_queue, snapshot.fleet.failures, facts.came_up, facts.policy, facts.pass_context.now
     )
     return Said(
         at=facts.pass_context.now,
-        growth=facts.delays.instead(told),
+        growth=facts.delays.instead(by_queue),
         doubts=decided.unsatisfiable.told,
         later=facts.delays.said(decided.supply.coming),
         held_back=launches.held_back,

@@ -69,7 +69,7 @@ class Starts:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look, or a period of many."""
+    """One observation, or a period of many."""
 
     at: float
     """Of the observation, or the begin of the period, in Unix seconds."""
@@ -162,7 +162,8 @@ def starts(
     """What began between an observation, `before`, made `at` this time, and the next. `ran`, `runs`: all that did at
     each. `able_since`: the memory's.
 
-    A job that was not seen waiting came after that look; its wait is taken to be the time from then to its start.
+    A job that was not seen waiting came after that observation; its wait is taken to be the time from then to its
+    start.
     """
     new = {key: began for key, began in runs.items() if key not in ran and began is not None}
     if not new:
@@ -215,7 +216,7 @@ def merged(samples: Sequence[Sample], at: float) -> Sample:
 MEANS = ("waiting", "counted", "fitting", "running", "slots", "slots_used", "persistent")
 MOSTS = ("longest_wait", "most_waiting", "longest_waited")
 SUMS = ("started", "waited")
-"""Fields of a Sample by how those of a period follow from its looks."""
+"""Fields of a Sample by how those of a period follow from its observations."""
 ARRAY_MEANS = tuple(name for name in _SUMMED if name != "most")
 
 

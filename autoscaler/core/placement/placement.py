@@ -361,9 +361,9 @@ class OpenPlacement:
         return placement
 
     def copy(self) -> OpenPlacement:
-        board = OpenPlacement()
-        board._kinds = list(self._kinds)
-        return board
+        copied = OpenPlacement()
+        copied._kinds = list(self._kinds)
+        return copied
 
     def place(self, wanted: Sequence[Want]) -> Placement:
         """Place as many tasks as fit beside what was placed before. `used` tells of these tasks only."""

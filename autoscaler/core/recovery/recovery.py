@@ -1,5 +1,5 @@
 """Recovery of all workers that are silent, that their cloud takes, or that are gone: their steps (`lost_workers.py`),
-what is remembered and asked about their jobs, and when to look again.
+what is remembered and asked about their jobs, and when to observe again.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def jobs_in_doubt(observed: ObservedWorkers) -> tuple[Reason, ...]:
     )
 
 
-# -- what to ask and when to look again -----------------------------------------------------------------------------
+# -- what to ask and when to observe again -----------------------------------------------------------------------------
 
 
 def _jobs_matter(worker: WorkerState) -> bool:

@@ -1,6 +1,6 @@
 """How a full node array stands: what there, were it empty, could run what waits, who could make room, and how soon.
 
-Reads one look into the words of `change`. Nothing is decided here.
+Reads one observation into the words of `change`. Nothing is decided here.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def _changed(array: NodeArrayPolicy, definition: ArrayDefinition | None) -> Node
 
 
 def _as_offered(array: NodeArrayPolicy, settings: NodeArrayPolicy, buckets: Sequence[Bucket]) -> NodeArrayPolicy:
-    """A caller's typing error, or wish for spot workers where there are none, must not take from the queue's jobs
+    """A caller's typing error, or request for spot workers where there are none, must not take from the queue's jobs
     what the settings give them.
     """
     as_set = not array.machine_types and array.price_types == settings.price_types

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from autoscaler.core.model.fleet import Fleet, Order, OrderState
 from autoscaler.core.model.request_sets import CreatedNode
 
-Wish = tuple[str, str | None, str | None]
+NodeRequest = tuple[str, str | None, str | None]
 """What nodes that are launched together have in common: node array, machine type, placement group."""
 
 
@@ -64,9 +64,9 @@ def answers(orders: Sequence[Order]) -> Iterator[tuple[str, str]]:
         yield from zip(order.nodes, order.ids, strict=False)
 
 
-def by_wish(nodes: Sequence[CreatedNode]) -> Mapping[Wish, tuple[CreatedNode, ...]]:
+def by_request(nodes: Sequence[CreatedNode]) -> Mapping[NodeRequest, tuple[CreatedNode, ...]]:
     """Nodes that one launch can bring, in the order in which they were created."""
-    together: dict[Wish, list[CreatedNode]] = {}
+    together: dict[NodeRequest, list[CreatedNode]] = {}
     for node in nodes:
         together.setdefault((node.node_array, node.machine_type, node.placement_group), []).append(node)
-    return {wish: tuple(alike) for wish, alike in together.items()}
+    return {request: tuple(alike) for request, alike in together.items()}

@@ -1,7 +1,7 @@
 """What request sets want of each node array, and which workers are there for it.
 
-A worker is *spare* that the queues' own demand leaves over: idle and not needed by any counted waiting job, or coming
-and not needed either. Targets of all live sets on an array add up and are met by spare workers; growth launches what
+A worker is *surplus* that the queues' own demand leaves over: idle and not needed by any counted waiting job, or coming
+and not needed either. Targets of all live sets on an array add up and are met by surplus workers; growth launches what
 these lack, shrink keeps as many. Where the queues' demand is switched off, every worker counts.
 """
 
@@ -105,7 +105,7 @@ def _arrays_of(live: RequestSet) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Spare:
+class SurplusWorker:
     """One worker that demand leaves over."""
 
     id: str
@@ -126,32 +126,32 @@ class Holding:
     """By node array with a need: cores of every worker that counts towards it."""
 
 
-def hold(needs: Mapping[str, Need], spares: Mapping[str, Sequence[Spare]]) -> Holding:
-    """The workers that stay. `spares`: by node array, the surplus workers, those that would leave last first, draining
+def hold(needs: Mapping[str, Need], surplus: Mapping[str, Sequence[SurplusWorker]]) -> Holding:
+    """The workers that stay. `surplus`: by node array, the surplus workers, those that would leave last first, draining
     ones at the end.
     """
     held: dict[str, Reason] = {}
     back: dict[str, Reason] = {}
     vcpus: dict[str, tuple[int, ...]] = {}
     for name, need in needs.items():
-        chosen = _chosen(need, spares.get(name, ()))
-        held |= {spare.id: need.reason for spare in chosen if not spare.leaving}
-        back |= {spare.id: need.reason for spare in chosen if spare.leaving}
-        vcpus[name] = tuple(spare.vcpus for spare in chosen)
+        chosen = _chosen(need, surplus.get(name, ()))
+        held |= {worker.id: need.reason for worker in chosen if not worker.leaving}
+        back |= {worker.id: need.reason for worker in chosen if worker.leaving}
+        vcpus[name] = tuple(worker.vcpus for worker in chosen)
     return Holding(held, back, vcpus)
 
 
-def _chosen(need: Need, spares: Sequence[Spare]) -> list[Spare]:
+def _chosen(need: Need, surplus: Sequence[SurplusWorker]) -> list[SurplusWorker]:
     """As many as the need takes, first come first kept, and of these none that it could do without."""
-    chosen: list[Spare] = []
-    for spare in spares:
+    chosen: list[SurplusWorker] = []
+    for worker in surplus:
         if need.met_by(each.vcpus for each in chosen):
             break
-        chosen.append(spare)
+        chosen.append(worker)
     if not need.met_by(each.vcpus for each in chosen):
         return chosen
-    for spare in reversed(tuple(chosen)):
-        rest = [each for each in chosen if each is not spare]
+    for worker in reversed(tuple(chosen)):
+        rest = [each for each in chosen if each is not worker]
         if need.met_by(each.vcpus for each in rest):
             chosen = rest
     return chosen

@@ -53,17 +53,17 @@ def _targeted(
     queue_demand: bool,
 ) -> dict[str, Reason]:
     """Which groups meet the targets, and whose."""
-    spare = [
+    free = [
         group
         for group in sorted(groups, key=lambda group: group.preference)
         if not group.leaving and group.id not in given_up
         if not queue_demand or not (group.busy or group.used(used))
     ]
     if not queue_demand:
-        spare.sort(key=lambda group: not group.busy)
+        free.sort(key=lambda group: not group.busy)
     found: dict[str, Reason] = {}
     for kind, target in targets.items():
-        mine = [group for group in spare if group.kind == kind]
+        mine = [group for group in free if group.kind == kind]
         found |= {group.id: target.reason for group in mine[: target.count]}
     return found
 

@@ -14,7 +14,7 @@ from autoscaler.core.model.fleet import Order
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.requests.created_nodes import Service
 from autoscaler.core.requests.orders import named
-from autoscaler.core.requests.targets import Spare
+from autoscaler.core.requests.targets import SurplusWorker
 from autoscaler.core.workers.drain import wanted_back
 from autoscaler.core.workers.idle import could_leave, let_go_order
 from autoscaler.core.workers.observed import ObservedWorkers
@@ -53,32 +53,32 @@ class SurplusContext:
         return self.used is None or (worker.empty and worker.name not in self.used)
 
 
-def surplus_workers(view: SurplusContext) -> dict[str, list[Spare]]:
+def surplus_workers(view: SurplusContext) -> dict[str, list[SurplusWorker]]:
     """By node array."""
     coming, late = [], []
-    for name, array, order, spare in _coming(view):
+    for name, array, order, surplus in _coming(view):
         if view.unused(name):
-            coming.append((array, spare))
+            coming.append((array, surplus))
         elif order in view.asked:
-            late.append((array, spare))
-    there = [(each.worker.node_array, _spare(each)) for each in _there(view)]
-    drains = [(each.worker.node_array, _spare(each, leaving=True)) for each in _draining(view)]
-    found: dict[str, list[Spare]] = {}
-    for array, spare in (*coming, *there, *late, *drains):
-        found.setdefault(array, []).append(spare)
+            late.append((array, surplus))
+    there = [(each.worker.node_array, _surplus(each)) for each in _there(view)]
+    drains = [(each.worker.node_array, _surplus(each, leaving=True)) for each in _draining(view)]
+    found: dict[str, list[SurplusWorker]] = {}
+    for array, surplus in (*coming, *there, *late, *drains):
+        found.setdefault(array, []).append(surplus)
     return found
 
 
-def _coming(view: SurplusContext) -> Iterator[tuple[str, str, str | None, Spare]]:
+def _coming(view: SurplusContext) -> Iterator[tuple[str, str, str | None, SurplusWorker]]:
     """Name in the supply, node array and order of every ordered or booting worker that is nobody else's."""
     for order, names in named(view.ordered):
         if order.id not in view.service.ordered:
             for name in names:
-                yield name, order.node_array, order.id, Spare(name, order.type.vcpus)
+                yield name, order.node_array, order.id, SurplusWorker(name, order.type.vcpus)
     for worker in _free(view):
         if counts_as_coming(worker, view.pass_context):
             machine = worker.worker
-            yield machine.id, machine.node_array, machine.order_id, _spare(worker)
+            yield machine.id, machine.node_array, machine.order_id, _surplus(worker)
 
 
 def _there(view: SurplusContext) -> Iterator[WorkerState]:
@@ -114,5 +114,5 @@ def _free(view: SurplusContext) -> Iterator[WorkerState]:
             yield worker
 
 
-def _spare(worker: WorkerState, *, leaving: bool = False) -> Spare:
-    return Spare(worker.worker.id, worker.worker.type.vcpus, leaving)
+def _surplus(worker: WorkerState, *, leaving: bool = False) -> SurplusWorker:
+    return SurplusWorker(worker.worker.id, worker.worker.type.vcpus, leaving)

@@ -44,7 +44,7 @@ class GroupLaunches:
 
     launches: tuple[Launch, ...] = ()
     notes: tuple[Reason, ...] = ()
-    told: Mapping[str, Reason] = field(default_factory=dict)
+    by_queue: Mapping[str, Reason] = field(default_factory=dict)
     """By queue, for jobs that want to stay inside one group: what is done, or why nothing is."""
     held_back: Mapping[int, Reason] = field(default_factory=dict)
     """By position of a demand whose jobs no launch has helped: why nothing is launched for it now."""
@@ -98,7 +98,7 @@ def launch_groups(
     groups, policy = grouping.groups, grouping.site.launch_context.policy
     ledger, placement = _opened(grouping, group_verdicts, earlier), placement.with_new(Host("", {}), 0)
     notes: list[Reason | None] = []
-    told: dict[str, Reason] = {}
+    by_queue: dict[str, Reason] = {}
     held_back: dict[int, Reason] = {}
     for at, (want, count) in enumerate(zip(wanted, lacking, strict=True)):
         root = _root(want, policy.node_arrays) if want.demand.together and want.expired and count else None
@@ -109,7 +109,7 @@ def launch_groups(
                 held_back[at] = held.reason
         if root is not None and count:
             ledger, placement, reason = _for_demand(want, count, root, grouping, group_verdicts, placement, ledger)
-            told[root.queue] = reason
+            by_queue[root.queue] = reason
     for group in groups:
         verdict = group_verdicts[group.id]
         if verdict.wanted and group.lacking > len(verdict.returning) and not ledger.has(group.id):
@@ -124,7 +124,7 @@ def launch_groups(
             there = sum(group_verdicts[group.id].targeted and group.kind == kind for group in groups)
             ledger, note = _for_target(array, target.count - there, target.reason, ledger)
             notes.append(note)
-    return GroupLaunches(ledger.launches, tuple(note for note in notes if note is not None), told, held_back)
+    return GroupLaunches(ledger.launches, tuple(note for note in notes if note is not None), by_queue, held_back)
 
 
 def _opened(grouping: Grouping, group_verdicts: Mapping[str, GroupVerdict], earlier: Sequence[Launch]) -> Ledger:
@@ -161,7 +161,7 @@ def _for_demand(
     """
     demand = want.demand
     reason = because(Code.DEMAND, queue=root.queue, tasks=count, slots=demand.slots * count)
-    told: Reason | None = ledger.launches[-1].reason if ledger.launches else None
+    cause: Reason | None = ledger.launches[-1].reason if ledger.launches else None
     if ledger.launches:
         count -= placement.place(((demand, count),)).placed[0]
     for group in grouping.groups:
@@ -175,25 +175,25 @@ def _for_demand(
             ledger, note = _refill(group, ledger, reason)
             ledger = ledger if note is not None else _assigned(ledger, want, placed)
             placement, count = (grown, count - placed) if note is None else (placement, count)
-            told = note or ledger.launches[-1].reason
+            cause = note or ledger.launches[-1].reason
     if not count:
-        return ledger, placement, told or reason
+        return ledger, placement, cause or reason
     waited = ledger.site.launch_context.now - want.oldest
     array = array_for(demand, root, ledger, waited)
     ways, begun, left = ways_for(array, ledger, demand, waited), len(ledger.launches), count
     while left > 0:
         answer = _new(array, ways, ledger, reason)
         if isinstance(answer, Reason):
-            told = answer if told is None or begun == len(ledger.launches) else told
+            cause = answer if cause is None or begun == len(ledger.launches) else cause
             break
         ledger, way = answer
         ledger = _assigned(ledger, want, min(way.tasks, left))
-        told = ledger.launches[begun].reason
+        cause = ledger.launches[begun].reason
         launch = ledger.launches[-1]
         placement = placement.with_new(replace(way.option.host, group=launch.group_id), way.workers)
         left -= way.tasks
     placement.place(((demand, min(count, count - left)),))
-    return ledger, placement, told or reason
+    return ledger, placement, cause or reason
 
 
 def _assigned(ledger: Ledger, want: CategoryDemand, tasks: int) -> Ledger:

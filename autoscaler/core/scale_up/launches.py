@@ -17,7 +17,7 @@ from autoscaler.core.model.request_sets import CreatedNode
 from autoscaler.core.placement.placement import OpenPlacement
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.requests.arrays import GROUPS, families, family_of
-from autoscaler.core.requests.created_nodes import by_wish
+from autoscaler.core.requests.created_nodes import by_request
 from autoscaler.core.requests.targets import Holding, Need
 from autoscaler.core.scale_up.group_launches import GroupLaunches
 from autoscaler.core.sizing.replacement import SwapPlan
@@ -38,13 +38,13 @@ class LaunchNeeds:
     """By node array: workers lacking to `min_workers`."""
     nodes: Sequence[CreatedNode] = ()
     """Created nodes without a worker, oldest first."""
-    needs: Mapping[str, Need] = field(default_factory=dict)
+    requests: Mapping[str, Need] = field(default_factory=dict)
     holding: Holding = field(default_factory=Holding)
     protection: Protection = field(default_factory=Protection)
 
     def lacks(self, node_array: str) -> bool:
         """Whether request sets want more workers of it than they have."""
-        need = self.needs.get(node_array)
+        need = self.requests.get(node_array)
         return need is not None and not need.met_by(self.holding.vcpus.get(node_array, ()))
 
     def short_of_floor(self, array: NodeArrayPolicy) -> int:
@@ -60,7 +60,7 @@ class Launches:
     launches: tuple[Launch, ...]
     buckets: tuple[BucketVerdict, ...]
     notes: tuple[Reason, ...]
-    told: Mapping[str, Reason]
+    by_queue: Mapping[str, Reason]
     """By queue: what is done for its demand, or why nothing is."""
     withheld: Mapping[str, Reason] = field(default_factory=dict)
     """By id of each created node for which nothing is launched now: why."""
@@ -70,23 +70,23 @@ class Launches:
     @property
     def rate_limited(self) -> bool:
         """Whether the circuit breaker's window keeps some of it back."""
-        reasons = (*(launch.reason for launch in self.launches), *self.notes, *self.told.values())
+        reasons = (*(launch.reason for launch in self.launches), *self.notes, *self.by_queue.values())
         return any(link.code is Code.LAUNCH_RATE_LIMIT for reason in reasons for link in (reason, *reason.trail))
 
     def besides(self, groups: GroupLaunches) -> Launches:
         """With what is launched for groups."""
-        told = {f"{queue}{GROUPS}": reason for queue, reason in groups.told.items()}
+        by_queue = {f"{queue}{GROUPS}": reason for queue, reason in groups.by_queue.items()}
         return replace(
             self,
             launches=(*self.launches, *groups.launches),
             notes=(*self.notes, *groups.notes),
-            told={**self.told, **told},
+            by_queue={**self.by_queue, **by_queue},
             held_back={**self.held_back, **groups.held_back},
         )
 
 
 def launch_all(
-    calls: LaunchNeeds,
+    needs: LaunchNeeds,
     launch_context: LaunchContext,
     usage: Mapping[str, Usage],
     swaps: SwapPlan,
@@ -94,13 +94,13 @@ def launch_all(
 ) -> Launches:
     """`blocked`: why nothing may be launched at all. `usage`: by node array."""
     demand, usage, launch_context, held_back = _for_demand(
-        calls, launch_context, _reserving_in_total(usage, launch_context, swaps), swaps, blocked
+        needs, launch_context, _reserving_in_total(usage, launch_context, swaps), swaps, blocked
     )
     taken = _reserving(usage, launch_context, swaps, [growth for _, growth in demand])
-    nodes, taken, withheld = _for_nodes(calls, launch_context, taken, blocked)
-    asked = _for_needs(calls, _later(launch_context, *(growth for _, growth in nodes)), taken, blocked)
-    found = [*demand, *nodes, *asked]
-    told = {
+    nodes, taken, withheld = _for_nodes(needs, launch_context, taken, blocked)
+    for_requests = _for_needs(needs, _later(launch_context, *(growth for _, growth in nodes)), taken, blocked)
+    found = [*demand, *nodes, *for_requests]
+    by_queue = {
         array.queue: growth.launch.reason if growth.launch else growth.note
         for array, growth in demand
         if array.extends is None
@@ -112,7 +112,7 @@ def launch_all(
         launches=tuple(growth.launch for _, growth in found if growth.launch is not None),
         buckets=tuple(verdict for _, growth in found for verdict in growth.buckets),
         notes=tuple(notes),
-        told={queue: reason for queue, reason in told.items() if reason is not None},
+        by_queue={queue: reason for queue, reason in by_queue.items() if reason is not None},
         withheld=withheld,
         held_back=held_back,
     )
@@ -123,7 +123,7 @@ _CountOf = Callable[[InstanceType], int]
 
 
 def _for_demand(
-    calls: LaunchNeeds,
+    needs: LaunchNeeds,
     launch_context: LaunchContext,
     usage: Mapping[str, Usage],
     swaps: SwapPlan,
@@ -132,29 +132,29 @@ def _for_demand(
     """Array after array, in policy order; what one array brings the next need not."""
     found: _Found = []
     held_back: dict[int, Reason] = {}
-    placement, lacking = calls.placement, list(calls.lacking)
+    placement, lacking = needs.placement, list(needs.lacking)
     for array in launch_context.policy.node_arrays:
         queue = launch_context.policy.queue(array.queue)
         default = queue is not None and queue.node_array == array.name
         mine = [
             count if default and want.expired and array.queue in want.launches and not want.demand.together else 0
-            for want, count in zip(calls.wanted, lacking, strict=True)
+            for want, count in zip(needs.wanted, lacking, strict=True)
         ]
-        held = calls.protection.hold_back(array, calls.wanted, mine)
+        held = needs.protection.hold_back(array, needs.wanted, mine)
         mine = [each.tasks for each in held]
         held_back |= {at: each.reason for at, each in enumerate(held) if each.reason is not None and not each.tasks}
-        short = calls.short_of_floor(array)
+        short = needs.short_of_floor(array)
         if blocked is not None:
             found.append((array, ArrayLaunch(note=blocked) if any(mine) or short > 0 else ArrayLaunch()))
             continue
         replacement = swaps.replacements.get(array.name)
         if replacement is None:
             growth = size_launch(
-                array, calls.wanted, mine, placement, usage[array.name], launch_context, short_of_floor=short
+                array, needs.wanted, mine, placement, usage[array.name], launch_context, short_of_floor=short
             )
         else:
             growth = replacement.size_launch(
-                array, calls.wanted, mine, placement, usage[array.name], launch_context, short_of_floor=short
+                array, needs.wanted, mine, placement, usage[array.name], launch_context, short_of_floor=short
             )
         found.append((array, _as_trial(growth, held).besides(swaps.told.get(array.name))))
         placement = growth.placement or placement
@@ -173,12 +173,12 @@ def _as_trial(growth: ArrayLaunch, held: Sequence[HeldBack]) -> ArrayLaunch:
 
 
 def _for_nodes(
-    calls: LaunchNeeds, launch_context: LaunchContext, usage: Mapping[str, Usage], blocked: Reason | None
+    needs: LaunchNeeds, launch_context: LaunchContext, usage: Mapping[str, Usage], blocked: Reason | None
 ) -> tuple[_Found, Mapping[str, Usage], Mapping[str, Reason]]:
     """Created nodes, those alike together; and why nothing is launched for some of them."""
     found: _Found = []
     withheld: dict[str, Reason] = {}
-    for (name, machine_type, placement_group), nodes in by_wish(calls.nodes).items():
+    for (name, machine_type, placement_group), nodes in by_request(needs.nodes).items():
         array = launch_context.policy.node_array(name)
         if array is None:
             continue
@@ -217,13 +217,13 @@ def _exactly(count: int) -> _CountOf:
 
 
 def _for_needs(
-    calls: LaunchNeeds, launch_context: LaunchContext, usage: Mapping[str, Usage], blocked: Reason | None
+    needs: LaunchNeeds, launch_context: LaunchContext, usage: Mapping[str, Usage], blocked: Reason | None
 ) -> _Found:
     """What the targets of request sets lack."""
     found: _Found = []
-    for name, need in calls.needs.items():
-        array, there = launch_context.policy.node_array(name), calls.holding.vcpus.get(name, ())
-        if array is None or not calls.lacks(name):
+    for name, need in needs.requests.items():
+        array, there = launch_context.policy.node_array(name), needs.holding.vcpus.get(name, ())
+        if array is None or not needs.lacks(name):
             continue
         if blocked is not None:
             found.append((array, ArrayLaunch(note=blocked)))

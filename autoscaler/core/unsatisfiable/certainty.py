@@ -63,7 +63,7 @@ class NextStep(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Where one job stands: what is to be done, the reason's last link, and when to look again."""
+    """Where one job stands: what is to be done, the reason's last link, and when to observe again."""
 
     step: NextStep
     link: Reason
