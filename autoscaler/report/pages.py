@@ -90,6 +90,8 @@ not_counted, ordered, joined, started, ended), `at` and `until` (of several jobs
 `count` (jobs, of arrays tasks), `owner`, `project`, `hosts`, `queue`, `worker_id`, `order_id`, `code` (of the \
 reason; of ended: ended, failed or unknown), `message`, `text` (the event for people); \
 with `--follow` one of these objects a line |
+| `top --json` | `schema`, `now`, `status`, `workers`, `events`: the documents of these commands; `queue`, `passes`: \
+those of [the answers](operate/answers.md#for-programs) |
 | `explain JOB --json` | `schema`, `job`, `state` (waiting, running, ended), `now`, `waiting`: a list of Shape, \
 `running` (with what becomes of the worker it is on), `launches`: a list of Launch that may serve it, \
 `waited`: what was last said of it while it waited, `launched`: orders for jobs such as it, \
