@@ -75,8 +75,16 @@ list of objects with the sums of these, `groups_of_workers` (how many of `groups
 (sets for which its workers stay, however idle); `nodes`: a list of \
 objects with `id`, `name`, `node_array`, `created_at`, `request_id`, `worker_id` |
 | `pause`, `resume`, `retry`, `keep`, `drain`, `stop --no-wait`, `record`, `serve passwd`, `serve token create` and \
-`revoke`, `requests --end` with `--json` | `schema`, `done` (whether anything \
-changed), `message`, and what was named |
+`revoke`, `requests --end`, `jetpack`, `cell down`, `catalog refresh` and `sizes`, `config import` and `docs` with \
+`--json` | `schema`, `done` (whether anything changed), `message`, and what was named or written |
+| `stop --json`, `cell up --json`, `serve --json` | a line is an object: `schema`, `message`, and what it is about; \
+what is logged is an object a line, too |
+| `config check --json` | `schema`, `valid`, `errors`, `notes` (lists of sentences) |
+| `worker config get --json` | `schema`, `key`, `value` (text, or an object where others stand below the key), \
+`default` (whether it is the given one) |
+| `cell list --json` | `schema`, `cells` (names) |
+| `demo --json` | `schema`, `seconds`, `tasks` (objects with `task`, `host`, `waited_s`), `workers` (objects with \
+`name`, `id`, `instance_type`, `rented_s`, `price_per_hour`, `cost`); what happens is told on standard error |
 | `serve token list --json`, `serve calls --json` | `schema`, `tokens` or `calls`: a list of objects |
 | `autoscale --json` | `request_set`, `expires_at`, `arrays` (names), `note` (empty unless nobody acts on it now) |
 | `history --json` | `schema`, `now`, `since`, `until`, `step_s`, `periods`: a list of objects with `at`, \
