@@ -107,6 +107,8 @@ those of [the answers](operate/answers.md#for-programs) |
 `rules`: what [rules](rules.md) ask for it, and who meets them |
 | `explain HOST --json` | `schema`, `host`, `now`, the fields of Worker, `actions`, `instances`, \
 `machine`, `remembered`, `rules` |
+| `explain ORDER --json` | `schema`, `order`, `now`, `at`, `node_array`, `group_id`, `open`, `attempts` (a list of \
+objects with `instance_type`, `count`, `price_per_hour`, `sent_at`, `answered_at`, `workers`, `message`), `events` |
 
 `reason` is the same everywhere; [reasons.md](reasons.md) lists its codes.
 """
