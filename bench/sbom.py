@@ -11,9 +11,9 @@ import importlib.metadata as installed
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
@@ -47,12 +47,10 @@ def sbom(requirements: Path = REQUIREMENTS) -> dict[str, Any]:
         "version": program["Version"],
         "licenses": [{"license": {"id": "Apache-2.0"}}],
     }
+    extras = _extras((PROGRAM, *names))
     document["dependencies"] = [
-        {"ref": PROGRAM, "dependsOn": sorted({names[each] for each in needed_by(PROGRAM) if each in names})},
-        *(
-            {"ref": ref, "dependsOn": sorted({names[each] for each in needed_by(name) if each in names})}
-            for name, ref in sorted(names.items())
-        ),
+        {"ref": ref, "dependsOn": sorted({names[each.name] for each in _needs(name, extras) if each.name in names})}
+        for name, ref in ((PROGRAM, PROGRAM), *sorted(names.items()))
     ]
     return document
 
@@ -89,16 +87,29 @@ def _licenses(name: str) -> Iterator[dict[str, Any]]:
         yield {"license": {"name": text}}
 
 
-def needed_by(name: str) -> set[str]:
-    """What a package needs wherever it is installed, its extras left out."""
+class _Need(NamedTuple):
+    name: str
+    extras: frozenset[str]
+
+
+def _extras(names: Iterable[str]) -> dict[str, frozenset[str]]:
+    """By package, the extras that another one needs of it."""
+    found: dict[str, frozenset[str]] = {}
+    for need in (need for name in names for need in _needs(name, {})):
+        found[need.name] = found.get(need.name, frozenset()) | need.extras
+    return found
+
+
+def _needs(name: str, extras: Mapping[str, frozenset[str]]) -> Iterator[_Need]:
+    """What a package needs, and what those of its extras do that are needed."""
     try:
         given = installed.requires(name) or ()
     except installed.PackageNotFoundError:
-        return set()
-    needed = (Requirement(each) for each in given)
-    return {
-        canonicalize_name(each.name) for each in needed if each.marker is None or each.marker.evaluate({"extra": ""})
-    }
+        return
+    wanted = ("", *extras.get(canonicalize_name(name), ()))
+    for each in map(Requirement, given):
+        if each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in wanted):
+            yield _Need(canonicalize_name(each.name), frozenset(each.extras))
 
 
 def problems(document: dict[str, Any]) -> list[str]:

@@ -321,7 +321,7 @@ class Answers:
             raise SettingsError("explain: name a job, host or worker")
         job = job_of(subject)
         ends = Ends() if job is None else self._ends(job)
-        owner = None if job is None else self._only(asker)
+        owner = self._only(asker)
         if job is not None and owner is not None:
             owners = {end.owner for end in ends.found} | {seen.owners().get(job.number, "")}
             owners |= {one.event.owner for one in self.store.events.read(job=job.number)}

@@ -9,6 +9,7 @@ from typing import TextIO
 
 import click
 
+from autoscaler.commands._done import says_json, tell_done
 from autoscaler.commands._echo import echo
 from autoscaler.constraints.autoscale_json import import_autoscale, settings_lines
 from autoscaler.constraints.json_text import read_json
@@ -26,7 +27,8 @@ USUAL = Path("/etc/sge-autoscaler")
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder to write settings.toml and rules.json into. Default: print them.",
 )
-def command(document: TextIO, folder: Path | None) -> None:
+@says_json
+def command(document: TextIO, folder: Path | None, as_json: bool) -> None:
     """Make settings and rules of DOCUMENT, an autoscale.json of cyclecloud-scalelib (- for standard input).
 
     What has no meaning here, or needs a hand, is told on standard error. The password is never printed or written.
@@ -43,10 +45,17 @@ def command(document: TextIO, folder: Path | None) -> None:
     texts = {where / SETTINGS: "".join(f"{line}\n" for line in settings_lines(found.settings))}
     if found.rules:
         texts[where / RULES] = json.dumps(found.rules, indent=2, ensure_ascii=False) + "\n"
+    if folder is not None:
+        _write(texts)
+    if as_json:
+        said = "nothing was written: --to names a folder" if folder is None else f"wrote {', '.join(map(str, texts))}"
+        files = {str(path): text for path, text in texts.items()}
+        tell_done(said, as_json=True, done=folder is not None, files=files, notes=list(found.notes))
+        return
     if folder is None:
         echo("\n".join(f"# {path}\n{text}" for path, text in texts.items()).rstrip("\n"))
-    else:
-        _write(texts)
+    for path in texts if folder is not None else ():
+        echo(f"wrote {path}")
     for note in found.notes:
         echo(f"note: {note}", err=True)
 
@@ -61,6 +70,5 @@ def _write(texts: dict[Path, str]) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), "w") as file:
                 file.write(text)
-            echo(f"wrote {path}")
     except OSError as error:
         raise SettingsError(f"cannot write {error.filename}: {error.strerror}") from error

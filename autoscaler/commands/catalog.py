@@ -11,6 +11,7 @@ from typing import TextIO
 
 import click
 
+from autoscaler.commands._done import tell_done
 from autoscaler.commands._echo import echo
 from autoscaler.commands._observation import as_json, print_json
 from autoscaler.commands.context import Invocation
@@ -50,8 +51,9 @@ def show(invocation: Invocation, family: str | None, as_json: bool) -> None:
     type=click.Path(path_type=Path, dir_okay=False),
     help="File to write. Default: the file that the settings name.",
 )
+@as_json
 @click.pass_obj
-def refresh(invocation: Invocation, output: Path | None) -> None:
+def refresh(invocation: Invocation, output: Path | None, as_json: bool) -> None:
     """Ask the provider's cloud for types and prices, and write them into a catalogue file. Use it for masters that may
     not ask for prices, and for regions whose prices are not included. The file takes effect when the provider's CATALOG
     setting names it.
@@ -64,27 +66,32 @@ def refresh(invocation: Invocation, output: Path | None) -> None:
     _write(file, catalog_text(offers))
     new = sum(offer.type.name not in before for offer in offers)
     changed = sum(offer.type.name in before and _differs(offer, before[offer.type.name]) for offer in offers)
-    echo(f"{file}: {len(offers)} types of {offers[0].region}; {new} are new, {changed} have other prices")
+    said = f"{file}: {len(offers)} types of {offers[0].region}; {new} are new, {changed} have other prices"
     if _own_file(invocation) != file:
-        echo(f"set {setting}={file} to use it")
+        said += f"; set {setting}={file} to use it"
+    tell_done(said, as_json=as_json, file=str(file), types=len(offers), new=new, changed=changed)
 
 
 @command.command("sizes")
 @click.argument("skus", type=click.File(encoding="utf-8"))
 @click.option("--size", "only", multiple=True, help="Only this size, such as Standard_F2; may be repeated.")
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="File to write. Default: print it.")
-def sizes(skus: TextIO, only: tuple[str, ...], output: Path | None) -> None:
+@as_json
+def sizes(skus: TextIO, only: tuple[str, ...], output: Path | None, as_json: bool) -> None:
     """Make a file of VM sizes of what `az vm list-skus --resource-type virtualMachines --output json` prints.
 
     SKUS is that output, or - for standard input. The file counts once CP_CAP_AUTOSCALE_VM_SIZES names it.
     """
     comment = f"Made by `sge-autoscaler catalog sizes` on {datetime.now(UTC).date()} of Azure's list of SKUs."
     text = vm_sizes_text(read_json(skus.read()), comment=comment, only=only)
-    if output is None:
+    if output is None and not as_json:
         echo(text.rstrip("\n"))
-        return
-    _write(output, text)
-    echo(f"wrote {output}; set CP_CAP_AUTOSCALE_VM_SIZES={output} to use it")
+    elif output is None:
+        tell_done("no file was written: --output names one", as_json=True, done=False, text=text)
+    else:
+        _write(output, text)
+        said = f"wrote {output}; set CP_CAP_AUTOSCALE_VM_SIZES={output} to use it"
+        tell_done(said, as_json=as_json, file=str(output))
 
 
 def _asked(invocation: Invocation, setting: str) -> Sequence[Offer]:

@@ -10,11 +10,14 @@ import time
 import click
 
 from autoscaler import namespaces
+from autoscaler.commands._done import says_json, tell_done, tell_line
 from autoscaler.commands._echo import echo
+from autoscaler.commands._observation import print_json
 from autoscaler.errors import NotFound
 from autoscaler.lab import cell_folder
 from autoscaler.lab.cell import FIRST_HOST, Cell, ExecHost
 from autoscaler.lab.private_root import CellError, missing
+from autoscaler.report import SCHEMA
 from autoscaler.report.wording import count
 
 WATCH = 0.2
@@ -40,7 +43,8 @@ def command() -> None:
     is_flag=True,
     help="Leave the master as the installation made it: no queue, host group, PE or submit host.",
 )
-def up(name: str | None, hosts: int, slots: int, bare: bool) -> None:
+@says_json
+def up(name: str | None, hosts: int, slots: int, bare: bool, as_json: bool) -> None:
     """Bring up a cell and hold it until Ctrl-C; in a terminal, until the shell in it ends."""
     obstacle = missing() or namespaces.probe()
     if obstacle:
@@ -51,13 +55,15 @@ def up(name: str | None, hosts: int, slots: int, bare: bool) -> None:
         cell_folder.claim(name) as place,
         Cell.up(hosts=declared, directory=place, prepared=not bare) as cell,
     ):
-        echo(f"cell {place.name} is up: master and {count(hosts, 'host')}, SGE_ROOT {cell.root}")
-        echo(f"enter it with: sge-autoscaler cell exec {place.name} -- qstat -f")
+        said = f"cell {place.name} is up: master and {count(hosts, 'host')}, SGE_ROOT {cell.root}"
+        tell_line(said, as_json=as_json, cell=place.name, hosts=hosts, sge_root=str(cell.root))
+        if not as_json:
+            echo(f"enter it with: sge-autoscaler cell exec {place.name} -- qstat -f")
         if sys.stdin.isatty():
             _run(cell, ("bash", "--norc"), None)
         else:
             _hold(cell)
-    echo(f"cell {place.name} has ended")
+    tell_line(f"cell {place.name} has ended", as_json=as_json, cell=place.name)
 
 
 @command.command("exec", context_settings={"ignore_unknown_options": True})
@@ -78,7 +84,8 @@ def enter(name: str | None, host: str | None, argv: tuple[str, ...]) -> int:
 
 @command.command()
 @click.argument("name", required=False)
-def down(name: str | None) -> None:
+@says_json
+def down(name: str | None, as_json: bool) -> None:
     """End cell NAME (the only one if none is given) and everything in it."""
     place = cell_folder.find(name)
     first = namespaces.holder(place / "tree" / "first")
@@ -89,13 +96,18 @@ def down(name: str | None) -> None:
         if time.monotonic() > deadline:
             raise CellError(f"cell {place.name} did not end within 10 s")
         time.sleep(0.02)
-    echo(f"cell {place.name} has ended")
+    tell_done(f"cell {place.name} has ended", as_json=as_json, cell=place.name)
 
 
 @command.command("list")
-def show() -> None:
+@says_json
+def show(as_json: bool) -> None:
     """Name the cells that live on this machine."""
-    for name in cell_folder.living():
+    names = list(cell_folder.living())
+    if as_json:
+        print_json({"schema": SCHEMA, "cells": names})
+        return
+    for name in names:
         echo(name)
 
 

@@ -18,12 +18,15 @@ from rich.table import Table
 
 from autoscaler.api.auto_stop import Endpoint
 from autoscaler.commands import _import
+from autoscaler.commands._done import says_json, tell_done
 from autoscaler.commands._echo import echo
 from autoscaler.commands._instance_types import told_types, unknown_types
+from autoscaler.commands._observation import print_json
 from autoscaler.commands.context import with_platform
 from autoscaler.constraints.rule_files import RuleFiles
 from autoscaler.errors import AutoscalerError, SettingsError
 from autoscaler.policies import registry as policies
+from autoscaler.report import SCHEMA
 from autoscaler.settings import Settings, load_settings, master_type_problem
 from autoscaler.settings.guarded_files import exposed_files
 from autoscaler.settings.pages import Row, generated, given_rows, model_rows, shown_rows
@@ -71,30 +74,41 @@ def show(file: Path | None, everything: bool, as_json: bool) -> None:
 
 @command.command()
 @_FILE
-def check(file: Path | None) -> None:
+@says_json
+def check(file: Path | None, as_json: bool) -> None:
     """Check the settings before you start the autoscaler. Unknown names are errors here.
 
     It logs in to the provider to ask which instance types there are, and changes nothing there.
     """
-    settings = load_settings(os.environ, file, known_prefixes=known_prefixes, strict=True)
-    for warning in settings.warnings:
-        echo(f"note: {warning}")
+    try:
+        settings = load_settings(os.environ, file, known_prefixes=known_prefixes, strict=True)
+    except SettingsError as error:
+        if not as_json:
+            raise
+        print_json({"schema": SCHEMA, "valid": False, "errors": [str(error)], "notes": []})
+        sys.exit(2)
+    notes = list(settings.warnings)
     problems = [problem for queue in settings.queues.values() if (problem := master_type_problem(queue))]
     if settings.process.provider is None:
         problems.append("no provider: set CP_CAP_AUTOSCALE_PROVIDER (`local`, or an import path package.module:Class)")
     else:
-        problems += _wrong_for_provider(settings) or _wrong_types(settings)
+        problems += _wrong_for_provider(settings) or _wrong_types(settings, notes)
     problems += policies.problems(settings.process.policies, settings.for_provider(os.environ))
     problems += _wrong_in_files(settings)
     problems += exposed_files(settings, os.environ)
     problems += _wrong_addresses(settings)
-    for program in _programs_missing(settings):
-        echo(f"note: {program}: this host has no executable program at this path")
-    for problem in problems:
-        echo(f"error: {problem}", err=True)
+    notes += [f"{name}: this host has no executable program at this path" for name in _programs_missing(settings)]
+    if as_json:
+        print_json({"schema": SCHEMA, "valid": not problems, "errors": problems, "notes": notes})
+    else:
+        for note in notes:
+            echo(f"note: {note}")
+        for problem in problems:
+            echo(f"error: {problem}", err=True)
     if problems:
         sys.exit(2)
-    echo("settings are valid")
+    if not as_json:
+        echo("settings are valid")
 
 
 def _wrong_in_files(settings: Settings) -> list[str]:
@@ -136,17 +150,22 @@ def _programs_missing(settings: Settings) -> list[str]:
 @click.option(
     "--root", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="Checkout to write into."
 )
-def docs(only_check: bool, root: Path) -> None:
+@says_json
+def docs(only_check: bool, root: Path, as_json: bool) -> None:
     """Write docs/configure.md and conf/sge-autoscaler.toml from the table of settings and the settings of providers and
     autoscale policies.
     """
     texts = generated(root, _declared(_models()), _declared(_policy_models()))
     stale = [path for path, text in texts.items() if not path.exists() or path.read_text("utf-8") != text]
-    for path in stale:
+    for path in () if only_check else stale:
+        path.write_text(texts[path], "utf-8")
+    if as_json:
+        said = f"{len(stale)} pages {'are out of date' if only_check else 'were written'}"
+        tell_done(said, as_json=True, done=bool(stale) and not only_check, stale=list(map(str, stale)))
+    for path in () if as_json else stale:
         if only_check:
             echo(f"{path} is out of date: run `sge-autoscaler config docs`", err=True)
         else:
-            path.write_text(texts[path], "utf-8")
             echo(f"wrote {path}")
     sys.exit(1 if only_check and stale else 0)
 
@@ -187,13 +206,13 @@ def _wrong_for_provider(settings: Settings) -> list[str]:
     return []
 
 
-def _wrong_types(settings: Settings) -> list[str]:
-    """Instance types that the provider does not have. If it cannot be asked here, a note says so."""
+def _wrong_types(settings: Settings, notes: list[str]) -> list[str]:
+    """Instance types that the provider does not have. If it cannot be asked here, a note more says so."""
     try:
         provider = load(settings.process.provider or "", settings.for_provider(os.environ), "config-check")
         return list(unknown_types(settings, told_types(provider)))
     except AutoscalerError as error:
-        echo(f"note: provider {settings.process.provider} cannot be asked for its instance types here: {error}")
+        notes.append(f"provider {settings.process.provider} cannot be asked for its instance types here: {error}")
         return []
 
 

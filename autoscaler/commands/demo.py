@@ -10,9 +10,12 @@ import click
 from rich.console import Console
 
 from autoscaler import namespaces
+from autoscaler.commands._done import says_json
+from autoscaler.commands._observation import print_json
 from autoscaler.errors import AutoscalerError
 from autoscaler.lab import private_root
 from autoscaler.lab.demo import PROVIDERS, SCENARIOS, run_demo
+from autoscaler.report import SCHEMA
 from autoscaler.terminal.view import open_view
 
 
@@ -27,7 +30,8 @@ from autoscaler.terminal.view import open_view
     show_default=True,
     help="Provider of the workers.",
 )
-def command(mode: str, provider: str) -> None:
+@says_json
+def command(mode: str, provider: str, as_json: bool) -> None:
     """Play one of the two examples on a private Grid Engine of its own.
 
     Needs root and Debian's Grid Engine packages (`make setup` installs them). Touches no Grid Engine that is already
@@ -37,9 +41,12 @@ def command(mode: str, provider: str) -> None:
     if problem:
         raise AutoscalerError(problem)
     signal.signal(signal.SIGTERM, _leave)
-    console = Console()
+    console = Console(stderr=as_json)
     with open_view(console, f"sge-autoscaler demo · {SCENARIOS[mode].title}", SCENARIOS[mode].tasks) as view:
         summary = run_demo(mode, provider, view)
+    if as_json:
+        print_json({"schema": SCHEMA, **summary.document()})
+        return
     for line in summary.lines():
         console.print(line, highlight=False, soft_wrap=True)
 

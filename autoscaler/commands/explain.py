@@ -26,7 +26,7 @@ MOST_TAKEN_IN = 64 << 20
 @as_json
 @click.pass_obj
 def command(invocation: Invocation, subject: str, record: Path | None, as_json: bool) -> None:
-    """Explain a job (by number) or a host (by name or worker id).
+    """Explain a job (by number), a host (by name or worker id) or a launch (by the order that `events` shows).
 
     For a waiting job it shows whether the job counts as demand, why it waits, and which launch may serve it. For a
     worker it shows why the worker stays, or what the autoscaler does with it. Below the reason stand its causes and

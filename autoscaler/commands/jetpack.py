@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from autoscaler.commands._done import says_json, tell_done
 from autoscaler.commands._echo import echo
 from autoscaler.errors import SettingsError
 
@@ -92,7 +93,8 @@ class Place:
 @click.command("jetpack")
 @click.option("--install", "change", flag_value="install", help="Put both into the environment of this Python.")
 @click.option("--remove", "change", flag_value="remove", help="Remove what --install installed.")
-def command(change: str | None) -> None:
+@says_json
+def command(change: str | None, as_json: bool) -> None:
     """Install `import jetpack.autoscale`, `jetpack autoscale` and `jetpack config` where nothing else provides them.
 
     If you can change a script, write `from autoscaler import jetpack` in it instead.
@@ -101,14 +103,14 @@ def command(change: str | None) -> None:
     if change is None:
         raise click.UsageError("give --install or --remove")
     if change == "install":
-        for path in place.install(_quoted(Path(sys.executable).parent / "sge-autoscaler")):
-            echo(f"wrote {path}")
-        return
-    removed = place.remove()
-    for path in removed:
-        echo(f"removed {path}")
-    if not removed:
-        echo("nothing was installed")
+        paths, verb = place.install(_quoted(Path(sys.executable).parent / "sge-autoscaler")), "wrote"
+    else:
+        paths, verb = place.remove(), "removed"
+    lines = [f"{verb} {path}" for path in paths] or ["nothing was installed"]
+    if as_json:
+        tell_done("; ".join(lines), as_json=True, done=bool(paths), files=list(map(str, paths)))
+    for line in () if as_json else lines:
+        echo(line)
 
 
 def _ours(path: Path) -> bool:

@@ -28,7 +28,7 @@ _AS_ROOT = frozenset(
     {"catalog", "cell", "completion", "config", "demo", "hosts", "init", "jetpack", "record", "worker"}
 )
 """Commands that write nothing among the state, or write where only root may."""
-ANSWERED = frozenset({"cost", "events", "explain", "history", "jobs", "status", "workers"})
+ANSWERED = frozenset({"cost", "events", "explain", "history", "jobs", "status", "top", "workers"})
 """Commands that the running autoscaler answers: they become another user only where none does (`_answers.told`)."""
 NOT_YOURS = "you may not read it: ask root, or the user who runs the autoscaler"
 _NO_COMMANDS = frozenset({"main", "context", "serving"})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from autoscaler.commands._done import says_json, tell_done
+from autoscaler.commands._done import says_json, tell_done, tell_line
 from autoscaler.commands._duration import Duration
 from autoscaler.commands._echo import echo
 from autoscaler.commands._observation import print_json
@@ -32,15 +32,16 @@ _ROLES = click.Choice(("reader", "caller", "admin"))
 
 
 @click.group("serve", invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="Log JSON, an object a line.")
 @click.pass_context
-def command(context: click.Context) -> None:
+def command(context: click.Context, as_json: bool) -> None:
     """Serve CycleCloud's REST API at CP_CAP_AUTOSCALE_HTTP, and workers that ask to stop at CP_CAP_AUTOSCALE_AUTOSTOP.
 
     What callers ask for is stored, and acted on once `run` serves. This process talks to the network and has no use for
     the cloud's credentials: it drops every variable of the environment that is not its own, and makes no provider.
     """
     if context.invoked_subcommand is None:
-        _serve(context.ensure_object(Invocation))
+        _serve(context.ensure_object(Invocation), as_json=as_json)
 
 
 _KEPT = re.compile(
@@ -64,15 +65,15 @@ def begin_without_credentials(environ: Mapping[str, str]) -> None:
         begin_anew(kept)
 
 
-def _serve(invocation: Invocation) -> None:
+def _serve(invocation: Invocation, *, as_json: bool) -> None:
     begin_without_credentials(invocation.environ)
     invocation = Invocation(invocation.environ, imports_provider=False)
-    configure_log(invocation.settings.process, invocation.environ)
+    configure_log(invocation.settings.process, invocation.environ, as_json=as_json or None)
     from autoscaler.commands._http import network
 
     with network(invocation) as (server, places):
         for said, url in sorted(places.items()):
-            echo(said.format(url))
+            tell_line(said.format(url), as_json=as_json, url=url)
         if lock.running(invocation.cell) is None:
             said = "no loop serves this cell: this server only stores requests, and `sge-autoscaler run` acts on them"
             echo(said, err=True)

@@ -7,12 +7,11 @@ import time
 
 import click
 
-from autoscaler.commands._done import says_json, tell_done
+from autoscaler.commands._done import says_json, tell_done, tell_line
 from autoscaler.commands._echo import echo
 from autoscaler.commands._running import tell_where_nobody_serves
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import LockHeld
-from autoscaler.plain_text import plain
 from autoscaler.report.log import configure_log
 from autoscaler.store.lock import running
 from autoscaler.store.overrides import Verb
@@ -38,14 +37,13 @@ def command(invocation: Invocation, verb: str | None, no_wait: bool, as_json: bo
 
     The autoscaler launches nothing more, and removes each worker when it is empty: it never ends a running job. With
     --drain the existing workers run waiting jobs first. With --now no further job starts on a worker. If no autoscaler
-    runs, this command does the work itself. `sge-autoscaler resume` cancels the stop.
+    runs, this command does the work itself. `sge-autoscaler resume` cancels the stop. With --json each line is an
+    object.
     """
     if verb is None:
         raise click.UsageError(
             "give --drain (waiting jobs first) or --now; both let running jobs end and launch nothing more"
         )
-    if as_json and not no_wait:
-        raise click.UsageError("--json goes with --no-wait: the waiting is told line by line")
     with invocation.store() as store:
         _ask(store, Verb(verb), invocation.who, quiet=as_json)
         if no_wait:
@@ -53,12 +51,12 @@ def command(invocation: Invocation, verb: str | None, no_wait: bool, as_json: bo
             said = "the stop is stored; `sge-autoscaler status` shows which workers are left"
             tell_done(said, as_json=as_json, stop=verb)
             return 0
-        if _served(invocation) and _wait(invocation, store, Verb(verb)):
+        if _served(invocation) and _wait(invocation, store, Verb(verb), as_json=as_json):
             return 0
         if not _wished(store, Verb(verb)):
-            echo("somebody cancelled the stop")
+            tell_line("somebody cancelled the stop", as_json=as_json, stop=verb, done=False)
             return 1
-    return _serve_until_released(invocation)
+    return _serve_until_released(invocation, as_json=as_json)
 
 
 def _ask(store: Store, verb: Verb, who: str, *, quiet: bool) -> None:
@@ -81,28 +79,28 @@ def _wished(store: Store, verb: Verb) -> bool:
     return any(override.verb is verb for override in store.overrides.in_force())
 
 
-def _wait(invocation: Invocation, store: Store, verb: Verb) -> bool:
+def _wait(invocation: Invocation, store: Store, verb: Verb, *, as_json: bool) -> bool:
     """Wait until the running autoscaler has carried out the stop; False if it ended before, or if the stop was
     cancelled.
     """
-    echo("waiting for the running autoscaler; Ctrl-C ends the waiting, not the stop")
+    tell_line("waiting for the running autoscaler; Ctrl-C ends the waiting, not the stop", as_json=as_json)
     told = store.history.passes(1)[0].number if store.history.passes(1) else 0
     while _served(invocation):
         for done in reversed(store.history.passes(5)):
             if done.number > told:
                 told = done.number
-                echo(plain(done.sentence))
+                tell_line(done.sentence, as_json=as_json, **{"pass": told})
         if not _wished(store, verb):
             break
         time.sleep(LOOK_EVERY)
     if store.overrides.fulfilled(verb):
-        echo("all workers have been removed and terminated")
+        tell_line("all workers have been removed and terminated", as_json=as_json, stop=str(verb), done=True)
         return True
     return False
 
 
-def _serve_until_released(invocation: Invocation) -> int:
-    configure_log(invocation.settings.process, invocation.environ)
+def _serve_until_released(invocation: Invocation, *, as_json: bool) -> int:
+    configure_log(invocation.settings.process, invocation.environ, as_json=as_json or None)
     from autoscaler.commands.serving import serving
 
     try:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import click
 
+from autoscaler.commands._done import says_json
 from autoscaler.commands._echo import echo
 from autoscaler.errors import NotFound
 from autoscaler.plain_text import plain_json
+from autoscaler.report import SCHEMA
 from autoscaler.worker_configuration import FILE, FOLDERS, answer, nested, read
 
 
@@ -26,7 +28,8 @@ def config() -> None:
 @config.command("get")
 @click.argument("key")
 @click.argument("default", required=False)
-def get(key: str, default: str | None) -> None:
+@says_json
+def get(key: str, default: str | None, as_json: bool) -> None:
     """Print the value of KEY, an object as JSON. If there is none: DEFAULT, or exit code 3.
 
     \b
@@ -35,12 +38,19 @@ def get(key: str, default: str | None) -> None:
     cyclecloud.cluster.autoscale.stop_callback    where it may ask to stop: GET URL?instance=ID
     application_version                           a key of its node array's Configuration
     """
-    found = answer(_values(), key)
+    values = _values()
+    found = answer(values, key)
     if found is None and default is None:
         raise NotFound(
             f"this worker's configuration has no {key}; `sge-autoscaler worker config list` shows what it has"
         )
-    echo((default if found is None else found) or "")
+    value = (default if found is None else found) or ""
+    if as_json:
+        below = found if found is None or key in values else json.loads(found)
+        told = {"schema": SCHEMA, "key": key, "value": value if below is None else below, "default": found is None}
+        echo(plain_json(json.dumps(told, indent=2, ensure_ascii=False)))
+    else:
+        echo(value)
 
 
 @config.command("list")

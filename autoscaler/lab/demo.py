@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from autoscaler.errors import AutoscalerError
 from autoscaler.lab.cell import Cell, ExecHost
@@ -107,6 +108,22 @@ class Summary:
     workers: tuple[Lifetime, ...]
     seconds: float
     at: float
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        workers = [
+            {
+                "name": one.name,
+                "id": one.worker_id,
+                "instance_type": one.instance_type,
+                "rented_s": round(one.seconds(self.at), 3),
+                "price_per_hour": one.price_per_hour,
+                "cost": one.cost(self.at),
+            }
+            for one in self.workers
+        ]
+        tasks = [{"task": one.task, "host": one.host, "waited_s": one.wait} for one in self.tasks]
+        return {"seconds": round(self.seconds, 3), "tasks": tasks, "workers": workers}
 
     def lines(self) -> Iterator[str]:
         waits = [task.wait for task in self.tasks if task.wait is not None]

@@ -81,8 +81,16 @@ list of objects with the sums of these, `groups_of_workers` (how many of `groups
 `expires_at`; what is not there is the array's own); `nodes`: a list of \
 objects with `id`, `name`, `node_array`, `created_at`, `request_id`, `worker_id` |
 | `pause`, `resume`, `retry`, `keep`, `drain`, `stop --no-wait`, `record`, `serve passwd`, `serve token create` and \
-`revoke`, `requests --end` with `--json` | `schema`, `done` (whether anything \
-changed), `message`, and what was named |
+`revoke`, `requests --end`, `jetpack`, `cell down`, `catalog refresh` and `sizes`, `config import` and `docs` with \
+`--json` | `schema`, `done` (whether anything changed), `message`, and what was named or written |
+| `stop --json`, `cell up --json`, `serve --json` | a line is an object: `schema`, `message`, and what it is about; \
+what is logged is an object a line, too |
+| `config check --json` | `schema`, `valid`, `errors`, `notes` (lists of sentences) |
+| `worker config get --json` | `schema`, `key`, `value` (text, or an object where others stand below the key), \
+`default` (whether it is the given one) |
+| `cell list --json` | `schema`, `cells` (names) |
+| `demo --json` | `schema`, `seconds`, `tasks` (objects with `task`, `host`, `waited_s`), `workers` (objects with \
+`name`, `id`, `instance_type`, `rented_s`, `price_per_hour`, `cost`); what happens is told on standard error |
 | `serve token list --json`, `serve calls --json` | `schema`, `tokens` or `calls`: a list of objects |
 | `autoscale --json` | `request_set`, `expires_at`, `arrays` (names), `note` (empty unless nobody acts on it now) |
 | `history --json` | `schema`, `now`, `since`, `until`, `step_s`, `periods`: a list of objects with `at`, \
@@ -104,6 +112,8 @@ not_counted, ordered, joined, started, ended), `at` and `until` (of several jobs
 `count` (jobs, of arrays tasks), `owner`, `project`, `hosts`, `queue`, `worker_id`, `order_id`, `code` (of the \
 reason; of ended: ended, failed or unknown), `message`, `text` (the event for people); \
 with `--follow` one of these objects a line |
+| `top --json` | `schema`, `now`, `status`, `workers`, `events`: the documents of these commands; `queue`, `passes`: \
+those of [the answers](operate/answers.md#for-programs) |
 | `explain JOB --json` | `schema`, `job`, `state` (waiting, running, ended), `now`, `waiting`: a list of Shape, \
 `running` (with what becomes of the worker it is on), `launches`: a list of Launch that may serve it, \
 `waited`: what was last said of it while it waited, `launched`: orders for jobs such as it, \
@@ -113,6 +123,8 @@ with `--follow` one of these objects a line |
 `limit`, `request_set`, `by`, `expires_at` (these three null: the definition of the array) |
 | `explain HOST --json` | `schema`, `host`, `now`, the fields of Worker, `actions`, `instances`, \
 `machine`, `remembered`, `rules` |
+| `explain ORDER --json` | `schema`, `order`, `now`, `at`, `node_array`, `group_id`, `open`, `attempts` (a list of \
+objects with `instance_type`, `count`, `price_per_hour`, `sent_at`, `answered_at`, `workers`, `message`), `events` |
 
 `reason` is the same everywhere; [reasons.md](reasons.md) lists its codes.
 """

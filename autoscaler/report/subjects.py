@@ -1,4 +1,4 @@
-"""Answers `explain` of whatever it names: a job or one of its tasks, a host or worker, as they are or as they were."""
+"""Answers `explain` of whatever it names: a job or one of its tasks, a host, a worker, a launch; as it is or was."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from autoscaler.report.explain import (
     host_lines,
     job_lines,
 )
+from autoscaler.report.explain_order import explain_order, order_lines
 from autoscaler.report.observed_plan import ObservedPlan
 from autoscaler.report.sentence import jobs_not_read
 from autoscaler.store.history import Explanation
@@ -88,6 +89,8 @@ def explain(subject: str, known: Known) -> dict[str, Any]:
 
 def lines_of(document: Mapping[str, Any]) -> list[str]:
     """The same for people."""
+    if "order" in document:
+        return list(order_lines(document))
     if "job" in document:
         return list(job_lines(document))
     return list(gone_lines(document) if document.get("verdict") is None else host_lines(document))
@@ -179,9 +182,13 @@ def _host(name: str, known: Known) -> dict[str, Any]:
         raise NotFound(f"{known.place} has no worker or host {name}{_near(name, seen)}")
     with known.store() as store:
         lives = [life for life in store.history.lifetimes() if name in (life.worker_id, life.name)]
+        order = store.journal.order(name)
+        if not lives and order is not None:
+            events = shown_to(known.owner, store.events.of_order(name))
+            return explain_order(order, events, seen.snapshot.now, seen.zone)
     if not lives:
         raise NotFound(
-            f"Grid Engine has no host {name}, and the autoscaler had no such worker in the last 30 days"
+            f"Grid Engine has no host {name}, and the autoscaler had no such worker or launch in the last 30 days"
             f"{_near(name, seen)}"
         )
     return explain_gone(lives[-1], seen.snapshot.now)

@@ -189,6 +189,12 @@ class EventTable(Table):
             kept.sort(key=lambda one: one.event.at)
         return tuple(one for one in kept if not host or _names(one.event, host))[-last:]
 
+    def of_order(self, order_id: str) -> tuple[KeptEvent, ...]:
+        """A launch and the workers of it that joined."""
+        return tuple(
+            map(_kept, self._database.rows("SELECT * FROM events WHERE order_id = ? ORDER BY id", (order_id,)))
+        )
+
     def _of_job(self, job: int, task: int | None) -> list[sqlite3.Row]:
         near = self._database.rows("SELECT * FROM events WHERE first_job <= ? AND last_job >= ?", (job, job))
         mine = [row for row in near if within(row["jobs"], job)]

@@ -418,11 +418,18 @@ class Journal(Table):
             "nodes != '[]' AND EXISTS (SELECT 1 FROM json_each(orders.nodes) AS ordered"
             " JOIN json_each(?) AS asked ON ordered.value = asked.value)"
         )
+        asked = encoding.write(sorted(nodes))
+        return self._orders(f"closed_at IS NULL OR closed_at > ? OR {for_nodes}", since, asked)
+
+    def order(self, order_id: str) -> OrderRecord | None:
+        """One order, open or closed; None: there is none, or it was forgotten."""
+        return next(iter(self._orders("orders.id = ?", order_id)), None)
+
+    def _orders(self, where: str, *values: object) -> tuple[OrderRecord, ...]:
         rows = self._database.rows(
             "SELECT *, attempts.message AS said FROM orders LEFT JOIN attempts ON attempts.order_id = orders.id"
-            f" WHERE closed_at IS NULL OR closed_at > ? OR {for_nodes}"
-            " ORDER BY ordered_at, orders.id, candidate, offer",
-            (since, encoding.write(sorted(nodes))),
+            f" WHERE {where} ORDER BY ordered_at, orders.id, candidate, offer",
+            values,
         )
         return tuple(_order(list(of_one)) for _, of_one in itertools.groupby(rows, key=lambda row: row["id"]))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -10,9 +11,11 @@ from autoscaler.api.answers import Turns
 from autoscaler.core.events.event import EventKind, JobEvent
 from autoscaler.core.events.events import PassEvents
 from autoscaler.core.events.known import Known
+from autoscaler.core.snapshot import Plan
 from autoscaler.report.observed_plan import ObservedPlan
 from autoscaler.store.store import Store
 from tests.cases.whole import whole
+from tests.store.test_store import LAUNCH, MEMORY, order_for
 from tests.web.asked_as import asked_as
 from tests.web.test_answers import OTHER, USER, World, as_root, first_job, owned_by, world
 
@@ -153,3 +156,25 @@ def test_workers_have_phase_conditions_and_load(served: World) -> None:
     for row in served.ask("workers")["document"]["workers"]:
         assert {"phase", "conditions", "load"} <= row.keys()
         assert (row["phase"] is None) == (row["id"] is None)
+
+
+def test_a_launch_is_explained_by_its_order(served: World) -> None:
+    store = served.store
+    store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=NOW)
+    (order,) = store.journal.orders(0.0)
+    sent = replace(order_for(0), order_id=order.id)
+    assert store.journal.send(sent, 0, NOW + 1)
+    store.journal.answer(sent.token, ids=["i-1"], failures=(), message="", at=NOW + 2)
+    happened(
+        store,
+        an_event(EventKind.ORDERED, "4-9", order_id=order.id, message="2 m5.large of execute"),
+        an_event(EventKind.JOINED, hosts=("w1",), worker_id="i-1", order_id=order.id, message="m5.large of execute"),
+        an_event(EventKind.JOINED, hosts=("w2",), worker_id="i-2", order_id="another", message="m5.large of execute"),
+    )
+    document = served.ask("explain", subject=order.id)["document"]
+    assert (document["order"], [each["workers"] for each in document["attempts"]]) == (order.id, [["i-1"]])
+    assert [event["worker_id"] for event in document["events"]] == [None, "i-1"]
+    (block,) = served.ask("explain", subject=order.id, form="text")["blocks"]
+    assert block[3][0].startswith(f"order {order.id} of 2023-11-14 22:13:20 UTC for execute")
+    assert "asked for at 2023-11-14 22:13:21 UTC: gave 1 worker: i-1" in block[3][1]
+    assert "worker w1 joined" in block[3][-1]

@@ -1,0 +1,85 @@
+"""`sge-autoscaler top`: the running autoscaler on a terminal, until `q`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from autoscaler.answer_client import CLIENT_FILE, URL_ENV, Place, ask, target
+from autoscaler.commands._answers import place_of_service
+from autoscaler.commands._observation import as_json, print_json
+from autoscaler.commands.context import Invocation
+from autoscaler.errors import AutoscalerError, NotFound
+
+PATIENCE = 60.0
+"""Seconds for a command that is carried out."""
+PARTS = ("status", "queue", "workers", "events", "passes")
+
+
+class NotDone(AutoscalerError):
+    """A command was not carried out; the message is what it said."""
+
+
+@click.command("top")
+@as_json
+@click.pass_obj
+def command(invocation: Invocation, as_json: bool) -> int:
+    """Watch what waits by reason, workers with load and price, decisions and events, and demand against supply.
+
+    Enter shows more of a reason, job, worker or launch, as `explain` does. `/` filters, `s` sorts. Who may pause, drain
+    and keep can do so here, after a question; all others only look. With --json all of it is printed once.
+    """
+    place = place_of_service(invocation)
+    if place is None:
+        raise NotFound(
+            "no autoscaler was found to watch: none runs on this machine for the cell of SGE_ROOT and SGE_CELL, and "
+            f"neither {URL_ENV} nor {CLIENT_FILE} names one elsewhere; `sge-autoscaler run` or its systemd unit starts "
+            "one"
+        )
+
+    def asked(question: str, query: Mapping[str, str]) -> dict[str, Any]:
+        return ask(place, target(question, query))
+
+    if as_json:
+        said = {part: asked(part, {})["document"] for part in PARTS}
+        print_json({name: said["queue"][name] for name in ("schema", "now")} | said)
+        return 0
+    asked("status", {})  # what is wrong from the start is said on the terminal as it was
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise click.UsageError(
+            "top needs a terminal; for programs: --json, or `status --json`, `events --follow --json`"
+        )
+    from autoscaler.terminal.top import Top
+
+    top = Top(asked, acting(invocation, place))
+    top.run()
+    return top.return_code or 0
+
+
+def acting(invocation: Invocation, place: Place) -> Callable[[Sequence[str]], str] | None:
+    """Carries commands out by `sge-autoscaler`, with all its checks; None: the user may not, or another cell's
+    autoscaler is watched than those commands are for.
+    """
+    who = invocation.running if place.path else None
+    if who is None or who.socket != place.path or not who.state or not os.access(who.state, os.W_OK | os.X_OK):
+        return None
+
+    def act(words: Sequence[str]) -> str:
+        from autoscaler.errors import CommandError
+        from autoscaler.process import SystemRunner
+
+        argv = (sys.executable, "-m", "autoscaler.commands.main", *words)
+        try:
+            done = SystemRunner()(argv, timeout=PATIENCE)
+        except CommandError as error:
+            raise NotDone(str(error)) from error
+        said = (done.stdout if done.returncode == 0 else done.stderr).decode("utf-8", "replace").strip()
+        if done.returncode != 0:
+            raise NotDone(said.rpartition("\n")[2].removeprefix("sge-autoscaler: "))
+        return said
+
+    return act

@@ -1,0 +1,184 @@
+"""Every command prints JSON for programs, and its help alike."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from autoscaler.commands import jetpack, worker
+from autoscaler.commands.context import Invocation
+from autoscaler.commands.main import cli, main
+from autoscaler.lab import cell_folder
+from autoscaler.store.lock import hold, lock_directory
+from autoscaler.store.overrides import Verb
+from autoscaler.store.store import Store
+from autoscaler.worker_configuration import FILE, write
+from tests.commands.test_catalog import SKUS
+from tests.commands.test_commands import environ, store
+from tests.commands.test_config import WELL
+
+__all__ = ("environ", "store")
+WITHOUT = {
+    "cell exec": "prints what the program in the cell prints",
+    "completion": "prints a script for a shell",
+    "hosts": "answers systemd's socket in its own words",
+}
+
+
+def walked(command: click.Command, context: click.Context, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The words of every command that can be called."""
+    if not isinstance(command, click.Group):
+        yield words
+        return
+    if command.invoke_without_command:
+        yield words
+    for name in command.list_commands(context):
+        below = command.get_command(context, name)
+        assert below is not None
+        yield from walked(below, context, (*words, name))
+
+
+def found(words: tuple[str, ...]) -> click.Command:
+    command: click.Command = cli
+    context = click.Context(cli)
+    for word in words:
+        assert isinstance(command, click.Group)
+        below = command.get_command(context, word)
+        assert below is not None
+        command = below
+    return command
+
+
+EVERY = tuple(walked(cli, click.Context(cli)))
+
+
+@pytest.mark.parametrize("words", EVERY, ids=" ".join)
+def test_every_command_has_json_or_a_reason_why_not(words: tuple[str, ...]) -> None:
+    options = {option for parameter in found(words).params for option in parameter.opts}
+    assert ("--json" in options) != (" ".join(words) in WITHOUT)
+
+
+def test_no_exception_is_left_of_a_command_that_went() -> None:
+    assert set(WITHOUT) <= {" ".join(words) for words in EVERY}
+
+
+@pytest.mark.usefixtures("environ")
+@pytest.mark.parametrize("words", EVERY, ids=" ".join)
+def test_every_command_shows_its_help_alike(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words, "-h"]) == 0
+    short = capsys.readouterr().out
+    assert main([*words, "--help"]) == 0
+    assert capsys.readouterr().out == short
+    assert short.startswith(f"Usage: sge-autoscaler {' '.join(words)} ")
+    assert "-h, --help" in short
+    says = next((line for line in short.splitlines() if line.lstrip().startswith("--json")), None)
+    assert says is None or "JSON" in says.partition("--json")[2], says
+    assert short.partition("\n\n")[2].strip()
+
+
+# -- those that print their own ----------------------------------------------------------------------------------------
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> dict[str, object]:
+    try:
+        ended = main([*words, "--json"])
+    except SystemExit as end:
+        ended = end.code  # type: ignore[assignment]
+    assert ended == code
+    document: dict[str, object] = json.loads(capsys.readouterr().out)
+    assert document["schema"] == 1
+    return document
+
+
+def test_jetpack_names_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = jetpack.Place(tmp_path, tmp_path)
+    monkeypatch.setattr(jetpack.Place, "of_this_python", classmethod(lambda cls: place))
+    files = [str(place.start), str(place.command)]
+    assert said(capsys, "jetpack", "--install")["files"] == files
+    removed = said(capsys, "jetpack", "--remove")
+    assert (removed["files"], removed["done"]) == (files, True)
+    assert said(capsys, "jetpack", "--remove")["done"] is False
+
+
+@pytest.mark.parametrize(
+    ("words", "value", "default"),
+    ((["a.b"], "1", False), (["a"], {"b": "1", "c": "x"}, False), (["d", "else"], "else", True)),
+)
+def test_a_workers_configuration_is_a_value_or_an_object(
+    words: list[str],
+    value: object,
+    default: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / FILE).write_text(write({"a.b": "1", "a.c": "x"}))
+    monkeypatch.setattr(worker._values, "__defaults__", ((tmp_path,),))
+    document = said(capsys, "worker", "config", "get", *words)
+    assert (document["value"], document["default"]) == (value, default)
+
+
+def test_cells_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(cell_folder, "living", lambda: ["one", "two"])
+    assert said(capsys, "cell", "list")["cells"] == ["one", "two"]
+
+
+def test_a_check_of_settings_tells_errors_and_notes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in {**WELL, "CP_CAP_AUTOSCALE_HEALTH_CHECK": "/no/such/program"}.items():
+        monkeypatch.setenv(name, value)
+    document = said(capsys, "config", "check")
+    assert (document["valid"], document["errors"]) == (True, [])
+    assert any("no executable program" in note for note in document["notes"])  # type: ignore[attr-defined]
+    for name, value in (("CP_CAP_AUTOSCALE_HTTP", "localhost"), ("CP_CAP_AUTOSCALE_POLING_DELAY", "1")):
+        monkeypatch.setenv(name, value)
+        document = said(capsys, "config", "check", code=2)
+        assert (document["valid"], len(document["errors"])) == (False, 1)  # type: ignore[arg-type]
+        assert name in str(document["errors"])
+
+
+def test_pages_that_are_out_of_date_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "conf").mkdir()
+    stale = said(capsys, "config", "docs", "--check", "--root", str(tmp_path), code=1)
+    assert (stale["done"], not any(tmp_path.glob("*/*"))) == (False, True)
+
+
+def test_an_import_tells_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = tmp_path / "autoscale.json"
+    document.write_text('{"cluster_name": "c", "url": "https://127.0.0.1"}')
+    dry = said(capsys, "config", "import", str(document))
+    assert (dry["done"], [Path(each).name for each in dry["files"]]) == (False, ["settings.toml"])  # type: ignore[attr-defined]
+    done = said(capsys, "config", "import", str(document), "--to", str(tmp_path / "to"))
+    assert (done["done"], (tmp_path / "to" / "settings.toml").exists()) == (True, True)
+
+
+def test_sizes_are_a_text_or_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    skus = tmp_path / "skus.json"
+    skus.write_text(json.dumps(SKUS))
+    file = tmp_path / "sizes.json"
+    assert said(capsys, "catalog", "sizes", str(skus))["done"] is False
+    assert said(capsys, "catalog", "sizes", str(skus), "--output", str(file))["file"] == str(file)
+    assert file.exists()
+
+
+def test_a_stop_that_waits_tells_an_object_a_line(
+    environ: dict[str, str], store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def carried_out(_: float) -> None:
+        store.history.add_pass(5, 1.0, "pass 5: terminating fake-1", {})
+        store.overrides.end(Verb.STOP_NOW, who="autoscaler", at=1.0)
+
+    monkeypatch.setattr("autoscaler.commands.stop.time.sleep", carried_out)
+    with hold(Invocation(environ).cell, lock_directory(), state=str(Invocation(environ).state_directory)):
+        assert main(["stop", "--now", "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["message"], line.get("pass")) for line in lines[1:-1]] == [("pass 5: terminating fake-1", 5)]
+    assert (lines[-1]["done"], lines[-1]["stop"]) == (True, "stop-now")

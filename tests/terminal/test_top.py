@@ -1,0 +1,350 @@
+"""`top`, tried by Textual's own pilot: what is on the screen, what is asked and done, and what is drawn anew."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import DataTable
+
+from autoscaler.terminal.top import INTERRUPTED, Top
+from tests.terminal.answering import HOSTILE, Service, a_worker, an_event, waiting
+
+NARROW, BROAD = (80, 24), (200, 50)
+Play = Callable[[Top, Pilot[None]], Awaitable[None]]
+
+
+def played(service: Service, play: Play, *, size: tuple[int, int] = BROAD, acts: bool = True) -> Top:
+    """A whole life of `top` on a terminal of this size."""
+
+    async def run() -> Top:
+        top = Top(service.ask, service.act if acts else None, every=0.02)
+        async with top.run_test(size=size, notifications=True) as pilot:
+            await until(pilot, lambda: bool(top._readings.status) or bool(service.away))
+            await play(top, pilot)
+        return top
+
+    return asyncio.run(asyncio.wait_for(run(), 300))
+
+
+async def until(pilot: Pilot[None], happened: Callable[[], bool]) -> None:
+    while not happened():
+        await pilot.pause(0.02)
+
+
+def seen(top: Top) -> str:
+    """What is on the screen, line by line."""
+    strips = top.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in strip) for strip in strips)
+
+
+def shown(top: Top, name: str) -> list[list[str]]:
+    table = top.screen_stack[0].query_one(f"#{name}", DataTable)
+    return [[str(cell) for cell in table.get_row_at(row)] for row in range(table.row_count)]
+
+
+@pytest.mark.parametrize("size", (NARROW, BROAD), ids=("80", "200"))
+def test_queue_workers_decisions_and_demand_are_on_one_screen(size: tuple[int, int]) -> None:
+    async def play(top: Top, pilot: Pilot[None]) -> None:
+        for words in (
+            "default of master:6444 · local · pass 7",
+            "2 workers, 1 ordered · 0.192 an hour · 5 wait, 3 counted, 1 can start",
+            "waits for a worker",
+            "w1",
+            "ready",
+            "0.096",
+            "worker w1 joined",
+            "demand",
+            "supply",
+            "Drain",
+        ):
+            await until(pilot, lambda words=words: words in seen(top))  # type: ignore[misc]
+        assert all(len(line) <= size[0] for line in seen(top).splitlines())
+
+    played(Service(), play, size=size)
+
+
+def test_a_broad_terminal_shows_more_columns_than_a_narrow_one() -> None:
+    async def play(top: Top, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: len(shown(top, "workers")[0]) == 11)
+        await pilot.resize_terminal(*NARROW)
+        await until(pilot, lambda: len(shown(top, "workers")[0]) == 7)
+        assert shown(top, "workers")[0] == ["w1", "ready", "1/2", "0.5", "0.096", "keep", "-"]
+
+    played(Service(), play)
+
+
+def test_bars_of_demand_and_supply_have_one_scale() -> None:
+    async def play(top: Top, pilot: Pilot[None]) -> None:
+        await pilot.pause()
+        lines = {line.split()[0]: line.split() for line in seen(top).splitlines() if line[:6] in ("demand", "supply")}
+        assert (lines["demand"][1:], lines["supply"][1:]) == (["█▅", "4"], ["▃▅", "4"])
+
+    played(Service(), play)
+
+
+def test_hostile_text_is_shown_and_says_nothing_to_the_terminal() -> None:
+    service = Service()
+    service.documents["queue"]["reasons"] = [waiting("HELD", HOSTILE, 1)]
+    service.documents["queue"]["reasons"][0]["first"][0]["owner"] = HOSTILE
+    service.documents["workers"]["workers"] = [a_worker(HOSTILE)]
+    service.documents["events"]["events"] = [an_event(1, "submitted", HOSTILE, jobs="40")]
+    service.documents["explain"] = [["", [], [], [HOSTILE]]]
+    service.documents["status"]["cell"] = service.documents["status"]["drain"] = HOSTILE
+    service.documents["status"]["drain"] = [HOSTILE]
+
+    def harmless(top: Top, times: int) -> None:
+        text = seen(top)
+        assert text.count("[bold red]x[/]") >= times, text
+        assert not [letter for letter in text if (ord(letter) < 32 and letter != "\n") or letter == "\u202e"]
+
+    async def play(top: Top, pilot: Pilot[None]) -> None:
+        await pilot.pause()
+        harmless(top, 5)
+        await pilot.press("enter")
+        await until(pilot, lambda: len(top.screen_stack) == 2)
+        await pilot.pause()
+        harmless(top, 2)
+        await pilot.press("enter")
+        await until(pilot, lambda: "explain 40" in service.asked and len(top.screen_stack) == 2)
+        await pilot.pause()
+        harmless(top, 1)
+        await pilot.press("escape")
+        await until(pilot, lambda: len(top.screen_stack) == 1)
+        top.query_one("#workers").focus()
+        await pilot.press("d")
+        await until(pilot, lambda: len(top.screen_stack) == 2)
+        await pilot.pause()
+        harmless(top, 1)
+        await pilot.press("y")
+        await until(pilot, lambda: bool(service.done))
+        await pilot.pause(0.1)
+        harmless(top, 5)
+
+    played(service, play)
+
+
+def test_a_reason_leads_to_its_jobs_and_a_job_to_its_explanation() -> None:
+    service = Service()
+
+    async def play(top: Top, pilot: Pilot[None]) -> None:
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: len(top.screen_stack) == 2)
+        await pilot.pause()
+        assert "→ mend HELD" in seen(top)
+        await pilot.press("enter")
+        await until(pilot, lambda: "job 40 waits 10m" in seen(top))
+
+    played(service, play)
+    assert "explain 40" in service.asked
+
+
+@pytest.mark.parametrize(
+    ("table", "downs", "subject"),
+    (("workers", 1, "i-w2"), ("log", 0, "i-w1"), ("log", 2, "0f0f"), ("log", 3, "40")),
+    ids=("worker", "joined", "launch", "job"),
+)
+def test_a_worker_a_launch_and_a_job_of_an_event_are_explained(table: str, downs: int, subject: str) -> None:
+    service = Service()
+
+    async def play(top: Top, pilot: Pilot[None]) -> None:
+        top.query_one(f"#{table}").focus()
+        await pilot.press(*["down"] * downs, "enter")
+        await until(pilot, lambda: len(top.screen_stack) == 2)
+
+    played(service, play)
+    assert service.asked[-1] == f"explain {subject}" or f"explain {subject}" in service.asked
+
+
+def test_a_decision_is_shown_in_full() -> None:
+    async def play(top: Top, pilot: Pilot[None]) -> None:
+        top.query_one("#log").focus()
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: len(top.screen_stack) == 2)
+        await pilot.pause()
+        assert "pass 6: launching 1 m5.large" in seen(top)
+
+    played(Service(), play)
+
+
+def test_what_cannot_be_explained_is_said() -> None:
+    service = Service()
+    service.documents["events"]["events"] = [an_event(9, "joined", "worker x joined", worker_id="nobody")]
+
+    async def play(top: Top, pilot: Pilot[None]) -> None:
+        top.query_one("#log").focus()
+        await pilot.press("enter")
+        await until(pilot, lambda: "there is no such thing" in seen(top))
+
+    played(service, play)
+
+
+def test_tables_are_sorted_and_filtered() -> None:
+    async def play(top: Top, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: bool(shown(top, "queue")))
+        assert [row[0] for row in shown(top, "queue")] == ["3", "2"]
+        await pilot.press("s")
+        assert [row[0] for row in shown(top, "queue")] == ["2", "3"]
+        await pilot.press("S")
+        assert [row[0] for row in shown(top, "queue")] == ["3", "2"]
+        await pilot.press("slash", *"held")
+        await until(pilot, lambda: [row[0] for row in shown(top, "queue")] == ["2"])
+        assert shown(top, "workers") == []
+        await pilot.press("escape")
+        await until(pilot, lambda: len(shown(top, "queue")) == 2)
+
+    played(Service(), play)
+
+
+def test_who_may_only_look_is_offered_nothing_else() -> None:
+    service = Service()
+
+    async def play(top: Top, pilot: Pilot[None]) -> None:
+        await pilot.pause()
+        assert not [word for word in ("Pause", "Drain", "Keep") if word in seen(top)]
+        await pilot.press("p", "d", "k", "y")
+        assert len(top.screen_stack) == 1
+
+    played(service, play, acts=False)
+    assert service.done == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "status", "words"),
+    (
+        ("p", {}, ("pause",)),
+        ("p", {"paused": {"by": "ann"}}, ("resume",)),
+        ("d", {}, ("drain", "w1")),
+        ("d", {"drain": ["w1"]}, ("drain", "--undo", "w1")),
+        ("k", {}, ("keep", "w1")),
+        ("k", {"keep": ["i-w1"]}, ("keep", "--undo", "w1")),
+    ),
+)
+def test_nothing_is_done_before_a_question_was_answered(
+    keys: str, status: dict[str, object], words: tuple[str, ...]
+) -> None:
+    service = Service()
+    service.documents["status"] |= status
+
+    async def play(top: Top, pilot: Pilot[None]) -> None:
+        top.query_one("#workers").focus()
+        for answer in ("n", "escape", "y"):
+            assert service.done == []
+            await pilot.press(keys)
+            await until(pilot, lambda: len(top.screen_stack) == 2)
+            await pilot.press(answer)
+            await until(pilot, lambda: len(top.screen_stack) == 1)
+        await until(pilot, lambda: bool(service.done))
+        await until(pilot, lambda: f"done: {' '.join(words)}" in seen(top))
+
+    played(service, play)
+    assert service.done == [words]
+
+
+def test_a_persistent_host_is_never_drained() -> None:
+    service = Service()
+    service.documents["workers"]["workers"] = [a_worker("master", id=None, phase=None, price_per_hour=None)]
+
+    async def play(top: Top, pilot: Pilot[None]) -> None:
+        top.query_one("#workers").focus()
+        await pilot.press("d")
+        await until(pilot, lambda: "persistent hosts are left alone" in seen(top))
+
+    played(service, play)
+    assert service.done == []
+
+
+def test_a_lost_autoscaler_is_said_and_found_again() -> None:
+    service = Service()
+
+    async def play(top: Top, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: bool(shown(top, "workers")))
+        service.away = "the autoscaler at /x.sock does not answer: Connection refused"
+        await until(pilot, lambda: "trying again: the autoscaler at /x.sock does not answer" in seen(top))
+        assert shown(top, "workers")[0][0] == "w1"
+        service.number, service.away = 8, ""
+        service.documents["workers"]["workers"].append(a_worker("w3"))
+        await until(pilot, lambda: "trying again" not in seen(top) and len(shown(top, "workers")) == 3)
+
+    played(service, play)
+
+
+def test_why_nothing_was_observed_is_said() -> None:
+    service = Service()
+    service.trouble = "qstat did not answer"
+
+    async def play(top: Top, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: "nothing was observed since: qstat did not answer" in seen(top))
+
+    played(service, play)
+
+
+def counted(function: Callable[..., object], calls: list[int]) -> Callable[..., object]:
+    """The same, with a one for each call."""
+
+    def called(*given: object, **named: object) -> object:
+        calls.append(1)
+        return function(*given, **named)
+
+    return called
+
+
+def test_nothing_is_drawn_while_nothing_changes_and_a_new_pass_changes_only_its_cells(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    service = Service()
+    draws: list[int] = []
+
+    async def play(top: Top, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: bool(shown(top, "workers")))
+        asked = len(service.asked)
+        await until(pilot, lambda: len(service.asked) > asked + 10)
+        table = top.query_one("#workers", DataTable)
+        table.move_cursor(row=1)
+        monkeypatch.setattr(top, "_draw", counted(top._draw, draws))
+        asked = len(service.asked)
+        await until(pilot, lambda: len(service.asked) > asked + 10)
+        assert (draws, set(service.asked[asked:])) == ([], {"status"})
+        cleared: list[int] = []
+        monkeypatch.setattr(table, "clear", counted(table.clear, cleared))
+        service.documents["workers"]["workers"][1] = a_worker("w2", load=1.75)
+        service.number = 8
+        await until(pilot, lambda: shown(top, "workers")[1][3] == "1.75")
+        assert (cleared, table.cursor_row) == ([], 1)
+
+    played(service, play)
+
+
+def test_events_that_come_after_their_pass_are_shown() -> None:
+    """A pass is known before what it did is written."""
+    service = Service()
+
+    async def play(top: Top, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: len(shown(top, "log")) == 4)
+        service.number = 8
+        ask = service.ask
+
+        def late(question: str, query: dict[str, str]) -> dict[str, object]:
+            if question == "history":  # the last that is asked of a pass
+                service.documents["events"]["events"].append(an_event(8, "started", "job 40 started", jobs="40"))
+                service.ask = ask  # type: ignore[method-assign]
+                top._poller._ask = ask
+            return ask(question, query)
+
+        top._poller._ask = late  # type: ignore[assignment]
+        await until(pilot, lambda: shown(top, "log")[0][1] == "job 40 started")
+
+    played(service, play)
+
+
+def test_the_keyboard_ends_it_with_its_code() -> None:
+    async def quits(top: Top, pilot: Pilot[None]) -> None:
+        await pilot.press("q")
+
+    async def interrupts(top: Top, pilot: Pilot[None]) -> None:
+        await pilot.press("ctrl+c")
+
+    assert played(Service(), quits).return_code == 0
+    assert played(Service(), interrupts).return_code == INTERRUPTED
