@@ -158,6 +158,7 @@ def test_a_repeated_request_makes_no_second_machine_however_the_autoscaler_was_k
     assert (repeated, rented, len(machines(scaling))) == ("409", {node["Hostname"]}, 1)
 
 
+@pytest.mark.thorough
 def test_a_node_whose_machine_dies_has_failed_until_its_caller_has_it_tried_again(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

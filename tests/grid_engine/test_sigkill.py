@@ -21,7 +21,7 @@ STARTED_AGAIN = ("sh", "-c", "until sge-autoscaler run; do sleep 0.2; done")
         pytest.param("nsenter", "*first_process.py*", id="while-an-order-is-sent"),
         pytest.param("nsenter", "*hostname ip-*", id="while-a-machine-is-half-made", marks=pytest.mark.thorough),
         pytest.param("qmod", "-e*", id="between-enrol-and-enable", marks=pytest.mark.thorough),
-        pytest.param("qconf", "-de*", id="between-disable-and-terminate"),
+        pytest.param("qconf", "-de*", id="between-disable-and-terminate", marks=pytest.mark.thorough),
     ),
 )
 def test_killed_before_and_after_a_call_it_neither_leaks_nor_loses_nor_doubles_a_worker(

@@ -30,6 +30,7 @@ def closed(autoscaling: Autoscaling, host: str) -> bool:
     return "d" in autoscaling.instances()[f"main.q@{host}"].states
 
 
+@pytest.mark.thorough
 def test_an_idle_weak_worker_leaves_and_then_the_stronger_one_comes(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
