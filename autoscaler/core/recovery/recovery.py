@@ -64,7 +64,7 @@ def jobs_in_doubt(observed: ObservedWorkers) -> tuple[Reason, ...]:
     """Jobs that are left alone although perhaps no process of them lives any more (rule 7)."""
     return tuple(
         because(Code.JOBS_UNCERTAIN, jobs=worker.note.in_doubt, host=worker.name)
-        for worker in observed.machines
+        for worker in observed.workers
         if worker.note.in_doubt
     )
 
