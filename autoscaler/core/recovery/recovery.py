@@ -15,8 +15,9 @@ from autoscaler.core.recovery.lost_jobs import (
     holding,
     let_go,
 )
-from autoscaler.core.recovery.lost_workers import NOTICE_MARGIN, recover
+from autoscaler.core.recovery.lost_workers import recover
 from autoscaler.core.recovery.recovery_context import RecoveryContext
+from autoscaler.core.recovery.recovery_steps import NOTICE_MARGIN
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.phases import Condition, Procedure
 from autoscaler.core.workers.step import (
