@@ -30,9 +30,10 @@ from autoscaler.engine.job_owners import Notices
 from autoscaler.engine.systemd import Notifier
 from autoscaler.plain_text import plain, plain_json, plain_lines
 from autoscaler.process import Completed
+from autoscaler.report.blocks import Block, print_blocks
 from autoscaler.report.log import configure_log
 from autoscaler.report.requests import requests_text
-from autoscaler.report.tables import print_pairs, print_rows
+from autoscaler.report.tables import print_pairs
 from autoscaler.report.wording import text
 from autoscaler.settings import Process
 from autoscaler.settings.table import OwnerNotice
@@ -208,7 +209,7 @@ def test_the_line_that_systemctl_shows(hostile: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_tables_pairs_requests_and_the_demos_lines(hostile: str, capsys: pytest.CaptureFixture[str]) -> None:
-    print_rows(("name", hostile), [(hostile, "b")], after=hostile)
+    print_blocks([Block(columns=("name", hostile), rows=[(hostile, "b")], lines=[hostile])])
     print_pairs([(hostile, hostile)])
     PlainView(Console(), 1).say(hostile)
     sets = [{"name": hostile, "by": hostile, "expires_at": None, "targets": [], "arrays": [hostile]}]

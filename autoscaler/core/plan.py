@@ -105,7 +105,7 @@ def _swap_context(facts: Facts, supply: Supply, forecast: Forecast, serving: Ser
 
 def _steps(facts: Facts, forecast: Forecast, serving: Serving, swaps: SwapPlan) -> list[WorkerStep]:
     """Why workers stay, go on, or leave: one step each."""
-    pass_context, workers = facts.pass_context, facts.observed.machines
+    pass_context, workers = facts.pass_context, facts.observed.workers
     return [
         remembering_who_asks(step, facts.snapshot.requests.auto_stops, pass_context.now)
         for step in (

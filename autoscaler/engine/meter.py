@@ -104,7 +104,7 @@ class Meter:
             self._show(self._sample)
         self._show_workers(snapshot, observed)
         self._count_lost(observed.known)
-        self._time_arrivals(observed.machines, snapshot.now)
+        self._time_arrivals(observed.workers, snapshot.now)
         self._count_actions(plan.actions, done.outcomes)
         self._count_failures(snapshot.fleet.failures, snapshot.memory.failures_seen)
         self._show_limits(snapshot, plan)
@@ -147,7 +147,7 @@ class Meter:
             self._measures.set(name, value)
 
     def _show_workers(self, snapshot: Snapshot, observed: ObservedWorkers) -> None:
-        there = [machine for machine in observed.machines if not machine.gone]
+        there = [machine for machine in observed.workers if not machine.gone]
         phases = [((machine.phase.value, machine.worker.type.name), 1) for machine in there]
         ordered = outstanding(snapshot.fleet, snapshot.policy, snapshot.now)
         phases += [((Phase.ORDERED.value, order.type.name), count) for order, count in ordered if count]

@@ -147,11 +147,6 @@ def print_catalog(rows: Sequence[Row]) -> None:
     print_blocks([Block(columns=columns, rows=cells, lines=[] if rows else ["the catalogue has no such type"])])
 
 
-def print_rows(columns: Sequence[str], rows: Iterable[Sequence[str]], after: str = "") -> None:
-    """A plain table of cells that are text already, with a line after it."""
-    print_blocks([Block(columns=columns, rows=list(rows), lines=[after] if after else [])])
-
-
 def pairs_block(pairs: Iterable[tuple[str, str]]) -> Block:
     """`name   value` lines."""
     return Block(columns=("", ""), rows=list(pairs))

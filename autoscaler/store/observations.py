@@ -129,7 +129,7 @@ def last_observation(
                 closed(machine),
                 machine.decisive,
             )
-            for machine in observed.machines
+            for machine in observed.workers
             if not machine.gone
         ),
         orders=_awaited(snapshot),

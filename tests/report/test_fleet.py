@@ -29,9 +29,7 @@ def test_a_worker_has_its_phase_its_conditions_and_its_load(told: str, load: flo
     host = a_host("w1", load={"load_avg": told})
     snapshot = a_snapshot(a_worker("w1", host=host))
     (row,) = worker_rows(snapshot, [{"id": "i-w1", "name": "w1"}], None)
-    (state,) = observe_workers(
-        snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now
-    ).machines
+    (state,) = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now).workers
     assert (row["phase"], row["load"]) == (state.phase.value, load)
     assert {one["name"] for one in row["conditions"]} == {name.value for name in state.conditions}
     assert row["conditions"]

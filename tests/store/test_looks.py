@@ -43,7 +43,7 @@ def test_an_order_whose_workers_came_and_are_gone_is_awaited_no_more(tmp_path: P
     done = loop.pass_once()
     snapshot = done.observation.snapshot
     observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
-    gone = {machine.worker.order_id for machine in observed.machines if machine.gone}
+    gone = {machine.worker.order_id for machine in observed.workers if machine.gone}
     told = last_observation(snapshot, observed, done.plan, provider="fake")
     assert gone
     assert gone.isdisjoint(order.id for order in told.orders)

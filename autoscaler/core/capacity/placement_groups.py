@@ -43,7 +43,7 @@ class Group:
     placement_group: str
     want: int
     """Workers that make it whole."""
-    machines: tuple[WorkerState, ...] = ()
+    workers: tuple[WorkerState, ...] = ()
     """Those that its provider lists and that are not gone."""
     staying: tuple[WorkerState, ...] = ()
     """Of these, those that are there or on their way in."""
@@ -94,12 +94,12 @@ class Group:
     @property
     def served(self) -> bool:
         """Whether any worker of it ever took jobs."""
-        return self.missing > 0 or any(_served(worker) for worker in self.machines)
+        return self.missing > 0 or any(_served(worker) for worker in self.workers)
 
     @property
     def leaving(self) -> bool:
         """Whether it is leaving: that is not undone."""
-        return any(worker.note.disabling is Disabling.GROUP for worker in self.machines)
+        return any(worker.note.disabling is Disabling.GROUP for worker in self.workers)
 
     @property
     def blocked(self) -> bool:
@@ -109,12 +109,12 @@ class Group:
     @property
     def ends(self) -> bool:
         """Whether it would end soon if it were given back. What a person disabled stays."""
-        by_hand = (worker.decisive is Condition.DISABLED_BY_HAND for worker in self.machines)
+        by_hand = (worker.decisive is Condition.DISABLED_BY_HAND for worker in self.workers)
         return not self.served and (bool(self.ordered) or not all(by_hand))
 
     @property
     def busy(self) -> bool:
-        return self.unlisted_work or any(not worker.empty for worker in self.machines)
+        return self.unlisted_work or any(not worker.empty for worker in self.workers)
 
     @property
     def serving(self) -> tuple[WorkerState, ...]:
@@ -161,7 +161,7 @@ def workers_of(array: NodeArrayPolicy, type_: InstanceType) -> int | None:
 def groups_of(observed: ObservedWorkers, fleet: Fleet, policy: Policy, pass_context: PassContext) -> tuple[Group, ...]:
     """Every group that a worker carries or an order is to bring, in the order of node arrays and then of their ids."""
     machines: dict[str, list[WorkerState]] = {}
-    for worker in observed.machines:
+    for worker in observed.workers:
         if worker.worker.group_id and worker.array is not None and not worker.gone:
             machines.setdefault(worker.worker.group_id, []).append(worker)
     coming: dict[str, list[tuple[Order, int]]] = {}
@@ -203,7 +203,7 @@ def _listed(name: str, machines: Sequence[WorkerState], pass_context: PassContex
         machine.zone,
         machine.placement_group,
         want=workers_of(array, machine.type) or len(staying),
-        machines=tuple(machines),
+        workers=tuple(machines),
         staying=staying,
         draining=tuple(worker for worker in machines if wanted_back(worker, pass_context) and not worker.advised),
     )
@@ -226,7 +226,7 @@ def _with_unlisted(group: Group, coming: Iterable[tuple[Order, int]], missing: i
         group,
         ordered=tuple(name for _, names in named(coming) for name in names),
         missing=missing,
-        orders=frozenset(orders | {worker.worker.order_id or "" for worker in group.machines}),
+        orders=frozenset(orders | {worker.worker.order_id or "" for worker in group.workers}),
     )
 
 

@@ -106,7 +106,7 @@ class SupplyContext:
 
 def supply_of(context: SupplyContext) -> Supply:
     """All capacity of this snapshot."""
-    pass_context, later, machines = context.pass_context, context.later, context.observed.machines
+    pass_context, later, machines = context.pass_context, context.later, context.observed.workers
     serving = [
         worker
         for worker in machines
@@ -154,7 +154,7 @@ def supply_of(context: SupplyContext) -> Supply:
 def _available_at(context: SupplyContext) -> Mapping[str, float]:
     begun = {
         worker.worker.id: (worker.worker.node_array, worker.worker.created_at)
-        for worker in context.observed.machines
+        for worker in context.observed.workers
         if worker.coming
     }
     now = context.pass_context.now
@@ -176,7 +176,7 @@ def _persistent(context: SupplyContext) -> list[Host]:
     observed = context.observed
     foreign = [*observed.others, *observed.missing_hosts.values()]
     not_ours = (Condition.UNKNOWN_ARRAY, Condition.DISABLED_BY_HAND)
-    foreign += [worker.host for worker in observed.machines if worker.decisive in not_ours and worker.host]
+    foreign += [worker.host for worker in observed.workers if worker.decisive in not_ours and worker.host]
     found = (context.joined(host, context.later.get(host.name, "")) for host in foreign if host.heard)
     return [host for host in found if host is not None]
 
@@ -184,7 +184,7 @@ def _persistent(context: SupplyContext) -> list[Host]:
 def _machines_coming(context: SupplyContext) -> list[Host]:
     hosts: list[Host] = []
     complexes = context.cluster.complexes
-    for worker in context.observed.machines:
+    for worker in context.observed.workers:
         if worker.worker.group_id in context.given_up:
             continue
         if worker.array is not None and counts_as_coming(worker, context.pass_context):
@@ -198,7 +198,7 @@ def _machines_coming(context: SupplyContext) -> list[Host]:
 def _silent(context: SupplyContext) -> list[Host]:
     """What hosts that are expected to report again have free, as far as is known of them now."""
     observed, silent = context.observed, context.silent
-    unheard = [worker for worker in observed.machines if worker.unheard and context.pass_context.let_go(worker) is None]
+    unheard = [worker for worker in observed.workers if worker.unheard and context.pass_context.let_go(worker) is None]
     found = [context.free(worker, "au") for worker in unheard if worker.name in silent]
     others = (host for host in observed.others if not host.heard and host.name in silent)
     found += [context.joined(host, "au") for host in others]
@@ -228,7 +228,7 @@ def usage_of(fleet: Fleet, policy: Policy, observed: ObservedWorkers, now: float
     ordered = outstanding(fleet, policy, now)
     coming = {order.id for order, _ in ordered}
     usage = {array.name: Usage() for array in policy.node_arrays}
-    for worker in observed.machines:
+    for worker in observed.workers:
         machine = worker.worker
         if not worker.gone and usage:
             name = _counted_in(machine.node_array, usage)

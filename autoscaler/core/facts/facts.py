@@ -145,10 +145,10 @@ class Facts:
             )
         )
         most = MaxCapacity(self.policy, self.snapshot.fleet.buckets, supply.persistent_emptied, cluster.complexes)
-        groups = {worker.name: worker.worker.group_id or "" for worker in observed.machines if worker.name}
+        groups = {worker.name: worker.worker.group_id or "" for worker in observed.workers if worker.name}
         before = before_dispatch(cluster, self.demand.wanted, names, groups)
         vain = self.in_vain
-        let_go = frozenset(worker.name for worker in observed.machines if worker.draining and vain.let_go(worker))
+        let_go = frozenset(worker.name for worker in observed.workers if worker.draining and vain.let_go(worker))
         hopeful = vain.without(self.demand.wanted) if let_go else ()
         return supply, make_forecast(self.demand.wanted, supply, most, before, hopeful, let_go)
 
@@ -161,7 +161,7 @@ def facts_of(snapshot: Snapshot) -> Facts:
     observed = observe_workers(cluster, snapshot.fleet, snapshot.memory, policy, now)
     # Machines that were accepted and ended before they joined are launches that failed. What the provider did not take
     # for too many calls was not made: it counts nowhere.
-    failed = tuple(newly_failed(observed.machines, now))
+    failed = tuple(newly_failed(observed.workers, now))
     fleet = replace(snapshot.fleet, failures=(*snapshot.fleet.failures, *failed))
     memory = replace(snapshot.memory, launches=taken(snapshot.memory.launches, fleet))
     snapshot = replace(snapshot, fleet=fleet, memory=memory)
@@ -169,7 +169,7 @@ def facts_of(snapshot: Snapshot) -> Facts:
     boots = {array.name: boot_time(array, observed) for array in policy.node_arrays}
     closed = closed_queues(observed, cluster, policy, boots, now)
     # What waits, and what of it could run if a host were there.
-    names = frozenset(worker.name for worker in observed.machines)
+    names = frozenset(worker.name for worker in observed.workers)
     spent = over_budget(policy, snapshot.spending)
     demand = read_demand(cluster, memory, policy, now, names, closed.reasons, spent)
     demand = demand if policy.queue_demand else demand.launching_nothing()
@@ -177,9 +177,9 @@ def facts_of(snapshot: Snapshot) -> Facts:
     after = recovery_context(observed, snapshot)
     returning = returning_jobs(observed, cluster, policy, after, now, closed.reasons) if policy.queue_demand else ()
     # What may be launched at all, and what counts against limits.
-    came_up = successes_of(observed.machines, memory, policy, now)
+    came_up = successes_of(observed.workers, memory, policy, now)
     reported = learn_reported(
-        observed.machines, memory.reported, cluster.complexes, now, snapshot.overrides.tried_again_at
+        observed.workers, memory.reported, cluster.complexes, now, snapshot.overrides.tried_again_at
     )
     launch_context = _launch_context(snapshot, came_up, reported)
     usage = usage_of(fleet, policy, observed, now)

@@ -56,7 +56,7 @@ def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapP
     last += [host for host in rest if host.name in supply.later]
     wanted = facts.possible(forecast)
     needed = needed_hosts(wanted, fixed, supply.dispensable, swaps.hopeless, last)
-    vain = {worker.name for worker in observed.machines if worker.in_service and facts.in_vain.free_for_long(worker)}
+    vain = {worker.name for worker in observed.workers if worker.in_service and facts.in_vain.free_for_long(worker)}
     if needed & vain:
         hopeful = facts.in_vain.without(wanted)
         needed -= vain - needed_hosts(hopeful, fixed, supply.dispensable, swaps.hopeless, last)
@@ -79,7 +79,7 @@ def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapP
         quiet=quiet,
         under_way=Counter(
             worker.array.name
-            for worker in observed.machines
+            for worker in observed.workers
             if worker.array is not None and worker.draining and not worker.note.seen_disabled
         ),
         making_room=swaps.leaving,
@@ -87,7 +87,7 @@ def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapP
         held={**holding.held, **requests.nodes},
         group_verdicts=group_verdicts,
     )
-    steps = scale_down([worker for worker in observed.machines if worker.in_service], context)
+    steps = scale_down([worker for worker in observed.workers if worker.in_service], context)
     return Serving(steps, holding, group_verdicts)
 
 

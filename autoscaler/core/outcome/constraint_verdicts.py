@@ -48,7 +48,7 @@ def rules_for_job(snapshot: Snapshot, job: int) -> tuple[EntryVerdict, ...]:
         return ()
     ruled = under_rules(snapshot)
     observed = observe_workers(ruled.cluster, ruled.fleet, ruled.memory, ruled.policy, ruled.now)
-    names = frozenset(worker.name for worker in observed.machines)
+    names = frozenset(worker.name for worker in observed.workers)
     reading = read_demand(ruled.cluster, ruled.memory, ruled.policy, ruled.now, names)
     for want, parts in zip(reading.wanted, reading.counted, strict=True):
         if any(job in part.jobs for part in parts):

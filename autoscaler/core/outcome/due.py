@@ -38,7 +38,7 @@ def _expiries(wanted: Sequence[CategoryDemand], policy: Policy) -> Iterator[floa
 
 
 def _ends_of_waiting(facts: Facts, memory: Memory) -> Iterator[float]:
-    arrays = {worker.worker.id: worker.worker.node_array for worker in facts.observed.machines}
+    arrays = {worker.worker.id: worker.worker.node_array for worker in facts.observed.workers}
     for worker_id, note in memory.workers.items():
         array = facts.policy.node_array(arrays.get(worker_id, ""))
         if note.alarm_since is not None and array is not None:

@@ -127,7 +127,7 @@ def sample_of(snapshot: Snapshot, plan: Plan, observed: ObservedWorkers, runs: R
     cluster, queues = snapshot.cluster, {queue.name for queue in snapshot.policy.queues}
     instances = [one for host in cluster.hosts for one in host.instances if one.queue in queues]
     arrays = _targets(snapshot.requests.sets)
-    for worker in observed.machines:
+    for worker in observed.workers:
         if not worker.gone:
             _add(arrays, worker.worker.node_array, _of_machine(worker, snapshot))
     for order, count in outstanding(snapshot.fleet, snapshot.policy, snapshot.now):

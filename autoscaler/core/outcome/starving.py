@@ -36,7 +36,7 @@ def starving(
     large = large[:MOST]
     if not large:
         return {}
-    serving = [each.host for each in observed.machines if each.host is not None and each.in_service]
+    serving = [each.host for each in observed.workers if each.host is not None and each.in_service]
     hosts = [emptied_host(host, cluster.complexes, names) for host in (*serving, *observed.others) if host.heard]
     reason = because(Code.OTHERS_FIRST, max_reservation=cluster.max_reservation)
     empty = OpenPlacement(hosts)

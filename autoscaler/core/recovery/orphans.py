@@ -31,7 +31,7 @@ class Orphan:
 def find_orphans(snapshot: Snapshot) -> tuple[Orphan, ...]:
     """All orphans, oldest first. Machines that are being terminated are not orphans."""
     observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
-    found = ((worker, _why(worker, snapshot)) for worker in observed.machines)
+    found = ((worker, _why(worker, snapshot)) for worker in observed.workers)
     return tuple(_orphan(worker, reason) for worker, reason in found if reason is not None)
 
 

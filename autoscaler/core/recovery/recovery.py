@@ -15,8 +15,9 @@ from autoscaler.core.recovery.lost_jobs import (
     holding,
     let_go,
 )
-from autoscaler.core.recovery.lost_workers import NOTICE_MARGIN, recover
+from autoscaler.core.recovery.lost_workers import recover
 from autoscaler.core.recovery.recovery_context import RecoveryContext
+from autoscaler.core.recovery.recovery_steps import NOTICE_MARGIN
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.phases import Condition, Procedure
 from autoscaler.core.workers.step import (
@@ -64,7 +65,7 @@ def jobs_in_doubt(observed: ObservedWorkers) -> tuple[Reason, ...]:
     """Jobs that are left alone although perhaps no process of them lives any more (rule 7)."""
     return tuple(
         because(Code.JOBS_UNCERTAIN, jobs=worker.note.in_doubt, host=worker.name)
-        for worker in observed.machines
+        for worker in observed.workers
         if worker.note.in_doubt
     )
 

@@ -37,9 +37,9 @@ def returning_jobs(
     reader: RequestReader | None = None
     rules = ConstraintDemand(cluster, policy, {})
     counts: dict[tuple[Demand, tuple[str, ...]], int] = {}
-    for job, queue, slots in _work(observed.machines, after):
+    for job, queue, slots in _work(observed.workers, after):
         # They run in that queue: whoever may use it, they may.
-        names = frozenset(worker.name for worker in observed.machines)
+        names = frozenset(worker.name for worker in observed.workers)
         reader = reader or RequestReader(cluster, policy, names, closed, Rights())
         detail = after.where.details.get(job.number)
         project = detail.project or None if detail is not None else None

@@ -63,7 +63,7 @@ def swap_workers(context: SwapContext, notes: Mapping[str, SwapNote], *, allowed
         leaving={worker_id: reason for turn in turns.values() for worker_id, reason in turn.leaving.items()},
         called_off={
             worker.worker.id: because(Code.SWAP_CANCELLED)
-            for worker in context.observed.machines
+            for worker in context.observed.workers
             if revocable(worker) and worker.worker.id not in standing_by
         },
         replacements={name: turn.replacement for name, turn in turns.items() if turn.replacement is not None},
@@ -158,7 +158,7 @@ def _may_begin(array: NodeArrayPolicy, context: SwapContext) -> bool:
 def _go_on(note: SwapNote, standing: ArrayState | None, context: SwapContext, allowed: bool) -> _ArraySwap:
     """A change that was begun: whether it still helps. The note of one that ended has no beginning."""
     now, observed = context.pass_context.now, context.observed
-    by_id = {worker.worker.id: worker for worker in observed.machines if not worker.gone}
+    by_id = {worker.worker.id: worker for worker in observed.workers if not worker.gone}
     there = [by_id[worker_id] for worker_id in note.leaving if worker_id in by_id]
     back = [worker.worker.id for worker in there if worker.note.disabling is None]
     spared = tuple(dict.fromkeys((*note.spared, *back)))
@@ -241,5 +241,5 @@ def _replacing(note: SwapNote, options: Sequence[LaunchOffer]) -> Replacing:
 
 
 def _still_there(spared: Sequence[str], observed: ObservedWorkers) -> tuple[str, ...]:
-    there = {worker.worker.id for worker in observed.machines if not worker.gone} | observed.missing.keys()
+    there = {worker.worker.id for worker in observed.workers if not worker.gone} | observed.missing.keys()
     return tuple(worker_id for worker_id in spared if worker_id in there)

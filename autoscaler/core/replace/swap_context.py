@@ -62,7 +62,7 @@ def seen_boot_time(array: NodeArrayPolicy, observed: ObservedWorkers) -> float |
     """How long a worker of this array took at most from its making until it was heard; None: none tells."""
     taken = [
         worker.note.heard_at - worker.worker.created_at
-        for worker in observed.machines
+        for worker in observed.workers
         if worker.array == array and worker.note.heard_at is not None
     ]
     return max((time for time in taken if 0 < time <= array.boot_timeout), default=None)
@@ -73,7 +73,7 @@ def leavers_of(array: NodeArrayPolicy, context: SwapContext, spared: Sequence[st
     quarantined, or that have reserved slots.
     """
     pass_context = context.pass_context
-    for worker in context.observed.machines:
+    for worker in context.observed.workers:
         if worker.array != array or not worker.in_service or worker.host is None:
             continue
         if (
@@ -140,7 +140,7 @@ def array_state_of(array: NodeArrayPolicy, context: SwapContext, making_room: Se
         floor=context.floors[array.name],
         present=frozenset(
             worker.worker.type.name
-            for worker in context.observed.machines
+            for worker in context.observed.workers
             if worker.array == array and worker.in_service
         ),
     )
@@ -156,7 +156,7 @@ def _emptied(array: NodeArrayPolicy, context: SwapContext, making_room: Sequence
     """
     coming = {host.name for host in context.supply.coming}
     complexes = context.cluster.complexes
-    for worker in context.observed.machines:
+    for worker in context.observed.workers:
         host, machine = worker.host, worker.worker
         if machine.id in making_room and not worker.gone:
             bare = host_values_of(machine.type, array, complexes, machine.bucket).host(machine.id, array.queue)
@@ -180,7 +180,7 @@ def _others(context: SwapContext, soon: float) -> Iterator[Host]:
 
 def _usage_soon(array: NodeArrayPolicy, usage: Usage, context: SwapContext, soon: float) -> Usage:
     """Without the workers that leave anyway, and for no swap, before a new one would be up."""
-    for worker in context.observed.machines:
+    for worker in context.observed.workers:
         if worker.note.disabling is Disabling.SWAP:
             continue
         leaves = worker.worker.id in context.disabled

@@ -12,7 +12,7 @@ def quiet_since(
     observed: ObservedWorkers, reading: PendingDemand, memory: Memory, policy: Policy, now: float
 ) -> float | None:
     """Since when no counted job waits and none runs in any autoscaled queue."""
-    hosts = [*observed.others, *observed.missing_hosts.values(), *(m.host for m in observed.machines if m.host)]
+    hosts = [*observed.others, *observed.missing_hosts.values(), *(m.host for m in observed.workers if m.host)]
     running = any(
         instance.jobs or instance.used
         for host in hosts

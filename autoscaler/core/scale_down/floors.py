@@ -35,7 +35,7 @@ def floors_of(
             array.limits.min_workers,
             sum(
                 worker.array == array and (worker.in_service or counts_as_coming(worker, pass_context))
-                for worker in observed.machines
+                for worker in observed.workers
                 if worker.worker.id not in making_room
             ),
         )

@@ -113,7 +113,7 @@ def _why_kept(
         return because(Code.NEEDED)
     if target is not None:
         return target
-    kept = next((why for worker in group.machines if (why := pass_context.kept(worker)) is not None), None)
+    kept = next((why for worker in group.workers if (why := pass_context.kept(worker)) is not None), None)
     if kept is not None:
         return kept
     if any(worker.enabled_by_hand for worker in group.serving):

@@ -41,7 +41,7 @@ def find_suspects(
     observed: ObservedWorkers, evidence: Evidence, quarantines: Sequence[Event], policy: Policy, now: float
 ) -> dict[str, Suspect]:
     """By worker id, all in service that seem broken. `quarantines`: when workers were quarantined before."""
-    serving = [worker for worker in observed.machines if worker.in_service]
+    serving = [worker for worker in observed.workers if worker.in_service]
     found: dict[str, tuple[Reason, Reason | None]] = {}
     for worker in serving:
         what = _broken(worker, evidence, policy, now)
@@ -65,7 +65,7 @@ def _only_told(why: Reason, doubt: Reason) -> Reason:
 
 def quarantine_notes(observed: ObservedWorkers, suspects: Mapping[str, Suspect]) -> tuple[Reason, ...]:
     """The pass's notes on suspects that are left alone: one for each cause."""
-    names = {worker.worker.id: worker.name for worker in observed.machines}
+    names = {worker.worker.id: worker.name for worker in observed.workers}
     by_cause: dict[tuple[Code, ...], list[str]] = {}
     first: dict[tuple[Code, ...], Reason] = {}
     for worker_id, suspect in suspects.items():

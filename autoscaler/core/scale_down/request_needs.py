@@ -68,7 +68,7 @@ def coming_for_requests(asked: RequestNeeds, snapshot: Snapshot, observed: Obser
     orders = {order.id for order in snapshot.fleet.orders if order.asked} | asked.service.ordered
     if not orders and not asked.service.by_worker:
         return frozenset()
-    coming = (worker.worker for worker in observed.machines if worker.coming)
+    coming = (worker.worker for worker in observed.workers if worker.coming)
     names = {each.id for each in coming if each.order_id in orders or each.id in asked.service.by_worker}
     for order, of_order in named(outstanding(snapshot.fleet, snapshot.policy, snapshot.now)):
         if order.id in orders:

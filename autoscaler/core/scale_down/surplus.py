@@ -106,7 +106,7 @@ def _draining(view: SurplusContext) -> Iterator[WorkerState]:
 
 def _free(view: SurplusContext) -> Iterator[WorkerState]:
     """Workers of known arrays that serve no created node and that no person drains."""
-    for worker in view.observed.machines:
+    for worker in view.observed.workers:
         machine, service = worker.worker, view.service
         if worker.array is None or machine.id in service.by_worker or machine.order_id in service.ordered:
             continue

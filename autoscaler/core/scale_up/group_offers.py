@@ -162,7 +162,7 @@ def options_like(group: Group, ledger: Ledger) -> tuple[LaunchOffer, ...]:
 
 def can_complete(group: Group, site: Site) -> bool:
     """Whether what a group lacks could be ordered, of the same kind: its own workers on their way out make room."""
-    room = len(group.machines) - len(group.staying)
+    room = len(group.workers) - len(group.staying)
     ledger = Ledger(site, site.usage)
     return any(
         option.room.count >= group.lacking - room

@@ -77,8 +77,8 @@ UNBOUNDED = 10**9
 
 def _prover(snapshot: Snapshot, observed: ObservedWorkers, asks: Iterable[JobRequest]) -> Prover:
     cluster, policy, fleet = snapshot.cluster, snapshot.policy, snapshot.fleet
-    ours = [*(m.host for m in observed.machines if m.host is not None), *observed.missing_hosts.values()]
-    ours_by_name = frozenset(worker.name for worker in observed.machines)
+    ours = [*(m.host for m in observed.workers if m.host is not None), *observed.missing_hosts.values()]
+    ours_by_name = frozenset(worker.name for worker in observed.workers)
     reader = RequestReader(cluster, policy, ours_by_name)
     unlimited = {name: replace(pe, slots=UNBOUNDED) for name, pe in cluster.pes.items()}
     readings = Readings(

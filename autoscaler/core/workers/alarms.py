@@ -54,7 +54,7 @@ def delayed(observed: ObservedWorkers, closed: Closed, now: float) -> Delayed:
     """Who is delayed. Empty workers only: what keeps a busy one in alarm may be its own jobs, and last as they do."""
     hosts: dict[str, str] = {}
     told: dict[str, Reason] = dict(closed.opening)
-    for host in (*observed.others, *(worker.host for worker in observed.machines if worker.host is not None)):
+    for host in (*observed.others, *(worker.host for worker in observed.workers if worker.host is not None)):
         for instance in host.instances:
             if instance.queue in closed.opening and BY_CALENDAR & set(instance.states):
                 hosts[host.name] = "".join(sorted(BY_CALENDAR))
@@ -91,7 +91,7 @@ def stays(worker: WorkerState, now: float) -> bool:
 def _by_queue(observed: ObservedWorkers) -> dict[str, list[WorkerState]]:
     """The workers in service of every queue."""
     found: dict[str, list[WorkerState]] = {}
-    for worker in observed.machines:
+    for worker in observed.workers:
         if worker.in_service and worker.array is not None:
             found.setdefault(worker.array.queue, []).append(worker)
     return found

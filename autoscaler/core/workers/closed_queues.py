@@ -139,7 +139,7 @@ def _suspended_for_another(queue: str, observed: ObservedWorkers, cluster: Clust
     jobs that name that queue wait.
     """
     superiors = tuple(name for name, other in cluster.queues.items() if queue in other.subordinates)
-    hosts = [worker.host for worker in observed.machines if worker.in_service and worker.host]
+    hosts = [worker.host for worker in observed.workers if worker.in_service and worker.host]
     shown = list(_instances(queue, hosts))
     if not superiors or not shown or not all(_FOR_ANOTHER & set(instance.states) for _, instance in shown):
         return None
@@ -160,7 +160,7 @@ def _suspended_for_another(queue: str, observed: ObservedWorkers, cluster: Clust
 def _hosts(observed: ObservedWorkers) -> Iterator[ExecutionHost]:
     """Persistent hosts, and the workers that joined."""
     yield from observed.others
-    yield from (worker.host for worker in observed.machines if worker.host is not None)
+    yield from (worker.host for worker in observed.workers if worker.host is not None)
 
 
 def _instances(

@@ -31,9 +31,9 @@ from autoscaler.core.workers.worker_state import WorkerState
 
 @dataclass(frozen=True, slots=True)
 class ObservedWorkers:
-    """All our machines, the hosts that belong to none of them, and the notes of workers that the listing leaves out."""
+    """All our workers, the hosts that belong to none of them, and the notes of workers that the listing leaves out."""
 
-    machines: tuple[WorkerState, ...]
+    workers: tuple[WorkerState, ...]
     others: tuple[ExecutionHost, ...]
     """Persistent hosts."""
     missing: Mapping[str, WorkerNote]
@@ -45,7 +45,7 @@ class ObservedWorkers:
     @property
     def known(self) -> tuple[WorkerState, ...]:
         """All of them, listed or not."""
-        return (*self.machines, *self.unlisted)
+        return (*self.workers, *self.unlisted)
 
 
 def observe_workers(cluster: Cluster, fleet: Fleet, memory: Memory, policy: Policy, now: float) -> ObservedWorkers:
@@ -70,7 +70,7 @@ def observe_workers(cluster: Cluster, fleet: Fleet, memory: Memory, policy: Poli
             gone_missing[worker_id] = seen
     named = {worker.host.name for worker in (*machines, *absent) if worker.host is not None}
     return ObservedWorkers(
-        machines=tuple(sorted(machines, key=lambda worker: (worker.worker.created_at, worker.worker.id))),
+        workers=tuple(sorted(machines, key=lambda worker: (worker.worker.created_at, worker.worker.id))),
         others=tuple(host for host in cluster.hosts if host.name not in named),
         missing=gone_missing,
         missing_hosts={m.worker.id: m.host for m in absent if m.host is not None and not m.gone},

@@ -1,0 +1,268 @@
+"""The steps of workers that are silent, that their cloud takes, or that are gone; `lost_workers.py` says when each is
+taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from autoscaler.core.model.actions import Action, Hold, Kill, Reschedule
+from autoscaler.core.model.cluster import HostJob
+from autoscaler.core.model.fleet import Ending
+from autoscaler.core.model.memory import Disabling
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.recovery.lost_jobs import (
+    JobPlaces,
+    JobsStep,
+    jobs_on,
+    name_of,
+    next_for_jobs,
+)
+from autoscaler.core.recovery.recovery_context import RecoveryContext, restart_known
+from autoscaler.core.snapshot import WorkerVerdict
+from autoscaler.core.workers.failed_launches import why_failed
+from autoscaler.core.workers.host_owners import older_jobs
+from autoscaler.core.workers.phases import Condition
+from autoscaler.core.workers.step import (
+    PassContext,
+    WorkerStep,
+    disable,
+    enable,
+    keep,
+    remove,
+    terminate,
+    wait,
+)
+from autoscaler.core.workers.worker_state import WorkerState
+
+NOTICE_MARGIN = 30.0
+"""How many seconds before its cloud takes it the autoscaler terminates a worker whose jobs may all start again."""
+TRIES = 3
+"""After this many attempts a job that is still on its lost host counts as one that Grid Engine does not reschedule."""
+TRY_AGAIN = 600.0
+"""Seconds after which it is tried once more: the obstacle may have passed."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A worker that is silent, taken by its cloud, ending or gone."""
+
+    worker: WorkerState
+    pass_context: PassContext
+    after: RecoveryContext
+
+    @property
+    def heard(self) -> bool:
+        return self.worker.host is not None and self.worker.host.heard
+
+    @property
+    def too_long(self) -> bool:
+        """It has been silent for too long."""
+        return Condition.SILENT_TOO_LONG in self.worker.conditions
+
+    @property
+    def let_go(self) -> Reason | None:
+        """Why a person drains it."""
+        return self.pass_context.let_go(self.worker)
+
+    @property
+    def leaving(self) -> Reason | None:
+        """Why it would leave if it were not silent."""
+        return self.let_go or self.pass_context.winding_down
+
+    @property
+    def silent(self) -> Reason:
+        return because(
+            Code.SILENT, silent_s=self.worker.note.silent_s or 0.0, limit_s=self.after.policy.silence_timeout
+        )
+
+    @property
+    def interrupted(self) -> Reason:
+        notice, host = self.worker.notice, self.worker.host
+        assert notice is not None  # its rule applies only then
+        jobs = tuple(name_of(job) for job, _ in jobs_on(host)) if host is not None else ()
+        return because(Code.INTERRUPTED, ends_at=notice.at, kind=notice.kind, jobs=jobs)
+
+    @property
+    def missing_s(self) -> float:
+        """Seconds since its provider's listing first left it out."""
+        since = self.worker.note.missing_since
+        return 0.0 if since is None else self.pass_context.now - since
+
+    @cached_property
+    def jobs(self) -> Sequence[tuple[HostJob, str]]:
+        """Its jobs. If a newer machine already reports under its name, only those that began before that existed."""
+        host, successor = self.worker.host, self.worker.successor
+        if host is None or successor is None:
+            return jobs_on(host) if host is not None else ()
+        old = {name_of(job) for job in older_jobs(host, successor, self.worker.note.on_their_way)}
+        return [(job, queue) for job, queue in jobs_on(host) if name_of(job) in old]
+
+    @cached_property
+    def for_jobs(self) -> JobsStep:
+        """What is done with these jobs next."""
+        note, after = self.worker.note, self.after
+        tried = frozenset(note.moved) if self.pass_context.recent(note.moved_at) else frozenset()
+        lately = note.moved_at is not None and self.pass_context.now - note.moved_at < TRY_AGAIN
+        refused = frozenset(note.moved) if note.moves >= TRIES and lately else frozenset()
+        where = _as_gone(self.worker, self.jobs, after.where)
+        return next_for_jobs(self.jobs, where, after.policy.lost_jobs, tried, refused)
+
+
+def waiting(reason: Callable[[Lost], Reason]) -> Callable[[Lost], WorkerStep]:
+    return lambda of: wait(of.worker, reason(of))
+
+
+def closing(mark: Disabling, reason: Callable[[Lost], Reason]) -> Callable[[Lost], WorkerStep]:
+    """Disable it, also while the autoscaler is paused: that does no harm, and can be undone."""
+
+    def close(of: Lost) -> WorkerStep:
+        note = of.worker.note
+        if note.disabling is not None and not note.seen_disabled and of.pass_context.recent(note.disabled_at):
+            return wait(of.worker, reason(of))
+        return disable(of.worker, of.pass_context, mark, reason(of), by_person=True)
+
+    return close
+
+
+def fence(of: Lost, reason: Reason | None = None) -> WorkerStep:
+    """Terminate the machine although it is an execution host that may be busy: the one exception to rule 1 (decision
+    17).
+
+    Only after it was silent for too long, or when its cloud is about to take it.
+    """
+    worker, pass_context = of.worker, of.pass_context
+    kept = pass_context.kept(worker)
+    if kept is not None:
+        return keep(worker, kept)
+    limit = of.after.policy.silence_timeout
+    reason = reason or because(Code.FENCED, silent_s=worker.note.silent_s or 0.0, limit_s=limit)
+    step = terminate(worker, pass_context, reason)
+    if step.action is None:
+        return step
+    fenced_at = worker.note.fenced_at or pass_context.now
+    return replace(step, note=replace(step.note, retired_at=worker.note.retired_at, fenced_at=fenced_at))
+
+
+def ending(_: Lost) -> Reason:
+    return because(Code.ENDING)
+
+
+# -- gone ------------------------------------------------------------------------------------------------------------
+
+
+def closed_by_hand(worker: WorkerState) -> bool:
+    """Whether a person disabled it, even in part: our own disabling would hide that from the next machine of
+    its name.
+    """
+    host = worker.host
+    return (
+        worker.note.disabling is None
+        and host is not None
+        and any("d" in instance.states for instance in host.instances)
+    )
+
+
+def how_it_ended(of: Lost) -> Reason:
+    worker = of.worker
+    if (failed := why_failed(worker)) is not None:
+        return failed
+    match worker.worker.ending:
+        case Ending.RELEASED:
+            return because(Code.SHUT_ITSELF_DOWN)
+        case Ending.INTERRUPTED:
+            return because(Code.RECLAIMED)
+        case _:
+            return because(Code.GONE)
+
+
+def name_may_be_reused(of: Lost) -> WorkerStep:
+    jobs = tuple(name_of(job) for job, _ in of.jobs)
+    return wait(of.worker, because(Code.NAME_MAY_BE_REUSED, jobs=jobs).then(how_it_ended(of)))
+
+
+def move_jobs(of: Lost) -> WorkerStep:
+    worker, pass_context, found = of.worker, of.pass_context, of.for_jobs
+    note, reason = worker.note, found.reason.then(how_it_ended(of))
+    if found.kind is None:
+        return wait(worker, reason)
+    if pass_context.held_back is not None:
+        return wait(worker, reason.then(pass_context.held_back))
+    action: Action
+    if found.kind is Reschedule:
+        action = Reschedule(found.jobs, worker.worker.id, worker.name, reason, found.forced)
+    else:
+        action = Hold(found.jobs, reason) if found.kind is Hold else Kill(found.jobs, reason, lost=True)
+    tried = note.moved if pass_context.recent(note.moved_at) else ()
+    again = set(found.jobs) <= set(note.moved)
+    moved = tuple(sorted({*tried, *found.jobs}))
+    note = replace(note, moved=moved, moved_at=pass_context.now, moves=note.moves + 1 if again else 1)
+    return WorkerStep(worker, WorkerVerdict(worker.name, worker.worker.id, "wait", reason), note, action)
+
+
+def _as_gone(worker: WorkerState, lost: Iterable[tuple[HostJob, str]], where: JobPlaces) -> JobPlaces:
+    """Where a newer machine has taken the name over, the older jobs are gone from this host all the same."""
+    if worker.successor is None or worker.host is None:
+        return where
+    name = worker.host.name
+    places = {name_of(job): where.places[name_of(job)] - {name} for job, _ in lost}
+    return replace(where, places={**where.places, **places})
+
+
+def remove_gone(of: Lost) -> WorkerStep:
+    step = remove(of.worker, of.pass_context, how_it_ended(of))
+    return step if step.action is None else replace(step, note=replace(step.note, disabling=Disabling.LOST))
+
+
+# -- not in the listing, or its end is requested ---------------------------------------------------------------------
+
+
+def may_run_on(of: Lost) -> bool:
+    silent = of.too_long or of.worker.successor is not None
+    return of.missing_s < of.after.policy.order_grace or not silent
+
+
+def runs_on(of: Lost) -> bool:
+    fenced_at = of.worker.note.fenced_at or 0.0
+    return of.worker.notice is None and of.pass_context.now - fenced_at >= of.after.policy.order_grace
+
+
+def cancel_fence(of: Lost) -> WorkerStep:
+    worker = replace(of.worker, note=replace(of.worker.note, fenced_at=None, terminated_at=None))
+    return enable(worker, of.pass_context, because(Code.FENCE_CANCELLED))
+
+
+# -- notices -------------------------------------------------------------------------------------------------------
+
+
+def taken_soon(of: Lost) -> bool:
+    """Its cloud takes it in seconds, and all that it runs may start again."""
+    notice = of.worker.notice
+    return notice is not None and of.pass_context.now >= notice.at - NOTICE_MARGIN and _all_may_restart(of)
+
+
+def fence_before_interruption(of: Lost) -> WorkerStep:
+    known = of.interrupted
+    return fence(of, because(Code.TERMINATED_BEFORE_INTERRUPTION, ends_at=known["ends_at"], jobs=known["jobs"]))
+
+
+def _all_may_restart(of: Lost) -> bool:
+    """Whether nothing is lost by ending it now: no reservation, and every job may start again and runs only there."""
+    host, after = of.worker.host, of.after
+    if host is None or any(instance.reserved for instance in host.instances):
+        return False
+    return all(
+        restart_known(job, queue, after) and after.where.alive(job) == (host.name,) for job, queue in jobs_on(host)
+    )
+
+
+# -- silence -------------------------------------------------------------------------------------------------------
+
+
+def drain_silent(of: Lost) -> WorkerStep:
+    leaving = of.leaving
+    assert leaving is not None  # the row holds only then
+    mark = Disabling.STOP if leaving.code is Code.STOPPING else Disabling.COMMAND
+    return disable(of.worker, of.pass_context, mark, leaving, by_person=True)
