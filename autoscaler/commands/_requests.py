@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autoscaler.answer_client import OF_ROOT
 from autoscaler.commands._socket_path import named, socket_path
 from autoscaler.commands.context import Invocation
-from autoscaler.jetpack.service import OF_ROOT, Service, Unreachable, first_listening
 
 if TYPE_CHECKING:
     from autoscaler.api.request_service import RequestService
+    from autoscaler.jetpack.service import Service
     from autoscaler.store.store import Store
 
 
@@ -41,6 +42,8 @@ def cluster(invocation: Invocation) -> str:
 
 def reachable(invocation: Invocation) -> Service | None:
     """The service that the settings name, else this cell's if it listens, our own or root's; None: none listens."""
+    from autoscaler.jetpack.service import Service, first_listening  # with TLS, which the service does not need
+
     process = invocation.settings.process
     if process.caller_url:
         login = process.caller_login
@@ -56,6 +59,8 @@ def reachable(invocation: Invocation) -> Service | None:
 @contextlib.contextmanager
 def own_store(invocation: Invocation) -> Iterator[Store]:
     """This cell's store, to write to when no service listens. Raises Unreachable if no autoscaler would read it."""
+    from autoscaler.jetpack.service import Unreachable
+
     if not _ours_to_write(invocation):
         raise Unreachable(
             "no autoscaler listens for this cell, and you may not write its state: ask root, or start one yourself"

@@ -33,6 +33,7 @@ from autoscaler.engine.place import place_of
 from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.wakeup import Wakeup
 from autoscaler.errors import NO_ROOM, AutoscalerError, LockHeld, NotObservable, StateNotKept
+from autoscaler.garbage import Spare
 from autoscaler.report.observed_plan import ObservedPlan
 from autoscaler.store.history import COST_KEPT
 from autoscaler.store.journal import Outcome, Result
@@ -337,9 +338,11 @@ class Loop:
 
     def _pass_after_pass(self) -> bool:
         """False: the autoscaler was stopped. True: all workers of a `stop` are released."""
+        spare = Spare()
         while not self._stop:
             began = self.stopwatch()
             pause = self._guarded_pass()
+            spare.give_back(self.stopwatch())
             if self._released():
                 return True
             self._rest(pause, at_least=min(self.stopwatch() - began, self.poll))

@@ -1,0 +1,67 @@
+"""What a service holds for which nothing happens: no module that only others need, and no memory that was freed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from autoscaler.garbage import EVERY, Spare
+
+
+def printed_by(program: str) -> str:
+    """By a process of its own."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout.strip()
+
+
+def test_a_service_that_takes_its_cell_needs_neither_templates_nor_a_client_for_http() -> None:
+    program = (
+        "import sys; import autoscaler.commands.serving; from sge import objects;"
+        "objects.userset('cell-1', 'sge-autoscaler');"
+        "print(sorted({'jinja2', 'http.client', 'fastapi', 'uvicorn'} & set(sys.modules)))"
+    )
+    assert printed_by(program) == "[]"
+
+
+def test_memory_that_was_freed_goes_back_to_the_system() -> None:
+    program = """
+from pathlib import Path
+from autoscaler.garbage import Spare
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1])
+
+blocks = [bytes(2_000) for _ in range(50_000)]
+last = blocks.pop()
+del blocks
+held = resident()
+Spare().give_back(0.0)
+print(resident() < held / 2)
+"""
+    assert printed_by(program) == "True"
+
+
+def test_memory_is_given_back_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    trimmed: list[int] = []
+
+    class Library:
+        def __init__(self, _: None) -> None: ...
+        def malloc_trim(self, left: int) -> None:
+            trimmed.append(left)
+
+    monkeypatch.setattr("ctypes.CDLL", Library)
+    spare = Spare()
+    for now in (5.0, 6.0, EVERY, EVERY + 5.0, EVERY + 6.0):
+        spare.give_back(now)
+    assert trimmed == [0, 0]
+
+
+def test_a_c_library_that_keeps_its_memory_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without(_: None) -> Any:
+        return object()
+
+    monkeypatch.setattr("ctypes.CDLL", without)
+    Spare().give_back(0.0)
