@@ -51,7 +51,7 @@ def _element(report: pytest.TestReport) -> str:
 
 def _outcome(report: pytest.TestReport) -> list[str]:
     if report.failed:
-        kind = "failure" if report.when == "call" else "error"
+        kind = "error" if _around(report) else "failure"
         sections = (f"---- {title} ----\n{content}" for title, content in report.sections)
         told = _text("\n".join((report.longreprtext, *sections)))
         return [f"<{kind} message={quoteattr(_text(headline(report)))}>{escape(told)}</{kind}>"]
@@ -66,10 +66,16 @@ def _why_skipped(report: pytest.TestReport) -> str:
     return str(getattr(report, "wasxfail", "")) or report.longreprtext
 
 
+def _around(report: pytest.TestReport) -> str:
+    """In which part around the test it failed; '' for the test itself, in which a worker that died was, too."""
+    return report.when if report.when in ("setup", "teardown") else ""
+
+
 def headline(report: pytest.TestReport) -> str:
     """What went wrong, in one line."""
     crash = getattr(report.longrepr, "reprcrash", None)
-    said = (crash.message if crash is not None else report.longreprtext).strip()
+    text = report.longrepr if isinstance(report.longrepr, str) else report.longreprtext  # a str: its worker died
+    said = (crash.message if crash is not None else text).strip()
     return str(said.splitlines()[0]) if said else ""
 
 
@@ -91,7 +97,7 @@ class GrowingReport:
         # Made after the conftest files were read.
         terminal: pytest.TerminalReporter | None = self._config.pluginmanager.get_plugin("terminalreporter")
         if report.failed and terminal is not None:
-            around = "" if report.when == "call" else f" in its {report.when}"
+            around = f" in its {_around(report)}" if _around(report) else ""
             terminal.write_line(
                 f"\nFAILED {report.nodeid}{around} after {report.duration:.1f} s: {headline(report)}", red=True
             )

@@ -54,6 +54,8 @@ def test_that_leaves_something(leaves_late):
     pass
 
 def test_that_hangs():
+    if os.environ.get("DIE"):
+        os.kill(os.getpid(), 9)
     time.sleep(600 if os.environ.get("HANG") else 0)
 """
 FAILED = ("test_bad", "test_in_need", "test_that_leaves_something")
@@ -104,6 +106,17 @@ def test_a_run_that_is_killed_has_named_what_failed_until_then(folder: Path, wor
     named = [line for line in lines if line.startswith("FAILED")]
     assert [line.split()[1].partition("::")[2] for line in named] == list(FAILED)
     assert named[1].endswith("ValueError: no such host")
+
+
+def test_what_a_worker_died_of_is_named_and_another_goes_on(folder: Path) -> None:
+    run = started(folder, "-n", "2", DIE="yes")
+    assert run.wait(300) == 1
+    lines = (folder / "output").read_text().splitlines()
+    (named,) = (line for line in lines if line.startswith("FAILED") and "test_that_hangs after" in line)
+    assert "crashed while running" in named
+    known = told(folder)
+    assert known["test_that_hangs"] == ["failure"]
+    assert {"test_good", "test_left_out", *FAILED} <= known.keys()
 
 
 def test_the_file_tells_failures_errors_and_what_was_left_out(folder: Path) -> None:
