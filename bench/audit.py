@@ -1,7 +1,7 @@
-"""`make audit`: known vulnerabilities of the pinned requirements, as pip-audit finds them on PyPI.
+"""`make audit`: known vulnerabilities of the pinned requirements, as pip-audit finds them on PyPI, else in OSV.
 
-Fails only where one is known. Where PyPI cannot be reached in time, or does not know a version, it says so: a version
-of which nothing is known is not shown to be sound.
+Fails only where one is known. Where neither can be reached in time, or knows a version, it says so: a version of which
+nothing is known is not shown to be sound.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ OF_ONE = "10"
 """Seconds that PyPI has for each answer."""
 COMMAND = (
     *(sys.executable, "-m", "pip_audit", "--format", "json", "--progress-spinner", "off", "--timeout", OF_ONE),
-    *("--disable-pip", "--require-hashes", "-r"),
+    *("--disable-pip", "--require-hashes"),
 )
 """Without pip: everything is pinned, so nothing is resolved or installed."""
+SERVICES = ("pypi", "osv")
+"""In the order in which they are asked."""
 Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
 
 
@@ -32,20 +34,21 @@ def run(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def audit(file: Path, tell: Callable[[str], None], run: Run = run) -> bool:
-    """Whether no vulnerability of a file's versions is known; where nothing could be learnt, that is told."""
-    try:
-        done = run((*COMMAND, str(file)))
-    except subprocess.TimeoutExpired:
-        tell(f"{file.name}: not audited: no answer within {SECONDS:.0f} s")
+    """Whether no vulnerability of a file's versions is known; where nothing could be learnt, that is told. OSV is asked
+    where PyPI does not know all: a mirror of packages may have no advisories.
+    """
+    answers = []
+    for service in SERVICES:
+        answers.append(_asked(file, service, run))
+        if isinstance(answers[-1], list) and not _unknown(answers[-1]):
+            break
+    learnt = [each for each in answers if isinstance(each, list)]
+    if not learnt:
+        tell(f"{file.name}: not audited: {'; '.join(map(str, answers))}")
         return True
-    try:
-        found: list[dict[str, Any]] = json.loads(done.stdout)["dependencies"]
-    except (ValueError, KeyError, TypeError):
-        last = (done.stderr.strip().splitlines() or ["no answer"])[-1]
-        tell(f"{file.name}: not audited: {last[:300]}")
-        return True
-    unknown = [each["name"] for each in found if "skip_reason" in each]
-    vulnerable = [each for each in found if each.get("vulns")]
+    found = min(learnt, key=lambda each: len(_unknown(each)))
+    unknown = _unknown(found)
+    vulnerable = list({each["name"]: each for answer in learnt for each in answer if each.get("vulns")}.values())
     for each in vulnerable:
         for known in each["vulns"]:
             mended = ", ".join(known.get("fix_versions", ())) or "no version yet"
@@ -55,6 +58,23 @@ def audit(file: Path, tell: Callable[[str], None], run: Run = run) -> bool:
         names = ", ".join(unknown[:5]) + (", …" if len(unknown) > 5 else "")
         tell(f"{file.name}: not audited, since the database does not know the version: {names}")
     return not vulnerable
+
+
+def _asked(file: Path, service: str, run: Run) -> list[dict[str, Any]] | str:
+    """What a service knows of a file's versions, else why it does not say."""
+    try:
+        done = run((*COMMAND, "--vulnerability-service", service, "-r", str(file)))
+    except subprocess.TimeoutExpired:
+        return f"no answer of {service} within {SECONDS:.0f} s"
+    try:
+        found: list[dict[str, Any]] = json.loads(done.stdout)["dependencies"]
+    except (ValueError, KeyError, TypeError):
+        return (done.stderr.strip().splitlines() or ["no answer"])[-1][:300]
+    return found
+
+
+def _unknown(found: Sequence[dict[str, Any]]) -> list[str]:
+    return [each["name"] for each in found if "skip_reason" in each]
 
 
 def main() -> int:

@@ -65,7 +65,11 @@ def test_sound_versions_pass() -> None:
         ("", "Traceback …\nrequests.exceptions.ConnectionError: no route", "not audited: requests.exceptions"),
         ("", "", "not audited: no answer"),
         ("[]", "", "not audited: no answer"),
-        (subprocess.TimeoutExpired("pip-audit", 90), "", "not audited: no answer within"),
+        (
+            subprocess.TimeoutExpired("pip-audit", 90),
+            "",
+            "no answer of pypi within 90 s; no answer of osv",
+        ),
         (found(UNKNOWN), "", "0 of 1 versions audited"),
         (found(UNKNOWN), "", "not audited, since the database does not know the version: odd"),
     ),
@@ -73,6 +77,18 @@ def test_sound_versions_pass() -> None:
 def test_what_could_not_be_audited_is_told_and_fails_nothing(stdout: str | Exception, stderr: str, said: str) -> None:
     passed, told = audited(stdout, stderr)
     assert (passed, said in told) == (True, True)
+
+
+def test_what_pypi_does_not_know_is_asked_of_osv() -> None:
+    asked, told = [], list[str]()
+
+    def run(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        asked.append(argv[argv.index("--vulnerability-service") + 1])
+        answer = found(UNKNOWN) if asked[-1] == "pypi" else found(SOUND, VULNERABLE)
+        return subprocess.CompletedProcess(argv, 0, answer, "")
+
+    assert not audit(REQUIREMENTS, told.append, run)
+    assert (asked, "jinja2 3.0 has CVE-2099-1" in "".join(told)) == (["pypi", "osv"], True)
 
 
 # -- SBOM --------------------------------------------------------------------------------------------------------------

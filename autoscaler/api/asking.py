@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import HTTPConnection
 
 from autoscaler.answer_client import ROLE, SOURCE
-from autoscaler.api.answers import Answering, Asker
+from autoscaler.api.answers import TOO_OFTEN, Answering, Asker, Turns
 from autoscaler.api.auto_stop import AutoStops
 from autoscaler.api.gate import KINDS
 from autoscaler.api.listeners import GROUPS, PEER, SOCKET, TCP, listener_of
@@ -62,6 +62,8 @@ class Api:
     """Tells what the last pass saw and decided."""
     local: LocalRoles = field(default_factory=LocalRoles)
     """What users of this machine may."""
+    looks: Turns = field(default_factory=lambda: Turns())
+    """How often each of them may look: all that they ask is answered beside the passes."""
 
 
 def api_of(request: Request) -> Api:
@@ -107,6 +109,8 @@ def local_caller(request: Request) -> Principal:
     state, local = request.scope["state"], api_of(request).local
     role = local.role(state[PEER], state.get(GROUPS, ()))
     found = of_process(state[PEER], request.headers, role)
+    if role < Role.ADMIN and not api_of(request).looks.take(found.name):
+        raise HTTPException(429, TOO_OFTEN, {"Retry-After": "1"})
     if role < Role.ADMIN and request.method not in _LOOKS and local.manages(found.name):
         return of_process(state[PEER], request.headers, Role.ADMIN)
     return found

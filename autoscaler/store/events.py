@@ -19,7 +19,7 @@ from autoscaler.store.database import Migration, Table
 KEPT_FOR = 30 * 86_400.0
 MOST_ROWS = 100_000
 MOST_TEXT = 64 << 20
-"""Characters of all numbers of jobs together: those of many jobs that are not in a row take some room."""
+"""Characters of all events together: numbers of many jobs or tasks that are not in a row take some room."""
 
 TABLES: Migration = (
     """
@@ -216,7 +216,8 @@ class EventTable(Table):
             before = self._database.row("SELECT max(id) AS id FROM events WHERE seen_at < ?", (now - KEPT_FOR,))
             excess = self._database.row(
                 "SELECT max(id) AS id FROM ("
-                "SELECT id, count(*) OVER newest AS place, sum(length(jobs)) OVER newest AS text"
+                "SELECT id, count(*) OVER newest AS place, sum(length("
+                "jobs || tasks || owner || project || hosts || queue || message)) OVER newest AS text"
                 " FROM events WINDOW newest AS (ORDER BY id DESC)) WHERE place > ? OR text > ?",
                 (MOST_ROWS, MOST_TEXT),
             )

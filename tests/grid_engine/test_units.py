@@ -10,7 +10,7 @@ import pytest
 from autoscaler.hosts_helper import SOCKET
 from autoscaler.lab.played_cloud import played_cloud
 from autoscaler.process import Completed
-from tests.grid_engine.booted import ACCOUNT, Machine, cannot_boot, cell_and_machine
+from tests.grid_engine.booted import ACCOUNT, UNITS, Machine, cannot_boot, cell_and_machine
 from tests.grid_engine.waiting import Shown, Until
 
 pytestmark = pytest.mark.skipif(cannot_boot() is not None, reason=cannot_boot() or "")
@@ -119,6 +119,50 @@ def test_the_helper_writes_what_its_unit_allows_and_no_line_of_others(machine: M
     assert [name in answers[0] for name in names] == [False, True, True, True]
     assert machine.out("cat", "/etc/hosts") == before + "10.1.0.7 worker-1 # worker of sge-autoscaler\n"
     assert b"PermissionError" in stranger.stderr
+
+
+@pytest.mark.parametrize(
+    ("unit", "address", "reached"),
+    (
+        (SERVE, "169.254.169.254", False),
+        (SERVE, "127.0.0.1", True),
+        (HELPER[1], "127.0.0.1", False),
+        (SERVICE, "169.254.169.254", True),
+    ),
+)
+def test_the_kernel_keeps_a_unit_from_the_addresses_that_it_denies(
+    machine: Machine, unit: str, address: str, reached: bool
+) -> None:
+    lines = (UNITS / unit).read_text(encoding="utf-8").splitlines()
+    words = [word for line in lines if line.startswith("IPAddressDeny=") for word in line.partition("=")[2].split()]
+    denied = [f"--property=IPAddressDeny={word}" for word in words]
+    send = f"import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('{address}', 9))"
+    machine.run("ip", "route", "add", "169.254.169.254/32", "dev", "lo")
+    try:
+        done = machine.run("systemd-run", "--wait", "--pipe", "--quiet", *denied, "/usr/bin/python3", "-c", send)
+    finally:
+        machine.run("ip", "route", "del", "169.254.169.254/32", "dev", "lo")
+    assert (done.returncode == 0, b"Operation not permitted" in done.stderr) == (reached, not reached), done.stderr
+
+
+def test_after_a_reboot_nothing_is_left_of_lock_and_socket_and_it_starts(machine: Machine, until: Until) -> None:
+    """A reboot empties /run, and whatever ran is gone without an end of its own."""
+    with played_cloud(machine.cell, "aws") as cloud:
+        install(machine, SERVICE, environment=cloud.environment)
+        machine.start(SERVICE)
+        machine.out("systemctl", "mask", "--runtime", SERVICE)
+        machine.out("kill", "-KILL", main_pid(machine, SERVICE))
+        until(lambda: main_pid(machine, SERVICE) == "0", 30)
+        machine.out("rm", "-rf", "/run/sge-autoscaler")
+        machine.out("systemctl", "unmask", "--runtime", SERVICE)
+        machine.run("systemctl", "reset-failed", SERVICE)
+        machine.start(SERVICE)
+        found = machine.out("find", "/run/sge-autoscaler", "-printf", "%u %m %y\n").splitlines()
+        answered = machine.command("status")
+        machine.out("systemctl", "stop", SERVICE)
+    assert {line.split()[0] for line in found} == {ACCOUNT}
+    assert {line for line in found if line.endswith("d")} == {f"{ACCOUNT} 755 d"}
+    assert answered.returncode == 0, answered.stderr
 
 
 ASK = """

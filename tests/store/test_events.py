@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,21 @@ def test_rows_and_their_text_have_a_bound(table: EventTable, monkeypatch: pytest
     assert [jobs for _, jobs in shown(table)] == ["7", "8"]
     table.forget(NOW)
     assert len(table.read()) == 2
+
+
+@pytest.mark.parametrize("field", ("tasks", "owner", "project", "queue", "message"))
+def test_what_users_can_make_long_has_a_bound(table: EventTable, monkeypatch: pytest.MonkeyPatch, field: str) -> None:
+    monkeypatch.setattr(events, "MOST_TEXT", 2500)
+    long = ",".join(str(task) for task in range(1, 400, 2))
+    keep(
+        table,
+        *(
+            replace(an_event(SUBMITTED, str(job), at=NOW + job), **{field: long})  # type: ignore[arg-type]
+            for job in range(1, 9)
+        ),
+    )
+    table.forget(NOW)
+    assert [jobs for _, jobs in shown(table)] == ["6", "7", "8"]
 
 
 def test_the_store_forgets_events_with_the_rest(store: Store) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from autoscaler.answer_client import Place, ask
+from autoscaler.api import asking
 from autoscaler.api.answers import BURST, Answers, Asker, Line, Turns
 from autoscaler.api.app import make_app
 from autoscaler.api.asking import Api
@@ -429,6 +430,29 @@ sys.stdout.write(told.decode().split(" ")[1])
 """
     done = python_as(USER, program)
     assert (done.stdout, asked_as(OTHER, served.path, "/answers/v1/status")[0]) == (b"503", 200), done.stderr
+
+
+@as_root
+@pytest.mark.parametrize("target", ("/metrics", "/requests", "/settings", "/nothing", "/answers/v1/status"))
+def test_one_user_who_looks_in_floods_is_told_to_wait_whatever_they_look_at(
+    target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "Turns", lambda: Turns(lambda: 0.0))
+    with world() as made:
+        program = f"""
+import socket
+for _ in range({BURST + 5}):
+    with socket.socket(socket.AF_UNIX) as one:
+        one.settimeout(120); one.connect({str(made.path)!r}); one.sendall(b"GET {target} HTTP/1.0\\r\\n\\r\\n")
+        print(one.makefile().readline().split(" ")[1])
+"""
+        statuses = python_as(USER, program).stdout.decode().split()
+        if target == "/nothing":  # costs nothing, and tells nothing
+            assert set(statuses) == {"404"}
+            return
+        assert (len(statuses), "429" in statuses[: BURST // 2], set(statuses[BURST:])) == (BURST + 5, False, {"429"})
+        assert asked_as(OTHER, made.path, "/requests")[0] == 200
+        assert asked_here(made, "/requests")[0] == 200
 
 
 def test_no_one_manages_while_grid_engine_does_not_say_who() -> None:
