@@ -21,12 +21,12 @@ from autoscaler.commands.top import NotDone, acting
 from autoscaler.store.lock import hold, lock_directory
 from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
-from tests.commands.test_answers import environ, running, service
+from tests.commands.test_answers import certificate, environ, running, service, site
 from tests.commands.test_commands import store
 from tests.commands.test_start import HEAVY, imported_by
 from tests.web.test_answers import World
 
-__all__ = ("environ", "running", "service", "store")
+__all__ = ("certificate", "environ", "running", "service", "site", "store")
 RUN = (sys.executable, "-m", "autoscaler.commands.main", "top")
 
 
@@ -119,6 +119,13 @@ def test_json_is_all_of_it_once(capsys: pytest.CaptureFixture[str]) -> None:
     said = json.loads(capsys.readouterr().out)
     assert {"schema", "now", "status", "queue", "workers", "events", "passes"} <= said.keys()
     assert said["queue"]["reasons"][0]["tasks"] > 0
+
+
+@pytest.mark.usefixtures("site")
+def test_a_submit_host_watches_over_https(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["top", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["queue"]["reasons"]
+    assert (main(["top"]), "top needs a terminal" in capsys.readouterr().err) == (2, True)
 
 
 def test_help_and_json_import_no_terminal(service: World, environ: dict[str, str]) -> None:

@@ -40,6 +40,12 @@ def test_a_job_is_told_from_its_submission_to_its_end_and_once(
     with scaling.running():  # another process, which is told nothing by the first one but what the store has
         until(lambda: "ended" in kinds(scaling, job), 60)
         events = life(scaling, job)
+        explained = json.loads(scaling.command("explain", job, "--json").stdout)
+        ordered = next(event for event in events if event["kind"] == "ordered")
+        launch = json.loads(scaling.command("explain", ordered["order_id"], "--json").stdout)
+    assert sorted(event["id"] for event in explained["events"]) == sorted(event["id"] for event in events)
+    came = {worker for each in launch["attempts"] for worker in each["workers"]}
+    assert {event["worker_id"] for event in events} - {None} == came
     by_kind = {event["kind"]: event for event in events}
     assert sorted(event["kind"] for event in events) == sorted(
         ["submitted", "counted", "ordered", "joined", "started", "ended"]
