@@ -220,7 +220,8 @@ class Answers:
             return [pairs_block(status_pairs(document))] if text else document
         if question == "history":
             now = self.clock()
-            report = asked_history(self.store.samples, query, now)
+            currency = "USD" if decided is None else decided[0].snapshot.policy.currency
+            report = asked_history(self.store.samples, query, now, currency)
             if form == "csv":
                 return csv_text(report)
             return [history_block(report)] if text else history_document(report, now)

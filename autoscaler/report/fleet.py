@@ -20,17 +20,17 @@ def worker_rows(snapshot: Snapshot, workers: Iterable[Mapping[str, Any]], zone: 
     return [
         {
             **row,
-            **_machine(machines.get(row["id"] or ""), zone),
+            **_machine(machines.get(row["id"] or ""), zone, snapshot.policy.currency),
             **_slots(hosts.get(row["name"].lower()) or hosts.get(row["name"].lower().partition(".")[0])),
         }
         for row in workers
     ]
 
 
-def _machine(worker: Worker | None, zone: tzinfo | None) -> dict[str, Any]:
+def _machine(worker: Worker | None, zone: tzinfo | None, currency: str) -> dict[str, Any]:
     if worker is None:
-        names = ("instance_type", "node_array", "group_id", "state", "price_type", "price_per_hour", "created_at")
-        return dict.fromkeys(names)
+        names = ("instance_type", "node_array", "group_id", "state", "price_type", "price_per_hour", "currency")
+        return dict.fromkeys((*names, "created_at"))
     return {
         "instance_type": worker.type.name,
         "node_array": worker.node_array,
@@ -38,6 +38,7 @@ def _machine(worker: Worker | None, zone: tzinfo | None) -> dict[str, Any]:
         "state": worker.state.value,
         "price_type": worker.price_type.value,
         "price_per_hour": worker.price_per_hour,
+        "currency": currency,
         "created_at": datetime.fromtimestamp(worker.created_at, UTC).astimezone(zone).isoformat(),
     }
 
