@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.core.building import NOW
-from tests.cost_world import PAYER, CostWorld, Job, Machine
+from tests.cost_world import PAYER, CostWorld, Job, Machine, line_of
 
 HOUR = 3600.0
 BEN = PAYER._replace(user="ben", project="")
@@ -178,6 +178,18 @@ def test_a_worker_of_unknown_price_is_told_and_costs_once_its_price_is_known(wor
     world.machines = [Machine("w1", 0, price=0.5)]
     world.see(10)
     assert world.costs(HOUR) == {"(idle)": 500_000}
+
+
+def test_a_line_with_absurd_numbers_is_passed_over(world: CostWorld) -> None:
+    world.see(0)
+    with world.accounting.open("a") as file:
+        for job in (Job(9 * 10**18, "w1", 0, 900), Job(10**19 - 1, "w1", 0, 900), Job(1, "w1", 0, 900, 10**15)):
+            file.write(line_of(job))
+        file.write(line_of(Job(1, "w1", 0, 900, task=10**18)))
+    world.jobs = [Job(7, "w1", 0, HOUR, slots=4)]
+    world.account(HOUR)
+    world.see(HOUR)
+    assert world.costs(HOUR, "job") == {"7": 1_000_000}
 
 
 def test_what_is_old_is_forgotten(world: CostWorld) -> None:

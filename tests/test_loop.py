@@ -95,7 +95,7 @@ def test_the_end_leaves_workers_running_and_says_what_they_cost(world: World, ca
     loop.run()
     assert (len(world.cloud.living("this-cell")), caplog.messages[-1]) == (
         2,
-        "test: stopping; 2 workers stay, 0.192 an hour: fake-1, fake-2",
+        "test: stopping; 2 workers stay, 0.192 USD an hour: fake-1, fake-2",
     )
 
 
@@ -112,7 +112,7 @@ def test_a_machine_that_was_just_ended_does_not_stay(world: World, caplog: pytes
     loop.pass_once()
     loop.stop("SIGTERM")
     loop.run()
-    assert caplog.messages[-1] == "SIGTERM: stopping; 1 worker stays, 0.096 an hour: fake-2; 1 is ending"
+    assert caplog.messages[-1] == "SIGTERM: stopping; 1 worker stays, 0.096 USD an hour: fake-2; 1 is ending"
 
 
 def test_what_was_just_ordered_is_told_at_the_end(world: World, caplog: pytest.LogCaptureFixture) -> None:
@@ -143,8 +143,8 @@ def test_a_clock_set_back_does_not_make_ended_machines_supply_again(world: World
 def test_what_stays_is_counted_with_prices_known_and_unknown(world: World) -> None:
     start(world, decide=launching).pass_once()
     one, two = world.provider().workers()
-    assert staying([one, replace(two, price_per_hour=None)]) == (
-        "2 workers stay, 0.096 an hour and 1 of unknown price: fake-1, fake-2"
+    assert staying([one, replace(two, price_per_hour=None)], "USD") == (
+        "2 workers stay, 0.096 USD an hour and 1 of unknown price: fake-1, fake-2"
     )
 
 

@@ -267,7 +267,8 @@ class Answers:
                 return self._cost(asked)
             case _:
                 assert asked.name == "history", asked.name
-        report = history.asked_history(self.store.samples, asked.query, now)
+        currency = "USD" if asked.decided is None else asked.decided[0].snapshot.policy.currency
+        report = history.asked_history(self.store.samples, asked.query, now, currency)
         if asked.form == "csv":
             return history.csv_text(report)
         return [history.history_block(report)] if text else history.document(report, now)

@@ -45,7 +45,7 @@ def command(
         constraint_from(read_document(constraint, where="constraint"))  # what is wrong is told before a look
     seen = observe_and_plan(invocation, record)
     found = prospects(seen.snapshot)
-    rows = prospect_rows(found)
+    rows = prospect_rows(found, seen.snapshot.policy.currency)
     if constraint is not None:
         told_of = _asked(constraint, found, seen.snapshot)
         rows = [{**row, "constraint": told} for row, told in zip(rows, told_of, strict=True)]

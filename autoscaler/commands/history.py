@@ -47,7 +47,7 @@ def command(invocation: Invocation, since: float, step: float | None, array: str
 
     now = time.time()
     with reading_store(invocation) as store:
-        found = asked_history(store.samples, query, now)
+        found = asked_history(store.samples, query, now, invocation.as_running.currency())
     if as_json:
         print_json(document(found, now))
     elif as_csv:

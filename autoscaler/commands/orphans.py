@@ -45,7 +45,7 @@ def command(invocation: Invocation, record: Path | None, as_json: bool, which: s
     orphans = find_orphans(snapshot)
     if which is not None:
         orphans = (_named(orphans, which),)
-    rows = [_row(orphan, snapshot.now, invocation) for orphan in orphans]
+    rows = [_row(orphan, snapshot, invocation) for orphan in orphans]
     if as_json:
         print_json({"schema": SCHEMA, "now": _time(snapshot.now, invocation), "orphans": rows})
     else:
@@ -93,7 +93,7 @@ def _journal(store: Store, number: int, result: Result, message: str) -> None:
     store.journal.end(number, result, message, time.time())
 
 
-def _row(orphan: Orphan, now: float, invocation: Invocation) -> dict[str, Any]:
+def _row(orphan: Orphan, snapshot: Snapshot, invocation: Invocation) -> dict[str, Any]:
     worker = orphan.worker
     return {
         "id": worker.id,
@@ -104,8 +104,9 @@ def _row(orphan: Orphan, now: float, invocation: Invocation) -> dict[str, Any]:
         "node_array": worker.node_array,
         "state": worker.state.value,
         "price_per_hour": worker.price_per_hour,
+        "currency": snapshot.policy.currency,
         "created_at": _time(worker.created_at, invocation),
-        "age_s": round(now - worker.created_at, 3),
+        "age_s": round(snapshot.now - worker.created_at, 3),
         "message": worker.message,
         "reason": reason_part(orphan.reason),
     }

@@ -31,6 +31,8 @@ class Limits:
     """Of all node arrays together, whatever queue they serve; the same in every array's limits. So the next two."""
     total_cores: int | None = None
     total_price_per_hour: float | None = None
+    currency: str = "USD"
+    """Of both prices."""
 
     @property
     def cap_price(self) -> bool:

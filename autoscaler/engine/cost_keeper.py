@@ -25,6 +25,9 @@ MOST = 2 << 20
 BACK = 64 << 20
 """Bytes that are read back where it is not known how far accounting was read: of a new or a lost store."""
 
+LARGEST = 2**31 - 1
+"""Of job numbers, tasks and slots: no Grid Engine goes further, and a broken line must not stop a pass."""
+
 
 @dataclass(slots=True)
 class CostKeeper:
@@ -107,6 +110,8 @@ class CostKeeper:
 def _of_worker(ended: EndedRun, lives: list[Lifetime]) -> Iterator[Run]:
     """On which worker of its host's name it was: on the newest that was there when it began."""
     end = ended.end
+    if max(ended.job, ended.task, end.slots) > LARGEST:
+        return
     if ended.part or end.started_at is None or end.ended_at is None or end.ended_at < end.started_at:
         return
     there = [life for life in lives if life.created_at <= end.started_at + SOON]
@@ -123,9 +128,9 @@ def runs_on(workers: tuple[WorkerState, ...], details: Mapping[int, JobDetail], 
     for worker in workers:
         for instance in worker.host.instances if worker.host is not None else ():
             for job in instance.jobs:
-                if not job.number:
-                    continue  # it stands for one that cannot be read
-                task = int(job.task) if job.task.isdecimal() and len(job.task) < 19 else 0
+                if not 0 < job.number <= LARGEST:
+                    continue  # 0 stands for one that cannot be read
+                task = min(int(job.task), LARGEST) if job.task.isdecimal() and len(job.task) < 19 else 0
                 key = RunKey(worker.worker.id, job.number, task)
                 before = found.get(key)
                 detail = details.get(job.number)

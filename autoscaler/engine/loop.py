@@ -467,7 +467,7 @@ class Loop:
         records = self.store.journal.orders(now - policy.order_grace)
         orders = tuple(order for record in records for order in record.as_orders())
         coming = sum(count for _, count in outstanding(Fleet(tuple(listed), (), orders), policy, now))
-        log.info("%s; %s", why, staying(stay, ending=len(ending), coming=coming))
+        log.info("%s; %s", why, staying(stay, policy.currency, ending=len(ending), coming=coming))
 
     def _note_ends(self, outcomes: Iterable[Outcome]) -> None:
         """Machines that the provider was told to end, whether the listing shows it already or not."""
@@ -512,19 +512,19 @@ class Loop:
         threading.Thread(target=relay, name="events", daemon=True).start()
 
 
-def staying(workers: Sequence[Worker], *, ending: int = 0, coming: int = 0) -> str:
-    """`2 workers stay, 0.384 an hour: w1, w2; 1 is ending`."""
+def staying(workers: Sequence[Worker], currency: str, *, ending: int = 0, coming: int = 0) -> str:
+    """`2 workers stay, 0.384 USD an hour: w1, w2; 1 is ending`."""
     besides = f"; {ending} {'is' if ending == 1 else 'are'} ending" if ending else ""
     besides += f"; {coming} more {'was' if coming == 1 else 'were'} ordered and may come" if coming else ""
-    return _staying(workers, alone=not besides) + besides
+    return _staying(workers, currency, alone=not besides) + besides
 
 
-def _staying(workers: Sequence[Worker], *, alone: bool) -> str:
+def _staying(workers: Sequence[Worker], currency: str, *, alone: bool) -> str:
     if not workers:
         return "no worker is left" if alone else "no worker stays"
     prices = [worker.price_per_hour for worker in workers]
     known = [price for price in prices if price is not None]
-    price = f"{sum(known):.3f} an hour" if known else "at an unknown price"
+    price = f"{sum(known):.3f} {currency} an hour" if known else "at an unknown price"
     unknown = f" and {len(prices) - len(known)} of unknown price" if known and len(known) < len(prices) else ""
     names = ", ".join(worker.name or worker.id for worker in workers)
     return f"{len(workers)} worker{'s' * (len(workers) > 1)} stay{'s' * (len(workers) == 1)}, {price}{unknown}: {names}"

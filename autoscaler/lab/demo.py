@@ -135,7 +135,11 @@ class Summary:
         yield f"{len(self.workers)} additional workers launched and removed (qhost shows the master alone)"
         for worker in self.workers:
             cost = worker.cost(self.at)
-            price = "price unknown" if cost is None else f"{worker.price_per_hour} an hour, {cost:.6f} in all"
+            price = (
+                "price unknown"
+                if cost is None
+                else f"{worker.price_per_hour} {worker.currency} an hour, {cost:.6f} in all"
+            )
             yield f"  {worker.name} {worker.instance_type}: {worker.seconds(self.at):.0f} s, {price}"
         total = sum(worker.seconds(self.at) for worker in self.workers)
         yield f"  {total:.0f} worker-seconds, {sum(worker.cost(self.at) or 0.0 for worker in self.workers):.6f} in all"

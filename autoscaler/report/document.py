@@ -60,6 +60,7 @@ def without_verdicts(
         "waiting": plan.waiting,
         "counted": plan.counted,
         "fitting": plan.fitting,
+        "currency": snapshot.policy.currency,
         "timings": {name: _rounded(timings.get(name)) for name in ("read", "parse", "decide")},
     }
 

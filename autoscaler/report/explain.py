@@ -182,6 +182,7 @@ def explain_host(snapshot: Snapshot, plan: Plan, name: str, zone: tzinfo | None 
             "state": worker.state.value,
             "created_at": _at(worker.created_at, zone),
             "price_per_hour": worker.price_per_hour,
+            "currency": snapshot.policy.currency,
             "message": worker.message,
         },
         "remembered": _remembered(plan, verdict.id, zone),
@@ -257,6 +258,7 @@ def explain_gone(life: Lifetime, now: float, zone: tzinfo | None = None) -> dict
         "instance_type": life.instance_type,
         "node_array": life.node_array,
         "price_per_hour": life.price_per_hour,
+        "currency": life.currency or "USD",
         "cost": life.cost(now),
         **{
             name: None if (at := getattr(life, name)) is None else _at(at, zone)
@@ -275,7 +277,7 @@ def gone_lines(document: Mapping[str, Any]) -> Iterator[str]:
         if document[name]:
             yield f"  {name.removesuffix('_at')} {instant_of(document[name])}"
     if document["cost"] is not None:
-        yield f"  it cost {document['cost']:.3f}"
+        yield f"  it cost {document['cost']:.3f} {document['currency']}"
 
 
 def job_lines(document: Mapping[str, Any]) -> Iterator[str]:

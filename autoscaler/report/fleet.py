@@ -26,7 +26,7 @@ def worker_rows(snapshot: Snapshot, workers: Iterable[Mapping[str, Any]], zone: 
     rows = []
     for row in workers:
         host = hosts.get(row["name"].lower()) or hosts.get(row["name"].lower().partition(".")[0])
-        machine = _machine(machines.get(row["id"] or ""), zone)
+        machine = _machine(machines.get(row["id"] or ""), zone, snapshot.policy.currency)
         rows.append({**row, **machine, **_slots(host), **_load(host), **_state(states.get(row["id"] or ""), zone)})
     return rows
 
@@ -54,10 +54,10 @@ def _at(seconds: float, zone: tzinfo | None) -> str:
     return datetime.fromtimestamp(seconds, UTC).astimezone(zone).isoformat()
 
 
-def _machine(worker: Worker | None, zone: tzinfo | None) -> dict[str, Any]:
+def _machine(worker: Worker | None, zone: tzinfo | None, currency: str) -> dict[str, Any]:
     if worker is None:
-        names = ("instance_type", "node_array", "group_id", "state", "price_type", "price_per_hour", "created_at")
-        return dict.fromkeys(names)
+        names = ("instance_type", "node_array", "group_id", "state", "price_type", "price_per_hour", "currency")
+        return dict.fromkeys((*names, "created_at"))
     return {
         "instance_type": worker.type.name,
         "node_array": worker.node_array,
@@ -65,6 +65,7 @@ def _machine(worker: Worker | None, zone: tzinfo | None) -> dict[str, Any]:
         "state": worker.state.value,
         "price_type": worker.price_type.value,
         "price_per_hour": worker.price_per_hour,
+        "currency": currency,
         "created_at": _at(worker.created_at, zone),
     }
 

@@ -57,6 +57,7 @@ class HistoryReport:
     zone: tzinfo | None
     arrays: tuple[str, ...] = ()
     """Names of all node arrays of which something is known in that time."""
+    currency: str = "USD"
 
     @property
     def total(self) -> Sample:
@@ -79,7 +80,7 @@ def history_report(
     return HistoryReport(since, until, length, tuple(_periods(samples, length, zone)), zone, known)
 
 
-def asked_history(table: SampleTable, query: Mapping[str, str], now: float) -> HistoryReport:
+def asked_history(table: SampleTable, query: Mapping[str, str], now: float, currency: str = "USD") -> HistoryReport:
     """What a query names: `since` and `step` in seconds, `array`. Raises SettingsError, NotFound."""
     since, step, array = _seconds(query, "since", 3600.0), _seconds(query, "step", None), query.get("array", "")
     if since is None or not 0 < since <= LONGEST:
@@ -94,7 +95,7 @@ def asked_history(table: SampleTable, query: Mapping[str, str], now: float) -> H
             f"there are no samples of a node array {array} in that time; there are some of "
             f"{', '.join(found.arrays) or 'none'}"
         )
-    return found
+    return replace(found, currency=currency)
 
 
 def _seconds(query: Mapping[str, str], name: str, default: float | None) -> float | None:
@@ -170,10 +171,8 @@ def _sum(report: HistoryReport) -> str:
     total = report.total
     unknown = " and machines of unknown price" if _all(total).unknown_prices else ""
     waited = "" if total.mean_wait is None else f", which waited {duration(total.mean_wait)} on average"
-    return (
-        f"{duration(total.seconds)} observed: {total.cost:.3f}{unknown}, {_number(total.started)} jobs and tasks began"
-        f"{waited}"
-    )
+    cost = f"{total.cost:.3f} {report.currency}{unknown}"
+    return f"{duration(total.seconds)} observed: {cost}, {_number(total.started)} jobs and tasks began{waited}"
 
 
 def _bar(array: ArraySample, widest: float) -> str:

@@ -10,9 +10,9 @@ from autoscaler.report.document import reason_part
 from providers.catalog import Offer
 
 
-def prospect_rows(prospects: Iterable[Prospect]) -> list[dict[str, Any]]:
+def prospect_rows(prospects: Iterable[Prospect], currency: str) -> list[dict[str, Any]]:
     """One row a node array and bucket; null: not known, and as `reason`: it can be had."""
-    return [_row(prospect) for prospect in prospects]
+    return [_row(prospect, currency) for prospect in prospects]
 
 
 def offer_rows(offers: Iterable[Offer]) -> list[dict[str, Any]]:
@@ -36,7 +36,7 @@ def offer_rows(offers: Iterable[Offer]) -> list[dict[str, Any]]:
     ]
 
 
-def _row(prospect: Prospect) -> dict[str, Any]:
+def _row(prospect: Prospect, currency: str) -> dict[str, Any]:
     bucket = prospect.bucket
     return {
         "node_array": prospect.node_array,
@@ -49,6 +49,7 @@ def _row(prospect: Prospect) -> dict[str, Any]:
         "memory": bucket.type.memory,
         "gpus": bucket.type.gpus,
         "price_per_hour": bucket.price_per_hour,
+        "currency": currency,
         "available": bucket.available,
         "can_be_launched": prospect.count,
         "reason": None if prospect.refusal is None else reason_part(prospect.refusal),

@@ -150,6 +150,7 @@ class PlanDocument(Part):
     waiting: int = Field(description="Tasks that wait, counted or not.")
     counted: int = Field(description="Tasks that count as demand.")
     fitting: int = Field(description="Counted tasks that fit on hosts that exist or are coming.")
+    currency: str = Field(description="Of all prices.")
     timings: TimingsPart
 
 

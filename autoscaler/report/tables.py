@@ -18,7 +18,7 @@ def print_plan(document: Mapping[str, Any]) -> None:
     there, gone = _there(document["workers"])
     launchable = _buckets(document["buckets"]) if document["actions"] or document["counted"] else Block()
     tables = (
-        ("actions", _actions(document["actions"])),
+        ("actions", _actions(document["actions"], document["currency"])),
         ("waiting jobs", _shapes(document["shapes"])),
         ("workers and hosts", _workers(there)._replace(lines=_gone(gone))),
         ("what can be launched", launchable),
@@ -49,7 +49,7 @@ def workers_blocks(rows: Sequence[Row]) -> list[Block]:
             "-" if row["slots"] is None else f"{row['used']}/{row['slots']}",
             row["state"] or "-",
             row["verdict"],
-            price(row["price_per_hour"]) if row["id"] and row["state"] != "terminated" else "-",
+            price(row["price_per_hour"], row["currency"]) if row["id"] and row["state"] != "terminated" else "-",
             row["reason"]["text"],
         )
         for row in there
@@ -92,7 +92,7 @@ def print_orphans(rows: Sequence[Row]) -> None:
             row["node_array"],
             row["state"],
             duration(row["age_s"]),
-            price(row["price_per_hour"]),
+            price(row["price_per_hour"], row["currency"]),
             "-" if row["host"] is None else "yes" if row["busy"] else "none",
             row["reason"]["text"] + (f"; its provider says: {row['message']}" if row["message"] else ""),
         )
@@ -117,7 +117,7 @@ def print_buckets(rows: Sequence[Row]) -> None:
             f"{row['memory'] / GIB:g}G",
             row["zone"] or "any",
             row["price_type"],
-            price(row["price_per_hour"]),
+            price(row["price_per_hour"], row["currency"]),
             str(row["can_be_launched"]) if row["reason"] is None else "none",
             "" if row["reason"] is None else _why(row["reason"]),
             *((("met" if row["constraint"] is None else _why(row["constraint"])),) if asked else ()),
@@ -136,8 +136,8 @@ def print_catalog(rows: Sequence[Row]) -> None:
             str(row["vcpus"]),
             f"{row['memory'] / GIB:g}G",
             str(row["gpus"]),
-            price(row["on_demand"]),
-            price(row["spot"]),
+            price(row["on_demand"], row["currency"]),
+            price(row["spot"], row["currency"]),
             f"{row['cloud']} {row['region']}".strip() or "-",
             row["as_of"] or "-",
         )
@@ -156,16 +156,16 @@ def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
     print_blocks([pairs_block(pairs)])
 
 
-def price(value: float | None) -> str:
+def price(value: float | None, currency: str) -> str:
     """An hour's price; unknown is said, never shown as nothing."""
-    return "unknown" if value is None else f"{value:.3f}"
+    return "unknown" if value is None else f"{value:.3f} {currency}"
 
 
-def _actions(rows: Sequence[Row]) -> Block:
+def _actions(rows: Sequence[Row], currency: str) -> Block:
     cells = []
     for row in rows:
         if row["kind"] == "launch":
-            each = price(row["price_per_hour"])
+            each = price(row["price_per_hour"], currency)
             what = f"{row['count']} {row['instance_type']} ({row['node_array']}, {each} an hour each)"
         elif "jobs" in row:
             more = f" … {len(row['jobs'])} in all" if len(row["jobs"]) > _JOBS_SHOWN else ""

@@ -100,9 +100,12 @@ class Settings:
         provider's prices.
         """
         process = self.process
+        currency = process.currency or currency
         return Policy(
             queues=tuple(queue_policy(queue, suffix) for suffix, queue in self.queues.items()),
-            node_arrays=tuple(node_array_policy(queue, suffix, process) for suffix, queue in self.queues.items()),
+            node_arrays=tuple(
+                node_array_policy(queue, suffix, process, currency) for suffix, queue in self.queues.items()
+            ),
             master=master,
             brake=Brake(process.brake_window, process.brake_launches, process.brake_removals, process.brake_kills),
             batch_delay=process.batch_delay,
@@ -117,7 +120,7 @@ class Settings:
             group_pes=process.group_pes,
             protected_after=process.protected_after,
             job_context=process.job_context,
-            currency=process.currency or currency,
+            currency=currency,
             budgets=budgets(process),
             budget_action=process.budget_action,
         )

@@ -32,7 +32,7 @@ def queue_policy(queue: QueueSettings, suffix: str) -> QueuePolicy:
     )
 
 
-def node_array_policy(queue: QueueSettings, suffix: str, process: Process) -> NodeArrayPolicy:
+def node_array_policy(queue: QueueSettings, suffix: str, process: Process, currency: str = "USD") -> NodeArrayPolicy:
     return NodeArrayPolicy(
         name=array_name(suffix),
         queue=queue.queue,
@@ -55,6 +55,7 @@ def node_array_policy(queue: QueueSettings, suffix: str, process: Process) -> No
             total_workers=process.total_workers,
             total_cores=process.total_cores,
             total_price_per_hour=process.total_price_per_hour,
+            currency=currency,
         ),
         scale_up_batch=queue.scale_up_batch,
         scale_down_batch=queue.scale_down_batch,

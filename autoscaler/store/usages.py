@@ -15,8 +15,8 @@ from autoscaler.core.cost.shares import Payer, Use
 from autoscaler.store.database import Database, Migration, Table
 from sge.accounting_tail import Place
 
-MOST_ROWS = 2_000_000
-"""Some 150 MB; beyond it the oldest are forgotten."""
+MOST_ROWS = 1_000_000
+"""Some 230 MB; beyond it the oldest are forgotten."""
 SOON = 5.0
 """Seconds by which what qmaster and what an execd call the start of a job may differ, and more."""
 

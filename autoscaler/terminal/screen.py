@@ -45,6 +45,11 @@ class Screen:
     lifetimes: tuple[Lifetime, ...] = ()
 
     @property
+    def currency(self) -> str:
+        """Of their prices."""
+        return next((one.currency for one in self.lifetimes if one.currency), "USD")
+
+    @property
     def workers_there(self) -> int:
         return sum(lifetime.ended_at is None for lifetime in self.lifetimes)
 

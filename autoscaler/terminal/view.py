@@ -65,7 +65,7 @@ class PlainView:
             hosts = ", ".join(_host_words(row) for row in screen.hosts)
             self._print(
                 f"  {screen.waiting} wait, {screen.running} run, {screen.done} of {self._tasks} done; {hosts}; "
-                f"{screen.price_per_hour:.3f} an hour, {screen.cost:.6f} so far"
+                f"{screen.price_per_hour:.3f} {screen.currency} an hour, {screen.cost:.6f} so far"
             )
 
     def _print(self, line: str) -> None:
@@ -93,7 +93,7 @@ def picture(screen: Screen, title: str, tasks: int) -> RenderableType:
         Group(_queue_line(screen, tasks), "", _host_table(screen), "", *_sentence_lines(screen)),
         title=title,
         subtitle=(
-            f"{screen.workers_there} additional workers · {screen.price_per_hour:.3f} an hour · "
+            f"{screen.workers_there} additional workers · {screen.price_per_hour:.3f} {screen.currency} an hour · "
             f"{screen.cost:.6f} so far"
         ),
         box=box.ROUNDED,

@@ -31,7 +31,7 @@ from tests.commands.test_start import CLOUDS, DECIDING, SERVICE, imported_by
 from tests.web.test_answers import World, first_job, world
 
 HYBRID = whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores")
-QUESTIONS = (["status"], ["jobs"], ["workers"], ["explain", "12"], ["history"], ["events"])
+QUESTIONS = (["status"], ["jobs"], ["workers"], ["explain", "12"], ["history"], ["events"], ["cost"])
 LIGHT = (*SERVICE, *CLOUDS, *DECIDING, "pydantic", "rich", "sqlite3", "ssl", "http.client", "asyncio", "email")
 
 
@@ -82,6 +82,8 @@ STATUS = json.dumps(
         "workers": 0,
         "ordered": 0,
         "price_per_hour": 0.0,
+        "currency": "USD",
+        "budgets": [],
         "unknown_prices": 0,
         "stopped": {},
     }

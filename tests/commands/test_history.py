@@ -107,7 +107,7 @@ def test_the_table_says_what_it_cost_and_how_long_jobs_waited(capsys: pytest.Cap
     assert main(["history", "--since", "40m", "--array", "execute"]) == 0
     *_, line, total = capsys.readouterr().out.splitlines()
     assert "█████████▒▒▒" in line
-    assert total == "30m observed: 0.180, 90 jobs and tasks began, which waited 30s on average"
+    assert total == "30m observed: 0.180 USD, 90 jobs and tasks began, which waited 30s on average"
 
 
 @pytest.mark.usefixtures("filled")

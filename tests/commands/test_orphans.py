@@ -46,7 +46,7 @@ def test_people_get_a_table(record: Path, capsys: pytest.CaptureFixture[str]) ->
     main(["orphans", "--from", str(record)])
     head, line = capsys.readouterr().out.splitlines()[:2]
     assert head.split() == ["id", "name", "type", "node", "array", "state", "age", "price/h", "jobs", "why"]
-    assert line.split()[:8] == ["i-1", "w1", "m5.large", "execute", "running", "40m", "0.096", "yes"]
+    assert line.split()[:9] == ["i-1", "w1", "m5.large", "execute", "running", "40m", "0.096", "USD", "yes"]
 
 
 def test_where_there_is_none_that_is_said(record: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,7 +24,7 @@ def test_terminated_it_leaves_workers_and_says_how_many_and_what_they_cost(
     gate.open()
     until(lambda: scaling.ended_well(job))
     assert (status, scaling.rented(), scaling.execution_hosts()) == (0, {worker}, {worker})
-    assert f"1 worker stays, 0.096 an hour: {worker}" in scaling.said()
+    assert f"1 worker stays, 0.096 USD an hour: {worker}" in scaling.said()
 
 
 def test_stop_drain_serves_what_waits_and_launches_no_more(

@@ -275,7 +275,7 @@ def a_row(name: str, code: str, **more: Any) -> dict[str, Any]:
         "node_array": "execute:4",
         "group_id": None,
     }
-    row |= {"state": "running", "slots": None, "verdict": "wait", "price_per_hour": 0.096}
+    row |= {"state": "running", "slots": None, "verdict": "wait", "price_per_hour": 0.096, "currency": "USD"}
     return row | {"reason": {"code": code, "text": "so"}} | more
 
 

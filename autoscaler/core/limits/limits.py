@@ -152,7 +152,7 @@ def room_for(bucket: Bucket, limits: Limits, usage: Usage) -> Room:
         left = (limits.max_cores - usage.cores) // bucket.type.vcpus
         rooms.append(Room(left, because(Code.CAPPED, cap="max_cores", limit=limits.max_cores)))
     if limits.max_price_per_hour is not None:
-        cap = because(Code.CAPPED, cap="max_price_per_hour", limit=limits.max_price_per_hour)
+        cap = _price_cap("max_price_per_hour", limits.max_price_per_hour, limits)
         rooms.append(_room_for_price(bucket, limits.max_price_per_hour, usage.price_per_hour, cap))
     if limits.max_own_workers is not None:
         cap = because(Code.CAPPED, cap="MaxCount", limit=limits.max_own_workers)
@@ -174,8 +174,12 @@ def _rooms_in_total(bucket: Bucket, limits: Limits, usage: Usage) -> Iterator[Ro
         cap = because(Code.CAPPED, cap="total_cores", limit=limits.total_cores)
         yield Room((limits.total_cores - usage.total_cores) // bucket.type.vcpus, cap)
     if limits.total_price_per_hour is not None:
-        cap = because(Code.CAPPED, cap="total_price_per_hour", limit=limits.total_price_per_hour)
+        cap = _price_cap("total_price_per_hour", limits.total_price_per_hour, limits)
         yield _room_for_price(bucket, limits.total_price_per_hour, usage.total_price_per_hour, cap)
+
+
+def _price_cap(name: str, limit: float, limits: Limits) -> Reason:
+    return because(Code.CAPPED, cap=name, limit=limit, currency=limits.currency)
 
 
 def most_ever(bucket: Bucket, limits: Limits) -> Room:

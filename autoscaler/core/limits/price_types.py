@@ -41,6 +41,7 @@ def other_price_type(bucket: Bucket, array: NodeArrayPolicy, buckets: Sequence[B
         type=bucket.type.name,
         price_type=own.value,
         price=bucket.price_per_hour,
+        currency=array.limits.currency,
         most=most,
         preferred=first.value,
     )

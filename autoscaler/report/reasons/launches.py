@@ -31,7 +31,7 @@ ROWS = {
         remedy="`sge-autoscaler plan` shows the cause for each instance type.",
     ),
     Code.CAPPED: Row(
-        "capped by {cap} ({limit})",
+        "capped by {cap} ({limit}[ {currency} an hour])",
         short="capped by {cap}",
         remedy="Raise the cap that is named: `max_workers` is `CP_CAP_AUTOSCALE_WORKERS`, `max_…` is "
         "`CP_CAP_AUTOSCALE_MAX_…`, `total_…` of the whole cell is `CP_CAP_AUTOSCALE_TOTAL_…`; `availability` is the "
@@ -86,7 +86,7 @@ ROWS = {
         remedy="Sooner: lower `CP_CAP_AUTOSCALE_PRICE_TYPE_DEADLINE`.",
     ),
     Code.BUCKET_TOO_EXPENSIVE: Row(
-        "{price_type} {type} costs {price} an hour; beside {preferred} at most {most} is allowed",
+        "{price_type} {type} costs {price} {currency} an hour; beside {preferred} at most {most} {currency} is allowed",
         remedy="Raise `CP_CAP_AUTOSCALE_PRICE_TYPE_MAX_PREMIUM`, or wait for the first price type.",
     ),
     Code.BUCKET_NOT_PREFERRED: Row(
