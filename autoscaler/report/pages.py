@@ -50,8 +50,8 @@ The other commands reuse its parts:
 |---|---|
 | `jobs --json` | `schema`, `now`, `notes`: a list of Reason, `jobs`: a list of Shape, one a job |
 | `workers --json` | `schema`, `now`, `workers`: a list of Worker, each with `instance_type`, `node_array`, \
-`group_id`, `state`, `price_per_hour`, `currency`, `slots`, `used`, `created_at`, `phase`, `conditions` (a list of objects with \
-`name`, `since`), `load` (load average that its execd reported last) besides |
+`group_id`, `state`, `price_per_hour`, `currency`, `slots`, `used`, `created_at`, `phase`, `conditions` (a list of \
+objects with `name`, `since`), `load` (load average that its execd reported last) besides |
 | `orphans --json` | `schema`, `now`, `orphans`: a list of objects with `id`, `name`, `host` (its execution host), \
 `busy`, `instance_type`, `node_array`, `state`, `price_per_hour`, `currency`, `created_at`, `age_s`, \
 `message` (its provider's last words), `reason` |

@@ -142,6 +142,7 @@ class Facts:
                     for array in self.policy.node_arrays
                     if (seen := seen_boot_time(array, observed)) is not None
                 },
+                reported=self.reported,
             )
         )
         most = MaxCapacity(self.policy, self.snapshot.fleet.buckets, supply.persistent_emptied, cluster.complexes)
