@@ -56,7 +56,7 @@ def event_line(kept: KeptEvent) -> str:
         case EventKind.STARTED:
             what = f"started on {_where(event.queue, event.hosts)}"
         case EventKind.ENDED:
-            what = f"ended on {_where(event.queue, event.hosts)}: {event.message}"
+            what = f"ended{f' on {_where(event.queue, event.hosts)}' if event.hosts else ''}: {event.message}"
         case _:
             assert_never(event.kind)
     owner = f" of {event.owner}" if event.owner else ""

@@ -91,7 +91,7 @@ changed), `message`, and what was named |
 not_counted, ordered, joined, started, ended), `at` and `until` (of several jobs the first and the last time), \
 `seen_at` (of the pass that noticed it), `jobs` (numbers as ranges, `4-7,9`), `tasks` (of one array, likewise), \
 `count` (jobs, of arrays tasks), `owner`, `project`, `hosts`, `queue`, `worker_id`, `order_id`, `code` (of the \
-reason; of ended: ended, failed or unknown), `message`; with `--follow` one of these objects a line |
+reason; of ended: ended, failed, unknown or unlisted), `message`; with `--follow` one of these objects a line |
 | `explain JOB --json` | `schema`, `job`, `state` (waiting, running, ended), `now`, `waiting`: a list of Shape, \
 `running` (with what becomes of the worker it is on), `launches`: a list of Launch that may serve it, \
 `waited`: what was last said of it while it waited, `launched`: orders for jobs such as it, \
