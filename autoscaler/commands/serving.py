@@ -106,8 +106,10 @@ lost.
 
 
 @contextlib.contextmanager
-def serving(invocation: Invocation) -> Iterator[Loop]:
-    """A loop that serves this cell alone until the end of the block. Raises LockHeld, SettingsError."""
+def serving(invocation: Invocation, *, json_log: bool = False) -> Iterator[Loop]:
+    """A loop that serves this cell alone until the end of the block. `json_log`: the command line asked for it, so it
+    stays when the settings are read again. Raises LockHeld, SettingsError.
+    """
     settings = invocation.settings
     refuse_unusable(settings)
     refuse_exposed_files(invocation, settings)
@@ -152,6 +154,7 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
         looks = observer(invocation, store, provider)
         looks.runner = guard
         accounting = invocation.common / "accounting"
+        reporter = PassReporter(store, settings.process.verbose, invocation.zone)
         notifications = _notifications(invocation, store)
         stack.callback(notifications.close)
         looks.policies = _policies(invocation, store, wakeup)
@@ -161,13 +164,13 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             decide=decide,
             actor=Actor(means, on_late=wakeup.ring),
             store=store,
-            reporter=PassReporter(store, settings.process.verbose, invocation.zone),
+            reporter=reporter,
             poll=settings.process.polling_delay,
             wakeup=wakeup,
             notifier=Notifier(invocation.environ),
             names=_names(provider, settings),
             dry_run=dry_run,
-            reload=_reload(invocation, run_log, looks, store, notifications),
+            reload=_reload(invocation, run_log, looks, notifications, reporter, json_log=json_log),
             admissions=_admissions(invocation),
             health=HealthChecks(invocation.runner, store.health, time.time, on_sick=wakeup.ring).begin,
             monitor=Monitor(store.samples, meter.sampled).see,
@@ -389,7 +392,13 @@ def _address(master: str) -> str:
 
 
 def _reload(
-    invocation: Invocation, run_log: RunLog | None, looks: Observer, store: Store, notifications: Notifications
+    invocation: Invocation,
+    run_log: RunLog | None,
+    looks: Observer,
+    notifications: Notifications,
+    reporter: PassReporter,
+    *,
+    json_log: bool,
 ) -> Callable[[], tuple[Policy, float]]:
     def reload() -> tuple[Policy, float]:
         settings = load_settings(invocation.environ, known_prefixes=known_prefixes)
@@ -406,11 +415,12 @@ def _reload(
         fixed = [name for name in _FOR_LIFE if _differs(name, settings, invocation)]
         if fixed:
             log.warning("these settings change only with a restart: %s", ", ".join(fixed))
-        configure_log(settings.process, invocation.environ)
+        configure_log(settings.process, invocation.environ, as_json=json_log or None)
         if run_log is not None:
             run_log.attach(settings.process.log_level_run)
-        store.service_settings.keep(given(invocation.environ), time.time())
+        looks.store.service_settings.keep(given(invocation.environ), time.time())
         notifications.settings = notification_settings(settings)
+        reporter.verbose = settings.process.verbose
         return settings.policy(master=invocation.cell.master), settings.process.polling_delay
 
     return reload
