@@ -46,7 +46,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
 
     folder = invocation.store_file.with_suffix(".qevent")
     with (
-        serving(invocation) as loop,
+        serving(invocation, json_log=as_json) as loop,
         listening(invocation, loop),
         loop.signals(),
         Events(directory=folder) as events,

@@ -107,8 +107,10 @@ lost.
 
 
 @contextlib.contextmanager
-def serving(invocation: Invocation) -> Iterator[Loop]:
-    """A loop that serves this cell alone until the end of the block. Raises LockHeld, SettingsError."""
+def serving(invocation: Invocation, *, json_log: bool = False) -> Iterator[Loop]:
+    """A loop that serves this cell alone until the end of the block. `json_log`: the command line asked for it, so it
+    stays when the settings are read again. Raises LockHeld, SettingsError.
+    """
     settings = invocation.settings
     refuse_unusable(settings)
     refuse_exposed_files(invocation, settings)
@@ -134,6 +136,7 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
         observer = observer_of(invocation, store, provider)
         observer.runner = guard
         accounting = invocation.common / "accounting"
+        reporter = PassReporter(store, settings.process.verbose, invocation.zone)
         notifications = _notifications(invocation, store)
         stack.callback(notifications.close)
         observer.policies = _policies(invocation, store, wakeup)
@@ -143,13 +146,13 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             decide=decide,
             actor=Actor(context, on_late=wakeup.ring),
             store=store,
-            reporter=PassReporter(store, settings.process.verbose, invocation.zone),
+            reporter=reporter,
             poll=settings.process.polling_delay,
             wakeup=wakeup,
             notifier=Notifier(invocation.environ),
             names=_names(provider, settings),
             dry_run=dry_run,
-            reload=_reload(invocation, run_log, observer, store, notifications),
+            reload=_reload(invocation, run_log, observer, notifications, reporter, json_log=json_log),
             admissions=_admissions(invocation),
             health=HealthChecks(invocation.runner, store.health, time.time, on_sick=wakeup.ring).begin,
             monitor=Monitor(store.samples, meter.sampled).see,
@@ -399,15 +402,21 @@ def _address(master: str) -> str:
 
 
 def _reload(
-    invocation: Invocation, run_log: RunLog | None, looks: Observer, store: Store, notifications: Notifications
+    invocation: Invocation,
+    run_log: RunLog | None,
+    observer: Observer,
+    notifications: Notifications,
+    reporter: PassReporter,
+    *,
+    json_log: bool,
 ) -> Callable[[], tuple[Policy, float]]:
     def reload() -> tuple[Policy, float]:
         settings = load_settings(invocation.environ, known_prefixes=known_prefixes)
         settings = with_platform(settings, invocation.read_settings, invocation.environ)
         refuse_unusable(settings)
         refuse_exposed_files(invocation, settings)
-        location = looks.rule_files.location if looks.rule_files is not None else ""
-        looks.rule_files = RuleFiles.load(
+        location = observer.rule_files.location if looks.rule_files is not None else ""
+        observer.rule_files = RuleFiles.load(
             settings.process.rules,
             settings.process.vm_sizes,
             location=location,
@@ -416,11 +425,12 @@ def _reload(
         fixed = [name for name in _FOR_LIFE if _differs(name, settings, invocation)]
         if fixed:
             log.warning("these settings change only with a restart: %s", ", ".join(fixed))
-        configure_log(settings.process, invocation.environ)
+        configure_log(settings.process, invocation.environ, as_json=json_log or None)
         if run_log is not None:
             run_log.attach(settings.process.log_level_run)
-        store.service_settings.keep(given(invocation.environ), time.time())
+        observer.store.service_settings.keep(given(invocation.environ), time.time())
         notifications.settings = notification_settings(settings)
+        reporter.verbose = settings.process.verbose
         policy = settings.policy(master=invocation.cell.master, currency=invocation.currency())
         return policy, settings.process.polling_delay
 

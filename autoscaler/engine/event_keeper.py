@@ -51,9 +51,9 @@ class EventKeeper:
         )
         return replace(
             known,
-            submitted=known.submitted | old,
-            counted=known.counted | (old - known.uncounted),
-            uncounted=known.uncounted | (old - known.counted),
+            submitted=known.submitted.plus(old),
+            counted=known.counted.plus(old - known.uncounted),
+            uncounted=known.uncounted.plus(old - known.counted),
         )
 
     def _accounted(self, before: str | None, offset: int | None) -> tuple[Place, tuple[Accounted, ...]]:

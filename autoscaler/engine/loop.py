@@ -285,14 +285,15 @@ class Loop:
             kind, target = outcome.action.kind, subject_of(outcome.action)
             words = " | ".join(outcome.message.splitlines())
             line = f"{kind} {target}: {outcome.result}" + (f": {words}" if words else "")
+            fields = _fields(outcome)
             if outcome.result in (Result.DONE, Result.UNDER_WAY) and not _gives_up(outcome):
                 asked_for = isinstance(outcome.action, Restart | Reimage) and outcome.result is Result.DONE
-                log.log(logging.INFO if asked_for else logging.DEBUG, line)
+                log.log(logging.INFO if asked_for else logging.DEBUG, line, extra=fields)
                 continue
             complaint = (kind, target, outcome.message)
             complaints.add(complaint)
             if complaint not in self._told:
-                log.warning(line)
+                log.warning(line, extra=fields)
         self._told = frozenset(complaints)
 
     def _tell_troubles(self) -> None:
@@ -528,6 +529,17 @@ def _staying(workers: Sequence[Worker], currency: str, *, alone: bool) -> str:
     unknown = f" and {len(prices) - len(known)} of unknown price" if known and len(known) < len(prices) else ""
     names = ", ".join(worker.name or worker.id for worker in workers)
     return f"{len(workers)} worker{'s' * (len(workers) > 1)} stay{'s' * (len(workers) == 1)}, {price}{unknown}: {names}"
+
+
+def _fields(outcome: Outcome) -> dict[str, str]:
+    """What a line of JSON has besides."""
+    action = outcome.action
+    found = {"kind": action.kind, "result": outcome.result.value, "code": action.reason.code.value}
+    if host := getattr(action, "host", None):
+        found["host"] = host
+    if jobs := getattr(action, "jobs", ()):
+        found["job"] = " ".join(jobs)
+    return found
 
 
 def _label(host: str) -> str:

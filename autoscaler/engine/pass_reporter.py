@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Any
 
-from autoscaler.core.snapshot import Plan
+from autoscaler.core.events.event import ranges
+from autoscaler.core.model.reasons import Reason
+from autoscaler.core.snapshot import JobCategoryVerdict, Plan
 from autoscaler.engine.observe import Observation
 from autoscaler.report.document import without_verdicts
-from autoscaler.report.sentence import news, sentence
-from autoscaler.report.wording import count, text
+from autoscaler.report.sentence import brief, news, sentence
+from autoscaler.report.wording import text
 from autoscaler.store.store import Store
 
 log = logging.getLogger("autoscaler.pass")
@@ -20,26 +22,31 @@ log = logging.getLogger("autoscaler.pass")
 
 @dataclass(slots=True)
 class PassReporter:
-    """The loop's `Reporter`. `verbose` adds every verdict of a told pass (`CP_CAP_AUTOSCALE_VERBOSE`)."""
+    """The loop's `Reporter`. `verbose` adds each verdict that changed (`CP_CAP_AUTOSCALE_VERBOSE`)."""
 
     store: Store | None = None
     verbose: bool = False
     zone: tzinfo | None = None
     """Of the times in documents; None: this machine's."""
     _told: str | None = field(default=None, init=False)
+    _verdicts: Verdicts = field(default_factory=lambda: Verdicts(), init=False)
 
     def tell(self, observation: Observation, plan: Plan) -> bool:
         """Say the pass and keep its document; a pass that says nothing new is a debug line only, and False."""
         number = plan.memory.passes
         line, said = sentence(plan, number), news(plan)
-        if not plan.actions and said == self._told:
-            log.debug(line)
+        in_json = {"pass": number}
+        if self.verbose:
+            changed = list(self._verdicts.changed(plan))
+        else:
+            changed, self._verdicts = [], Verdicts()
+        quiet = not plan.actions and said == self._told
+        log.log(logging.DEBUG if quiet and not changed else logging.INFO, line, extra=in_json)
+        for verdict in changed:
+            log.info(verdict.text, extra={**in_json, **verdict.fields})
+        if quiet:
             return False
         self._told = said
-        log.info(line)
-        if self.verbose:
-            for verdict in verdict_lines(plan):
-                log.info(verdict)
         if self.store is not None:
             told = without_verdicts(observation.snapshot, plan, observation.timings, pass_number=number, zone=self.zone)
             self.store.history.add_pass(number, observation.snapshot.now, line, told | _counts(plan))
@@ -54,14 +61,71 @@ def _counts(plan: Plan) -> dict[str, Any]:
     return {"workers": {"additional": len(plan.workers) - persistent, "persistent": persistent}}
 
 
-def verdict_lines(plan: Plan) -> Iterator[str]:
-    """Every verdict of a plan, a line each."""
-    for shape in plan.shapes:
-        jobs = f"job {shape.jobs[0]}{' …' if len(shape.jobs) > 1 else ''} ({count(shape.count, 'task')})"
-        yield f"  {jobs}: {'counts' if shape.counted else 'does not count'}: {text(shape.reason)}"
+@dataclass(frozen=True, slots=True)
+class VerdictLine:
+    """One changed verdict. `fields`: what a line of JSON has besides."""
+
+    text: str
+    fields: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Verdicts:
+    """The verdicts of the last pass, so that each is a line when it changes and not again."""
+
+    _jobs: dict[int, JobKey] = field(default_factory=dict)
+    _others: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def changed(self, plan: Plan) -> Iterator[VerdictLine]:
+        """What differs from the pass before, times excluded."""
+        yield from self._of_jobs(plan)
+        others: dict[str, tuple[str, str]] = {}
+        for name, verdict, reason, host in _others(plan):
+            others[name] = verdict, brief(reason, times=False)
+            if others[name] != self._others.get(name):
+                said = f"{name}: {verdict}: {text(reason)}" if verdict else text(reason)
+                yield VerdictLine(f"  {said}", {"code": reason.code.value, **({"host": host} if host else {})})
+        self._others = others
+
+    def _of_jobs(self, plan: Plan) -> Iterator[VerdictLine]:
+        """Jobs of one owner for which the same is new are one line. An array may have several verdicts."""
+        keys: dict[int, JobKey] = {}
+        shapes: dict[JobKey, JobCategoryVerdict] = {}
+        for shape in plan.shapes:
+            key = (shape.ask.owner, shape.counted, brief(shape.reason, times=False))
+            for job in shape.jobs:
+                keys[job] = (*keys.get(job, ()), key)
+            shapes.setdefault((key,), shape)
+        changed: dict[JobKey, list[int]] = {}
+        for job, told in keys.items():
+            if told != self._jobs.get(job):
+                changed.setdefault(told, []).append(job)
+        self._jobs = keys
+        for told, jobs in changed.items():
+            owner, numbers = told[0][0], ranges(jobs)
+            said = "; ".join(
+                f"{'counts' if one.counted else 'does not count'}: {text(one.reason)}"
+                for each in told
+                if (one := shapes.get((each,))) is not None
+            )
+            codes = [one.reason.code.value for each in told if (one := shapes.get((each,))) is not None]
+            yield VerdictLine(
+                f"  {'job' if numbers.isdigit() else 'jobs'} {numbers}{f' of {owner}' if owner else ''}: {said}",
+                {"code": " ".join(codes), "job": numbers, "owner": owner},
+            )
+
+
+JobKey = tuple[tuple[str, bool, str], ...]
+"""Owner, whether it counts, and why, of each verdict on a job."""
+
+
+def _others(plan: Plan) -> Iterator[tuple[str, str, Reason, str]]:
+    """What a verdict is about, the verdict, its reason, and the host."""
     for worker in plan.workers:
-        yield f"  {worker.name}: {worker.verdict}: {text(worker.reason)}"
+        yield worker.name, worker.verdict, worker.reason, worker.name
     for bucket in plan.buckets:
-        yield f"  {bucket.bucket.instance_type}: {'chosen' if bucket.chosen else 'not chosen'}: {text(bucket.reason)}"
+        key = bucket.bucket
+        name = " ".join(filter(None, (key.node_array, key.price_type.value, key.instance_type, key.zone)))
+        yield name, "chosen" if bucket.chosen else "not chosen", bucket.reason, ""
     for note in plan.notes:
-        yield f"  {text(note)}"
+        yield brief(note, times=False), "", note, ""

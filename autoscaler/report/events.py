@@ -118,7 +118,7 @@ def _text(event: JobEvent) -> str:
         case EventKind.STARTED:
             what = f"started on {_where(event.queue, event.hosts)}"
         case EventKind.ENDED:
-            what = f"ended on {_where(event.queue, event.hosts)}: {event.message}"
+            what = f"ended{f' on {_where(event.queue, event.hosts)}' if event.hosts else ''}: {event.message}"
         case _:
             assert_never(event.kind)
     owner = f" of {event.owner}" if event.owner else ""

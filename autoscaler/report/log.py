@@ -30,6 +30,8 @@ from autoscaler.settings import Process, is_secret  # noqa: E402
 
 FILE_NAME = "sge-autoscaler.log"
 HIDDEN = "(secret)"
+FIELDS = frozenset({"pass", "code", "job", "owner", "host", "kind", "result"})
+"""Fields of a line of JSON, as far as it is about one."""
 _SHORTEST_SECRET = 6
 """A shorter value of a variable named like a secret (`1`, `none`) is none, and would blot out half a line."""
 
@@ -41,15 +43,16 @@ def configure_log(
 
     `as_json` overrides `CP_CAP_AUTOSCALE_LOGGING_FORMAT`. Raises SettingsError where the log directory cannot be used.
     """
+    json_lines = process.log_format == "json" if as_json is None else as_json
     before: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=False, key="time"),
         Redaction(environ),
     ]
-    json_lines = process.log_format == "json" if as_json is None else as_json
     formatter = structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=before,
+        # What a line of JSON says besides its sentence: the sentence has it for people.
+        foreign_pre_chain=[*before, structlog.stdlib.ExtraAdder(allow=FIELDS)] if json_lines else before,
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             structlog.processors.format_exc_info,

@@ -110,7 +110,7 @@ millionth. Where rows are of jobs, `cost` is the sum of theirs, of `starting` an
 not_counted, ordered, joined, started, ended), `at` and `until` (of several jobs the first and the last time), \
 `seen_at` (of the pass that noticed it), `jobs` (numbers as ranges, `4-7,9`), `tasks` (of one array, likewise), \
 `count` (jobs, of arrays tasks), `owner`, `project`, `hosts`, `queue`, `worker_id`, `order_id`, `code` (of the \
-reason; of ended: ended, failed or unknown), `message`, `text` (the event for people); \
+reason; of ended: ended, failed, unknown or unlisted), `message`, `text` (the event for people); \
 with `--follow` one of these objects a line |
 | `top --json` | `schema`, `now`, `status`, `workers`, `events`: the documents of these commands; `queue`, `passes`: \
 those of [the answers](operate/answers.md#for-programs) |

@@ -204,11 +204,11 @@ def status_pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "protected", reason["text"]
     for trouble in document["troubles"] if document["serving"] else ():
         yield "watching", trouble
-    told = document["notifications"]
-    if told["failing_since"]:
+    told = document.get("notifications", {})
+    if told.get("failing_since"):
         since = f"{told['waiting']} not sent since {instant_of(told['failing_since'])}"
         yield "notified", f"{since}: {told['message']}; `sge-autoscaler notify --test` tries"
-    if told["dropped"]:
+    if told.get("dropped"):
         yield "notified", f"{count(told['dropped'], 'notification')} could never be sent"
     for name, phrase in (("keep", "kept by command"), ("drain", "drained by command")):
         if document[name]:

@@ -217,7 +217,9 @@ class Process(_Section):
     log_directory: Path | None = setting(
         "CP_CAP_AUTOSCALE_LOGDIR", None, "Directory for a log file, besides the printed log. Default: no log file."
     )
-    verbose: bool = setting("CP_CAP_AUTOSCALE_VERBOSE", False, "Log each new verdict of each pass.")
+    verbose: bool = setting(
+        "CP_CAP_AUTOSCALE_VERBOSE", False, "Log each verdict on jobs, workers and offers when it changes."
+    )
     log_level_run: Level = setting(
         "CP_CAP_AUTOSCALE_LOGGING_LEVEL_RUN",
         "INFO",

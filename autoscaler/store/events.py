@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from autoscaler.core.events.event import EventKind, JobEvent, bounds, those_within, within
 from autoscaler.core.events.events import PassEvents
 from autoscaler.core.events.known import Known, Run
+from autoscaler.core.events.numbers import Numbers
 from autoscaler.store.database import Migration, Table
 
 KEPT_FOR = 30 * 86_400.0
@@ -141,9 +142,9 @@ class EventTable(Table):
         runs = [_run(row) for row in self._database.rows("SELECT * FROM event_runs")]
         mark = self._database.row("SELECT pushed_out FROM event_marks")
         return Known(
-            submitted=frozenset(told[EventKind.SUBMITTED]),
-            counted=frozenset(told[EventKind.COUNTED]),
-            uncounted=frozenset(told[EventKind.NOT_COUNTED]),
+            submitted=Numbers(frozenset(told[EventKind.SUBMITTED])),
+            counted=Numbers(frozenset(told[EventKind.COUNTED])),
+            uncounted=Numbers(frozenset(told[EventKind.NOT_COUNTED])),
             runs={run.key: run for run in runs},
             joined=frozenset(self._ids("worker_id", EventKind.JOINED)),
             orders=frozenset(self._ids("order_id", EventKind.ORDERED)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import re
 import shutil
 import subprocess
@@ -9,11 +11,13 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
+import structlog
 
 from autoscaler.commands._observation import reading_store
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.serving import boot_script, key_in_metadata, refuse_unusable, serving, worker_boot
 from autoscaler.core.model.request_sets import ArrayDefinition, Target
+from autoscaler.engine.pass_reporter import PassReporter
 from autoscaler.errors import SettingsError
 from autoscaler.store.identity import FILE, cell_secret
 from autoscaler.store.journal import OrderRecord
@@ -209,3 +213,25 @@ def test_wrong_rules_refuse_the_start_and_leave_running_ones_alone(invocation: I
         assert loop.observer.rule_files is held
     with pytest.raises(SettingsError, match="idle_timeout: a number of seconds above 0"), serving(ruled):
         pass
+
+
+def test_settings_read_again_change_the_log_and_keep_what_the_command_line_asked_for(
+    invocation: Invocation, tmp_path: Path
+) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("")
+    known = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_CONFIG": str(file)})
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        with serving(known, json_log=True) as loop:
+            assert loop.reload is not None
+            assert isinstance(loop.reporter, PassReporter)
+            file.write_text('CP_CAP_AUTOSCALE_VERBOSE = true\nCP_CAP_AUTOSCALE_LOGGING_LEVEL_CONSOLE = "DEBUG"\n')
+            loop.reload()
+            console = root.handlers[-1]
+            line = console.format(root.makeRecord("autoscaler", logging.INFO, "", 0, "hello", (), None))
+            assert (loop.reporter.verbose, console.level, json.loads(line)["event"]) == (True, logging.DEBUG, "hello")
+    finally:
+        root.handlers[:], root.level = handlers, level
+        structlog.reset_defaults()

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.core.events.event import EventKind, JobEvent, bounds, ranges, those_within, within
+from autoscaler.core.events.event import UNLISTED, EventKind, JobEvent, bounds, ranges, those_within, within
 from autoscaler.core.events.events import COMPARED, PassEvents, events_of
 from autoscaler.core.events.known import Accounted, Known
 from autoscaler.core.events.running import LATE
@@ -221,6 +221,49 @@ def test_a_rescheduled_job_ends_on_one_host_and_starts_on_the_other() -> None:
 
 def test_a_job_that_cannot_be_read_is_no_event() -> None:
     assert not first(running(HostJob(0, "", "?", 0))).events
+
+
+# -- deleted while they waited -----------------------------------------------------------------------------------------
+
+
+def test_a_job_that_is_no_longer_listed_and_never_started_has_a_last_event() -> None:
+    """Late, because accounting may still tell of it."""
+    waited = first(jobs(2), a_job(9))
+    gone = then(waited, a_job(9), after=10)
+    assert not gone.events
+    assert not then(gone, a_job(9), after=10 + LATE - 1).events
+    event = only(then(gone, a_job(9), after=10 + LATE), ENDED)
+    assert (event.jobs, event.count, event.at, event.code) == ("1-2", 2, NOW + 10, UNLISTED)
+    assert "deleted while it waited" in event.message
+    later = then(gone, a_job(9), after=10 + LATE)
+    assert not then(later, a_job(9), after=20 + LATE).events
+
+
+def test_a_job_that_started_was_not_deleted() -> None:
+    waited = first(jobs(2))
+    ran = then(waited, running(a_run(1), a_run(2)))
+    assert not then(ran, running(a_run(1), a_run(2)), after=10 + LATE).events
+
+
+def test_a_job_that_ran_between_two_passes_was_not_deleted() -> None:
+    waited = first(jobs(1))
+    gone = then(waited)
+    ended = then(gone, accounted=(an_end(1),), after=30)
+    assert {event.kind for event in ended.events} == {STARTED, ENDED}
+    assert not then(ended, after=60 + LATE).events
+
+
+def test_a_job_that_waits_again_was_not_deleted() -> None:
+    waited = first(jobs(2))
+    gone = then(waited, a_job(2))
+    back = then(gone, jobs(2), after=20)
+    assert not then(back, jobs(2), after=60 + LATE).events
+
+
+def test_a_job_that_only_changed_was_not_deleted() -> None:
+    waited = first(a_job(1), a_job(2))
+    altered = then(waited, a_job(1, slots=2), a_job(2))
+    assert not said(then(altered, a_job(1, slots=2), a_job(2), after=20 + LATE), ENDED)
 
 
 # -- after a restart ---------------------------------------------------------------------------------------------------

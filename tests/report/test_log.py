@@ -56,6 +56,17 @@ def test_json_on_request(how: dict[str, Any]) -> None:
     assert (told["event"], told["acted"], told["level"]) == ("pass 1", 2, "info")
 
 
+def test_a_line_of_json_says_besides_what_it_is_about_and_a_plain_one_does_not() -> None:
+    fields = {"pass": 7, "code": "HELD", "job": "5", "owner": "ann", "host": "w1"}
+    as_json = logged(as_json=True)
+    logging.getLogger("autoscaler.pass").info("job 5 is held", extra={**fields, "secret": "x"})
+    told = json.loads(as_json.getvalue())
+    assert ({name: told[name] for name in fields}, "secret" in told) == (fields, False)
+    plain = logged()
+    logging.getLogger("autoscaler.pass").info("job 5 is held", extra=fields)
+    assert plain.getvalue()[19:] == " job 5 is held\n"
+
+
 def test_a_foreign_format_string_is_read_as_plain() -> None:
     console = logged(log_format="%(asctime)s [%(levelname)s] %(message)s")
     logging.getLogger("autoscaler").info("hello")

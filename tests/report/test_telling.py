@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from autoscaler.core.model.cluster import JobRequest
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.snapshot import Plan
 from autoscaler.engine.observe import Observation
-from autoscaler.engine.pass_reporter import PassReporter, verdict_lines
+from autoscaler.engine.pass_reporter import PassReporter
 from autoscaler.store.store import Store
 from sge.cluster import Outputs
 from tests.report.plans import disable, kept, plan, snapshot, waiting
@@ -47,16 +49,47 @@ def test_a_silent_pass_is_a_debug_line(caplog: pytest.LogCaptureFixture) -> None
     ]
 
 
-def test_verbose_tells_every_verdict(caplog: pytest.LogCaptureFixture) -> None:
+def said(reporter: PassReporter, of: Plan, caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The lines of a pass after its sentence."""
+    caplog.clear()
+    reporter.tell(SEEN, of)
+    return [record.message.strip() for record in caplog.records if not record.message.startswith("pass ")]
+
+
+def test_verbose_tells_each_verdict_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Also where passes act, and durations go on."""
     caplog.set_level(logging.INFO, "autoscaler.pass")
-    of = plan(shapes=(waiting(2),), workers=(kept("w1"), kept("p1", because(Code.PERSISTENT))))
-    PassReporter(verbose=True).tell(SEEN, of)
-    assert [record.message for record in caplog.records[1:]] == list(verdict_lines(of))
+    reporter = PassReporter(verbose=True)
+    later = because(Code.IDLE_NOT_LONG_ENOUGH, idle_s=20.0, limit_s=30.0)
+    first = plan(disable("w2"), shapes=(waiting(2),), workers=(kept("w1", CALM), kept("p1")), notes=(CALM,))
+    again = plan(disable("w2"), shapes=(waiting(2),), workers=(kept("w1", later), kept("p1")), notes=(later,))
+    assert len(said(reporter, first, caplog)) == 4
+    assert said(reporter, again, caplog) == []
+    busy = plan(workers=(kept("w1", because(Code.RUNS_JOBS, jobs=("7",))), kept("p1")))
+    assert said(reporter, busy, caplog) == ["w1: keep: it runs job 7"]
 
 
-def test_every_verdict_has_its_line() -> None:
-    of = plan(shapes=(waiting(2),), workers=(kept("w1"), kept("p1", because(Code.PERSISTENT))), notes=(CALM,))
-    assert len(list(verdict_lines(of))) == 4
+def test_verbose_follows_a_job_by_number_and_owner(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "autoscaler.pass")
+    reporter = PassReporter(verbose=True)
+    mine = replace(waiting(3), jobs=(4, 5, 6), tasks=("", "", ""), ask=JobRequest("qw", owner="ann"))
+    held = replace(mine, jobs=(5,), tasks=("",), counted=False, reason=because(Code.HELD, state="hqw"))
+    (first,) = said(reporter, plan(shapes=(mine,)), caplog)
+    assert first.startswith("jobs 4-6 of ann: counts: ")
+    left = replace(mine, jobs=(4, 6), tasks=("", ""))
+    assert said(reporter, plan(shapes=(left, held)), caplog) == ["job 5 of ann: does not count: it is held (state hqw)"]
+    (record,) = (record for record in caplog.records if "job 5" in record.message)
+    assert (record.__dict__["job"], record.__dict__["owner"], record.__dict__["code"]) == ("5", "ann", "HELD")
+
+
+def test_of_an_array_that_counts_in_part_both_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "autoscaler.pass")
+    reporter = PassReporter(verbose=True)
+    some = replace(waiting(2), jobs=(4,), tasks=("1-2:1",))
+    others = replace(some, tasks=("3-9:1",), counted=False, reason=because(Code.BEYOND_CONCURRENCY, limit=2))
+    (line,) = said(reporter, plan(shapes=(some, others)), caplog)
+    assert ("counts: " in line, "does not count: " in line) == (True, True)
+    assert said(reporter, plan(shapes=(some, others)), caplog) == []
 
 
 def test_the_history_stays_small_on_a_large_cluster(tmp_path: Path) -> None:

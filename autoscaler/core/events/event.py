@@ -27,9 +27,9 @@ class EventKind(StrEnum):
     ENDED = "ended"
 
 
-ENDED, FAILED, UNKNOWN = "ended", "failed", "unknown"
+ENDED, FAILED, UNKNOWN, UNLISTED = "ended", "failed", "unknown", "unlisted"
 """Codes of ENDED: Grid Engine ran it, whatever its exit status; Grid Engine says that it failed; accounting did not
-tell.
+tell; it waited, and is no longer listed.
 """
 
 
@@ -57,7 +57,7 @@ class JobEvent:
     worker_id: str = ""
     order_id: str = ""
     code: str = ""
-    """Code of the reason; of ENDED, one of the three above."""
+    """Code of the reason; of ENDED, one of the four above."""
     message: str = ""
 
 

@@ -8,6 +8,7 @@ from itertools import chain
 
 from autoscaler.core.events.event import EventKind, JobEvent, ranges
 from autoscaler.core.events.known import Accounted, Known, Run
+from autoscaler.core.events.left import jobs_left
 from autoscaler.core.events.running import runs_and_ends
 from autoscaler.core.events.waiting import countings, submissions, without_ended
 from autoscaler.core.model.fleet import Order
@@ -34,6 +35,7 @@ def events_of(known: Known, snapshot: Snapshot, plan: Plan, accounted: Sequence[
     """
     now, details = snapshot.now, plan.memory.details
     listed = known.shapes is snapshot.cluster.shapes
+    known, deleted = jobs_left(known, snapshot.cluster.shapes, snapshot.cluster.hosts, accounted, now)
     known, submitted = submissions(known, snapshot.cluster.shapes, details, now)
     known, short = _never_seen_waiting(known, accounted, now)
     known, counted = _countings(known, plan, now, listed=listed)
@@ -41,7 +43,7 @@ def events_of(known: Known, snapshot: Snapshot, plan: Plan, accounted: Sequence[
     known, joined = _joined(known, snapshot, plan)
     moved = runs_and_ends(known, snapshot.cluster.hosts, accounted, details, now)
     known = replace(moved.known, serving=plan.served) if plan.served else moved.known
-    events = (*submitted, *short, *counted, *ordered, *joined, *moved.events)
+    events = (*submitted, *short, *counted, *ordered, *joined, *moved.events, *deleted)
     return PassEvents(without_ended(known) if events else known, events, moved.started, moved.ended)
 
 
@@ -74,7 +76,7 @@ def _never_seen_waiting(known: Known, accounted: Iterable[Accounted], now: float
         for (owner, project), jobs in groups.items()
     ]
     new = set(chain.from_iterable(groups.values()))
-    return (replace(known, submitted=known.submitted | new) if new else known), events
+    return (replace(known, submitted=known.submitted.plus(new)) if new else known), events
 
 
 def _orders(known: Known, orders: Sequence[Order], now: float) -> tuple[Known, list[JobEvent]]:

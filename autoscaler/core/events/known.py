@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from autoscaler.core.events.numbers import Numbers
 from autoscaler.core.model.cluster import HostJob, JobCategory
 
 Key = tuple[int, str]
@@ -48,17 +49,28 @@ class Accounted:
 
 
 @dataclass(frozen=True, slots=True)
+class Left:
+    """Since when jobs are not listed any more, and whose they were."""
+
+    since: float
+    owner: str
+    project: str
+
+
+@dataclass(frozen=True, slots=True)
 class Known:
     """All that was told before, as far as it can still happen again. The last listing is kept to be compared by
     identity: what is the same object has no news.
     """
 
-    submitted: frozenset[int] = frozenset()
-    counted: frozenset[int] = frozenset()
-    uncounted: frozenset[int] = frozenset()
+    submitted: Numbers = field(default_factory=Numbers)
+    counted: Numbers = field(default_factory=Numbers)
+    uncounted: Numbers = field(default_factory=Numbers)
     runs: Mapping[Key, Run] = field(default_factory=lambda: MappingProxyType({}))
     gone: Mapping[Key, float] = field(default_factory=lambda: MappingProxyType({}))
     """Of `runs`, those that no host shows any more, since when: accounting tells how they ended, some seconds late."""
+    left: Mapping[int, Left] = field(default_factory=lambda: MappingProxyType({}))
+    """Jobs that left the listing, and of which no start has been seen since."""
     joined: frozenset[str] = frozenset()
     """Ids of workers."""
     orders: frozenset[str] = frozenset()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
+from autoscaler.core.events.changes import compared
 from autoscaler.core.events.event import EventKind, JobEvent, ranges
 from autoscaler.core.events.known import Known
 from autoscaler.core.model.cluster import JobCategory, JobDetail
@@ -24,16 +25,14 @@ def submissions(
     if shapes is known.shapes:
         return known, []
     found: dict[tuple[str, str], list[tuple[int, float, int]]] = {}
-    for shape in shapes:
-        if known.submitted.issuperset(shape.jobs):
-            continue
-        for at in [at for at, job in enumerate(shape.jobs) if job not in known.submitted]:
+    for shape in (shapes[at] for at in compared(known.shapes, shapes)[0]):
+        for at in known.submitted.lacking(shape.jobs):
             job = shape.jobs[at]
             whose = shape.ask.owner, shape.ask.project or _project(job, details)
             found.setdefault(whose, []).append((job, shape.submitted[at], task_count(shape.tasks[at])))
     events = [_submitted(jobs, *whose, now) for whose, jobs in found.items()]
     new = {job for jobs in found.values() for job, _, _ in jobs}
-    return replace(known, shapes=shapes, submitted=known.submitted | new if new else known.submitted), events
+    return replace(known, shapes=shapes, submitted=known.submitted.plus(new)), events
 
 
 def _submitted(jobs: Sequence[tuple[int, float, int]], owner: str, project: str, now: float) -> JobEvent:
@@ -58,20 +57,24 @@ def countings(
     if now_told == known.verdicts:
         return known, []
     news: dict[tuple[bool, str, str, str], dict[int, int]] = {}
-    for verdict in verdicts:
+    arrays: set[int] = set()
+    jobs_before, counted_before = known.verdicts
+    changed, _ = compared(jobs_before, now_told[0], counted_before, now_told[1])
+    for verdict in (verdicts[at] for at in changed):
         told = known.counted if verdict.counted else known.uncounted
-        if told.issuperset(verdict.jobs):
-            continue
-        for at in [at for at, job in enumerate(verdict.jobs) if job not in told]:
-            job = verdict.jobs[at]
+        for at in told.lacking(verdict.jobs):
+            job, tasks = verdict.jobs[at], verdict.tasks[at]
             project = verdict.ask.project or _project(job, details)
             group = verdict.counted, verdict.reason.code.value, verdict.ask.owner, project
-            news.setdefault(group, {})[job] = task_count(verdict.tasks[at])
+            news.setdefault(group, {})[job] = task_count(tasks)
+            if tasks:
+                arrays.add(job)
     counted = {job for group, jobs in news.items() if group[0] for job in jobs}
     uncounted = {job for group, jobs in news.items() if not group[0] for job in jobs}
-    if uncounted:
+    uncounted -= counted
+    if arrays := {job for job in arrays & uncounted if job in known.counted}:  # other tasks of them may count still
         uncounted -= _of(
-            verdict.jobs for verdict in verdicts if verdict.counted and not uncounted.isdisjoint(verdict.jobs)
+            verdict.jobs for verdict in verdicts if verdict.counted and not arrays.isdisjoint(verdict.jobs)
         )
     events = [
         event
@@ -81,8 +84,8 @@ def countings(
     grown = replace(
         known,
         verdicts=now_told,
-        counted=(known.counted | counted) - uncounted if counted or uncounted else known.counted,
-        uncounted=(known.uncounted | uncounted) - counted if counted or uncounted else known.uncounted,
+        counted=known.counted.plus(counted).minus(uncounted),
+        uncounted=known.uncounted.plus(uncounted).minus(counted),
     )
     return grown, events
 
@@ -99,9 +102,9 @@ def without_ended(known: Known) -> Known:
     )
     return replace(
         known,
-        submitted=known.submitted & there,
-        counted=known.counted & there,
-        uncounted=known.uncounted & there,
+        submitted=known.submitted.only(there),
+        counted=known.counted.only(there),
+        uncounted=known.uncounted.only(there),
     )
 
 

@@ -1,0 +1,63 @@
+"""Events of jobs that left the listing without a start: deleted while they waited, most likely.
+
+Grid Engine writes no accounting of such a job and tells nobody why it is gone. So it is told late, once hosts and
+accounting have had the time to show a start, and as what it is: no longer listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from autoscaler.core.events.changes import compared
+from autoscaler.core.events.event import UNLISTED, EventKind, JobEvent, ranges
+from autoscaler.core.events.known import Accounted, Known, Left
+from autoscaler.core.events.running import LATE
+from autoscaler.core.model.cluster import ExecutionHost, JobCategory
+
+SAID = "it is no longer listed, and accounting tells of no start: deleted while it waited, most likely"
+
+
+def jobs_left(
+    known: Known,
+    shapes: Sequence[JobCategory],
+    hosts: Sequence[ExecutionHost],
+    accounted: Iterable[Accounted],
+    now: float,
+) -> tuple[Known, list[JobEvent]]:
+    """`known` as the last pass left it: with the listing of that pass."""
+    new, gone = ([], []) if shapes is known.shapes else compared(known.shapes, shapes)
+    if not gone and not known.left:
+        return known, []
+    listed = set(chain.from_iterable(shapes[at].jobs for at in new))
+    left = {job: each for job, each in known.left.items() if job not in listed}
+    for shape in (known.shapes[at] for at in gone):
+        whose = Left(now, shape.ask.owner, shape.ask.project or "")
+        left |= {job: whose for job in shape.jobs if job not in listed and job not in left}
+    if left:
+        begun = {job.number for host in hosts for one in host.instances for job in one.jobs}
+        begun |= {line.job for line in accounted} | {job for job, _ in known.runs}
+        left = {job: each for job, each in left.items() if job not in begun}
+    late: dict[Left, list[int]] = {}
+    for job, each in left.items():
+        if now - each.since >= LATE:
+            late.setdefault(each, []).append(job)
+    over = set(chain.from_iterable(late.values()))
+    known = replace(known, left={job: each for job, each in left.items() if job not in over})
+    return known, [_event(each, jobs, now) for each, jobs in late.items()]
+
+
+def _event(each: Left, jobs: Sequence[int], now: float) -> JobEvent:
+    return JobEvent(
+        EventKind.ENDED,
+        each.since,
+        each.since,
+        now,
+        ranges(jobs),
+        count=len(jobs),
+        owner=each.owner,
+        project=each.project,
+        code=UNLISTED,
+        message=SAID,
+    )

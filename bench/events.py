@@ -1,0 +1,136 @@
+"""`python -m bench.events`: what the events of jobs add to a pass.
+
+The pass is bytes → plan of a busy cell; the events' part compares it with what was told before and writes what is new
+to a store on disk. Measured are the first pass of a new store, a pass in which nothing is new, and a pass with twenty
+new jobs. CPU seconds, the best of several rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import itertools
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from autoscaler.core.model.cluster import Cluster
+from autoscaler.core.plan import plan
+from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.engine.event_keeper import EventKeeper
+from autoscaler.garbage import collect_rarely
+from autoscaler.store.store import Store
+from bench.generate import NOW, Mix, generate
+from bench.passes import read
+from bench.world import snapshot_of, world
+from sge.qstat import ListingReader
+
+NEW = 20
+POLL = 10.0
+BAR = 0.02
+"""Share of a pass that events may take where something is new."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """CPU seconds."""
+
+    first_pass: float
+    """Of the first pass, from the bytes of qstat and qhost to its plan."""
+    first: float
+    """Of its events, in a new store."""
+    whole: float
+    """Of a later pass."""
+    same: float
+    """Of the events of one in which nothing is new."""
+    new: float
+    """Of one with twenty new jobs."""
+
+
+def without(cluster: Cluster, count: int) -> Cluster:
+    """The same before its newest jobs were submitted."""
+    newest = frozenset(sorted(job for shape in cluster.shapes for job in shape.jobs)[-count:])
+    shapes = []
+    for shape in cluster.shapes:
+        kept = [at for at, job in enumerate(shape.jobs) if job not in newest]
+        if len(kept) < len(shape.jobs):
+            shape = replace(
+                shape,
+                jobs=tuple(shape.jobs[at] for at in kept),
+                tasks=tuple(shape.tasks[at] for at in kept),
+                submitted=tuple(shape.submitted[at] for at in kept),
+                count=len(kept),
+            )
+        if kept:
+            shapes.append(shape)
+    return replace(cluster, shapes=tuple(shapes))
+
+
+def measure(mix: Mix, rounds: int) -> Cost:
+    outputs, following = generate(mix), generate(replace(mix, turn=1))
+    rest, reader = world(outputs), ListingReader()
+    first_pass, seen, decided = _pass(lambda: snapshot_of(read(outputs, reader), rest))
+    whole, later, decided_later = _pass(lambda: snapshot_of(read(following, reader), rest))
+    before = replace(seen, cluster=without(seen.cluster, NEW))
+    decided_before = plan(before)
+    firsts, sames, news = [], [], []
+    clock = itertools.count(NOW.timestamp(), POLL)
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            store = Store.open(Path(folder) / "store.sqlite")
+            keeper = EventKeeper(store.events, Path(folder) / "accounting")
+            firsts.append(_seconds(partial(keeper.note, replace(before, now=next(clock)), decided_before)))
+            news.append(_seconds(partial(keeper.note, replace(seen, now=next(clock)), decided)))
+            sames.append(_seconds(partial(keeper.note, replace(later, now=next(clock)), decided_later)))
+            store.close()
+    return Cost(first_pass, min(firsts), whole, min(sames), min(news))
+
+
+def _pass(look: Callable[[], Snapshot]) -> tuple[float, Snapshot, Plan]:
+    made: list[tuple[Snapshot, Plan]] = []
+
+    def work() -> None:
+        snapshot = look()
+        made.append((snapshot, plan(snapshot)))
+
+    seconds = _seconds(work)
+    return seconds, *made[0]
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    gc.collect()
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def main(arguments: list[str] | None = None) -> int:
+    collect_rarely()  # as every command does
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=50_000, help="waiting jobs (default 50,000)")
+    parser.add_argument("--rounds", type=int, default=5)
+    asked = parser.parse_args(arguments)
+    kept = True
+    for name, mix in (
+        ("with arrays", Mix(jobs=asked.jobs)),
+        ("without arrays", Mix(jobs=asked.jobs, arrays=False)),
+        ("one category a job", Mix(jobs=asked.jobs, arrays=False, unique=True)),
+    ):
+        cost = measure(mix, asked.rounds)
+        print(f"{name}: first pass {cost.first_pass:.3f} s, a later one {cost.whole:.3f} s")
+        for what, seconds, whole in (
+            ("first of a new store", cost.first, cost.first_pass),
+            ("nothing is new", cost.same, cost.whole),
+            (f"{NEW} new jobs", cost.new, cost.whole),
+        ):
+            print(f"  {what:22} {seconds * 1000:8.1f} ms, {seconds / whole:6.1%} of the pass", flush=True)
+        kept &= max(cost.same, cost.new) <= BAR * cost.whole
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
