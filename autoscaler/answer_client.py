@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -30,6 +31,8 @@ PREFIX = f"/answers/v{VERSION}"
 ROLE = "X-Asked-Role"
 """What a server that passes a question on says of whom it asks for: never more than it may itself."""
 TIMEOUT = 30.0
+PATIENCE = 2.0
+"""Seconds without an answer after which a service on this machine is asked no longer if it did nothing meanwhile."""
 _MOST_HEAD = 1 << 16
 
 
@@ -111,18 +114,45 @@ def send(place: Place, target: str, headers: Mapping[str, str]) -> Reply:
 def _at_socket(place: Place, target: str, headers: Mapping[str, str]) -> Reply:
     lines = [f"GET {target} HTTP/1.0", "Host: localhost", *(f"{name}: {value}" for name, value in headers.items())]
     with closing(socket.socket(socket.AF_UNIX)) as made:
-        made.settimeout(TIMEOUT)
+        made.settimeout(PATIENCE)
         try:
             made.connect(place.path)
             made.sendall("\r\n".join([*lines, "", ""]).encode("latin-1", "replace"))
-            said = bytearray()
-            while part := made.recv(1 << 16):
+            said = bytearray(_begun(made))
+            made.settimeout(TIMEOUT)
+            while part := said and made.recv(1 << 16):
                 said += part
         except PermissionError as error:
             raise Unanswered(f"{place.path} is closed to you: ask root, or the user who runs the autoscaler") from error
+        except TimeoutError as error:
+            raise Unanswered(f"{place.name} does not answer: it hangs, or was stopped") from error
         except OSError as error:
             raise Unanswered(f"{place.name} does not answer: {error.strerror or error}") from error
     return _read(place, bytes(said))
+
+
+def _begun(made: socket.socket) -> bytes:
+    """How the answer begins. Raises TimeoutError after TIMEOUT, and sooner where the service does nothing at all: one
+    that was stopped (SIGSTOP) is connected to all the same. On a busy machine one that works may take long.
+    """
+    pid = int.from_bytes(made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 4), sys.byteorder)
+    worked = _worked(pid)
+    for _ in range(int(TIMEOUT / PATIENCE)):
+        try:
+            return made.recv(1 << 16)
+        except TimeoutError:
+            before, worked = worked, _worked(pid)
+            if worked == before:
+                raise
+    raise TimeoutError
+
+
+def _worked(pid: int) -> tuple[str, ...]:
+    """The processor time that a process has used; () where that is not told."""
+    try:
+        return tuple(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[11:13])
+    except OSError:
+        return ()
 
 
 def _read(place: Place, said: bytes) -> Reply:

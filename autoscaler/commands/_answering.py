@@ -75,6 +75,7 @@ def status_of(invocation: Invocation, store: Store, *, serves: bool = True) -> C
                 cell=f"{invocation.cell.cell} of {invocation.cell.master}:{invocation.cell.port}",
                 provider=(invocation if serves else invocation.as_running).settings.process.provider,
                 serving=who is not None,
+                silent=invocation.silent,
                 holder=who if who is not None and who.pid else None,
                 oldest_price=prices[0][1],
             ),

@@ -18,6 +18,8 @@ from autoscaler.errors import SettingsError
 from autoscaler.plain_text import plain, plain_json
 from autoscaler.report.blocks import Block, print_blocks
 
+_STORED = "shows what it has stored"
+_INSTEAD = {"status": _STORED, "history": _STORED}
 OLD = 60.0
 """Seconds from which on the age of an answer is said first."""
 
@@ -57,7 +59,8 @@ def answered(invocation: Invocation, question: str, query: Mapping[str, str]) ->
         except Unanswered as error:
             if place.url:
                 raise
-            invocation.note(f"{error}: this command looks for itself")
+            invocation.silent = True
+            invocation.note(f"{error}: this command {_INSTEAD.get(question, 'looks for itself')}")
     return None
 
 

@@ -44,6 +44,8 @@ class Invocation:
         self.environ = environ
         self._imports_provider = imports_provider
         self._noted: set[str] = set()
+        self.silent = False
+        """Whether the running autoscaler was asked and did not answer."""
 
     @cached_property
     def zone(self) -> tzinfo:
@@ -123,14 +125,15 @@ class Invocation:
         """The settings of the running autoscaler, without secrets: from its socket, else from its state. None: none
         runs, or they cannot be read.
         """
-        from autoscaler.jetpack.service import AutoscaleError, Service
+        from autoscaler.jetpack.service import PATIENCE, AutoscaleError, Service
 
         who = self.running
         if who is None:
             return None
-        if who.socket:
+        if who.socket and not self.silent:
             with contextlib.suppress(AutoscaleError):
-                return {name: str(value) for name, value in Service(who.socket).call("GET", "/settings").items()}
+                service = Service(who.socket, timeout=PATIENCE)
+                return {name: str(value) for name, value in service.call("GET", "/settings").items()}
         with contextlib.suppress(SettingsError, StateNotKept, PermissionError):
             if self.store_file.exists():
                 with self.store() as store:

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from autoscaler.answer_client import LOGIN_ENV as LOGIN_ENV
 from autoscaler.answer_client import OF_ROOT as OF_ROOT
+from autoscaler.answer_client import PATIENCE as PATIENCE
 from autoscaler.answer_client import SOCKET_ENV as SOCKET_ENV
 from autoscaler.answer_client import URL_ENV as URL_ENV
 from autoscaler.errors import AutoscalerError
@@ -59,7 +60,7 @@ def listens(path: Path | str) -> bool:
     PermissionError where one may not ask there.
     """
     with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
-        probe.settimeout(TIMEOUT)
+        probe.settimeout(PATIENCE)
         try:
             probe.connect(str(path))
         except PermissionError:
@@ -94,6 +95,7 @@ class Service:
     path: str | None = None
     url: str | None = None
     login: str | None = None
+    timeout: float = TIMEOUT
 
     @classmethod
     def find(cls, environ: Mapping[str, str] = os.environ) -> Service:
@@ -140,7 +142,7 @@ class Service:
 
     def _connection(self) -> tuple[http.client.HTTPConnection, str, dict[str, str]]:
         if self.url is None:
-            return _OverSocket(self.path or ""), "", _on_behalf()
+            return _OverSocket(self.path or "", self.timeout), "", _on_behalf()
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise Unreachable(f"{URL_ENV}: {self.url!r} is not an address: write https://HOST:PORT")
@@ -161,8 +163,8 @@ class Service:
 
 
 class _OverSocket(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=TIMEOUT)
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
         self._path = path
 
     def connect(self) -> None:

@@ -33,6 +33,8 @@ class Now:
     serving: bool
     """Whether an autoscaler holds the cell's lock."""
     holder: Holder | None
+    silent: bool = False
+    """Whether that autoscaler was asked and did not answer."""
     oldest_price: date | None = None
     """Of the figures that the provider goes by; None: it asks its cloud, or knows none."""
 
@@ -53,6 +55,7 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "provider": now.provider,
         "lock": asdict(now.holder) | {"since": _at(now.holder.since)} if now.holder else None,
         "serving": now.serving,
+        "silent": now.silent,
         "sentence": None if last is None else last.sentence,
         "pass": memory.passes,
         "pass_at": None if last is None else _at(last.at),
@@ -215,7 +218,8 @@ def _who(document: Mapping[str, Any]) -> str:
         return "not running"
     if document["lock"] is None:
         return "running"
-    return f"running: process {document['lock']['pid']} on {document['lock']['host']} since {document['lock']['since']}"
+    process = f"process {document['lock']['pid']} on {document['lock']['host']} since {document['lock']['since']}"
+    return f"does not answer, and may hang: {process}" if document.get("silent") else f"running: {process}"
 
 
 def _at(seconds: float) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -141,7 +142,62 @@ def test_a_service_that_has_died_is_said_and_the_state_is_read(
     state = str(tmp_path / "state")
     with hold(Invocation(environ).cell, lock_directory(), state=state, socket_path=str(tmp_path / "gone.sock")):
         assert main(["status"]) == 0
-    assert "does not answer: No such file or directory: this command looks for itself" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "does not answer: No such file or directory: this command shows what it has stored" in said
+
+
+LISTENING = """
+import signal, socket, sys, time
+made = socket.socket(socket.AF_UNIX)
+made.bind(sys.argv[1])
+made.listen()
+print("listening", flush=True)
+if sys.argv[2] == "hangs":
+    signal.pause()
+asked, _ = made.accept()
+asked.recv(65536)
+end = time.process_time() + 3
+while time.process_time() < end:
+    pass
+asked.sendall(b'HTTP/1.0 200 OK\\r\\n\\r\\n{"answers": 1}')
+"""
+
+
+@pytest.fixture
+def listening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Path]]:
+    """Starts a service that hangs, or works for three seconds of processor time before it answers."""
+    monkeypatch.setattr(answer_client, "TIMEOUT", 300.0)
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(how: str) -> Path:
+        path = tmp_path / "other.sock"
+        argv = (sys.executable, "-c", LISTENING, str(path), how)
+        started.append(subprocess.Popen(argv, stdout=subprocess.PIPE))
+        said = started[-1].stdout
+        assert said is not None
+        assert said.readline() == b"listening\n"
+        return path
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.timeout(120)
+def test_a_service_that_hangs_is_said_and_its_state_is_read(
+    environ: dict[str, str], tmp_path: Path, listening: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    state, path = str(tmp_path / "state"), str(listening("hangs"))
+    with hold(Invocation(environ).cell, lock_directory(), state=state, socket_path=path):
+        assert main(["status"]) == 0
+    said = capsys.readouterr()
+    assert "does not answer: it hangs, or was stopped: this command shows what it has stored" in said.err
+    assert "does not answer, and may hang: process" in said.out
+
+
+def test_a_service_that_works_is_waited_for(listening: Callable[[str], Path]) -> None:
+    assert answer_client.ask(answer_client.Place(str(listening("works"))), "status") == {"answers": 1}
 
 
 # -- from a submit host ------------------------------------------------------------------------------------------------
