@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,11 +12,13 @@ from autoscaler.core.demand.job_requests import ReadRequest, RequestReader
 from autoscaler.core.model.cluster import JobCategory
 from autoscaler.core.model.fleet import Bucket, InstanceType
 from autoscaler.core.model.offered_host import Host
+from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
-from autoscaler.core.unsatisfiable.best_cluster import allowed_by
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.core.unsatisfiable.best_cluster import Change, allowed_by
 from autoscaler.core.unsatisfiable.conflict import conflict
 from autoscaler.report.wording import text
-from tests.core.building import GIB, LARGE, M5, X2LARGE, XLARGE, a_bucket, a_job, a_snapshot
+from tests.core.building import GIB, LARGE, M5, X2LARGE, XLARGE, a_bucket, a_job, a_snapshot, launched
 
 HYBRID: dict[str, Any] = {"hybrid": True, "family": "m5"}
 
@@ -153,6 +157,58 @@ def test_a_price_cap_is_told_so_that_enough_workers_fit_under_it() -> None:
     array = {**HYBRID, "max_cores_per_worker": 4, "limits": Limits(max_workers=10, max_price_per_hour=0.4)}
     told = said(a_job(slots=20, pe="mpi"), a_bucket(LARGE, price=0.1), a_bucket(XLARGE, price=0.2), **array)
     assert told.endswith("set CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR to 1")
+
+
+@pytest.mark.parametrize(
+    ("job", "array", "settings"),
+    (
+        (
+            a_job(slots=16),
+            {**HYBRID, "max_cores_per_worker": 8, "limits": Limits(max_workers=10, max_cores=8)},
+            "CP_CAP_AUTOSCALE_HYBRID_MAX_CORE_PER_NODE to 16; and CP_CAP_AUTOSCALE_MAX_CORES to 16 as well",
+        ),
+        (
+            a_job(slots=64, pe="mpi"),
+            {**HYBRID, "limits": Limits(max_workers=1, max_cores=32)},
+            "CP_CAP_AUTOSCALE_WORKERS to 2; and CP_CAP_AUTOSCALE_MAX_CORES to 64 as well",
+        ),
+        (
+            a_job(slots=8),
+            {"limits": Limits(max_workers=3, max_price_per_hour=0.2)},
+            "CP_CAP_AUTOSCALE_INSTANCE_TYPE to m5.2xlarge; and CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR to 0.4 as well",
+        ),
+        (
+            a_job(slots=64, pe="mpi"),
+            {**HYBRID, "limits": Limits(max_workers=1, total_workers=1, max_cores=32)},
+            "CP_CAP_AUTOSCALE_WORKERS to 2; and CP_CAP_AUTOSCALE_MAX_CORES to 64 as well; and "
+            "CP_CAP_AUTOSCALE_TOTAL_WORKERS to 2 as well",
+        ),
+    ),
+)
+def test_all_settings_that_are_needed_at_once_are_named_and_together_they_do(
+    job: JobCategory, array: dict[str, Any], settings: str
+) -> None:
+    assert said(job, **array).endswith(f"set {settings}")
+    snapshot = a_snapshot(job, **array)
+    served = RequestReader(snapshot.cluster, snapshot.policy, frozenset()).read(job.ask)
+    assert isinstance(served, ReadRequest)
+    changes = allowed_by(snapshot.policy, snapshot.fleet.buckets, snapshot.cluster).changes(served.demand)
+    for left_out in (None, *changes):
+        made = plan(under(snapshot, [change for change in changes if change is not left_out]))
+        assert bool(launched(made)) is (left_out is None), left_out
+
+
+def under(snapshot: Snapshot, changes: Sequence[Change]) -> Snapshot:
+    """The same with these settings."""
+    (array,) = snapshot.policy.node_arrays
+    for change in changes:
+        value: Any = change.to
+        if change.limit not in ("family", "instance_type"):
+            value = float(change.to) if "price" in change.limit else int(change.to)
+        new: Any = {change.limit: value}
+        of_limits = hasattr(array.limits, change.limit)
+        array = replace(array, limits=replace(array.limits, **new)) if of_limits else replace(array, **new)
+    return replace(snapshot, policy=replace(snapshot.policy, node_arrays=(array,)))
 
 
 def test_a_persistent_host_may_be_the_largest() -> None:

@@ -34,6 +34,16 @@ class Lift:
     allowed: Allowed
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Change:
+    """A setting and what it has to be."""
+
+    limit: str
+    """Name of the policy's field."""
+    node_array: str
+    to: str
+
+
 class Allowed:
     """All ranges together, with the hosts that are there anyway."""
 
@@ -104,6 +114,24 @@ class Allowed:
         """One empty host of every allowed type, and all persistent ones, that have slots in its pools."""
         kinds = [kind.host for each in self.of(demand) for kind in each.kinds]
         return tuple(host for host in (*kinds, *self.persistent) if slots_in(demand.pools, host))
+
+    def changes(self, demand: Demand) -> tuple[Change, ...]:
+        """The fewest settings that, changed together, let workers of one type serve this demand; of as many, limits
+        before types, the least change of a limit and the cheapest type. Empty: nothing does, or only a mix of types.
+        """
+        visits = demand.slots // (demand.per_host or 1) - sum(visits_on(demand, host) for host in self.persistent)
+        found = (
+            ((len(made), *_least(made[0], cost), cost, count, kind.type.name), made)
+            for each in self.of(demand)
+            if each.array.extends is None  # a caller's: no setting is its own
+            for kind in (*each.kinds, *each.barred, *each.others)
+            if kind.type.vcpus >= (demand.per_host or 1) and (room := visits_on(demand, kind.host))
+            if _room(replace(_share(demand), per_job=demand.per_job), kind.host)
+            for count in (-(-max(visits, 1) // room),)
+            for cost in (count * (kind.bucket.price_per_hour or 0.0),)
+            if (made := tuple(_changes(each, kind, count)))
+        )
+        return min(found, default=((), ()))[1]
 
     def lifts(self, demand: Demand) -> Iterator[Lift]:
         """Single settings that, changed, allow this demand: limits first, then types, the cheapest that does."""
@@ -205,6 +233,45 @@ def _type_setting(each: Range, type_: InstanceType) -> tuple[str, str] | None:
     if type_.family != each.family:
         return ("family", type_.family) if not most or type_.vcpus <= most else None
     return "max_cores_per_worker", str(type_.vcpus)
+
+
+_OF_TYPES = frozenset({"instance_type", "family", "max_cores_per_worker"})
+
+
+def _least(change: Change, cost: float) -> tuple[bool, float]:
+    return (True, cost) if change.limit in _OF_TYPES else (False, float(change.to))
+
+
+def _changes(each: Range, kind: Kind, count: int) -> Iterator[Change]:
+    """What has to change for so many workers of one type, whatever is there; nothing where that cannot be said."""
+    limits, price, name = each.array.limits, kind.bucket.price_per_hour, each.array.name
+    settings = _type_settings(each, kind.type) if kind in each.others else ()
+    if kind.obstacle is not None or (limits.cap_price and price is None) or (kind in each.others and not settings):
+        return
+    yield from (Change(limit, name, to) for limit, to in settings)
+    cost = 0.0 if price is None else ceil(count * price * 1000 - 1e-6) / 1000
+    cores = count * kind.type.vcpus
+    for limit, most, needed in (
+        ("max_workers", limits.max_workers, count),
+        ("max_cores", limits.max_cores, cores),
+        ("max_price_per_hour", limits.max_price_per_hour, cost),
+        ("total_workers", limits.total_workers, count),
+        ("total_cores", limits.total_cores, cores),
+        ("total_price_per_hour", limits.total_price_per_hour, cost),
+    ):
+        if most is not None and needed > most + 1e-9:
+            yield Change(limit, name, f"{needed:g}")
+
+
+def _type_settings(each: Range, type_: InstanceType) -> tuple[tuple[str, str], ...]:
+    """The settings that together bring this type in, and to what."""
+    array, most = each.array, each.array.max_cores_per_worker
+    if array.machine_types:
+        return ()
+    if not array.hybrid:
+        return (("instance_type", type_.name),)
+    family = (("family", type_.family),) if type_.family != each.family else ()
+    return (*family, *((("max_cores_per_worker", str(type_.vcpus)),) if most and type_.vcpus > most else ()))
 
 
 def _spreading(cluster: Cluster) -> dict[str, str]:

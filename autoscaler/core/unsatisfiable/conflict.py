@@ -24,6 +24,15 @@ def conflict(demand: Demand, allowed: Allowed) -> Reason:
     """
     reason = _conflict(demand, allowed)
     ask = _spread_instead(demand, allowed)
+    changes = allowed.changes(demand)
+    if changes:
+        first, *others = changes
+        setting = (first.limit, first.node_array)
+        reason = reason.then(because(Code.WOULD_FIT_WITH_SETTING, ask=ask, limit_setting=setting, to=first.to))
+        for other in others:
+            setting = (other.limit, other.node_array)
+            reason = reason.then(because(Code.SETTING_NEEDED_TOO, limit_setting=setting, to=other.to))
+        return reason
     lift = next(allowed.lifts(demand), None)
     if lift is not None:
         setting = (lift.limit, lift.node_array)

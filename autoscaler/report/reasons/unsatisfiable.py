@@ -46,6 +46,7 @@ ROWS = {
         remedy="`qalter -l` asks otherwise; or allow types that are as asked.",
     ),
     Code.WOULD_FIT_WITH_SETTING: Row("[request `{ask}` or ]set {limit_setting}[ to {to}]"),
+    Code.SETTING_NEEDED_TOO: Row("and {limit_setting} to {to} as well"),
     Code.WOULD_FIT_WITH_REQUEST: Row("request `{ask}`"),
     Code.UNPROVEN: Row(
         "not proven unsatisfiable: left alone", remedy="What follows says why; `qdel JOB` if you know better."
