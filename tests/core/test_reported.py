@@ -9,12 +9,13 @@ import pytest
 
 from autoscaler.core.capacity.reported_values import FORGOTTEN_AFTER
 from autoscaler.core.model.actions import Launch
+from autoscaler.core.model.fleet import MachineState
 from autoscaler.core.model.memory import Memory, ReportedType
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.plan import plan
 from autoscaler.report.wording import text
 from autoscaler.store import encoding
-from tests.core.building import NOW, AWorker, a_host, a_job, a_snapshot, a_worker, shape_of
+from tests.core.building import NOW, AWorker, a_host, a_job, a_machine, a_snapshot, a_worker, an_order, shape_of
 
 LOAD = {"arch": "lx-amd64", "num_proc": "2", "mem_total": "7.5G", "mem_free": "7.2G"}
 
@@ -96,3 +97,39 @@ def test_where_no_other_type_is_allowed_it_is_said_what_its_hosts_report() -> No
     said = text(shape_of(made, 2).reason)
     assert "m5.large could run no pending job: its hosts report mem_total=7.5G" in said
     assert "odd" not in said
+
+
+# -- workers that are coming ---------------------------------------------------------------------------------------
+
+SOON = a_machine("w9", state=MachineState.PENDING, age=5.0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "reported"),
+    (
+        ({"mem_total": "8.5G"}, {"mem_total": "9G"}),
+        ({"mem_free": "8.5G"}, {"mem_free": "9G"}),
+    ),
+)
+@pytest.mark.parametrize("coming", (SOON, an_order(1)), ids=("booting", "ordered"))
+def test_a_worker_launched_for_what_its_type_reported_is_not_launched_again(
+    asked: dict[str, str], reported: dict[str, str], coming: Any
+) -> None:
+    job = a_job(2, hard=asked)
+    learnt_before = known(NOW - 60, **reported)
+    assert types(job, learnt_before) == ["m5.large"]
+    assert types(job, learnt_before, coming) == []
+
+
+@pytest.mark.parametrize("coming", (SOON, an_order(1)), ids=("booting", "ordered"))
+def test_a_worker_that_is_coming_and_will_be_too_small_is_not_waited_for(coming: Any) -> None:
+    assert types(NEEDS, coming) == []
+    assert types(NEEDS, known(mem_total="7.5G"), coming) == ["m5.xlarge"]
+
+
+@pytest.mark.parametrize("reported", ({"mem_free": "7G"}, {"mem_total": None}))
+def test_what_hosts_may_report_later_makes_no_second_launch(reported: dict[str, str | None]) -> None:
+    job = a_job(2, hard=dict.fromkeys(reported, "7.8G"))
+    learnt_before = known(NOW - 60, **reported)
+    assert types(job, learnt_before) == ["m5.xlarge"]
+    assert types(job, learnt_before, SOON) == []

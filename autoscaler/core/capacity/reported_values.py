@@ -65,6 +65,27 @@ def as_reported(offer: HostValues, known: ReportedType | None, complexes: Mappin
     return replace(offer, properties=properties)
 
 
+def of_coming(offer: HostValues, known: ReportedType | None, complexes: Mapping[str, Complex]) -> HostValues:
+    """What a worker that is coming will offer. What hosts report more of while they boot, or after their load sensor
+    has begun, lowers nothing: a second worker would be launched for jobs that the first one takes.
+    """
+    if known is None:
+        return offer
+    promised = offer.properties
+    sure = tuple(
+        (name, text)
+        for name, text in known.values
+        if text is not None and (name not in _GROWING or _is_more(text, promised.get(name), complexes.get(name)))
+    )
+    return as_reported(offer, replace(known, values=sure), complexes)
+
+
+def _is_more(text: str, promised: str | None, entry: Complex | None) -> bool:
+    if promised is None or entry is None:
+        return False
+    return (amount(text, entry.type) or 0) > (amount(promised, entry.type) or 0)
+
+
 def _differing(
     host: ExecutionHost, promised: HostValues, complexes: Mapping[str, Complex], before: ReportedType | None
 ) -> Iterator[tuple[str, str | None]]:

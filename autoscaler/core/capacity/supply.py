@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from autoscaler.core.capacity.reported_values import of_coming, reported_by
 from autoscaler.core.limits.limits import Usage
 from autoscaler.core.model.cluster import Cluster, ExecutionHost
-from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, Fleet, Worker
+from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, Fleet, InstanceType, Worker
+from autoscaler.core.model.memory import ReportedType
 from autoscaler.core.model.offered_host import Host
-from autoscaler.core.placement.hosts import HOSTNAME, emptied_host, host_values_of, joined_host
-from autoscaler.core.policy import Policy
+from autoscaler.core.placement.hosts import HOSTNAME, HostValues, emptied_host, host_values_of, joined_host
+from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.requests.arrays import families
 from autoscaler.core.requests.group_names import pe_of
 from autoscaler.core.requests.orders import named, outstanding
@@ -67,10 +69,18 @@ class SupplyContext:
     """Ids of groups that are given back."""
     later: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """By name of hosts where nothing starts yet, the state letters that say so and pass."""
+    reported: Sequence[ReportedType] = ()
+    """What hosts of a type turned out to have: launches go by it, and so must what they bring."""
 
     @property
     def cluster(self) -> Cluster:
         return self.snapshot.cluster
+
+    def offer(self, type_: InstanceType, array: NodeArrayPolicy, key: BucketKey) -> HostValues:
+        """What a worker of this type that is coming will offer."""
+        complexes = self.cluster.complexes
+        known = reported_by(self.reported, type_.name, array.name)
+        return of_coming(host_values_of(type_, array, complexes, key), known, complexes)
 
     def joined(self, host: ExecutionHost, ignoring: str) -> Host | None:
         """What a host has free."""
@@ -148,12 +158,11 @@ def _persistent(context: SupplyContext) -> list[Host]:
 
 def _machines_coming(context: SupplyContext) -> list[Host]:
     hosts: list[Host] = []
-    complexes = context.cluster.complexes
     for worker in context.observed.machines:
         if worker.worker.group_id in context.given_up:
             continue
         if worker.array is not None and counts_as_coming(worker, context.pass_context):
-            offer = host_values_of(worker.worker.type, worker.array, complexes, worker.worker.bucket)
+            offer = context.offer(worker.worker.type, worker.array, worker.worker.bucket)
             host_name = worker.worker.name if HOSTNAME in context.names else None
             host = offer.host(worker.worker.id, worker.array.queue, host_name)
             hosts.append(replace(host, group=worker.worker.group_id or ""))
@@ -178,7 +187,7 @@ def _orders_coming(context: SupplyContext) -> list[Host]:
     for order, names in named(outstanding(context.snapshot.fleet, policy, pass_context.now)):
         array = policy.node_array(order.node_array)
         if array is not None and order.group_id not in context.given_up:
-            offer = host_values_of(order.type, array, context.cluster.complexes, order.bucket)
+            offer = context.offer(order.type, array, order.bucket)
             there = offer.host("", array.queue)
             hosts += [replace(there, name=name, group=order.group_id) for name in names]
     return hosts

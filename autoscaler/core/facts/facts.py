@@ -118,6 +118,7 @@ class Facts:
                 making_room=making_room,
                 given_up=self.given_up,
                 later=self.delays.hosts,
+                reported=self.reported,
             )
         )
         most = MaxCapacity(self.policy, self.snapshot.fleet.buckets, supply.persistent_emptied, cluster.complexes)
