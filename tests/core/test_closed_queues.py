@@ -11,7 +11,7 @@ import pytest
 from autoscaler.core.model.actions import Launch
 from autoscaler.core.model.calendars import Calendar, CalendarEntry, CalendarState
 from autoscaler.core.model.cluster import ExecutionHost, Queue
-from autoscaler.core.model.memory import Disabling, Memory
+from autoscaler.core.model.memory import Disabling, Memory, WorkerNote
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
@@ -273,6 +273,23 @@ def test_an_alarm_of_one_host_alone_is_its_own_and_another_worker_is_launched() 
     made = passes(snapshot, 9, every=120.0)
     assert [launched(each) for each in made][:7] == [{}] * 7
     assert {"m5.large": 1} in [launched(each) for each in made]
+
+
+@pytest.mark.parametrize("letter", ("a", ""), ids=("in a fresh alarm", "not in alarm yet"))
+def test_while_one_alarm_stays_a_worker_that_just_joined_brings_no_further_one(letter: str) -> None:
+    alone = a_snapshot(jobs(2), a_worker("w1", states="a"), idle_timeout=3000.0)
+    kept = passes(alone, 10, every=120.0)[-1].memory
+    now = NOW + 1200
+    joined = replace(a_worker("w2").note or WorkerNote(now), first_seen=now - 9, heard_at=now - 9)
+    both = a_snapshot(jobs(8), a_worker("w1", states="a"), a_worker("w2", states=letter), idle_timeout=3000.0)
+    snapshot = replace(both, memory=replace(kept, workers={**kept.workers, "i-w2": joined}), now=now)
+    made = plan(snapshot)
+    assert (launched(made), fate(made, 1)) == ({}, Code.EXPIRED)
+    assert Code.IN_ALARM in {link.code for link in shape_of(made).reason.trail}
+    if not letter:
+        calm = replace(joined, first_seen=now - 5000, heard_at=now - 5000)
+        older = replace(snapshot, memory=replace(kept, workers={**kept.workers, "i-w2": calm}))
+        assert launched(plan(older)) == {"m5.large": 3}
 
 
 def test_a_busy_worker_in_alarm_is_no_supply() -> None:

@@ -39,8 +39,11 @@ def _expiries(wanted: Sequence[CategoryDemand], policy: Policy) -> Iterator[floa
 
 def _ends_of_waiting(facts: Facts, memory: Memory) -> Iterator[float]:
     arrays = {worker.worker.id: worker.worker.node_array for worker in facts.observed.machines}
+    alarmed = any(note.alarm_since is not None for note in memory.workers.values())
     for worker_id, note in memory.workers.items():
         array = facts.policy.node_array(arrays.get(worker_id, ""))
+        if alarmed and note.heard_at is not None and array is not None:
+            yield note.heard_at + array.boot_timeout  # from then on it shows that others need not be in alarm
         if note.alarm_since is not None and array is not None:
             yield note.alarm_since + array.boot_timeout
         elif note.idle_since is not None and array is not None:

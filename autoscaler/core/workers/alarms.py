@@ -1,8 +1,10 @@
 """Workers that nothing starts on yet although nothing runs there: in alarm (`load_thresholds`, `suspend_thresholds`),
 or on a queue that its calendar opens soon. They are supply: another worker would fare no better.
 
-An alarm is transient unless it stays longer than a boot may take. One that stays while other workers of the queue are
-calm is that host's own: it is supply no more. Where all are in alarm, nothing further is launched for the queue.
+An alarm is transient unless it stays longer than a boot may take. One that stays while another worker of the queue is
+calm is that host's own: it is supply no more. A worker that has just joined does not show that until a job runs there
+or a boot may be over: its own alarm may only be late. Where one alarm stays and nobody is calm, nothing further is
+launched for the queue.
 """
 
 from __future__ import annotations
@@ -61,14 +63,14 @@ def delayed(observed: ObservedWorkers, closed: Closed, now: float) -> Delayed:
     enough = {queue: reason for queue, reason in closed.opening.items() if queue in closed.early}
     for queue, machines in _by_queue(observed).items():
         alarmed = [worker for worker in machines if worker.note.alarm_since is not None]
-        calm = any(worker.host is not None and not in_alarm(worker.host, queue) for worker in machines)
+        calm = any(_calm(worker, queue, now) for worker in machines)
         counting = [worker for worker in alarmed if not calm or not stays(worker, now)]
         if not counting:
             continue
         for worker in counting:
             hosts[worker.name] = hosts.get(worker.name, "") + "".join(sorted(ALARM))
         told[queue] = alarm_of(counting)
-        if len(alarmed) == len(machines) and all(stays(worker, now) for worker in alarmed):
+        if not calm and any(stays(worker, now) for worker in alarmed):
             enough[queue] = told[queue]
     return Delayed(hosts, told, enough)
 
@@ -86,6 +88,14 @@ def stays(worker: WorkerState, now: float) -> bool:
     """Whether it has been in alarm for longer than what boots and jobs that just began may cause."""
     since, array = worker.note.alarm_since, worker.array
     return since is not None and array is not None and now - since >= array.boot_timeout
+
+
+def _calm(worker: WorkerState, queue: str, now: float) -> bool:
+    """Whether it shows that hosts of the queue need not be in alarm."""
+    if worker.host is None or in_alarm(worker.host, queue):
+        return False
+    joined, array = worker.note.heard_at, worker.array
+    return not worker.empty or (array is not None and joined is not None and now - joined >= array.boot_timeout)
 
 
 def _by_queue(observed: ObservedWorkers) -> dict[str, list[WorkerState]]:
