@@ -415,7 +415,7 @@ def _reload(
         settings = with_platform(settings, invocation.read_settings, invocation.environ)
         refuse_unusable(settings)
         refuse_exposed_files(invocation, settings)
-        location = observer.rule_files.location if looks.rule_files is not None else ""
+        location = observer.rule_files.location if observer.rule_files is not None else ""
         observer.rule_files = RuleFiles.load(
             settings.process.rules,
             settings.process.vm_sizes,
