@@ -167,7 +167,8 @@ def _of_task(document: dict[str, Any], job: Job) -> dict[str, Any]:
     waiting = [row for row in document["waiting"] if has_task(str(row["jobs"][0]).partition(".")[2], int(task))]
     running = [run for run in document["running"] if run["task"] == task]
     ended = [end for end in document["ended"] if end["task"] == task]
-    if not (waiting or running or ended or document["events"]):
+    told = any(event["tasks"] and has_task(event["tasks"], int(task)) for event in document["events"])
+    if not (waiting or running or ended or told):
         raise NotFound(f"job {job.number} has no task {task} that waits, runs or is in the accounting")
     state = "waiting" if waiting else "running" if running else "ended"
     return document | {"job": job.name, "state": state, "waiting": waiting, "running": running, "ended": ended}

@@ -9,9 +9,10 @@ import pytest
 
 from autoscaler.core.model.actions import Enrol
 from autoscaler.core.model.cluster import Complex, Consumable
-from autoscaler.core.model.complexes import amount, canonical, configured
+from autoscaler.core.model.complexes import amount, canonical
 from autoscaler.core.model.fleet import InstanceType
 from autoscaler.core.model.reasons import Code
+from autoscaler.core.placement.amounts import configured
 from autoscaler.core.plan import plan
 from tests.core.building import (
     COMPLEXES,

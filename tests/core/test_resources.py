@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autoscaler.core.model.complexes import amount, canonical, matches, satisfies, split_tasks, task_count, written
+from autoscaler.core.model.complexes import amount, canonical, matches, satisfies, split_tasks, task_count
+from autoscaler.core.placement.amounts import written
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,9 @@ from autoscaler.core.model.cluster import (
     QueueInstance,
     QuotaRule,
 )
-from autoscaler.core.model.complexes import amount, by_any_name, matches, written
+from autoscaler.core.model.complexes import amount, by_any_name, matches
 from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.placement.amounts import written
 from autoscaler.core.placement.placement import SLOTS
 from autoscaler.core.policy import Policy
 

@@ -24,8 +24,6 @@ RESOURCE_MAP = "RSMAP"
 """
 NUMERIC = frozenset({"INT", "DOUBLE", "MEMORY", "TIME", "BOOL", RESOURCE_MAP})
 """Types of complexes whose values are numbers."""
-_LISTED_IDS = 64
-"""More ids than that are written as a range."""
 _IDS = re.compile(r"(\([^()]*\)|\[[^\[\]]*\])\Z")
 TOO_MUCH = 10**18
 """No host has so much of anything; what is below can be counted exactly."""
@@ -159,33 +157,6 @@ class _Expression:
 def by_any_name(complexes: Mapping[str, Complex]) -> dict[str, Complex]:
     """Complexes by name and by shortcut; a name wins over another's shortcut."""
     return {**{entry.shortcut: entry for entry in complexes.values()}, **complexes}
-
-
-def written(value: float, kind: str) -> str:
-    """An amount as Grid Engine takes it in `complex_values`: memory with the largest suffix that keeps it exact (`32G`,
-    `7680M`).
-    """
-    if kind == "BOOL":
-        return "TRUE" if value else "FALSE"
-    if math.isinf(value):
-        return "INFINITY" if value > 0 else "-INFINITY"
-    whole = int(value)
-    if kind == "MEMORY" and whole == value and whole > 0:
-        for suffix, factor in (("T", 2**40), ("G", 2**30), ("M", 2**20), ("K", 2**10)):
-            if whole % factor == 0:
-                return f"{whole // factor}{suffix}"
-    return str(whole) if whole == value else repr(value)
-
-
-def configured(value: float, kind: str) -> str:
-    """An amount as a host's `complex_values` take it: `written`, and of a resource map with an id for each unit, which
-    older dialects refuse to be without. '' for none of a resource map: such a host does not have it.
-    """
-    if kind != RESOURCE_MAP:
-        return written(value, kind)
-    count = int(min(value, TOO_MUCH))
-    ids = f"0-{count - 1}" if count > _LISTED_IDS else " ".join(map(str, range(count)))
-    return f"{count}({ids})" if count >= 1 else ""
 
 
 @lru_cache(maxsize=65536)

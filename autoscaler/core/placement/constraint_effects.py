@@ -25,9 +25,10 @@ from autoscaler.core.constraints.node import Node, NodeProperties, properties_of
 from autoscaler.core.constraints.ruleset import Entry, Rules
 from autoscaler.core.constraints.values import Size, Value, is_number
 from autoscaler.core.model.cluster import Cluster, Complex, Consumable, ExecutionHost
-from autoscaler.core.model.complexes import amount, written
+from autoscaler.core.model.complexes import amount
 from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, Worker
 from autoscaler.core.model.reasons import Reason
+from autoscaler.core.placement.amounts import written
 from autoscaler.core.placement.counted import counted, counted_names
 from autoscaler.core.placement.placement import SLOTS
 from autoscaler.core.policy import NodeArrayPolicy

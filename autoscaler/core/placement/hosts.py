@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from autoscaler.core.constraints.node import Node
 from autoscaler.core.constraints.ruleset import Rules
 from autoscaler.core.model.cluster import Complex, Consumable, ExecutionHost
-from autoscaler.core.model.complexes import amount, canonical, configured
+from autoscaler.core.model.complexes import amount, canonical
 from autoscaler.core.model.demand_vector import Amounts
 from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, InstanceType
 from autoscaler.core.model.offered_host import Host
+from autoscaler.core.placement.amounts import configured
 from autoscaler.core.placement.constraint_effects import Given, as_text, given_to, node_of_type
 from autoscaler.core.placement.placement import SLOTS
 from autoscaler.core.placement.queue_instances import left_in

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from autoscaler.core.model.complexes import written
 from autoscaler.core.model.demand_vector import Demand, Property
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.placement.amounts import written
 from autoscaler.core.placement.placement import amounts_asked
 from autoscaler.core.unsatisfiable.best_cluster import Allowed, slots_in
 

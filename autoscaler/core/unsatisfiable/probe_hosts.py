@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from autoscaler.core.capacity.array_ranges import Kind, Range
 from autoscaler.core.model.actions import ProbeHost
 from autoscaler.core.model.cluster import Complex
-from autoscaler.core.model.complexes import RESOURCE_MAP, amount, configured, written
+from autoscaler.core.model.complexes import RESOURCE_MAP, amount
 from autoscaler.core.model.demand_vector import Demand
+from autoscaler.core.placement.amounts import configured, written
 from autoscaler.core.placement.hosts import host_values_of
 from autoscaler.core.unsatisfiable.best_cluster import Allowed, most_visits, visits_on
 

@@ -1,0 +1,37 @@
+"""Amounts of complexes in Grid Engine's own words: how they are written down, where `model.complexes` reads them."""
+
+from __future__ import annotations
+
+import math
+
+from autoscaler.core.model.complexes import RESOURCE_MAP, TOO_MUCH
+
+_LISTED_IDS = 64
+"""More ids than that are written as a range."""
+
+
+def written(value: float, kind: str) -> str:
+    """An amount as Grid Engine takes it in `complex_values`: memory with the largest suffix that keeps it exact (`32G`,
+    `7680M`).
+    """
+    if kind == "BOOL":
+        return "TRUE" if value else "FALSE"
+    if math.isinf(value):
+        return "INFINITY" if value > 0 else "-INFINITY"
+    whole = int(value)
+    if kind == "MEMORY" and whole == value and whole > 0:
+        for suffix, factor in (("T", 2**40), ("G", 2**30), ("M", 2**20), ("K", 2**10)):
+            if whole % factor == 0:
+                return f"{whole // factor}{suffix}"
+    return str(whole) if whole == value else repr(value)
+
+
+def configured(value: float, kind: str) -> str:
+    """An amount as a host's `complex_values` take it: `written`, and of a resource map with an id for each unit, which
+    older dialects refuse to be without. '' for none of a resource map: such a host does not have it.
+    """
+    if kind != RESOURCE_MAP:
+        return written(value, kind)
+    count = int(min(value, TOO_MUCH))
+    ids = f"0-{count - 1}" if count > _LISTED_IDS else " ".join(map(str, range(count)))
+    return f"{count}({ids})" if count >= 1 else ""
