@@ -32,6 +32,8 @@ UNDECIDED = frozenset(
     {Code.RESTRICTED_QUEUE, Code.PE_ELSEWHERE, Code.FOREIGN_QUEUE, Code.FOREIGN_HOST, Code.NOT_READ_YET}
 )
 """What our core says where it does not judge whether the job fits: it is not ours to grow for."""
+OF_WORKERS = frozenset({Code.NO_BATCH_QUEUE, Code.NOT_IN_CKPT_LIST})
+"""What it says of workers to come: persistent hosts for which a queue differs may start the job."""
 LARGE = InstanceType("m5.large", "m5", 2, 8 * 1024**3)
 POLICY = Policy(
     queues=tuple(QueuePolicy(queue, queue) for queue in QUEUES),
@@ -84,7 +86,14 @@ def _alone(cluster: Cluster, shape: JobCategory, now: float) -> Said:
         return Answer.FITS, ""
     reason = decided.shapes[0].reason
     undecided = reason.code in UNDECIDED and not _by_request(reason)
+    undecided = undecided or (reason.code in OF_WORKERS and _differ_by_host(cluster, shape.ask.queues))
     return (Answer.UNKNOWN if undecided else Answer.NOT), f"{reason.code} {dict(reason.facts)}"
+
+
+def _differ_by_host(cluster: Cluster, asked: Sequence[str]) -> bool:
+    """Whether a queue differs by host, or the job names one on a single host."""
+    own = any(queue.qtype_by_host or queue.ckpt_list_by_host for queue in cluster.queues.values())
+    return own or any("@" in name for name in asked)
 
 
 def _by_request(reason: Reason) -> bool:

@@ -74,8 +74,8 @@ def a_world(random: Random) -> World:
             "pe_list": _per_host(random, lambda: _pes(random), 0.4),
             "complex_values": _per_host(random, lambda: _queue_values(random), 0.3),
             "h_rt": _per_host(random, lambda: random.choice(("INFINITY", "INFINITY", "1:0:0")), 0.2),
-            "qtype": _per_host(random, lambda: random.choice(QTYPES), 0.2),
-            "ckpt_list": _per_host(random, lambda: _some(random, CKPTS, 0.6), 0.3),
+            "qtype": _per_host(random, lambda: random.choice(QTYPES), 0.05),
+            "ckpt_list": _per_host(random, lambda: _some(random, CKPTS, 0.6), 0.1),
             **_listed(random, queue == of_queue),
         }
         files[f"queue_{queue}"] = _with(text, changes)

@@ -153,8 +153,8 @@ class SimulatedCluster(GridEngineModel):
             case ("qalter", "-w", "v", *numbers):
                 answers = [self._verified(number) for number in numbers]
                 return max(code for code, _ in answers), "\n".join(text for _, text in answers)
-            case ("qalter", "-ac", text, number):
-                return self._of_job(number, lambda job: self._annotate(job, text))
+            case ("qalter", "-ac", text, *numbers):
+                return self._each(numbers, lambda job: self._annotate(job, text))
             case ("qhold" | "qrls" as program, "-h", "o", *numbers):
                 return self._each(numbers, lambda job: self._hold(job, held=program == "qhold"))
             case ("qdel", *words):

@@ -24,8 +24,8 @@ class JobCommands:
         match argv:
             case ("qalter", "-w", "v", *words):
                 return self._each(words, lambda job, _: self._verified(job))
-            case ("qalter", "-ac", text, word):
-                return self._each([word], lambda job, _: (0, _annotate(job, text)))
+            case ("qalter", "-ac", text, *words):
+                return self._each(words, lambda job, _: (0, _annotate(job, text)))
             case ("qhold" | "qrls" as program, "-h", "o", *words):
                 return self._each(words, lambda job, _: (0, _hold(job, held=program == "qhold")))
             case ("qdel", "-f", *words):
