@@ -98,6 +98,7 @@ def cell() -> Outputs:
         "se_global": "hostname global\ncomplex_values NONE\n",
         "srqs": "{\n   name few\n   enabled FALSE\n   limit to slots=9\n}\n",
         "sconf": "#global:\nmax_unheard 00:05:00\n",
+        "sckptl": "no ckpt interface definition defined\n",
         "sql": "".join(f"{name}\n" for name in queues),
         "spl": "".join(f"{name}\n" for name in pes),
         "shgrpl": "".join(f"{name}\n" for name in groups),

@@ -92,12 +92,15 @@ def keys_of(elements: list[bytes]) -> list[int | None]:
     if priorities.translate(_TO_ZERO) != _USUAL * len(elements):
         return [_key(*split_priority(element)) for element in elements]
     if _USUAL not in priorities:
-        return [hash((element[:begin], element[end:], False)) for element in elements]
-    return [hash((element[:begin], element[end:], element[begin:end] == _USUAL)) for element in elements]
+        return [hash(element[:begin] + element[end:]) for element in elements]
+    return [_key(element[:begin], element[end:], element[begin:end] == _USUAL) for element in elements]
 
 
 def _key(front: bytes, body: bytes, zero: bool | None) -> int | None:
-    return None if zero is None else hash((front, body, zero))
+    """Of one piece of bytes, which Python's hash mixes: that of a tuple adds up what its parts are known by, so two jobs
+    that exchange a part, such as their states, would have the same sum as before.
+    """
+    return None if zero is None else hash(front + _ZERO + body if zero else front + body)
 
 
 def split_priority(element: bytes) -> tuple[bytes, bytes, bool | None]:

@@ -118,7 +118,7 @@ def test_a_host_that_grid_engine_will_not_give_up_is_put_back_and_its_job_runs_t
     with autoscaling.running():
         (_, kept), (_, other) = two_busy_workers(autoscaling, gate, until).items()
         steps = f"qmod -e '*@{kept}'\n{start_on(kept, late)}\nqmod -d '*@{kept}'"
-        before(empty_cell, "qconf", f"'-dattr hostgroup hostlist {kept} @allhosts'", steps)
+        before(empty_cell, "qconf", f"'-dattr hostgroup hostlist '*{kept}*' @allhosts'", steps)
         gate.open()
         until(lambda: "still referenced" in autoscaling.said(), 30, "Grid Engine did not refuse")
         until(lambda: autoscaling.rented() == {kept}, 30, "the other worker did not leave")

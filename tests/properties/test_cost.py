@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -147,6 +148,7 @@ def test_every_user_pays_for_what_accounting_says_of_their_jobs(seed: int) -> No
                 continue
             mine = [job for job in ended if job.host == machine.name and job.began >= machine.began]
             mine = [job for job in mine if job.ended <= machine.ended and job.began < history.now]
+            mine = [replace(job, ended=float(round(job.ended))) for job in mine]  # as accounting tells it
             edges = sorted({edge for job in mine for edge in (job.began, job.ended)})
             for since, until in pairwise(edges):
                 there = [job for job in mine if job.began <= since and job.ended >= until]

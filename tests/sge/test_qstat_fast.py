@@ -164,6 +164,16 @@ def test_as_many_jobs_as_before_are_told_from_those_before() -> None:
         assert reader.read(printed, UTC) == read(printed, fast=False)
 
 
+def test_jobs_that_exchange_their_states_or_priorities_are_told_from_those_before() -> None:
+    for number in range(100, 160):
+        for values in ({"state": ("qw", "hqw")}, {"prio": ("0.50000", "0.00000")}):
+            ((name, (one, other)),) = values.items()
+            reader = ListingReader()
+            for first, second in ((one, other), (other, one)):
+                printed = qstat([waiting_job(number, **{name: first}), waiting_job(number + 1, **{name: second})])
+                assert reader.read(printed, UTC) == read(printed, fast=False), number
+
+
 def test_a_category_is_the_same_object_until_its_jobs_change() -> None:
     reader = ListingReader()
     ann, bob = [waiting_job(number, owner="ann") for number in (4, 5)], waiting_job(6, owner="bob")
