@@ -5,20 +5,29 @@ compressed or not. A line belongs to a worker by its resource's id, and to the c
 from __future__ import annotations
 
 import csv
+import errno
 import gzip
+import os
 import re
+import stat
+import zlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
 from autoscaler.core.cost.amounts import HOUR_MS, MICROS
 from autoscaler.errors import SettingsError
 
-csv.field_size_limit(1 << 24)
+LONGEST = 1 << 24
+"""Letters of one field, and of one line."""
+LARGEST = Decimal(10) ** 12
+"""Of one line's cost or amount."""
+csv.field_size_limit(LONGEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,18 +119,27 @@ def read_bill(file: Path, workers: Collection[str], tag: str) -> Bill:
     """Add up what a file has for these workers, and for whatever carries the tag. Raises SettingsError."""
     try:
         with _opened(file) as text:
-            return _read(csv.reader(text), file, workers, tag)
-    except (OSError, UnicodeDecodeError, EOFError, csv.Error) as error:
+            return _read(csv.reader(_lines(text)), file, workers, tag)
+    except (OSError, UnicodeDecodeError, EOFError, csv.Error, zlib.error) as error:
         raise SettingsError(f"the bill {file} cannot be read: {error}") from error
 
 
 @contextmanager
 def _opened(file: Path) -> Iterator[TextIO]:
-    with file.open("rb") as raw:
-        packed = raw.read(2) == b"\x1f\x8b"
-    opened = gzip.open if packed else open
-    with opened(file, "rt", encoding="utf-8-sig", newline="") as text:
-        yield text
+    with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as raw:  # a pipe may never end
+        if not stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
+        packed = raw.peek(2).startswith(b"\x1f\x8b")
+        with TextIOWrapper(gzip.GzipFile(fileobj=raw) if packed else raw, encoding="utf-8-sig", newline="") as text:
+            yield text
+
+
+def _lines(text: TextIO) -> Iterator[str]:
+    """A small compressed file may hold one line of any length."""
+    while line := text.readline(LONGEST):
+        if len(line) >= LONGEST:
+            raise csv.Error(f"a line is longer than {LONGEST} letters")
+        yield line
 
 
 def _read(lines: Iterator[list[str]], file: Path, workers: Collection[str], tag: str) -> Bill:
@@ -139,7 +157,7 @@ def _read(lines: Iterator[list[str]], file: Path, workers: Collection[str], tag:
         if line:
             try:
                 reader.add(bill, line)
-            except (ValueError, InvalidOperation, IndexError) as error:
+            except (ValueError, ArithmeticError, IndexError) as error:
                 raise SettingsError(f"the bill {file}, line {number}: {error}") from error
     return bill
 
@@ -171,7 +189,7 @@ class _Reader:
         worker, tagged = self._worker(resource), self._is_tagged(line)
         if worker is None and not tagged:
             return
-        micros = int((Decimal(self._text(line, self._cost) or "0") * MICROS).to_integral_value())
+        micros = int((_number(self._text(line, self._cost) or "0") * MICROS).to_integral_value())
         if currency := self._text(line, self._currency):
             bill.currencies.add(currency.upper())
         is_machine = self._kind.machine.search(self._text(line, self._what)) is not None
@@ -186,7 +204,7 @@ class _Reader:
         billed.machine += micros
         amount, unit = self._text(line, self._amount), self._text(line, self._unit).lower()
         if amount and unit in ("", "hrs", "hours", "1 hour", "1 hours"):
-            billed.hours_ms += int(Decimal(amount) * HOUR_MS)
+            billed.hours_ms += int(_number(amount) * HOUR_MS)
         else:
             billed.timed = False
 
@@ -216,7 +234,16 @@ class _Reader:
     def _times(begin: str, end: str) -> tuple[float, float]:
         since = _moment(begin)
         until = _moment(end) if end else since + DAY
+        if not 1970 < since.year <= until.year < 9999:
+            raise ValueError(f"{begin[:60]!r} to {end[:60]!r} is no time of a bill")
         return since.timestamp(), until.timestamp()
+
+
+def _number(text: str) -> Decimal:
+    found = Decimal(text)
+    if not abs(found) <= LARGEST:
+        raise ValueError(f"{text[:60]!r} is no cost or amount")
+    return found
 
 
 def _moment(text: str) -> datetime:

@@ -15,6 +15,7 @@ from autoscaler.core.cost.amounts import HOUR_MS, MICROS, in_units, nanos_of
 from autoscaler.core.cost.shares import UNKNOWN, Kind, Part, Rental, Use, Window, parts_of
 from autoscaler.durations import seconds_of
 from autoscaler.errors import SettingsError
+from autoscaler.plain_text import plain
 from autoscaler.report import SCHEMA
 from autoscaler.report.blocks import Block
 from autoscaler.report.wording import count, duration, instant
@@ -37,6 +38,10 @@ LEFT_OUT = (
 UNSEEN = 600.0
 """Seconds without a look from which on it is told that a worker's end is uncertain."""
 OTHERS = "(others)"
+LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
+"""What is asked for lies between 1970 and this: other times have no date everywhere."""
+_FORMULA = ("=", "+", "-", "@")
+"""A spreadsheet takes a cell that begins so for one, and carries it out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +131,8 @@ def asked_cost(query: Mapping[str, str], now: float, visible: str | None = None)
     since, until = month_of(month or datetime.fromtimestamp(now, UTC).strftime("%Y-%m"))
     since = moment(begin, "since", now) if begin else since
     until = moment(end, "until", now) if end else (until if month else now)
+    if not (since >= 0 and until <= LATEST):
+        raise SettingsError("since, until, month: only times from 1970 to 9998 can be asked for")
     if until <= since:
         raise SettingsError("until: the time ends before it begins")
     return Asked(by, since, until, visible)
@@ -219,6 +226,8 @@ def _key(use: Use, asked: Asked) -> str:
             return str(use.job)
         case _:
             told = str(getattr(use.payer, asked.by))
+            if told.startswith("("):  # nobody's name is taken for a row of ours: `qsub -A '(idle)'`
+                return f'"{told}"'
             return "(known when its jobs end)" if told == UNKNOWN else told or "(none)"
 
 
@@ -282,8 +291,14 @@ def csv_text(report: CostReport) -> str:
             figures = {
                 name: f"{value:.6f}" if isinstance(value, float) else value for name, value in _figures(row).items()
             }
-            writer.writerow({"currency": table.currency, report.asked.by: row.key, **figures})
+            writer.writerow({"currency": table.currency, report.asked.by: _cell(row.key), **figures})
     return file.getvalue()
+
+
+def _cell(key: str) -> str:
+    """Accounts and the like are other people's text."""
+    told = plain(key)
+    return f"'{told}" if told.lstrip().startswith(_FORMULA) else told
 
 
 def _of_nobody(table: Table, by: str) -> list[Row]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime, tzinfo
 
@@ -13,21 +14,27 @@ from autoscaler.report.wording import count, text
 
 MOST_TOLD = 20
 """Notifications of one message that are told in full."""
+_EVERYBODY = re.compile(r"@(?=(?:everyone|here|channel|all)\b)", re.IGNORECASE)
+"""In chats this calls everybody, and a job's owner may ask for it: `qsub -l arch=@everyone`."""
 
 
 def subject_line(cell: str, notifications: Sequence[Notification]) -> str:
     """One line: the cell, and what it is about."""
     first = notifications[0]
     about = headline(first) if len(notifications) == 1 else count(len(notifications), "notification")
-    return plain(f"sge-autoscaler, cell {cell}: {about}")
+    return _quiet(f"sge-autoscaler, cell {cell}: {about}")
 
 
 def body(notifications: Sequence[Notification], zone: tzinfo | None = None) -> str:
     """A paragraph each."""
-    told = ["\n".join(map(plain, _lines(each, zone))) for each in notifications[:MOST_TOLD]]
+    told = ["\n".join(map(_quiet, _lines(each, zone))) for each in notifications[:MOST_TOLD]]
     if (more := len(notifications) - MOST_TOLD) > 0:
         told.append(f"and {count(more, 'more notification')}: `sge-autoscaler notify` lists them")
     return "\n\n".join(told) + "\n"
+
+
+def _quiet(line: str) -> str:
+    return _EVERYBODY.sub("@ ", plain(line))
 
 
 def headline(notification: Notification) -> str:

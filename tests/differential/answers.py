@@ -55,29 +55,33 @@ def ours(cluster: Cluster, now: float, host_lists: Sequence[str]) -> dict[int, S
     """By job, what our core says of it, every job alone. `host_lists`: hosts whose access lists the core does not read:
     where they decide, nothing is known.
     """
-    found: dict[int, Said] = {}
-    for shape in cluster.shapes:
-        said = _alone(cluster, shape, now)
-        if (
-            host_lists
-            and said[0] is Answer.FITS
-            and _alone(_without_hosts(cluster, host_lists), shape, now)[0] is not said[0]
-        ):
-            said = Answer.UNKNOWN, "ACCESS_LIST"
-        found |= dict.fromkeys(shape.jobs, said)
-    return found
+    return {
+        job: _said(cluster, shape, place, now, host_lists)
+        for shape in cluster.shapes
+        for place, job in enumerate(shape.jobs)
+    }
+
+
+def _said(cluster: Cluster, shape: JobCategory, place: int, now: float, host_lists: Sequence[str]) -> Said:
+    """Of the job at this place of its category."""
+    said = _alone(cluster, shape, place, now)
+    if host_lists and said[0] is Answer.FITS:
+        without = _alone(_without_hosts(cluster, host_lists), shape, place, now)
+        if without[0] is not said[0]:
+            return Answer.UNKNOWN, "ACCESS_LIST"
+    return said
 
 
 def _without_hosts(cluster: Cluster, names: Sequence[str]) -> Cluster:
     return replace(cluster, hosts=tuple(host for host in cluster.hosts if host.name not in names))
 
 
-def _alone(cluster: Cluster, shape: JobCategory, now: float) -> Said:
+def _alone(cluster: Cluster, shape: JobCategory, place: int, now: float) -> Said:
     first = replace(
         shape,
-        jobs=shape.jobs[:1],
-        tasks=shape.tasks[:1],
-        submitted=shape.submitted[:1],
+        jobs=shape.jobs[place : place + 1],
+        tasks=shape.tasks[place : place + 1],
+        submitted=shape.submitted[place : place + 1],
         count=shape.count // len(shape.jobs),
     )
     snapshot = Snapshot(replace(cluster, shapes=(first,)), FLEET, Overrides(), MEMORY, POLICY, now)

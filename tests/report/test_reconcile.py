@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -172,3 +173,40 @@ def test_the_command_compares_what_was_kept_with_a_bill(
         each.split() for each in capsys.readouterr().out.splitlines()
     ]
     assert main(["cost", "--reconcile", str(file), "--by", "user"]) == 2
+
+
+@pytest.mark.parametrize("value", ("Infinity", "-1e999999", "1e90000", "NaN", "1e13"))
+def test_a_cost_that_is_no_amount_is_told_with_its_line(tmp_path: Path, value: str) -> None:
+    file = written(tmp_path / "bill.csv", CUR, aws("BoxUsage:m5.large", "i-1", "1", value))
+    with pytest.raises(SettingsError, match="line 2"):
+        read_bill(file, ["i-1"], TAG)
+
+
+@pytest.mark.parametrize("date", ("12/31/9999", "01/01/0001"))
+def test_a_time_without_a_next_day_or_a_day_before_is_told_with_its_line(tmp_path: Path, date: str) -> None:
+    line = azure("virtualMachines/i-1", "Virtual Machines", "1", "1").replace("11/03/2026", date)
+    with pytest.raises(SettingsError, match="line 2"):
+        read_bill(written(tmp_path / "bill.csv", AZURE, line), ["i-1"], TAG)
+
+
+def test_a_compressed_bill_that_is_damaged_is_told(tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress("\n".join([CUR, *[aws("BoxUsage", "i-1", "1", "1")] * 50]).encode()))
+    packed[12:20] = b"\xff" * 8
+    (tmp_path / "bill.csv.gz").write_bytes(packed)
+    with pytest.raises(SettingsError, match="cannot be read"):
+        read_bill(tmp_path / "bill.csv.gz", [], TAG)
+
+
+def test_a_line_without_an_end_is_not_read_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autoscaler.report.bill.LONGEST", 1000)
+    (tmp_path / "bill.csv.gz").write_bytes(gzip.compress(f"{CUR}\n{'a' * 5000}".encode()))
+    with pytest.raises(SettingsError, match="a line is longer than 1000 letters"):
+        read_bill(tmp_path / "bill.csv.gz", [], TAG)
+
+
+def test_a_bill_that_is_a_pipe_or_a_device_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "endless").symlink_to("/dev/zero")
+    for name in ("pipe", "endless"):
+        with pytest.raises(SettingsError, match="no regular file"):
+            read_bill(tmp_path / name, [], TAG)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import grp
+import io
 import json
 import os
 import socket
@@ -174,6 +176,46 @@ def test_history_and_status_are_answered_before_the_first_pass() -> None:
         assert "periods" in fresh.ask("history", since="60")["document"]
         with pytest.raises(Exception, match="no pass has been made yet"):
             fresh.ask("jobs")
+
+
+@pytest.mark.parametrize(
+    "query",
+    (
+        {"since": "99999999999d"},
+        {"since": "9" * 40},
+        {"since": "0001-01-01T00:00+23:59"},
+        {"since": "2026-01-01", "until": "9999-12-31T23:59-23:59"},
+        {"month": "0001-01"},
+        {"month": "9999-11"},
+    ),
+)
+@pytest.mark.parametrize("form", ("document", "text", "csv"))
+def test_cost_of_a_time_that_has_no_date_is_refused_in_words(query: dict[str, str], form: str) -> None:
+    with world() as made:
+        reply = made.answers.answer("cost", {**query, "form": form}, Asker("eve", lambda: False))
+    assert reply.status == 400
+    assert "only times from 1970 to 9998" in json.loads(b"".join(reply.parts))["error"]
+
+
+def test_an_account_is_neither_a_formula_nor_a_row_of_ours() -> None:
+    accounts = ["=2+5", "@SUM(1)", "-2+3", "+1", "(idle)", "(none)", "a\x1b[31mb", "plain"]
+    with world() as made:
+        began = made.answers.clock() - 7200
+        kind = InstanceType("m5.2xlarge", "m5", 8, 16 << 30)
+        worker = Worker("i-1", kind, "execute", MachineState.RUNNING, began, name="w1", price_per_hour=2.0)
+        made.store.history.see_workers([worker], ["i-1"], began, {"i-1": 9}, "USD")
+        made.store.usages.account(
+            Run(RunKey("i-1", number, 0), Payer("eve", account=name, queue="main.q"), 1, began, began + 3600)
+            for number, name in enumerate(accounts, 1)
+        )
+        text = made.ask("cost", by="account", since="1d", form="csv")["document"]
+        keys = [row["account"] for row in csv.DictReader(io.StringIO(text))]
+        shown = {row["key"] for row in cost_rows(made.ask("cost", by="account", since="1d"))}
+    assert sorted(keys) == sorted(
+        ["'=2+5", "'@SUM(1)", "'-2+3", "'+1", '"(idle)"', '"(none)"', "a\\x1b[31mb", "plain", "(idle)"]
+    )
+    assert "=2+5" in shown
+    assert shown & {"(idle)", "(none)"} == set()
 
 
 def test_cost_shows_the_jobs_of_others_as_one_row_where_details_are_for_owners() -> None:

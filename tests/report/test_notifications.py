@@ -1,0 +1,21 @@
+"""The text of notifications: what job owners wrote calls nobody in a chat."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.notifications.due import Notification
+from autoscaler.report.notifications import body, subject_line
+
+
+@pytest.mark.parametrize("name", ("@everyone", "@here", "@channel", "@all", "x@Everyone"))
+def test_a_job_calls_nobody_in_a_chat(name: str) -> None:
+    told = Notification("unsatisfiable_job", f"job 4 {name}", 1_700_000_000.0, because(Code.HELD))
+    assert name not in subject_line("default", [told]) + body([told])
+    assert name.replace("@", "@ ") in body([told])
+
+
+def test_other_names_stay_as_they_are() -> None:
+    told = Notification("unsatisfiable_job", "main.q@w1 @allhosts", 1_700_000_000.0, because(Code.HELD))
+    assert "main.q@w1 @allhosts" in subject_line("default", [told])
