@@ -51,6 +51,8 @@ OF_STORE = frozenset({"cost", "events", "history", "passes", "status"})
 """Questions about what passes have left."""
 KEPT = frozenset({"status", "jobs", "queue", "workers"})
 """Answers that serve everybody who asks the same."""
+OF_OWNERS = frozenset({"status", "jobs", "queue"})
+"""Of these, those that tell less to who is no manager, where details are for owners."""
 NO_PASS = "the autoscaler has just started, and no pass has been made yet: ask again in a moment"
 BUSY = "others ask for much now: ask again in a moment"
 TOO_OFTEN = "you ask too often: ask again in a second"
@@ -212,7 +214,7 @@ class Answers:
 
     def _body(self, asked: _Question) -> bytes:
         """Kept for the pass where it is the same for all who ask, and for a second where it is of the store."""
-        if asked.name not in KEPT or (asked.name in ("jobs", "queue") and self._only(asked.asker) is not None):
+        if asked.name not in KEPT or (asked.name in OF_OWNERS and self._only(asked.asker) is not None):
             return b"".join(encoded(self._made(asked)))
         second = int(self.clock()) if asked.name == "status" else 0
         found = self._kept.get((asked.name, asked.form))
@@ -255,7 +257,7 @@ class Answers:
         text, now = asked.form == "text", self.clock()
         match asked.name:
             case "status":
-                document = self.status()
+                document = self._of_own_budgets(self.status(), asked.asker)
                 return [pairs_block(status_pairs(document))] if text else document
             case "events":
                 document = events_document(self._visible(asked_events(self.store.events, asked.query, now), asked), now)
@@ -272,6 +274,16 @@ class Answers:
         if asked.form == "csv":
             return history.csv_text(report)
         return [history.history_block(report)] if text else history.document(report, now)
+
+    def _of_own_budgets(self, document: dict[str, Any], asker: Asker) -> dict[str, Any]:
+        """Without the budgets of other users and of projects, where details are for owners."""
+        from autoscaler.core.cost.spending import Budget, Whose
+
+        only = self._only(asker)
+        if only is None:
+            return document
+        theirs = {Budget(Whose.CELL, "", 0.0).owner, Budget(Whose.USER, only, 0.0).owner}
+        return {**document, "budgets": [each for each in document["budgets"] if each["owner"] in theirs]}
 
     def _only(self, asker: Asker) -> str | None:
         """Whose jobs alone an asker may see; None: everybody's."""

@@ -345,6 +345,20 @@ def test_where_details_are_the_owners_nobody_else_sees_a_job() -> None:
 
 
 @as_root
+def test_where_details_are_the_owners_nobody_else_sees_what_they_spent() -> None:
+    with world(owners_only=True) as made:
+        told = made.answers.status()
+        owners = ("the cell", f"user {USER}", f"user {OTHER}", "project wind")
+        one = {"budget": 9.0, "spent": 1.0, "level": 0, "action": "warn", "until": "2026-12-01T00:00:00+00:00"}
+        made.answers.status = lambda: {**told, "budgets": [{"owner": owner, **one} for owner in owners]}
+        seen = {
+            who: [each["owner"] for each in asked_as(who, made.path, "/answers/v1/status")[1]["document"]["budgets"]]
+            for who in ("root", USER, OTHER)
+        }
+        assert seen == {"root": list(owners), USER: list(owners[:2]), OTHER: [owners[0], owners[2]]}
+
+
+@as_root
 def test_nobody_passes_for_another_by_a_header() -> None:
     with world(owners_only=True) as made:
         seen = made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
