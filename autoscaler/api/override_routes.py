@@ -49,8 +49,10 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 def may_act(request: Request, caller: Caller) -> None:
     """403 for those who may only look, 429 for who acts too often."""
     if caller.role < Role.ADMIN:
-        who = WHO_MAY[SOCKET if listener_of(request.scope) is SOCKET else TCP]
-        raise HTTPException(403, f"{caller.name} may look, but not act on the autoscaler: {who}")
+        local = listener_of(request.scope) is SOCKET
+        said = f"{caller.name} may look, but not act on the autoscaler: {WHO_MAY[SOCKET if local else TCP]}"
+        unread = api_of(request).local.unread if local else ""
+        raise HTTPException(403, f"{said}; who these managers are cannot be read now: {unread}" if unread else said)
     if not api_of(request).acts.take(caller.name):
         raise HTTPException(429, TOO_OFTEN, {"Retry-After": "1"})
 

@@ -17,11 +17,12 @@ from autoscaler.answer_client import OVERRIDES
 from autoscaler.api.answers import BURST
 from autoscaler.api.app import make_app
 from autoscaler.api.asking import Api
-from autoscaler.api.local_roles import LocalRoles
+from autoscaler.api.local_roles import FRESH, LocalRoles
 from autoscaler.api.local_socket import served_locally
 from autoscaler.api.operations import Operations
 from autoscaler.api.view import Place
 from autoscaler.core.model.fleet import InstanceType, MachineState, Worker
+from autoscaler.errors import GridEngineNotObservable
 from autoscaler.store.calls import CallLog
 from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
@@ -115,6 +116,24 @@ def test_nobody_becomes_a_manager_by_what_they_say_of_themselves(site: Told) -> 
     assert site.tell(OTHER, "/pause", X_Asked_By=MANAGER, X_Asked_Role="admin")[0] == 403
     assert site.tell(MANAGER, "/pause", X_Asked_By="root")[0] == 200
     assert site.in_force() == [(Verb.PAUSE, "", MANAGER)]
+
+
+@as_root
+def test_while_grid_engine_does_not_say_who_manages_it_the_refusal_says_so(site: Told) -> None:
+    now = 0.0
+
+    def managers() -> list[str]:
+        if now < FRESH:
+            raise GridEngineNotObservable("qconf -sm did not end within 60 s")
+        return [MANAGER]
+
+    site.app_api.local.managers, site.app_api.local.stopwatch = managers, lambda: now
+    status, said = site.tell(MANAGER, "/pause")
+    end = "who these managers are cannot be read now: qconf -sm did not end within 60 s"
+    assert (status, said["error"].endswith(end)) == (403, True)
+    now = FRESH
+    assert site.tell(MANAGER, "/pause")[0] == 200
+    assert site.tell(OTHER, "/resume")[1]["error"].endswith("Grid Engine's managers may")
 
 
 @as_root
