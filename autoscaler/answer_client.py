@@ -30,6 +30,9 @@ _OF_CALLERS = (URL_ENV, TOKEN_ENV, LOGIN_ENV, CA_ENV, PLAIN_ENV)
 VERSION = 1
 """Of the answers."""
 PREFIX = f"/answers/v{VERSION}"
+OVERRIDES_VERSION = 1
+OVERRIDES = f"/overrides/v{OVERRIDES_VERSION}"
+"""Where operators tell the autoscaler what to do."""
 ROLE = "X-Asked-Role"
 """What a server that passes a question on says of whom it asks for: never more than it may itself."""
 SOURCE = "X-Asked-From"
@@ -89,20 +92,34 @@ def remote(environ: Mapping[str, str], file: Path = CLIENT_FILE) -> Place | None
 
 def ask(place: Place, question: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
     """An answer's document. Raises Unanswered, Refused, NotFound, SettingsError."""
-    reply = send(place, f"{PREFIX}/{question}", headers or {})
+    return _document(place, send(place, f"{PREFIX}/{question}", headers or {}), "answers", VERSION)
+
+
+def standing(place: Place) -> dict[str, Any]:
+    """Whether who asks may tell this autoscaler what to do, and why it may not be done at once. Raises as `ask`."""
+    return _document(place, send(place, OVERRIDES, {}), "overrides", OVERRIDES_VERSION)
+
+
+def override(place: Place, verb: str, query: Mapping[str, str]) -> dict[str, Any]:
+    """Tell it to do something, and what came of it. Raises as `ask`."""
+    reply = send(place, target(f"{OVERRIDES}/{verb}", query), {}, method="POST")
+    return _document(place, reply, "overrides", OVERRIDES_VERSION)
+
+
+def _document(place: Place, reply: Reply, kind: str, version: int) -> dict[str, Any]:
     try:
         said = json.loads(reply.body)
     except ValueError:
         said = None
-    if reply.status == 200 and isinstance(said, dict) and said.get("answers") == VERSION:
+    if reply.status == 200 and isinstance(said, dict) and said.get(kind) == version:
         return said
     error = said.get("error") if isinstance(said, dict) else reply.body.decode("utf-8", "replace").strip()
     text = f"{error}" if error else f"status {reply.status}"
     match reply.status:
-        case 404 if "answers" in reply.headers.get("x-answers", ""):
+        case 404 if kind in reply.headers.get("x-answers", ""):
             raise NotFound(text)
         case 404:
-            raise Unanswered(f"{place.name} does not answer such questions: is it an older version?")
+            raise Unanswered(f"{place.name} does not answer such calls: is it an older version?")
         case 401:
             raise Refused(f"{place.name} refuses {_proof(place)}: {text}")
         case 400:
@@ -120,13 +137,13 @@ def target(question: str, query: Mapping[str, str]) -> str:
     return f"{question}?{urlencode(query)}"
 
 
-def send(place: Place, target: str, headers: Mapping[str, str]) -> Reply:
-    """One GET. Raises Unanswered, SettingsError."""
-    return _at_socket(place, target, headers) if place.path else _at_address(place, target, headers)
+def send(place: Place, target: str, headers: Mapping[str, str], method: str = "GET") -> Reply:
+    """One call without a body. Raises Unanswered, SettingsError."""
+    return (_at_socket if place.path else _at_address)(place, target, headers, method)
 
 
-def _at_socket(place: Place, target: str, headers: Mapping[str, str]) -> Reply:
-    lines = [f"GET {target} HTTP/1.0", "Host: localhost", *(f"{name}: {value}" for name, value in headers.items())]
+def _at_socket(place: Place, target: str, headers: Mapping[str, str], method: str) -> Reply:
+    lines = [f"{method} {target} HTTP/1.0", "Host: localhost", *(f"{name}: {value}" for name, value in headers.items())]
     with closing(socket.socket(socket.AF_UNIX)) as made:
         made.settimeout(PATIENCE)
         try:
@@ -181,7 +198,7 @@ def _read(place: Place, said: bytes) -> Reply:
     return Reply(int(words[1]), body, headers)
 
 
-def _at_address(place: Place, target: str, headers: Mapping[str, str]) -> Reply:
+def _at_address(place: Place, target: str, headers: Mapping[str, str], method: str) -> Reply:
     import http.client
     import ssl
 
@@ -200,7 +217,7 @@ def _at_address(place: Place, target: str, headers: Mapping[str, str]) -> Reply:
         raise SettingsError(f"{CA_ENV}: {place.ca_file} cannot be used: {error}") from error
     with closing(connection):
         try:
-            connection.request("GET", to.path + target, headers=sent)
+            connection.request(method, to.path + target, headers=sent)
             answer = connection.getresponse()
             return Reply(answer.status, answer.read(), {name.lower(): value for name, value in answer.getheaders()})
         except ssl.SSLCertVerificationError as error:

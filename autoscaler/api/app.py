@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from autoscaler.answer_client import PREFIX
-from autoscaler.api import answers_routes, routes
+from autoscaler.api import answers_routes, override_routes, routes
 from autoscaler.api.asking import Api, told
 from autoscaler.api.gate import Gate
 from autoscaler.api.journal import Journalled
@@ -57,6 +57,7 @@ def make_app(api: Api, *, hosts: Collection[str] = (), version: str = "0") -> Fa
     for router in (routes.state, routes.clusters, routes.operations, routes.actions, routes.arrays):
         app.include_router(router)
     app.include_router(answers_routes.answers)
+    app.include_router(override_routes.overrides)
     app.include_router(routes.description)
     app.include_router(routes.local)
     app.include_router(metrics)

@@ -64,6 +64,8 @@ class Api:
     """What users of this machine may."""
     looks: Turns = field(default_factory=lambda: Turns())
     """How often each of them may look: all that they ask is answered beside the passes."""
+    acts: Turns = field(default_factory=lambda: Turns())
+    """How often each operator may act."""
 
 
 def api_of(request: Request) -> Api:

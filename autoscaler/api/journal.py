@@ -1,5 +1,6 @@
-"""Writes every call of the REST API down once it is answered: who, what, which status, which operation. Bodies and
-headers are not, and nothing of workers' calls, whose paths hold tokens.
+"""Writes every call of the REST API down once it is answered: who, what, which status, which operation. Of calls at the
+Unix socket only operator overrides that were not refused are. Bodies and headers are not, and nothing of workers'
+calls, whose paths hold tokens.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import cast
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from autoscaler.answer_client import OVERRIDES
 from autoscaler.api.asking import OPERATION, USER, Api
-from autoscaler.api.listeners import TCP, listener_of
+from autoscaler.api.listeners import SOCKET, TCP, listener_of
 from autoscaler.api.tokens import PREFIX
 from autoscaler.errors import StateNotKept
 from autoscaler.plain_text import plain
@@ -36,7 +38,7 @@ class Journalled:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         api = cast("Api", scope["app"].state.api)
-        if scope["type"] != "http" or listener_of(scope) is not TCP or api.operations is None or api.calls is None:
+        if scope["type"] != "http" or not _written(scope) or api.operations is None or api.calls is None:
             await self._app(scope, receive, send)
             return
         calls, clock, began, status = api.calls, api.operations.clock, time.monotonic(), 500
@@ -55,6 +57,8 @@ class Journalled:
             nonlocal kept
             if kept or (scope["path"] == METRICS and status == 200):  # every 30 s, and nothing is asked for
                 return
+            if status >= 400 and listener_of(scope) is SOCKET:  # whoever is refused pushes nobody's acts out
+                return
             kept = True
             query = scope.get("query_string", b"").decode("ascii", "replace")
             call = Call(
@@ -72,6 +76,13 @@ class Journalled:
             await self._app(scope, receive, noting)
         finally:
             await keep()
+
+
+def _written(scope: Scope) -> bool:
+    listener = listener_of(scope)
+    return listener is TCP or (
+        listener is SOCKET and scope["method"] == "POST" and scope["path"].startswith(f"{OVERRIDES}/")
+    )
 
 
 def _keep(calls: CallLog, call: Call) -> None:

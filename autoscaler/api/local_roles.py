@@ -30,6 +30,8 @@ class LocalRoles:
     managers: Callable[[], Collection[str]] = _nobody
     """Names of Grid Engine's managers (`qconf -sm`). May raise AutoscalerError."""
     stopwatch: Callable[[], float] = time.monotonic
+    unread: str = ""
+    """Why it is not known who manages Grid Engine; '' while it is."""
     _known: frozenset[str] = frozenset()
     _read_at: float | None = None
     _guard: threading.Lock = field(default_factory=threading.Lock)
@@ -46,7 +48,7 @@ class LocalRoles:
             if self._read_at is None or now - self._read_at >= FRESH:
                 self._read_at = now
                 try:
-                    self._known = frozenset(self.managers())
-                except AutoscalerError:
-                    self._known = frozenset()
+                    self._known, self.unread = frozenset(self.managers()), ""
+                except AutoscalerError as error:
+                    self._known, self.unread = frozenset(), str(error)
             return name in self._known

@@ -69,7 +69,9 @@ class Operations:
         """Why what is told may be old, and what is asked for not be carried out at once."""
         if not self.loop_runs():
             return "no loop serves this cluster, so requests are only stored"
-        age = self.clock() - self.store.memory.saved_at
+        if not (saved_at := self.store.memory.saved_at):
+            return "no pass has observed the cluster yet"
+        age = self.clock() - saved_at
         return f"the last observation is {age:.0f} s old: the cluster cannot be observed now" if age > OLD else None
 
     def view(self) -> View:

@@ -55,7 +55,7 @@ def listening(invocation: Invocation, loop: Loop) -> Iterator[None]:
         return [array.name for array in loop.observer.policy.node_arrays]
 
     requests = service(invocation, loop.store, arrays, loop.wakeup.ring, loop.offered)
-    with answering(invocation, loop) as answers:
+    with answering(invocation, loop) as answers, contextlib.ExitStack() as stack:
 
         @cache
         def app() -> Any:
@@ -63,8 +63,10 @@ def listening(invocation: Invocation, loop: Loop) -> Iterator[None]:
             from autoscaler.api.asking import Api
 
             operations = operations_of(invocation, loop.store, loop.observer.policy.node_arrays, loop.wakeup.ring)
-            local = local_roles(invocation)
-            api = Api(operations, requests=requests, answers=answers(), local=local)
+            calls = _calls(invocation)
+            if calls is not None:
+                stack.callback(calls.close)
+            api = Api(operations, calls=calls, requests=requests, answers=answers(), local=local_roles(invocation))
             return make_app(api, version=_VERSION)
 
         with request_socket(invocation, app):
@@ -181,6 +183,15 @@ def request_socket(invocation: Invocation, make_app: Callable[[], Any]) -> Itera
                 raise
             log.warning("callers cannot request workers: %s", error)
         yield
+
+
+def _calls(invocation: Invocation) -> CallLog | None:
+    """The journal of calls, which `serve` writes as well; None where it cannot be kept: the log tells who acts."""
+    try:
+        return CallLog.open(invocation.store_file.with_suffix(".calls"))
+    except (SettingsError, StateNotKept) as error:
+        log.warning("the journal of calls cannot be kept: %s", error)
+        return None
 
 
 @contextlib.contextmanager

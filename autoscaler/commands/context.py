@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoscaler.commands._echo import echo
-from autoscaler.errors import NotFound, SettingsError, StateNotKept
+from autoscaler.errors import SettingsError, StateNotKept
 from autoscaler.strict_modes import ours
 
 if TYPE_CHECKING:
@@ -164,13 +164,19 @@ class Invocation:
     def store_file(self) -> Path:
         return self.state_directory / f"{self.cell.slug}.sqlite"
 
+    @property
+    def writes_state(self) -> bool:
+        """Whether this user may write the state of the running autoscaler, if one runs."""
+        who = self.running
+        return who is None or not who.state or os.access(who.state, os.W_OK | os.X_OK)
+
     @contextlib.contextmanager
     def store(self) -> Iterator[Store]:
         """This cell's store, made if there is none. Raises SettingsError."""
         from autoscaler.store.store import Store
 
         who = self.running
-        if who is not None and who.state and not os.access(who.state, os.W_OK | os.X_OK):
+        if who is not None and not self.writes_state:
             raise SettingsError(
                 f"the autoscaler of this cell (process {who.pid}) keeps its state in {who.state}, which {self.who} "
                 "may not write: run this command as the user of that process"
@@ -231,20 +237,6 @@ class Invocation:
     def who(self) -> str:
         """The person who runs the command, also behind sudo."""
         return self.environ.get("SUDO_USER") or getpass.getuser()
-
-    def host(self, store: Store, name: str) -> str:
-        """The worker that a host name means, as the provider names it. Raises NotFound for every other host: the
-        autoscaler never changes a host that is not its worker (rule 4).
-        """
-        ours = sorted({life.name for life in store.history.renting() if life.name})
-        for own in ours:
-            if own.lower() == name.lower() or own.partition(".")[0].lower() == name.partition(".")[0].lower():
-                return own
-        import difflib
-
-        close = difflib.get_close_matches(name, ours, 1, cutoff=0.6)
-        meant = f"did you mean {close[0]}? Its workers" if close else "its workers"
-        raise NotFound(f"this autoscaler has no worker {name}; {meant}: {', '.join(ours) or 'none'}")
 
     def _root(self, cell: str) -> Path:
         given = self.environ.get("SGE_ROOT")

@@ -7,10 +7,11 @@ import time
 
 import click
 
-from autoscaler.commands._done import says_json, tell_done, tell_line
+from autoscaler.commands._done import says_json, tell_line
 from autoscaler.commands._echo import echo
-from autoscaler.commands._running import tell_where_nobody_serves
+from autoscaler.commands._overriding import override, place_to_ask
 from autoscaler.commands.context import Invocation
+from autoscaler.engine.operator_commands import OperatorCommand, carry_out
 from autoscaler.errors import LockHeld
 from autoscaler.report.log import configure_log
 from autoscaler.store.lock import running
@@ -44,31 +45,22 @@ def command(invocation: Invocation, verb: str | None, no_wait: bool, as_json: bo
         raise click.UsageError(
             "give --drain (waiting jobs first) or --now; both let running jobs end and launch nothing more"
         )
+    command = OperatorCommand(Verb(verb))
+    if no_wait:
+        override(invocation, command, as_json=as_json)
+        return 0
+    if place_to_ask(invocation) is not None:
+        raise click.UsageError("add --no-wait: you may not write the autoscaler's state, but ask it to stop")
     with invocation.store() as store:
-        _ask(store, Verb(verb), invocation.who, quiet=as_json)
-        if no_wait:
-            tell_where_nobody_serves(invocation)
-            said = "the stop is stored; `sge-autoscaler status` shows which workers are left"
-            tell_done(said, as_json=as_json, stop=verb)
-            return 0
+        kept = carry_out(store, command, who=invocation.who, at=time.time()).facts["no_longer_kept"]
+        if kept and not as_json:
+            echo(f"no longer kept: {', '.join(kept)}")
         if _served(invocation) and _wait(invocation, store, Verb(verb), as_json=as_json):
             return 0
         if not _wished(store, Verb(verb)):
             tell_line("somebody cancelled the stop", as_json=as_json, stop=verb, done=False)
             return 1
     return _serve_until_released(invocation, as_json=as_json)
-
-
-def _ask(store: Store, verb: Verb, who: str, *, quiet: bool) -> None:
-    """The later override wins: `stop` ends what `keep` asked for."""
-    now = time.time()
-    with store.database.transaction():
-        store.overrides.ask(verb, who=who, at=now)
-        kept = sorted(store.overrides.load().keep)
-        for host in kept:
-            store.overrides.end(Verb.KEEP, who=who, at=now, host=host)
-    if kept and not quiet:
-        echo(f"no longer kept: {', '.join(kept)}")
 
 
 def _served(invocation: Invocation) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
 
-from autoscaler.answer_client import CLIENT_FILE, URL_ENV, Place, ask, target
+from autoscaler.answer_client import CLIENT_FILE, URL_ENV, Place, ask, standing, target
 from autoscaler.commands._answers import place_of_service
 from autoscaler.commands._observation import as_json, print_json
 from autoscaler.commands.context import Invocation
@@ -65,7 +64,9 @@ def acting(invocation: Invocation, place: Place) -> Callable[[Sequence[str]], st
     autoscaler is watched than those commands are for.
     """
     who = invocation.running if place.path else None
-    if who is None or who.socket != place.path or not who.state or not os.access(who.state, os.W_OK | os.X_OK):
+    if who is None or who.socket != place.path or not who.state:
+        return None
+    if not invocation.writes_state and not _may_ask(place):
         return None
 
     def act(words: Sequence[str]) -> str:
@@ -83,3 +84,11 @@ def acting(invocation: Invocation, place: Place) -> Callable[[Sequence[str]], st
         return said
 
     return act
+
+
+def _may_ask(place: Place) -> bool:
+    """Whether the autoscaler does what this user tells it."""
+    try:
+        return bool(standing(place)["may"])
+    except AutoscalerError:
+        return False

@@ -20,6 +20,7 @@ from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import LONG_AGO, NOW, a_machine, a_snapshot, a_worker, jobs
+from tests.core.test_budgets import ANN, CELL, under
 
 BRAKE = because(Code.CIRCUIT_BREAKER, what="removals", count=300, most=200, window_s=600.0)
 
@@ -191,3 +192,23 @@ def test_a_worker_that_cannot_be_ended_is_told_with_why() -> None:
     verdicts = plan(snapshot).workers
     shown = Plan((), Memory(), workers=tuple(replace(each, reason=refused) for each in verdicts if each.id))
     assert [each.reason for each in told([at(0, Observed(snapshot, shown))])[0]] == [refused]
+
+
+def test_each_level_of_each_budget_is_told_once_and_the_next_month_is_no_news() -> None:
+    def spent(cell: float, ann: float) -> Observed:
+        return decided(under(a_snapshot(), cell=(CELL, cell), ann=(ANN, ann)))
+
+    months = ((100.0, 10.0), (250.0, 10.0), (260.0, 90.0), (500.0, 101.0), (510.0, 102.0), (0.0, 0.0), (0.0, 0.0))
+    found = told([at(600 * number, spent(*each)) for number, each in enumerate(months)])
+    assert [[(each.kind, each.subject) for each in news] for news in found] == [
+        [],
+        [("budget", "the cell, 50 %")],
+        [("budget", "user ann, 80 %")],
+        [("budget", "the cell, 100 %"), ("budget", "user ann, 100 %")],
+        [],
+        [],
+        [],
+    ]
+    assert (found[1][0].reason.code, found[1][0].reason["budget"]) == (Code.BUDGET_LEVEL, 500.0)
+    again = told([at(600 * number, spent(260.0, 0.0) if number % 9 == 0 else spent(0.0, 0.0)) for number in range(10)])
+    assert [len(news) for news in again] == [1, *[0] * 8, 1]

@@ -102,7 +102,7 @@ def status(connection: HTTPConnection, method: str, path: str) -> int:
 
 
 def both(path: str) -> bool:
-    return path.partition("/{request_set")[0] in AT_BOTH or path.startswith("/answers/")
+    return path.partition("/{request_set")[0] in AT_BOTH or path.startswith(("/answers/", "/overrides/"))
 
 
 def test_every_route_is_there_at_its_listeners_and_at_no_other(

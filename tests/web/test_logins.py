@@ -12,6 +12,7 @@ import pytest
 import requests
 from fastapi import FastAPI
 
+from autoscaler.answer_client import OVERRIDES
 from autoscaler.api import passwords as module
 from autoscaler.api import tokens
 from autoscaler.api.logins import AT_ONCE, BURST, EVERY, LoginRefused, Logins
@@ -20,6 +21,7 @@ from autoscaler.api.principal import Principal, Role
 from autoscaler.api.request_service import RequestService
 from autoscaler.api.tokens import Tokens
 from autoscaler.errors import SettingsError
+from autoscaler.store.overrides import Verb
 from tests.samples import examples
 from tests.web.served import PASSWORD, USER, Served, password_file, worker
 
@@ -211,6 +213,7 @@ CHANGING = (
     ("POST", "/cloud/actions/retry/demo"),
     ("POST", "/autoscale"),
     ("DELETE", "/requests/standard"),
+    ("POST", "/overrides/v1/pause"),
 )
 
 
@@ -227,6 +230,21 @@ def test_every_call_that_changes_something_asks_for_a_role(api: Served, callers:
         for method in set(methods) - {"get", "head"}:
             filled = path.replace("{cluster}", "demo").replace("{nodearray}", "execute").replace("{request_set}", "x")
             assert ask(api, callers["reader"], method.upper(), filled, data="{}").status_code == 403, (method, path)
+
+
+def test_operator_overrides_are_for_admins_from_no_other_site_and_are_written_down(
+    api: Served, callers: dict[str, dict[str, str]]
+) -> None:
+    path = f"{OVERRIDES}/pause"
+    told = {name: ask(api, head, "POST", path).status_code for name, head in callers.items()}
+    assert told == {"reader": 403, "caller": 403, "other": 403, "admin": 200}
+    assert [(one.verb, one.who) for one in api.store.overrides.in_force()] == [(Verb.PAUSE, "token:admin (REST)")]
+    page = {**callers["admin"], "Origin": "https://elsewhere.example.org"}
+    assert ask(api, page, "POST", f"{OVERRIDES}/resume").status_code == 403
+    assert api.store.overrides.load().paused
+    written = {call.who: call.status for call in api.calls.newest() if call.target == path}
+    assert written == {f"token:{name}": status for name, status in told.items()}
+    assert [ask(api, callers[name], "GET", OVERRIDES).json()["may"] for name in ("caller", "admin")] == [False, True]
 
 
 def test_a_caller_ends_only_the_nodes_that_it_asked_for(api: Served, callers: dict[str, dict[str, str]]) -> None:

@@ -158,6 +158,13 @@ def _unsatisfiable(observed: Observed, _: Scene) -> Iterator[Cause]:
                 yield Cause(f"job {job}", action.reason)
 
 
+def _budgets(observed: Observed, _: Scene) -> Iterator[Cause]:
+    """The highest level of each budget: each level is told, and the next month is no news."""
+    for note in observed.plan.notes:
+        if note.code is Code.BUDGET_LEVEL:
+            yield Cause(f"{note['owner']}, {note['level']} %", note)
+
+
 def _old_prices(_: Observed, scene: Scene) -> Iterator[Cause]:
     oldest = scene.oldest_price
     if oldest is None:
@@ -180,6 +187,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("lost_worker", "lost worker", _of_plan(_lost), passes=False),
     Kind("end_refused", "worker not ended", _of_plan(_not_ended)),
     Kind("unsatisfiable_job", "unsatisfiable job", _of_plan(_unsatisfiable), passes=False),
+    Kind("budget", "budget", _of_plan(_budgets), passes=False),
     Kind("old_prices", "old prices", _of_plan(_old_prices)),
     Kind("no_observation", "no observation", _blind, after=lambda _: BLIND_FOR),
 )

@@ -1,0 +1,86 @@
+"""Operator overrides: `pause`, `resume`, `retry`, `keep`, `drain`, `stop`, for those who may act.
+
+At the Unix socket these are root, the service's own user, the socket's group and Grid Engine's managers; at the address
+whoever has the role admin.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, HTTPException, Query, Request
+from fastapi.responses import JSONResponse
+
+from autoscaler.answer_client import OVERRIDES, OVERRIDES_VERSION
+from autoscaler.api.answers import TOO_OFTEN, Asker
+from autoscaler.api.asking import api_of, asker_of, known_only, operations_of, principal
+from autoscaler.api.listeners import SOCKET, TCP, listener_of, served_at
+from autoscaler.api.principal import Principal, Role
+from autoscaler.engine.operator_commands import OperatorCommand, carry_out
+from autoscaler.errors import NotFound, SettingsError
+from autoscaler.plain_text import plain
+from autoscaler.store.overrides import Verb
+
+log = logging.getLogger("autoscaler.api")
+overrides = APIRouter(prefix=OVERRIDES, route_class=served_at(TCP, SOCKET))
+By = Annotated[Asker, Depends(asker_of)]
+Caller = Annotated[Principal, Depends(principal)]
+WHO_MAY = {
+    SOCKET: "only root, the user who runs the autoscaler, the group of its socket and Grid Engine's managers may",
+    TCP: "only an admin may",
+}
+
+
+def _said(description: str) -> dict[str, Any]:
+    return {"description": description, "content": {"application/json": {}, "text/plain": {}}}
+
+
+_RESPONSES: dict[int | str, dict[str, Any]] = {
+    400: _said("The command or its host is refused; the text says why."),
+    401: _said("Neither user and password nor a token is right."),
+    403: _said("The caller may only look, or the call is from a page of another site."),
+    404: _said("The autoscaler has no such worker; with the header `X-Answers`."),
+    429: _said("The caller acts too often."),
+    503: _said("The command cannot be stored now; try again."),
+}
+
+
+def may_act(request: Request, caller: Caller) -> None:
+    """403 for those who may only look, 429 for who acts too often."""
+    if caller.role < Role.ADMIN:
+        local = listener_of(request.scope) is SOCKET
+        said = f"{caller.name} may look, but not act on the autoscaler: {WHO_MAY[SOCKET if local else TCP]}"
+        unread = api_of(request).local.unread if local else ""
+        raise HTTPException(403, f"{said}; who these managers are cannot be read now: {unread}" if unread else said)
+    if not api_of(request).acts.take(caller.name):
+        raise HTTPException(429, TOO_OFTEN, {"Retry-After": "1"})
+
+
+@overrides.get("", dependencies=[Depends(known_only())], responses=_RESPONSES)
+def standing(request: Request, by: By) -> JSONResponse:
+    """Whether the caller may act, and why what they tell may not be carried out at once."""
+    said = {"overrides": OVERRIDES_VERSION, "name": by.name, "may": by.manages()}
+    return JSONResponse(said | {"warning": operations_of(request).warning()})
+
+
+@overrides.post("/{verb}", dependencies=[Depends(may_act), Depends(known_only("host", "undo"))], responses=_RESPONSES)
+def override(
+    request: Request,
+    caller: Caller,
+    verb: Verb,
+    host: Annotated[str, Query(max_length=300, description="A worker's host, of `keep` and `drain`.")] = "",
+    undo: Annotated[bool, Query(description="Cancel a `keep` or `drain`.")] = False,
+) -> JSONResponse:
+    """Store what a person tells the autoscaler; the next pass carries it out."""
+    operations, command = operations_of(request), OperatorCommand(verb, host, undo)
+    try:
+        stored = carry_out(operations.store, command, who=caller.by, at=operations.clock())
+    except NotFound as error:
+        raise HTTPException(404, str(error), {"X-Answers": "overrides"}) from error
+    except SettingsError as error:
+        raise HTTPException(400, str(error)) from error
+    log.info("%s: %s: %s", plain(caller.by), plain(str(command)), plain(stored.message))
+    operations.ring()
+    said = {"overrides": OVERRIDES_VERSION, "message": stored.message, "done": stored.changed}
+    return JSONResponse(said | {"facts": dict(stored.facts), "warning": operations.warning()})

@@ -1,0 +1,141 @@
+"""What a person tells the autoscaler: `pause`, `resume`, `retry`, `keep`, `drain`, `stop`. Stores it for the next pass,
+and says what changed; the same on the command line and at a listener.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from autoscaler.errors import NotFound, SettingsError
+from autoscaler.store.overrides import Verb
+from autoscaler.store.store import Store
+
+OF_WORKERS = (Verb.KEEP, Verb.DRAIN)
+"""Commands that name a host, and that can be cancelled one by one."""
+_ENDED = {
+    Verb.PAUSE: "the pause",
+    Verb.STOP_DRAIN: "the stop",
+    Verb.STOP_NOW: "the stop at once",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorCommand:
+    """One command. `host` and `undo`: of `OF_WORKERS` alone."""
+
+    verb: Verb
+    host: str = ""
+    undo: bool = False
+
+    def __str__(self) -> str:
+        return " ".join(word for word in (self.verb.value, "--undo" if self.undo else "", self.host) if word)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What came of it."""
+
+    message: str
+    changed: bool
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What the sentence rests on."""
+
+
+def carry_out(store: Store, command: OperatorCommand, *, who: str, at: float) -> Stored:
+    """Store it. Raises NotFound for a host that is no worker, SettingsError for a command without its host."""
+    if (command.verb in OF_WORKERS) != bool(command.host) or (command.undo and not command.host):
+        raise SettingsError(f"{command.verb}: only {' and '.join(OF_WORKERS)} take a host and --undo, and need a host")
+    with store.database.transaction():
+        match command.verb:
+            case Verb.PAUSE:
+                return _pause(store, who, at)
+            case Verb.RESUME:
+                return _resume(store, who, at)
+            case Verb.RETRY:
+                return _retry(store, who, at)
+            case Verb.KEEP | Verb.DRAIN:
+                return _of_worker(store, command, who, at)
+            case Verb.STOP_DRAIN | Verb.STOP_NOW:
+                return _stop(store, command.verb, who, at)
+
+
+def worker_named(store: Store, name: str) -> str:
+    """The worker that a host name means, as the provider names it. Raises NotFound for every other host: the autoscaler
+    never changes a host that is not its worker (rule 4).
+    """
+    ours = sorted({life.name for life in store.history.renting() if life.name})
+    for own in ours:
+        if own.lower() == name.lower() or own.partition(".")[0].lower() == name.partition(".")[0].lower():
+            return own
+    close = difflib.get_close_matches(name, ours, 1, cutoff=0.6)
+    meant = f"did you mean {close[0]}? Its workers" if close else "its workers"
+    raise NotFound(f"this autoscaler has no worker {name}; {meant}: {', '.join(ours) or 'none'}")
+
+
+def _pause(store: Store, who: str, at: float) -> Stored:
+    new = store.overrides.ask(Verb.PAUSE, who=who, at=at)
+    by = store.overrides.load().paused_by
+    said = (
+        "pauses from its next pass on; `sge-autoscaler resume` ends the pause" if new else f"is paused already, by {by}"
+    )
+    return Stored(f"the autoscaler {said}", new, {"paused_by": by})
+
+
+def _resume(store: Store, who: str, at: float) -> Stored:
+    memory = store.memory.load()
+    ended = [_ENDED[verb] for verb in store.overrides.resume(who=who, at=at)]
+    ended += ["the brake"] if memory.brake is not None else []
+    ended += [f"the refusal of launches for {array}" for array in memory.stopped]
+    ended += [f"protected mode of {name}" for name, array in memory.protected.items() if array.stopped is not None]
+    said = f"ended: {', '.join(ended)}" if ended else "nothing was paused"
+    return Stored(said, bool(ended), {"ended": ended})
+
+
+def _retry(store: Store, who: str, at: float) -> Stored:
+    memory = store.memory.load()
+    nodes = store.retry(who=who, at=at)
+    again = [f"{rest.bucket.instance_type} ({rest.message})" for rest in memory.rests if rest.until > at]
+    again += [f"{array} ({message})" for array, message in memory.stopped.items()]
+    again += [f"node {name}" for name in nodes]
+    again += [f"launches for {name}" for name, array in memory.protected.items() if array.categories]
+    again = list(dict.fromkeys(again))
+    said = f"tried again: {', '.join(again)}" if again else "no bucket is in backoff, and no node has failed"
+    return Stored(said, bool(again), {"again": again})
+
+
+def _of_worker(store: Store, command: OperatorCommand, who: str, at: float) -> Stored:
+    """The later one wins: `keep` ends a drain, `drain` a keep. Callers of the REST API name workers by their id."""
+    verb, name = command.verb, worker_named(store, command.host)
+    names = (name, *(life.worker_id for life in store.history.renting() if life.name == name))
+
+    def end(which: Verb) -> bool:
+        return bool(sum(store.overrides.end(which, who=who, at=at, host=each) for each in names))
+
+    facts = {"host": name}
+    if command.undo:
+        known = end(verb)
+        if verb is Verb.KEEP:
+            return Stored(f"{name} is no longer kept" if known else f"{name} was not kept", known, facts)
+        said = f"the drain of {name} is cancelled" if known else f"no drain of {name} was requested"
+        return Stored(said, known, facts)
+    other = end(Verb.DRAIN if verb is Verb.KEEP else Verb.KEEP)
+    new = store.overrides.ask(verb, who=who, at=at, host=name)
+    if verb is Verb.KEEP:
+        said = f"{name} will be kept" + ("; it is no longer to be drained" if other else "")
+        return Stored(said if new else f"{name} is kept", new, facts)
+    said = f"{name} will be drained" + ("; it is no longer kept" if other else "")
+    return Stored(said if new else f"{name} is draining already", new, facts)
+
+
+def _stop(store: Store, verb: Verb, who: str, at: float) -> Stored:
+    """`stop` ends what `keep` asked for."""
+    new = store.overrides.ask(verb, who=who, at=at)
+    kept = sorted(store.overrides.load().keep)
+    for host in kept:
+        store.overrides.end(Verb.KEEP, who=who, at=at, host=host)
+    said = "the stop is stored; `sge-autoscaler status` shows which workers are left"
+    said += f"; no longer kept: {', '.join(kept)}" if kept else ""
+    return Stored(said, new, {"stop": verb.value, "no_longer_kept": kept})

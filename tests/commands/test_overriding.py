@@ -1,0 +1,191 @@
+"""`pause`, `drain` and the like of users who may not write the autoscaler's state: they ask it, and it says who may."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from autoscaler import answer_client
+from autoscaler.answer_client import SOCKET_ENV, TOKEN_ENV, URL_ENV, Place
+from autoscaler.api import tokens
+from autoscaler.api.app import make_app
+from autoscaler.api.asking import Api
+from autoscaler.api.logins import Logins
+from autoscaler.api.principal import Role
+from autoscaler.api.server import Address, Server
+from autoscaler.api.tokens import Tokens
+from autoscaler.commands import drain, keep, pause, resume, retry, stop  # noqa: F401 - a user may not read them later
+from autoscaler.commands import top as top_command
+from autoscaler.commands.context import Invocation
+from autoscaler.commands.main import main
+from autoscaler.store import lock
+from autoscaler.store.lock import hold, lock_directory
+from autoscaler.store.overrides import Verb
+from autoscaler.store.store import Store
+from tests.commands.test_answers import listening
+from tests.commands.test_commands import environ, store
+from tests.web.test_overrides import MANAGER, OTHER, Told, as_root, told
+
+__all__ = ("environ", "listening", "store")
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+
+def as_user(user: str, run: Callable[[], int]) -> Done:
+    """What this does in a process of another user of this machine, who has what we have imported."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        child = os.fork()
+        if child == 0:
+            code = 99
+            try:
+                signal.alarm(120)
+                sys.stdout, sys.stderr = out, err
+                account = pwd.getpwnam(user)
+                os.setgroups([])
+                os.setgid(account.pw_gid)
+                os.setuid(account.pw_uid)
+                code = run()
+            finally:
+                out.flush()
+                err.flush()
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        out.seek(0)
+        err.seek(0)
+        return Done(os.waitstatus_to_exitcode(status), out.read(), err.read())
+
+
+def command_as(user: str, *words: str) -> Done:
+    return as_user(user, lambda: main(words))
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
+    """The autoscaler of a cell whose files every user reads, in a state that root alone writes."""
+    with told() as made:
+        common = made.folder / "sge" / "default" / "common"
+        common.mkdir(parents=True)
+        (common / "act_qmaster").write_text("master\n")
+        (common / "bootstrap").write_text("ignore_fqdn true\n")
+        for name, value in (
+            ("SGE_ROOT", str(made.folder / "sge")),
+            ("SGE_CELL", "default"),
+            ("SGE_QMASTER_PORT", "6444"),
+        ):
+            monkeypatch.setenv(name, value)
+        for name in (URL_ENV, TOKEN_ENV, SOCKET_ENV, "CP_CAP_AUTOSCALE_WORKDIR", "SUDO_USER"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setattr(answer_client, "CLIENT_FILE", made.folder / "client")
+        monkeypatch.setattr(lock, "LOCKS", made.folder / "locks")
+        cell = Invocation(os.environ).cell
+        with hold(cell, lock_directory(), state=str(made.folder / "state"), socket_path=str(made.path)):
+            yield made
+
+
+@as_root
+def test_a_manager_who_may_not_write_the_state_acts_through_the_running_autoscaler(site: Told) -> None:
+    site.managers.append(MANAGER)
+    site.store.memory.save(site.store.memory.load(), 4e9)  # a pass has just been made
+    done = [command_as(MANAGER, *words) for words in (["pause"], ["drain", "fake-1"], ["stop", "--now", "--no-wait"])]
+    assert [(one.code, one.err) for one in done] == [(0, "")] * 3
+    assert done[0].out == "the autoscaler pauses from its next pass on; `sge-autoscaler resume` ends the pause\n"
+    assert site.in_force() == [
+        (Verb.PAUSE, "", MANAGER),
+        (Verb.DRAIN, "fake-1", MANAGER),
+        (Verb.STOP_NOW, "", MANAGER),
+    ]
+    assert command_as(MANAGER, "resume").out == "ended: the pause, the stop at once\n"
+    assert command_as(MANAGER, "drain", "--undo", "fake-1").out == "the drain of fake-1 is cancelled\n"
+    unknown = command_as(MANAGER, "keep", "fake-2")
+    assert (unknown.code, "did you mean fake-1?" in unknown.err) == (3, True)
+    waits = command_as(MANAGER, "stop", "--now")
+    assert (waits.code, "add --no-wait" in waits.err, site.in_force()) == (2, True, [])
+
+
+@as_root
+@pytest.mark.parametrize("words", (["pause"], ["resume"], ["retry"], ["keep", "fake-1"], ["drain", "fake-1"]))
+def test_who_is_no_manager_is_told_who_may(site: Told, words: list[str]) -> None:
+    done = command_as(OTHER, *words)
+    assert (done.code, done.out, done.err.count("\n"), site.in_force()) == (1, "", 1, [])
+    assert "nobody may look, but not act on the autoscaler: only root" in done.err
+
+
+@as_root
+def test_top_offers_to_act_to_managers_and_to_nobody_else(site: Told) -> None:
+    site.managers.append(MANAGER)
+
+    def offered() -> int:
+        return 0 if top_command.acting(Invocation(os.environ), Place(str(site.path))) is None else 1
+
+    assert [as_user(user, offered).code for user in (MANAGER, OTHER)] == [1, 0]
+
+
+@pytest.mark.timeout(120)
+def test_what_is_stored_for_an_autoscaler_that_hangs_is_said_to_be_late(
+    environ: dict[str, str], store: Store, listening: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    invocation = Invocation(environ)
+    state, path = str(invocation.state_directory), str(listening("hangs"))
+    with hold(invocation.cell, lock_directory(), state=state, socket_path=path):
+        assert main(["pause"]) == 0
+    said = capsys.readouterr().out
+    assert ("takes effect at the next pass" in said, "it hangs, or was stopped" in said) == (True, True)
+    assert store.overrides.load().paused
+
+
+@pytest.mark.timeout(120)
+def test_who_can_only_ask_one_that_hangs_is_told_that_it_may_act_later(
+    environ: dict[str, str],
+    store: Store,
+    listening: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    invocation = Invocation(environ)
+    state, path = str(invocation.state_directory), str(listening("hangs"))
+    monkeypatch.setattr(os, "access", lambda at, mode, real=os.access: str(at) != state and real(at, mode))
+    with hold(invocation.cell, lock_directory(), state=state, socket_path=path):
+        assert main(["pause"]) == 4
+    said = capsys.readouterr()
+    assert (said.out, "it hangs, or was stopped" in said.err, "when it goes on" in said.err) == ("", True, True)
+
+
+def test_an_autoscaler_that_observed_nothing_for_long_is_said_to_be_late(
+    site: Told, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site.store.memory.save(site.store.memory.load(), 1.0)
+    assert main(["pause"]) == 0
+    assert "takes effect at the next pass of the autoscaler, and that is late: the last" in capsys.readouterr().out
+
+
+def test_from_another_machine_whoever_proves_to_be_an_admin_acts(
+    site: Told, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "tokens"
+    api = site.app_api
+    app = make_app(Api(api.operations, Logins(None, Tokens(kept)), api.calls))
+    for name in ("SGE_ROOT", "SGE_CELL"):
+        monkeypatch.setenv(name, "nowhere")
+    with Server(app, Address("127.0.0.1", 0)).beside() as server:
+        monkeypatch.setenv(URL_ENV, server.url)
+        for role, code in ((Role.CALLER, 1), (Role.ADMIN, 0)):
+            token = tmp_path / f"token of {role}"
+            token.touch(mode=0o600)
+            token.write_text(tokens.create(kept, str(role), role, 4e9))
+            monkeypatch.setenv(TOKEN_ENV, str(token))
+            assert main(["pause"]) == code, capsys.readouterr().err
+    assert "only an admin may" in capsys.readouterr().err
+    assert site.in_force() == [(Verb.PAUSE, "", "token:admin (REST)")]

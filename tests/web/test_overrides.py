@@ -1,0 +1,194 @@
+"""Operator overrides at the listeners: who may act, what is stored and written down, and what is refused."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoscaler.answer_client import OVERRIDES
+from autoscaler.api.answers import BURST
+from autoscaler.api.app import make_app
+from autoscaler.api.asking import Api
+from autoscaler.api.local_roles import FRESH, LocalRoles
+from autoscaler.api.local_socket import served_locally
+from autoscaler.api.operations import Operations
+from autoscaler.api.view import Place
+from autoscaler.core.model.fleet import InstanceType, MachineState, Worker
+from autoscaler.errors import GridEngineNotObservable
+from autoscaler.store.calls import CallLog
+from autoscaler.store.overrides import Verb
+from autoscaler.store.store import Store
+from tests.web.asked_as import asked_as
+
+MANAGER, OTHER = "daemon", "nobody"
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="takes another user's place")
+
+
+@dataclass
+class Told:
+    path: Path
+    folder: Path
+    store: Store
+    calls: CallLog
+    managers: list[str]
+    app_api: Api
+    rings: list[int]
+
+    def tell(self, user: str, command: str, method: str = "POST", **headers: str) -> tuple[int, dict[str, Any]]:
+        target = f"{OVERRIDES}{command}"
+        return asked_as(user, self.path, target, method=method, **headers)  # type: ignore[arg-type]
+
+    def in_force(self) -> list[tuple[Verb, str, str]]:
+        return [(one.verb, one.host, one.who) for one in self.store.overrides.in_force()]
+
+
+@contextmanager
+def told(state: str = "state") -> Iterator[Told]:
+    """An autoscaler with one worker, `fake-1`, whose socket everybody reaches and whose state nobody else writes."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:
+        folder = Path(made)
+        folder.chmod(0o755)
+        (folder / state).mkdir(mode=0o700)
+        with (
+            closing(Store.open(folder / state / "cell.sqlite")) as store,
+            closing(CallLog.open(folder / state / "cell.calls")) as calls,
+        ):
+            kind = InstanceType("m5.large", "m5", 2, 8 << 30)
+            worker = Worker("i-1", kind, "execute", MachineState.RUNNING, 1.0, "fake-1")
+            store.history.see_workers([worker], [], 1.0)
+            managers, rings = list[str](), list[int]()
+            operations = Operations(store, Place("default", "fake", "fake"), ring=lambda: rings.append(1))
+            api = Api(operations, calls=calls, local=LocalRoles(None, lambda: list(managers)))
+            with served_locally(lambda: make_app(api), folder / "a.sock"):
+                yield Told(folder / "a.sock", folder, store, calls, managers, api, rings)
+
+
+@pytest.fixture
+def site() -> Iterator[Told]:
+    with told() as made:
+        yield made
+
+
+@as_root
+def test_a_manager_of_grid_engine_who_is_not_root_acts_by_their_own_name(
+    site: Told, caplog: pytest.LogCaptureFixture
+) -> None:
+    site.managers.append(MANAGER)
+    with caplog.at_level(logging.INFO, logger="autoscaler.api"):
+        answers = [site.tell(MANAGER, command) for command in ("/pause", "/drain?host=FAKE-1.example.org")]
+    assert [(status, said["done"]) for status, said in answers] == [(200, True), (200, True)]
+    assert answers[1][1]["message"] == "fake-1 will be drained"
+    assert site.in_force() == [(Verb.PAUSE, "", MANAGER), (Verb.DRAIN, "fake-1", MANAGER)]
+    assert len(site.rings) == 2
+    written = [(call.who, call.method, call.target, call.status) for call in site.calls.newest()]
+    assert written == [
+        (MANAGER, "POST", f"{OVERRIDES}/drain?host=FAKE-1.example.org", 200),
+        (MANAGER, "POST", f"{OVERRIDES}/pause", 200),
+    ]
+    assert "daemon: drain FAKE-1.example.org: fake-1 will be drained" in caplog.text
+
+
+@as_root
+@pytest.mark.parametrize("verb", list(Verb))
+def test_who_may_only_look_is_refused_every_command_and_told_who_may(site: Told, verb: Verb) -> None:
+    site.managers.append(MANAGER)
+    status, said = site.tell(OTHER, f"/{verb}?host=fake-1")
+    assert status == 403
+    assert said["error"] == (
+        "nobody may look, but not act on the autoscaler: only root, the user who runs the autoscaler, the group of its "
+        "socket and Grid Engine's managers may"
+    )
+    assert (site.in_force(), site.store.overrides.resumed_at, site.store.overrides.retried_at) == ([], None, None)
+    assert (site.calls.newest(), site.rings) == ((), [])
+
+
+@as_root
+def test_nobody_becomes_a_manager_by_what_they_say_of_themselves(site: Told) -> None:
+    site.managers.append(MANAGER)
+    assert site.tell(OTHER, "/pause", X_Asked_By=MANAGER, X_Asked_Role="admin")[0] == 403
+    assert site.tell(MANAGER, "/pause", X_Asked_By="root")[0] == 200
+    assert site.in_force() == [(Verb.PAUSE, "", MANAGER)]
+
+
+@as_root
+def test_while_grid_engine_does_not_say_who_manages_it_the_refusal_says_so(site: Told) -> None:
+    now = 0.0
+
+    def managers() -> list[str]:
+        if now < FRESH:
+            raise GridEngineNotObservable("qconf -sm did not end within 60 s")
+        return [MANAGER]
+
+    site.app_api.local.managers, site.app_api.local.stopwatch = managers, lambda: now
+    status, said = site.tell(MANAGER, "/pause")
+    end = "who these managers are cannot be read now: qconf -sm did not end within 60 s"
+    assert (status, said["error"].endswith(end)) == (403, True)
+    now = FRESH
+    assert site.tell(MANAGER, "/pause")[0] == 200
+    assert site.tell(OTHER, "/resume")[1]["error"].endswith("Grid Engine's managers may")
+
+
+@as_root
+def test_all_are_told_whether_they_may_act(site: Told) -> None:
+    site.managers.append(MANAGER)
+    assert [site.tell(user, "", "GET")[1]["may"] for user in (MANAGER, OTHER, "root")] == [True, False, True]
+
+
+@as_root
+def test_a_manager_who_acts_in_floods_is_told_to_wait_whatever_name_they_give(site: Told) -> None:
+    site.managers.append(MANAGER)
+    now = 0.0
+    site.app_api.acts._stopwatch = lambda: now
+    for _ in range(BURST):
+        assert site.app_api.acts.take(MANAGER)
+    assert site.tell(MANAGER, "/pause", X_Asked_Role="admin", X_Asked_By="somebody")[0] == 429
+    assert (site.in_force(), site.calls.newest()) == ([], ())
+    assert site.tell("root", "/pause")[0] == 200
+
+
+@as_root
+@pytest.mark.parametrize(
+    ("command", "status", "error"),
+    (
+        ("/drain?host=fake-2", 404, "this autoscaler has no worker fake-2; did you mean fake-1? Its workers: fake-1"),
+        ("/drain", 400, "drain: only keep and drain take a host and --undo, and need a host"),
+        ("/pause?host=fake-1", 400, "pause: only keep and drain take a host"),
+        ("/pause?undo=true", 400, "pause: only keep and drain take a host"),
+        ("/resume?hosts=x", 400, "the query has no hosts"),
+        ("/reboot", 400, "verb: Input should be"),
+    ),
+)
+def test_a_command_that_means_nothing_is_refused_and_changes_nothing(
+    site: Told, command: str, status: int, error: str
+) -> None:
+    answered, said = site.tell("root", command)
+    assert (answered, said["error"][: len(error)], site.in_force()) == (status, error, [])
+
+
+@as_root
+def test_each_command_does_what_it_does_on_the_command_line(site: Told) -> None:
+    said = [
+        site.tell("root", command)[1]["message"]
+        for command in (
+            "/keep?host=fake-1", "/drain?host=fake-1", "/drain?host=fake-1&undo=true", "/keep?host=fake-1",
+            "/stop-now", "/resume", "/retry",
+        )
+    ]  # fmt: skip
+    assert said == [
+        "fake-1 will be kept",
+        "fake-1 will be drained; it is no longer kept",
+        "the drain of fake-1 is cancelled",
+        "fake-1 will be kept",
+        "the stop is stored; `sge-autoscaler status` shows which workers are left; no longer kept: fake-1",
+        "ended: the stop at once",
+        "no bucket is in backoff, and no node has failed",
+    ]
+    assert (site.in_force(), site.store.overrides.retried_at is not None) == ([], True)
