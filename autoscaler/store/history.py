@@ -295,6 +295,9 @@ def _seen(
     if lifetime.price_per_hour is None and price is not None:  # told later
         lifetime = dataclasses.replace(lifetime, price_per_hour=price)
     ended = None if worker.exists else lifetime.ended_at or at
+    if before is None and seen_at is None and ended is not None:
+        # Over before this store's first listing, so nobody knows since when: it is no worker of this record.
+        ended = worker.created_at
     return dataclasses.replace(
         lifetime,
         name=worker.name or lifetime.name,

@@ -95,6 +95,14 @@ def test_a_worker_of_which_one_queue_is_open_is_not_removed() -> None:
     assert ("remove", "w1") not in acts(plan(a_snapshot(worker)))
 
 
+def test_a_disabled_worker_that_gets_one_more_queue_is_disabled_there_too_and_leaves() -> None:
+    other = QueueInstance("other.q", "w1", 2, 0, 0, "")
+    made = plan(a_snapshot(a_worker(mark=IDLE, empty=15, host=a_host("w1", states="d", more=(other,)))))
+    assert acts(made) == [("disable", "w1")]
+    note = made.memory.workers["i-w1"]
+    assert (note.disabling, note.empty_since) == (IDLE, None)
+
+
 def test_a_disabling_that_did_not_show_is_repeated_after_a_while() -> None:
     made = plan(a_snapshot(a_worker(mark=IDLE, states="", disabled=15)))
     assert acts(made) == [("disable", "w1")]

@@ -301,6 +301,14 @@ def test_a_worker_is_paid_for_from_creation_to_end(store: Store) -> None:
     assert (lifetime.joined_at, lifetime.seconds(500.0), round(lifetime.cost(500.0) or 0.0, 9)) == (10.0, 100.0, 0.1)
 
 
+def test_a_worker_that_had_ended_before_the_first_listing_of_a_new_store_costs_nothing(store: Store) -> None:
+    ended = replace(WORKER, state=MachineState.TERMINATED, created_at=100.0)
+    for at in (5_000.0, 5_010.0):
+        store.history.see_workers([ended, replace(WORKER, id="i-2")], [], at)
+    costs = {life.worker_id: round(life.cost(5_010.0) or 0.0, 9) for life in store.history.lifetimes()}
+    assert costs == {"i-1": 0.0, "i-2": 5.01}
+
+
 def test_a_worker_missing_from_one_listing_lives_on_when_it_is_back(store: Store) -> None:
     for listing, at in (([WORKER], 10.0), ([], 20.0), ([WORKER], 30.0)):
         store.history.see_workers(listing, [], at)

@@ -348,6 +348,9 @@ def _seen_host(note: WorkerNote, host: ExecutionHost, now: float, *, half_enroll
     early = note.disabling is Disabling.ENROL and note.heard_at is None  # a person enabled it: it joins all the same
     if half_enrolled or early:
         return note
+    still = any("d" in instance.states for instance in host.instances)
+    if still and note.disabling is not Disabling.ENROL and note.seen_disabled and note.enabled_at is None:
+        return replace(note, seen_disabled=False)  # a queue is new on it: it is open there, and nobody enabled it
     joined = note.disabling is Disabling.ENROL and host.heard
     if note.enabled_at is not None or note.seen_disabled or joined:
         silent = None if note.silent_s is None else 0.0  # a person who enables it wants it watched anew
