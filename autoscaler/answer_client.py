@@ -12,12 +12,15 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autoscaler.caller_address import LOGIN_ENV as LOGIN_ENV
-from autoscaler.caller_address import PLAIN_ENV, TRUE, caller_address, first_line, refuse_exposed_file
+from autoscaler.caller_address import PLAIN_ENV, TRUE, Address, caller_address, first_line, refuse_exposed_file
 from autoscaler.caller_address import URL_ENV as URL_ENV
 from autoscaler.errors import AutoscalerError, NotFound, SettingsError
+
+if TYPE_CHECKING:
+    import http.client
 
 SOCKET_ENV = "CP_CAP_AUTOSCALE_SOCKET"
 TOKEN_ENV = "CP_CAP_AUTOSCALE_TOKEN_FILE"
@@ -204,31 +207,42 @@ def _at_address(place: Place, target: str, headers: Mapping[str, str], method: s
 
     to = caller_address(place.url, plain=place.plain)
     sent = {**headers, **_authorization(place)}
-    connection: http.client.HTTPConnection
-    if place.ca_file:
-        refuse_exposed_file(CA_ENV, place.ca_file)
-    try:
-        if to.scheme == "https":
-            context = ssl.create_default_context(cafile=place.ca_file or None)
-            connection = http.client.HTTPSConnection(to.host, to.port, timeout=TIMEOUT, context=context)
-        else:
-            connection = http.client.HTTPConnection(to.host, to.port, timeout=TIMEOUT)
-    except OSError as error:
-        raise SettingsError(f"{CA_ENV}: {place.ca_file} cannot be used: {error}") from error
-    with closing(connection):
+    with closing(connection_to(to, place.ca_file)) as connection:
         try:
             connection.request(method, to.path + target, headers=sent)
             answer = connection.getresponse()
             return Reply(answer.status, answer.read(), {name.lower(): value for name, value in answer.getheaders()})
         except ssl.SSLCertVerificationError as error:
-            raise Unanswered(
-                f"the certificate of {place.url} is not trusted ({error.verify_message}): set {CA_ENV} to a file with "
-                "the certificate of who signed it"
-            ) from error
+            raise Unanswered(not_trusted(place.url, error.verify_message)) from error
         except ConnectionRefusedError as error:
             raise Unanswered(f"{place.url} refuses the connection: nobody listens there") from error
         except (OSError, http.client.HTTPException) as error:
             raise Unanswered(f"{place.url} cannot be reached: {error}") from error
+
+
+def connection_to(to: Address, ca_file: str, timeout: float = TIMEOUT) -> http.client.HTTPConnection:
+    """Not connected yet. `ca_file`: certificate of who signed the server's; '': those that this machine trusts. Raises
+    SettingsError.
+    """
+    import http.client
+    import ssl
+
+    if ca_file:
+        refuse_exposed_file(CA_ENV, ca_file)
+    if to.scheme == "http":
+        return http.client.HTTPConnection(to.host, to.port, timeout=timeout)
+    try:
+        context = ssl.create_default_context(cafile=ca_file or None)
+    except OSError as error:
+        raise SettingsError(f"{CA_ENV}: {ca_file} cannot be used: {error}") from error
+    return http.client.HTTPSConnection(to.host, to.port, timeout=timeout, context=context)
+
+
+def not_trusted(url: str, why: str) -> str:
+    """What to tell somebody who asked there."""
+    return (
+        f"the certificate of {url} is not trusted ({why}): set {CA_ENV} to a file with the certificate of who signed it"
+    )
 
 
 def _authorization(place: Place) -> dict[str, str]:

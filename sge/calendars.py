@@ -68,12 +68,33 @@ def _date(text: str) -> date:
 
 
 def _weekdays(text: str) -> frozenset[int]:
+    """The days that a list names, as 8.1.9 heeds it (seen on a real queue)."""
     days: set[int] = set()
+    singles: list[int] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
         begin, end = _weekday(first), _weekday(last if dash else first)
-        days.update((begin + number) % 7 for number in range((end - begin) % 7 + 1))
-    return frozenset(days)
+        if dash:
+            days.update((begin + number) % 7 for number in range((end - begin) % 7 + 1))
+        else:
+            singles.append((begin + 1) % 7)
+    return frozenset(days).union((day - 1) % 7 for day in _heeded(singles))
+
+
+def _heeded(singles: list[int]) -> list[int]:
+    """Which of the single days of a list qmaster heeds; its week begins on Sunday, 0.
+
+    It passes over a day that follows the one before it in the list: `sun,mon` is Sunday only, and `sun,mon,tue` Sunday
+    and Tuesday. Of a list in another order no day that follows one of the list is taken to be heeded: not all of them
+    are.
+    """
+    if singles != sorted(singles):
+        return [day for day in singles if day - 1 not in singles]
+    heeded: list[int] = []
+    for day in singles:
+        if heeded[-1:] != [day - 1]:
+            heeded.append(day)
+    return heeded
 
 
 def _weekday(text: str) -> int:

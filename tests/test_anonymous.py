@@ -246,3 +246,19 @@ def test_what_callers_rules_and_settings_say_is_not_left_either(tmp_path: Path) 
     assert [one.name for one in made.sets] == ["set-2", "set-1"] or len({one.name for one in made.sets}) == 2
     assert made.arrays[0].kept_by[0] in {one.name for one in made.sets}
     assert made.arrays[0].said_by == (("max_count", made.arrays[0].kept_by[0]),)
+
+
+def test_who_has_a_budget_is_not_told_and_the_budget_is_still_spent(tmp_path: Path) -> None:
+    before = record(tmp_path / "record")
+    with (before / "settings.toml").open("a") as settings:
+        settings.write('CP_CAP_AUTOSCALE_BUDGETS = "user:alfonso=10, user:quentin=10, project:takeover=10"\n')
+        settings.write('CP_CAP_AUTOSCALE_BUDGET_ACTION = "stop"\n')
+    spent = {"the cell": 40.0, "user alfonso": 11.0, "user quentin": 12.0, "project takeover": 9.0}
+    (before / "spending.json").write_text(json.dumps({"spent": spent, "ends_at": 1796083200.0}))
+
+    write_anonymous(before, tmp_path / "case")
+
+    assert [name for name in (*SECRET, "quentin") if name in texts(tmp_path / "case")] == []
+    after = read_record(tmp_path / "case")
+    assert sorted(after.spending.spent.values()) == [9.0, 11.0, 12.0, 40.0]
+    assert {budget.owner for budget in after.policy.budgets} == after.spending.spent.keys() - {"the cell"}

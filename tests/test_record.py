@@ -15,6 +15,8 @@ from autoscaler import outside_files
 from autoscaler.commands._observation import observe_and_plan
 from autoscaler.commands.context import Invocation
 from autoscaler.constraints.rules import load_rules
+from autoscaler.core.cost.spending import Spending
+from autoscaler.core.model.actions import Launch
 from autoscaler.core.model.cluster import JobDetail
 from autoscaler.core.model.evidence import Answer, Evidence, Finding, Health, JobFailure
 from autoscaler.core.model.fleet import (
@@ -42,6 +44,7 @@ from autoscaler.core.model.memory import (
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.model.request_sets import ArrayDefinition, CreatedNode, Requests, RequestSet, Target
+from autoscaler.core.plan import plan
 from autoscaler.core.requests.arrays import arrays_present, in_force
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.engine import record as record_module
@@ -149,6 +152,7 @@ def record(directory: Path, environ: dict[str, str] | None = None, **changed: An
         "memory": MEMORY,
         "evidence": EVIDENCE,
         "requests": REQUESTS,
+        "spending": Spending(),
         "policy": replace(snapshot.policy, rules=rules, master=master),
     }
     read = {name: changed.pop(name) for name in tuple(changed) if name in observed}
@@ -188,6 +192,37 @@ def test_a_record_read_back_is_the_snapshot_that_was_written(tmp_path: Path) -> 
     policy = in_force(settings.policy(master="master"), REQUESTS, arrays_present(FLEET, MEMORY))
     seen = Snapshot(cluster, FLEET, WISHES, MEMORY, policy, NOW.timestamp(), EVIDENCE, REQUESTS)
     assert read_record(record(tmp_path / "r", outputs=outputs, settings=settings)) == seen
+
+
+BUDGETS = {
+    "CP_CAP_AUTOSCALE_BUDGET": "500",
+    "CP_CAP_AUTOSCALE_BUDGETS": "user:ann=100",
+    "CP_CAP_AUTOSCALE_BUDGET_ACTION": "stop",
+}
+SPENT = Spending({"the cell": 500.5, "user ann": 12.25}, 1796083200.0)
+
+
+def test_a_replay_decides_under_the_budgets_that_were_spent(tmp_path: Path) -> None:
+    """The job that waits gets no worker: the month's budget is spent."""
+    settings = load_settings({"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large", **BUDGETS})
+    buckets = (Bucket(BucketKey("m5.large"), LARGE, 0.1),)
+    seen: dict[str, Any] = {"fleet": Fleet((), buckets), "spending": SPENT, "memory": Memory()}
+    seen |= {"overrides": Overrides(), "requests": Requests(), "evidence": Evidence()}
+    full = Outputs(QSTAT.replace(b"<slots_used>0", b"<slots_used>2"), None, {})
+    folder = record(tmp_path / "r", settings=settings, outputs=full, **seen)
+    assert read_record(folder).spending == SPENT
+    assert launches(folder) == []
+    (folder / "spending.json").unlink()  # as an older version wrote it
+    assert launches(folder) == [1]
+
+
+def launches(folder: Path) -> list[int]:
+    """How many workers each launch of a replay is for."""
+    return [action.count for action in plan(read_record(folder)).actions if isinstance(action, Launch)]
+
+
+def test_without_a_budget_a_record_has_no_file_that_an_older_version_would_refuse(tmp_path: Path) -> None:
+    assert not (record(tmp_path / "r") / "spending.json").exists()
 
 
 def test_what_a_caller_wrote_for_workers_stays_out_of_a_record(tmp_path: Path) -> None:
@@ -326,6 +361,7 @@ def test_every_documented_file_is_known_and_every_known_file_documented(tmp_path
         "memory.json",
         "wishes.json",
         "requests.json",
+        "spending.json",
         "master",
         "now",
     }

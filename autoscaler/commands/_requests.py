@@ -46,8 +46,8 @@ def reachable(invocation: Invocation) -> Service | None:
 
     process = invocation.settings.process
     if process.caller_url:
-        login = process.caller_login
-        return Service(url=process.caller_url, login=None if login is None else str(login), plain=process.http_plain)
+        login, ca_file = (None if path is None else str(path) for path in (process.caller_login, process.caller_ca))
+        return Service(url=process.caller_url, login=login, plain=process.http_plain, ca_file=ca_file or "")
     own = socket_path(invocation)
     places = [own] if process.socket is not None else [own, OF_ROOT / named(invocation)]
     if invocation.running is not None and invocation.running.socket:

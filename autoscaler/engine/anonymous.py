@@ -223,7 +223,11 @@ def _xml(text: str, names: Names) -> str:
 
 
 def _document(file: Path, document: Any, names: Names) -> Any:
-    """As `_json`; of requests, names of sets, which may have any letters, wherever they stand."""
+    """As `_json`; of requests, names of sets, which may have any letters, wherever they stand; of what was spent, who
+    has a budget.
+    """
+    if file.name == "spending.json" and isinstance(document, dict):
+        document["spent"] = {names.text(owner): spent for owner, spent in document.get("spent", {}).items()}
     if file.name == "requests.json" and isinstance(document, dict):
         for one in document.get("sets", ()):
             if not OWN_SETS.fullmatch(one.get("name", "standard")):

@@ -85,6 +85,8 @@ def names_in(record: Path, snapshot: Snapshot) -> dict[str, list[str]]:
         found["host"] += _values(document, OF_HOSTS)
         found["project"] += _values(document, _OF_PROJECTS)
         found.setdefault("placement-group", []).extend(_values(document, _OF_GROUPS))
+    for budget in snapshot.policy.budgets:
+        found.get(budget.whose, []).append(budget.name)
     found["host"] = _hosts(found["host"])
     found["set"] = [one.name for one in snapshot.requests.sets if not OWN_SETS.fullmatch(one.name)]
     return found

@@ -20,6 +20,7 @@ from typing import Any
 from autoscaler.constraints.rule_files import document_of
 from autoscaler.constraints.rules import load_rules
 from autoscaler.core.constraints.ruleset import Rules
+from autoscaler.core.cost.spending import Spending
 from autoscaler.core.model.evidence import Evidence
 from autoscaler.core.model.fleet import Fleet
 from autoscaler.core.model.memory import Memory
@@ -48,6 +49,7 @@ FILES = frozenset(
         "evidence.json",
         "wishes.json",
         "requests.json",
+        "spending.json",
         "rules.json",
         "master",
         "now",
@@ -80,6 +82,9 @@ def write_record(directory: Path, snapshot: Snapshot, *, outputs: Outputs, setti
         "evidence.json": encoding.write(snapshot.evidence, indent=2) + "\n",
         "wishes.json": encoding.write(snapshot.overrides, indent=2) + "\n",
         "requests.json": encoding.write(_without_words(snapshot.requests), indent=2) + "\n",
+        "spending.json": None
+        if snapshot.spending == Spending()
+        else encoding.write(snapshot.spending, indent=2) + "\n",
         "rules.json": document_of(snapshot.policy.rules),
         "master": snapshot.policy.master + "\n",
         "now": now.isoformat() + "\n",
@@ -138,6 +143,7 @@ def read_record(directory: Path) -> Snapshot:
         now=now.timestamp(),
         evidence=_value(directory / "evidence.json", Evidence, zone) or Evidence(),
         requests=requests,
+        spending=_value(directory / "spending.json", Spending, zone) or Spending(),
     )
 
 
@@ -246,6 +252,11 @@ def _settings_text(settings: Settings) -> str:
     return head + "".join(
         f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in sorted(shown.items())
     )
+
+
+def _spending_text(spending: Spending) -> str | None:
+    """None where no budget is set: a version that knows no such file reads the record, too."""
+    return None if spending == Spending() else encoding.write(spending, indent=2) + "\n"
 
 
 def _without_words(requests: Requests) -> Requests:

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from autoscaler.answer_client import CA_ENV as CA_ENV
 from autoscaler.answer_client import OF_ROOT as OF_ROOT
 from autoscaler.answer_client import PATIENCE as PATIENCE
 from autoscaler.answer_client import SOCKET_ENV as SOCKET_ENV
+from autoscaler.answer_client import connection_to, not_trusted
 from autoscaler.caller_address import LOGIN_ENV as LOGIN_ENV
 from autoscaler.caller_address import PLAIN_ENV, TRUE, caller_address, first_line
 from autoscaler.caller_address import URL_ENV as URL_ENV
@@ -97,6 +99,8 @@ class Service:
     login: str | None = None
     plain: bool = False
     """Whether an address that other machines reach may be called without TLS."""
+    ca_file: str = ""
+    """Certificate of who signed that of the address; '': those that this machine trusts."""
     timeout: float = TIMEOUT
 
     @classmethod
@@ -104,7 +108,7 @@ class Service:
         """The service that the environment names, or the only one here. Raises Unreachable."""
         if url := environ.get(URL_ENV):
             plain = environ.get(PLAIN_ENV, "").lower() in TRUE
-            return cls(url=url, login=environ.get(LOGIN_ENV), plain=plain)
+            return cls(url=url, login=environ.get(LOGIN_ENV), plain=plain, ca_file=environ.get(CA_ENV, ""))
         if path := environ.get(SOCKET_ENV):
             return cls(path)
         found = places(environ)
@@ -131,6 +135,8 @@ class Service:
             raise Rejected(
                 f"you may not call {self.path}; its owner may, and the group that {GROUP_ENV} names"
             ) from error
+        except ssl.SSLCertVerificationError as error:
+            raise Unreachable(not_trusted(self.url or "", error.verify_message)) from error
         except (OSError, http.client.HTTPException) as error:
             raise Unreachable(
                 f"{self.name} does not answer: {str(error) or type(error).__name__}; is it running?"
@@ -149,12 +155,9 @@ class Service:
         try:
             to = caller_address(self.url, plain=self.plain)
             headers = {} if self.login is None else {"Authorization": f"Basic {_login(self.login)}"}
+            return connection_to(to, self.ca_file, self.timeout), to.path, headers
         except SettingsError as error:
             raise Unreachable(str(error)) from error
-        if to.scheme == "http":
-            return http.client.HTTPConnection(to.host, to.port, timeout=TIMEOUT), to.path, headers
-        context = ssl.create_default_context()
-        return http.client.HTTPSConnection(to.host, to.port, timeout=TIMEOUT, context=context), to.path, headers
 
 
 class _OverSocket(http.client.HTTPConnection):

@@ -476,8 +476,8 @@ class Process(_Section):
     caller_ca: Path | None = setting(
         "CP_CAP_AUTOSCALE_CA_FILE",
         None,
-        "For commands that ask at that address: certificate (PEM) of who signed the server's. Default: those that this "
-        "machine trusts.",
+        "For callers only: certificate (PEM) of who signed that of the server at that address. Default: those that "
+        "this machine trusts.",
     )
     caller_login: Path | None = setting(
         "CP_CAP_AUTOSCALE_LOGIN", None, "For callers only: file whose first line is USER:PASSWORD for that address."

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from autoscaler.core.model.cluster import Access, HostJob, JobDetail, QueueInstance, QuotaRule
+from autoscaler.core.model.cluster import Access, Complex, Consumable, HostJob, JobDetail, QueueInstance, QuotaRule
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import details_wanted, plan
+from autoscaler.report.wording import text
 from tests.core.building import (
+    COMPLEXES,
     MAIN,
     NOW,
     PES,
@@ -181,6 +184,40 @@ def test_a_job_waits_for_what_nobody_knows_who_is_on_a_list() -> None:
 def test_a_job_that_runs_longer_than_the_queue_allows_does_not_count() -> None:
     short = {"main.q": replace(MAIN, limits={"h_rt": "1:0:0"})}
     assert fate(plan(a_snapshot(a_job(hard={"h_rt": "3601"}), queues=short))) is Code.RESTRICTED_QUEUE
+
+
+FORCED = {
+    **COMPLEXES,
+    "must": Complex("must", "mu", "BOOL", "==", "FORCED", Consumable.NO, "0"),
+    "toll": Complex("toll", "to", "INT", "<=", "FORCED", Consumable.PER_SLOT, "0"),
+}
+
+
+@pytest.mark.parametrize("value", ("must=TRUE", "must=FALSE", "toll=2", "toll=0"))
+@pytest.mark.parametrize("where", ("queue", "workers", "global host"))
+def test_a_job_that_does_not_request_what_its_queue_forces_it_to_does_not_count(value: str, where: str) -> None:
+    values = dict([value.split("=")])
+    here: dict[str, Any] = {"queue": {"complex_values": values}}
+    here["workers"] = {"complex_values_by_host": {"@allhosts": values}}
+    queues = {"main.q": replace(MAIN, **here.get(where, {}))}
+    shared = values if where == "global host" else {}
+    made = plan(a_snapshot(a_job(), queues=queues, complexes=FORCED, global_consumables=shared))
+    asking = plan(a_snapshot(a_job(hard={"mu": values.get("must", "1"), "to": "0"}), queues=queues, complexes=FORCED))
+    assert (fate(made), made.actions) == (Code.RESTRICTED_QUEUE, ())
+    assert "is FORCED" in text(made.shapes[0].reason)
+    assert fate(asking) is not Code.RESTRICTED_QUEUE
+
+
+def test_of_a_run_time_that_must_be_requested_it_matters_whether_it_is() -> None:
+    forced = {**COMPLEXES, "h_rt": replace(COMPLEXES["h_rt"], requestable="FORCED")}
+    asking, other = a_job(1, hard={"h_rt": "600"}), a_job(2)
+    made = plan(a_snapshot(asking, other, complexes=forced, global_consumables={"h_rt": "1:0:0"}))
+    assert {shape.jobs: shape.reason.code for shape in made.shapes} == {(1,): Code.EXPIRED, (2,): Code.RESTRICTED_QUEUE}
+
+
+def test_a_value_that_the_queue_has_on_other_hosts_than_workers_forces_nothing() -> None:
+    queues = {"main.q": replace(MAIN, complex_values_by_host={"@big": {"must": "TRUE"}})}
+    assert fate(plan(a_snapshot(a_job(), queues=queues, complexes=FORCED))) is Code.EXPIRED
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ COMPLEXES = (
     "ram ram MEMORY <= YES YES 0 0",
     "colour col STRING == YES NO NONE 0",
     "size size INT <= YES NO 0 0",
+    "must must BOOL == FORCED NO 0 0",
+    "toll toll INT <= FORCED YES 0 0",
 )
 """Beside those that Grid Engine ships; `tok` has a default where a world says so."""
 

@@ -103,15 +103,9 @@ def a_year(chance: random.Random, now: datetime) -> str:
     return " ".join(entries) or "NONE"
 
 
-def neighbours(one: int, other: int) -> bool:
-    """Whether one follows the other in a week that begins on Sunday, as qmaster's does."""
-    return abs((one + 1) % 7 - (other + 1) % 7) == 1
-
-
 def a_week(chance: random.Random, now: datetime) -> str:
     """A week's entries, some about this day of it. All have one state: where entries of several states overlap, qmaster
-    may apply one that begins only when another ends. No list has two days of which one follows the other: qmaster
-    heeds the first of them only (docs/grid-engine-differences.md).
+    may apply one that begins only when another ends.
     """
     entries = []
     state = chance.choice([[], ["on"], ["off"], ["suspended"]])
@@ -119,8 +113,9 @@ def a_week(chance: random.Random, now: datetime) -> str:
         names = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
         first, last = chance.sample(names, 2)
         today = now.weekday()
-        beside = chance.choice([name for name in names if not neighbours(names.index(name), today)])
-        days = chance.choice([[], [first], [f"{first}-{last}"], [f"{beside},{names[today]}"]])
+        beside = [names[today], chance.choice([name for name in names if name != names[today]])]
+        chance.shuffle(beside)
+        days = chance.choice([[], [first], [f"{first}-{last}"], [",".join(beside)]])
         parts = [*days, *times(chance, now), *state]
         entries.append("=".join(parts or ["off"]))
     return " ".join(entries) or "NONE"

@@ -46,6 +46,10 @@ def test_a_hundred_random_jobs_are_judged_as_the_scheduler_does(differential: Ce
         ({"complex_values": "colour=red"}, {"h1": "colour=blue"}, {"-l col=red": FITS, "-l col=red,h=h1": NOT}),
         ({"complex_values": "colour=red"}, {"h1": "colour=blue"}, {"-l col=blue": NOT}),
         ({"pe_list": f"local mpi,[{GROUP}=local]"}, {}, {"-pe mpi 6": FITS, "-pe mpi 7": NOT, "-pe local 4": FITS}),
+        ({"complex_values": "must=TRUE"}, {}, {"-q main.q": NOT, "-l must=TRUE": FITS, "-l must=FALSE": NOT}),
+        ({"complex_values": "toll=2"}, {}, {"-q main.q": NOT, "-l toll=2": FITS, "-l toll=3": NOT, "-l toll=0": FITS}),
+        ({"complex_values": f"NONE,[{GROUP}=must=FALSE]"}, {}, {"-l h=h3": NOT, "-l must=0,h=h3": FITS}),
+        ({"complex_values": f"NONE,[{GROUP}=toll=2]"}, {}, {"-l h=h3": NOT, "-l h=h1": FITS, "-l toll=2,h=h3": FITS}),
         ({}, {}, {"-pe fp* 101": NOT, "-pe fp* 5": NOT, "-pe fp* 4": FITS}),
     ),
 )  # fmt: skip

@@ -180,6 +180,14 @@ def test_what_small_jobs_take_at_once_is_not_there_for_a_larger_one(directory: P
     assert (played.broken, len(workers)) == ((), 4)
 
 
+def test_a_part_of_a_group_that_cannot_be_completed_counts_for_no_job(directory: Path) -> None:
+    """Two of its machines never came up, so their kind has a backoff when another dies: what is left is given up, and a
+    job that would fit there gets a worker.
+    """
+    played = play(History.of(7044, 100, groups=True), directory / "store.sqlite", calm_passes=0)
+    assert (played.broken, played.steps) == ((), 100)
+
+
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.plant.__name__)
 def test_a_planted_bug_is_noticed(bug: Bug, directory: Path, monkeypatch: Patch) -> None:
     assert any(broken.startswith(f"rule {bug.rule}: ") for broken in found(bug, directory, monkeypatch))

@@ -13,6 +13,8 @@ from sge.calendars import read_calendar
 ON, OFF, SUSPENDED = CalendarState.ON, CalendarState.OFF, CalendarState.SUSPENDED
 SUNDAY = "2026-11-22T13:00:00"
 """When the states below were seen on a real queue (8.1.9)."""
+MIDDAY = datetime(2026, 11, 22, 12, tzinfo=UTC)
+"""Of that Sunday."""
 
 
 def calendar(year: str, week: str) -> str:
@@ -75,6 +77,29 @@ def test_once_the_last_times_of_a_day_are_over_a_calendar_does_what_it_does_at_m
     year: str, week: str, state: CalendarState
 ) -> None:
     assert read_calendar(calendar(year, week)).state(at("2026-11-22T22:25:00"), UTC) is state
+
+
+@pytest.mark.parametrize(
+    ("days", "closed"),
+    (
+        ("sun,mon", "sun"),
+        ("mon,sun", "sun"),
+        ("sat,sun", "sun sat"),
+        ("mon,wed", "mon wed"),
+        ("sun,mon,tue", "sun tue"),
+        ("mon,tue,wed,thu,fri", "mon wed fri"),
+        ("sun,mon,wed,thu", "sun wed"),
+        ("fri,sat,sun", "sun fri"),
+        ("sun,mon-tue", "sun mon tue"),
+        ("sat-sun,mon", "sun mon sat"),
+        ("sun-mon", "sun mon"),
+        ("wed,tue,mon", "mon"),
+    ),
+)
+def test_of_single_days_in_a_row_every_other_one_is_heeded_as_grid_engine_showed_it(days: str, closed: str) -> None:
+    read = read_calendar(calendar("NONE", f"{days}=off"))
+    week = {f"{day:%a}".lower(): read.state(day.timestamp(), UTC) for day in (MIDDAY + timedelta(n) for n in range(7))}
+    assert [day for day, state in week.items() if state is OFF] == closed.split()
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,16 @@ class GroupRules:
             if group_of(machine) == group
         )
 
+    def may_be_given_up(self, machine: Machine) -> bool:
+        """Whether it is of a part of a group that never served and has lost others: what that lacks may not be had, and
+        then the part serves nobody.
+        """
+        group = group_of(machine)
+        if not group or self.served(group) or len(self.members(group)) >= want(machine):
+            return False
+        machines = self.world.cloud.machines.values()
+        return any(each.ended_at is not None for each in machines if group_of(each) == group)
+
     # -- looks -------------------------------------------------------------------------------------------------------
 
     def begin_pass(self) -> None:

@@ -332,6 +332,7 @@ class Rules:
         ):
             self.breaks(3, f"launches {len(new)} though no job waited {queue.scale_up_timeout:g} s")
         coming = [m for m in world.living if m.id in before and self.knowable(m) and self.is_coming(m)]
+        coming = [m for m in coming if not self.groups.may_be_given_up(m)]
         there, fewer = [room.copy() for room in self.look.rooms], self.look.rooms
         for room in there:
             _join(room, coming)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,3 +40,16 @@ def api(served_app: tuple[FastAPI, str], tmp_path: Path) -> Iterator[Served]:
         made = Served(Client(url), operations, calls)
         made.see()
         yield made
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """One that signs itself, and its key."""
+    folder = tmp_path_factory.mktemp("certificate")
+    made, key = folder / "cert.pem", folder / "key.pem"
+    subprocess.run(
+        ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", made),
+        check=True, capture_output=True, timeout=120,
+    )  # fmt: skip
+    return made, key

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import ssl
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -28,18 +27,6 @@ CLIENT_HELLO = bytes.fromhex("1603010200010001fc0303")
 def _no_handshake_is_late_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine as on an idle one; the tests of that limit set it anew."""
     monkeypatch.setattr(handshakes, "HANDSHAKE", 600.0)
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    folder = tmp_path_factory.mktemp("certificate")
-    made, key = folder / "cert.pem", folder / "key.pem"
-    subprocess.run(
-        ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-         "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", made),
-        check=True, capture_output=True, timeout=120,
-    )  # fmt: skip
-    return made, key
 
 
 @pytest.fixture

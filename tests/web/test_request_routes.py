@@ -19,7 +19,7 @@ from autoscaler.api.server import Address, Server
 from autoscaler.commands.main import main
 from autoscaler.core.model.request_sets import Target
 from autoscaler.jetpack.autoscale import Rejected
-from autoscaler.jetpack.service import LOGIN_ENV, URL_ENV, Service
+from autoscaler.jetpack.service import CA_ENV, LOGIN_ENV, URL_ENV, Service, Unreachable
 from tests.web.served import PASSWORD, USER, Client, Served, behind, password_file, until
 
 BY = f"{USER} (REST)"
@@ -48,6 +48,19 @@ def served(server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> S
     return server
 
 
+@pytest.fixture
+def over_tls(
+    served: Served, certificate: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """The same at an address where TLS is spoken, with a certificate that the machine does not trust."""
+    service = RequestService(served.store, lambda: ("execute",), lambda: 1000.0)
+    logins = Logins(Passwords(password_file(tmp_path / "passwords")))
+    app = make_app(Api(served.operations, logins, served.calls, service))
+    with Server(app, Address("127.0.0.1", 0, *certificate)).beside() as listening:
+        monkeypatch.setenv(URL_ENV, listening.url)
+        yield certificate[0]
+
+
 def sets(served: Served) -> list[tuple[str, str, tuple[Target, ...]]]:
     return [(one.name, one.by, one.targets) for one in served.store.requests.load(1001.0).sets]
 
@@ -55,6 +68,29 @@ def sets(served: Served) -> list[tuple[str, str, tuple[Target, ...]]]:
 def test_the_library_asks_over_http_and_the_login_says_who(served: Served) -> None:
     jetpack.autoscale.set(name="execute", corecount=128)
     assert sets(served) == [("standard", BY, (Target("execute", cores=128),))]
+
+
+def test_the_library_and_the_command_trust_the_certificate_that_the_setting_names(
+    served: Served, over_tls: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CA_ENV, str(over_tls))
+    jetpack.autoscale.set(name="execute", corecount=128)
+    assert main(["autoscale", "--name=execute", "--count=2"]) == 0
+    assert sets(served) == [("standard", BY, (Target("execute", count=2),))]
+
+
+@pytest.mark.usefixtures("over_tls")
+@pytest.mark.parametrize(
+    ("ca_file", "said"),
+    (("", f"is not trusted .*: set {CA_ENV}"), ("none.pem", f"{CA_ENV}: .*none.pem cannot be used")),
+)
+def test_a_caller_who_trusts_no_such_certificate_is_told_what_to_set(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca_file: str, said: str
+) -> None:
+    monkeypatch.setenv(CA_ENV, str(tmp_path / ca_file) if ca_file else "")
+    with pytest.raises(Unreachable, match=said):
+        jetpack.autoscale.set(name="execute", corecount=128)
+    assert sets(served) == []
 
 
 def test_the_commands_do_too(served: Served, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from autoscaler.core.model.cluster import Complex, Consumable, JobRequest, Queue
 from autoscaler.core.model.complexes import amount, by_any_name
+from autoscaler.core.placement.queue_instances import is_forced
 
 QUEUE_LIMITS = frozenset(
     f"{kind}_{what}" for kind in "sh" for what in ("rt", "cpu", "fsize", "data", "stack", "core", "rss", "vmem")
@@ -59,7 +60,10 @@ def alike_in(complexes: Mapping[str, Complex], queues: Mapping[str, Queue]) -> A
         {
             called: (entry.name, entry.type, _limits_of(entry, queues.values()))
             for called, entry in by_any_name(complexes).items()
-            if entry.name in QUEUE_LIMITS and entry.consumable is Consumable.NO and entry.relop != "EXCL"
+            if entry.name in QUEUE_LIMITS
+            and entry.consumable is Consumable.NO
+            and entry.relop != "EXCL"
+            and not is_forced(entry)
         }
     )
 

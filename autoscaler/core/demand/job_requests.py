@@ -19,6 +19,7 @@ from autoscaler.core.model.demand_vector import Amounts, Demand, Property
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.hosts import HOSTNAME, NEW_HOST
 from autoscaler.core.placement.placement import SLOTS
+from autoscaler.core.placement.queue_instances import is_forced
 from autoscaler.core.policy import Policy
 from autoscaler.core.readable.values import fault_of_request
 from autoscaler.core.requests.arrays import GROUPS
@@ -238,6 +239,7 @@ class RequestReader:
                 self._bars(queue, ask)
                 or self._refusal(queue, resources)
                 or self._other_value(name, resources)
+                or self._must_be_requested(name, ask)
                 or self._other_kind(name, ask)
                 or self._closed.get(queue.name)
             )
@@ -294,6 +296,16 @@ class RequestReader:
                 queue = self._queues[pool]
                 text = next(text for name, text in queue.complex_values.items() if self._is(name, asked))
                 return because(Code.RESTRICTED_QUEUE, queue=queue.name, by=(f"{asked.name}={text}",))
+        return None
+
+    def _must_be_requested(self, pool: str, ask: JobRequest) -> Reason | None:
+        """That the queue, or the global host, has a FORCED complex which the job does not request."""
+        requested = {self._complexes[name] for name, _ in ask.hard}
+        queue = self._queues[pool]
+        for name, text in {**self._cluster.global_consumables, **queue.complex_values}.items():
+            entry = self._complexes.get(name)
+            if entry is not None and is_forced(entry) and entry not in requested:
+                return because(Code.RESTRICTED_QUEUE, queue=queue.name, by=(f"{name}={text}, which is FORCED",))
         return None
 
     def _other_kind(self, pool: str, ask: JobRequest) -> Reason | None:

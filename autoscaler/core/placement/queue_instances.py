@@ -140,14 +140,19 @@ def _alike(one: Queue, other: Queue, complexes: Mapping[str, Complex]) -> bool:
 def _fixed(queue: Queue, complexes: Mapping[str, Complex]) -> Iterator[tuple[str, str]]:
     for name, text in queue.complex_values.items():
         entry = complexes.get(name)
-        if entry is not None and not _counted(entry):
-            yield entry.name, canonical(text, entry.type)
+        if entry is not None and (is_forced(entry) or not _counted(entry)):
+            yield entry.name, "" if _counted(entry) else canonical(text, entry.type)
 
 
 def _consumables(queue: Queue, complexes: Mapping[str, Complex]) -> dict[str, str]:
     """By full name, in the queue's own words."""
     found = ((complexes.get(name), text) for name, text in queue.complex_values.items())
     return {entry.name: text for entry, text in found if entry is not None and _counted(entry)}
+
+
+def is_forced(entry: Complex) -> bool:
+    """Whether only jobs that request it start where it is set, whatever its value."""
+    return entry.requestable.upper() == "FORCED"
 
 
 def _counted(entry: Complex) -> bool:
