@@ -97,8 +97,8 @@ def keys_of(elements: list[bytes]) -> list[int | None]:
 
 
 def _key(front: bytes, body: bytes, zero: bool | None) -> int | None:
-    """Of one piece of bytes, which Python's hash mixes: that of a tuple adds up what its parts are known by, so two jobs
-    that exchange a part, such as their states, would have the same sum as before.
+    """Of one piece of bytes, which Python's hash mixes: that of a tuple adds up what its parts are known by, so two
+    jobs that exchange a part, such as their states, would have the same sum as before.
     """
     return None if zero is None else hash(front + _ZERO + body if zero else front + body)
 

@@ -139,6 +139,28 @@ def test_who_did_not_get_it_gets_it_later_and_who_did_gets_it_once(
     assert told.store.notifications.delivery().failing_since is None
 
 
+def test_a_service_that_is_not_there_keeps_nothing_from_the_others(told: Told, mail: tuple[str, Mailbox]) -> None:
+    url, box = mail
+    stopped = Memory(brake=TRIPPED.brake, stopped={"execute": "no such image"})
+    with web_server(500) as web:
+        told.urls(url, web.url(TOKEN))
+        told.pass_(TRIPPED)
+        for _ in range(8):
+            told.pass_(TRIPPED, after=FIRST_WAIT)  # it is tried ever more rarely
+        tried = len(web.posts)
+        told.pass_(stopped, after=60)
+        told.pass_(stopped, after=1)
+        assert (len(box.mails), len(web.posts)) == (2, tried)
+        assert "node array stopped: execute" in box.texts()[1]
+        assert "removals within" not in box.texts()[1]
+        web.status = 200
+        told.pass_(stopped, after=3600)
+        assert (len(box.mails), len(web.posts)) == (2, tried + 1)
+    assert "removals within" in web.posts[-1]["message"]
+    assert "node array stopped: execute" in web.posts[-1]["message"]
+    assert told.store.notifications.delivery().waiting == 0
+
+
 def test_a_service_that_is_not_there_is_told_without_its_url(told: Told, caplog: pytest.LogCaptureFixture) -> None:
     told.urls(f"json://anna:{TOKEN}@127.0.0.1:1/{TOKEN}", f"slack://{TOKEN}", f"nonsense://{TOKEN}")
     told.pass_(TRIPPED)

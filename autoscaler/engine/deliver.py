@@ -57,6 +57,8 @@ class Message:
     """Whose members may write the file, besides us."""
     done: tuple[int, ...] = ()
     """Lines whose services have got it."""
+    only: tuple[int, ...] = ()
+    """Lines whose services alone are to get it; (): all."""
     send: bool = True
     """False: only check what the file says."""
 
@@ -121,7 +123,9 @@ def deliver(message: Message) -> list[Sent]:
         raise SettingsError(f"{WHAT} {message.file} has no URL: write one a line, as mailto://… or jsons://…")
     if len(found) > MOST_SERVICES:
         raise SettingsError(f"{WHAT} {message.file} has {len(found)} URLs; at most {MOST_SERVICES} are allowed")
-    wanted = [(line, url) for line, url in found if line not in message.done]
+    wanted = [
+        (line, url) for line, url in found if line not in message.done and (not message.only or line in message.only)
+    ]
     refusals = _Refusals()
     log = logging.getLogger("apprise")
     log.addHandler(refusals)
@@ -207,7 +211,7 @@ def main() -> None:
     """Read, send, say. What cannot be used ends with one line on standard error and exit code 2."""
     asked: dict[str, Any] = json.load(sys.stdin)
     try:
-        sent = deliver(Message(**{**asked, "done": tuple(asked.get("done", ()))}))
+        sent = deliver(Message(**{**asked, **{name: tuple(asked.get(name, ())) for name in ("done", "only")}}))
     except SettingsError as error:
         sys.stderr.write(f"{plain(str(error))}\n")
         sys.stderr.flush()

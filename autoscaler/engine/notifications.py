@@ -1,7 +1,7 @@
 """Notifies operators: keeps what is due after each pass, and sends it off the loop's thread, by a program of its own.
 
 All that waits goes out as one message, so there is at most one in an interval. What could not be sent is tried again,
-later each time, and given up after a day.
+later each time, and given up after a day. Meanwhile services that have got all so far get what comes.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date, tzinfo
 from pathlib import Path
 
 from autoscaler.background import Executor, on_thread
 from autoscaler.core.notifications.causes import Observed, Scene
-from autoscaler.core.notifications.due import Known, notifications_due
+from autoscaler.core.notifications.due import Known, Notification, notifications_due
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.engine.deliver import PATIENCE, Message, Sent
 from autoscaler.errors import CommandError, SettingsError, StateNotKept
@@ -74,6 +74,8 @@ class Notifications:
     _prices: tuple[float, date | None] | None = None
     _sending: Future[None] | None = None
     _said: str = ""
+    _go_on_at: float = 0.0
+    """When services that have all so far may get what came since, while others are tried again."""
     _environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     def passed(self, snapshot: Snapshot, plan: Plan) -> None:
@@ -121,24 +123,44 @@ class Notifications:
             if error := self._sending.exception():
                 log.error("a notification could not be sent: %s", plain(str(error)))
             self._sending = None
-        state = self.table.delivery()
-        if state.waiting and self.clock() >= state.next_at:
+        state, now = self.table.delivery(), self.clock()
+        if not state.waiting:
+            return
+        if now >= state.next_at:
             self._sending = self.executor(self._send, "notifications")
+        elif state.delivered and now >= self._go_on_at and (state.newest or 0) > (state.upto or 0):
+            self._sending = self.executor(self._go_on, "notifications")
+
+    def _message(self, file: Path, notifications: Sequence[Notification]) -> Message:
+        title, words = subject_line(self.cell, notifications), body(notifications, self.zone)
+        return Message(str(file), title, words, self.settings.group)
+
+    def _go_on(self) -> None:
+        """What came since, to the services that have all before. One that does not take it is tried with the others."""
+        before, file = self.table.delivery(), self.settings.file
+        waiting = self.table.waiting(after=before.upto or 0)
+        if not waiting or file is None:
+            return
+        self._go_on_at = self.clock() + self.settings.interval
+        message = replace(self._message(file, [each for _, each in waiting]), only=before.delivered)
+        try:
+            sent = call(self.runner, message, self._environ)
+        except (CommandError, SettingsError) as error:
+            self._tell(plain(str(error)))
+            return
+        self.table.went_on(waiting[-1][0], tuple(each.line for each in sent if not each.why))
 
     def _send(self) -> None:
         """One message with all that waits, or once more what only some services have got."""
         before, file = self.table.delivery(), self.settings.file
+        if file is None:
+            return
         waiting = self.table.waiting(before.upto)
-        if not waiting or file is None:
+        if not waiting:  # so much has come since that these were dropped
+            self.table.give_up(before.upto or 0, self.clock())
             return
         notifications, upto = [each for _, each in waiting], waiting[-1][0]
-        message = Message(
-            str(file),
-            subject_line(self.cell, notifications),
-            body(notifications, self.zone),
-            self.settings.group,
-            before.delivered,
-        )
+        message = replace(self._message(file, notifications), done=before.delivered)
         try:
             sent = call(self.runner, message, self._environ)
             failed = [each for each in sent if each.why]
@@ -156,6 +178,7 @@ class Notifications:
         else:
             pause = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(before.attempts, 16))
             self.table.failed(upto, delivered, why, now, now + pause)
+            self._go_on_at = now + self.settings.interval
             self._tell(why)
 
     def _tell(self, why: str) -> None:

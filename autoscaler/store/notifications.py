@@ -52,6 +52,8 @@ class Delivery:
     waiting: int = 0
     upto: int | None = None
     """Id of the last notification of a message that only some services have got; None: there is none."""
+    newest: int | None = None
+    """Id of the last notification that waits."""
     delivered: tuple[int, ...] = ()
     """Lines of the file of URLs whose services have got it."""
     attempts: int = 0
@@ -95,9 +97,11 @@ class NotificationTable(Table):
             if dropped:
                 self._database.execute("UPDATE notification_state SET dropped = dropped + ?", (dropped,))
 
-    def waiting(self, upto: int | None = None) -> tuple[tuple[int, Notification], ...]:
-        """With their ids, in their order. `upto`: none with a greater one."""
-        rows = self._database.rows("SELECT * FROM notifications WHERE ? IS NULL OR id <= ? ORDER BY id", (upto, upto))
+    def waiting(self, upto: int | None = None, after: int = 0) -> tuple[tuple[int, Notification], ...]:
+        """With their ids, in their order. `upto`: none with a greater one. `after`: only those with a greater one."""
+        rows = self._database.rows(
+            "SELECT * FROM notifications WHERE (? IS NULL OR id <= ?) AND id > ? ORDER BY id", (upto, upto, after)
+        )
         return tuple(
             (
                 row["id"],
@@ -109,10 +113,13 @@ class NotificationTable(Table):
         )
 
     def delivery(self) -> Delivery:
-        row = self._database.row("SELECT *, (SELECT count(*) FROM notifications) AS waiting FROM notification_state")
+        row = self._database.row(
+            "SELECT *, (SELECT count(*) FROM notifications) AS waiting,"
+            " (SELECT max(id) FROM notifications) AS newest FROM notification_state"
+        )
         if row is None:
             return Delivery()
-        names = ("waiting", "upto", "attempts", "failing_since", "next_at", "message", "sent_at", "dropped")
+        names = ("waiting", "newest", "upto", "attempts", "failing_since", "next_at", "message", "sent_at", "dropped")
         return Delivery(**{name: row[name] for name in names}, delivered=tuple(json.loads(row["delivered"])))
 
     def sent(self, upto: int, at: float, next_at: float) -> None:
@@ -133,6 +140,10 @@ class NotificationTable(Table):
                 f" next_at = ?, message = '', {also}",
                 (next_at, value),
             )
+
+    def went_on(self, upto: int, delivered: tuple[int, ...]) -> None:
+        """Services that had all before have got the notifications up to this one, too; the others wait for them."""
+        self._database.execute("UPDATE notification_state SET upto = ?, delivered = ?", (upto, json.dumps(delivered)))
 
     def failed(self, upto: int, delivered: tuple[int, ...], message: str, at: float, next_at: float) -> None:
         """Not all services have got the notifications up to this one."""
