@@ -117,8 +117,16 @@ async def _gone(request: Request, _: Exception) -> Response:
     return _told(request, "the body is incomplete", 408)
 
 
+_NOT_SERVED = {
+    "description": "The call names a host that is not served here.",
+    "content": {"text/plain": {}, "application/json": {}},
+}
+
+
 def _describe(app: FastAPI) -> None:
-    """OpenAPI: with the bodies that FastAPI does not see, and without the status that is never answered."""
+    """OpenAPI: with the bodies that FastAPI does not see and what the gate answers, without the status that is never
+    answered.
+    """
     made = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -134,6 +142,7 @@ def _describe(app: FastAPI) -> None:
             for path in document["paths"].values():
                 for operation in path.values():
                     operation["responses"].pop("422", None)
+                    operation["responses"].setdefault("421", _NOT_SERVED)
         return app.openapi_schema or {}
 
     app.openapi = openapi  # type: ignore[method-assign]
