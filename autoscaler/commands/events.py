@@ -47,7 +47,8 @@ class _Job(click.ParamType[str]):
 def command(
     invocation: Invocation, job: str | None, host: str, since: float | None, last: int, follow: bool, as_json: bool
 ) -> None:
-    """Show what happened to jobs and workers in the last 30 days, oldest first.
+    """Show what happened to jobs and workers in the last 30 days, in the order in which passes
+    noticed it.
 
     A job is submitted, counts as demand, a launch is ordered for it and for others like it, a worker joins, the job
     starts there, and it ends. Jobs of one owner to which the same happened in one pass are one event.

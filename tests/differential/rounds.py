@@ -157,7 +157,7 @@ def in_world(
     """What both say of these jobs, each alone. The scheduler is tried with those that differ and one of `sample`."""
     _configure(cell, world, world.script)
     _submit(cell, [("root", options) for options in world.running], "sleep")
-    _dispatch(cell)
+    dispatch(cell)
     requests = _submit(cell, jobs, "sleep")
     said = _asked(cell, sorted(requests))
     mine = ours(_read(cell, sorted(requests)), time.time(), world.host_lists)
@@ -236,13 +236,13 @@ def _read(cell: Cell, details: Sequence[int]) -> Cluster:
 def _try(cell: Cell, job: Job) -> bool:
     """Whether the scheduler starts such a job where no other waits."""
     (number,) = _submit(cell, [job], "sleep")
-    started = any(other == number and "qw" not in state for other, state in _dispatch(cell))
+    started = any(other == number and "qw" not in state for other, state in dispatch(cell))
     _delete(cell, str(number))
     _until(lambda: number not in [other for other, _ in _states(cell)])
     return started
 
 
-def _dispatch(cell: Cell) -> list[tuple[int, str]]:
+def dispatch(cell: Cell) -> list[tuple[int, str]]:
     """Let the scheduler run once; then all jobs with their states."""
     log = cell.root / "default" / "common" / "schedd_runlog"
     before = _runs(log)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from autoscaler.lab.cell import Cell
+from tests.differential.rounds import STOPPED, dispatch
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.test_doctor import findings
 from tests.grid_engine.waiting import Shown, Until
@@ -101,11 +102,13 @@ def test_lists_of_a_queue_are_judged_as_the_scheduler_does(
     """Two free hosts are there: whom we count, the scheduler starts, and nobody else."""
     a_list(cell, "staff", "games", type_)
     cell.out("qconf", "-aattr", "queue", attribute, "staff", "main.q")
-    cell.out("qconf", "-kt", "scheduler")
+    cell.schedule(**STOPPED)  # with `qconf -kt` and `-at` in a row qmaster 8.1.9 sometimes dies
+    dispatch(cell)
     jobs = {submitted_by(cell, GAMES): "games", submitted_by(cell, MAIL): "mail"}
     made = rows(Autoscaling(cell).plan())
     assert {jobs[job]: row[0] for job, row in made.items()} == counted
-    cell.out("qconf", "-at", "scheduler")
+    cell.schedule(**cell.scheduler)
+    dispatch(cell)
     allowed = {job for job, user in jobs.items() if counted[user]}
     until(lambda: all(Autoscaling(cell).ended_well(job) for job in allowed), 20, "the scheduler did not start them")
     waiting = cell.out("qstat", "-u", "*")

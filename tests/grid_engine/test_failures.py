@@ -57,6 +57,7 @@ def test_a_machine_that_never_joins_is_given_back_with_its_last_words_and_its_ty
             "CP_CAP_AUTOSCALE_LOCAL_FAILING_BOOTS": "m5.large",
             "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT": "6",  # long enough for the machine's last words
             "CP_CAP_AUTOSCALE_INSTANCE_UNAVAILABILITY_COUNT_FAILURE": "1",
+            "CP_CAP_AUTOSCALE_PROTECTED_MODE_TIMEOUT": "60",  # the first wait after a launch in vain is a tenth of it
         },
     )
     show_on_failure["autoscaler"] = lambda: told(scaling)
