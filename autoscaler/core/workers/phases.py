@@ -99,7 +99,7 @@ class WorkerFacts:
     name_held: Condition | None = None
     """NAME_TAKEN, NAME_AWAITED: another machine has the execution host of its name."""
     listed: bool = True
-    any_heard: bool = True
+    any_reporting: bool = True
     """Whether qmaster hears any execution host at all."""
     silence_timeout: float = float("inf")
     schedule_interval: float = 0.0
@@ -246,7 +246,7 @@ def _silent(seen: WorkerFacts) -> bool:
 def _silent_too_long(seen: WorkerFacts) -> bool:
     """Silence does not count while no host at all reports: then the cause is qmaster's network, not this host."""
     silent = seen.note.silent_s
-    return silent is not None and silent >= seen.silence_timeout and seen.any_heard
+    return silent is not None and silent >= seen.silence_timeout and seen.any_reporting
 
 
 def _cut_off(seen: WorkerFacts) -> bool:
