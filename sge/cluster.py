@@ -101,7 +101,7 @@ def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
     met = _merge_hosts(listing, offers, whole=outputs.qhost is not None)
     hosts = tuple(_with_access(host, configuration.access) for host in met if not _is_probe_host(host.name))
     if _unplaced(listing, configuration.execution_hosts):
-        aside.put("a busy queue instance", "its host cannot be told: every host is taken as occupied")
+        aside.put("a busy queue instance", "its host is not known: every host counts as occupied")
         hosts = tuple(map(_occupied, hosts))
     _refuse_emptiness(listing, outputs.qhost, hosts, configuration)
     queues = configuration.queues or _queues_met(listing.instances)

@@ -151,7 +151,7 @@ def mode_findings(invocation: Invocation) -> tuple[Finding, ...]:
         return (Finding("file modes", Level.FAIL, str(error), "see `sge-autoscaler config check`"),)
     found = {(str(each), each.mend): f"{what}: {each.path} {each.how}" for what, each in looked if each is not None}
     return tuple(Finding("file modes", Level.FAIL, told, mend) for (_, mend), told in found.items()) or (
-        Finding("file modes", Level.OK, "nobody else may write what the autoscaler goes by"),
+        Finding("file modes", Level.OK, "nobody else may write the files that the autoscaler relies on"),
     )
 
 

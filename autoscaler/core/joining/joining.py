@@ -267,7 +267,7 @@ RULES: tuple[Rule[Arrival], ...] = (
     ),
     Rule(
         "enable_joined",
-        "It is complete, up and heard.",
+        "It is complete and up, and reports.",
         lambda to: to.worker.joined,
         (Row("", always, _enable, Enable, Phase.READY, reasons=(Code.JOINED,)),),
         sources=_JOINING,
