@@ -44,7 +44,7 @@ class Now:
     """What holds; None: not known."""
     spending: Spending = field(default_factory=Spending)
     oldest_price: date | None = None
-    """Of the figures that the provider goes by; None: it asks its cloud, or knows none."""
+    """Of the figures that the provider uses; None: it asks its cloud, or knows none."""
 
 
 def status(store: Store, now: Now) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from autoscaler.core.constraints.constraint import And, Constraint, Exclusive, MinimumResource, Not, Or, Standing, XOr
+from autoscaler.core.constraints.constraint import And, Constraint, Exclusive, MinimumResource, NodeUse, Not, Or, XOr
 from autoscaler.core.constraints.matching import put_one
 from autoscaler.core.constraints.node import Node
 from autoscaler.core.constraints.values import SCALE, is_number, millionths
@@ -69,7 +69,7 @@ def may_turn(constraint: Constraint) -> bool:
 
 
 def _after_one(constraint: Constraint, node: Node, job: str) -> Node | None:
-    after = put_one(job, (constraint,), Standing(node))
+    after = put_one(job, (constraint,), NodeUse(node))
     return None if isinstance(after, Reason) else after.node
 
 

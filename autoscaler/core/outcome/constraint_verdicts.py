@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from autoscaler.core.constraints.constraint import Constraint, Standing
+from autoscaler.core.constraints.constraint import Constraint, NodeUse
 from autoscaler.core.constraints.node import Node
 from autoscaler.core.constraints.ruleset import Entry
 from autoscaler.core.demand.constraint_demand import NO_RULES, entries_of
@@ -72,7 +72,7 @@ def rules_of_host(snapshot: Snapshot, name: str) -> tuple[EntryVerdict, ...]:
 def refusal_by(constraint: Constraint, bucket: Bucket, array: NodeArrayPolicy, snapshot: Snapshot) -> Reason | None:
     """Why a worker of this bucket does not meet a constraint; None: it does."""
     rules = snapshot.policy.rules or NO_RULES
-    after = constraint.take(Standing(as_node(bucket, array, snapshot.cluster.complexes, rules)))
+    after = constraint.take(NodeUse(as_node(bucket, array, snapshot.cluster.complexes, rules)))
     return after if isinstance(after, Reason) else None
 
 
