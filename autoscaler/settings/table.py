@@ -829,10 +829,6 @@ class QueueSettings(_Section):
     )
 
 
-SECTIONS: tuple[type[BaseModel], ...] = (Process, QueueSettings)
-"""Names the settings file; stands outside the table because it cannot be written in the file itself."""
-
-
 def rows(section: type[BaseModel]) -> dict[str, str]:
     """Environment name → field name of a section, in the order of the table."""
     return {str(info.alias): name for name, info in section.model_fields.items()}
