@@ -58,7 +58,8 @@ objects with `name`, `since`), `load` (load average that its execd reported last
 | `status --json` | `schema`, `now`, `sentence`, `pass`, `pass_at`, `waiting`, `counted`, `fitting`, \
 `workers` (how many), `ordered` (how many workers no listing shows yet), \
 `persistent` (how many), `price_per_hour`, `currency`, `unknown_prices`, `prices_as_of`, \
-`budgets`: a list of objects with `owner`, `budget`, `spent`, `level` (0, 50, 80 or 100), `action` and `until`, \
+`budgets`: a list of objects with `owner`, `budget`, `spent` (null: not yet known), `level` (0, 50, 80 or 100), \
+`action` and `until`, \
 `failed_workers` (machines that are stopped or do not come up: a list of objects with `worker_id`, `name`, `message`), \
 `refused_ends`, \
 `request_sets`, `asked` (the same in a line), `paused`, `brake`, `stop`, \

@@ -291,9 +291,9 @@ class Process(_Section):
     budget_action: BudgetAction = setting(
         "CP_CAP_AUTOSCALE_BUDGET_ACTION",
         BudgetAction.WARN,
-        "What happens when a budget is spent, besides the report. warn: nothing. cheapest: only the cheapest offers "
-        "are launched, if the budget is the cell's. stop: nothing is launched, or nothing for jobs of this user or "
-        "project. No worker is removed for it.",
+        "What happens when a budget is spent, besides the report. warn: nothing. cheapest: only the cheapest offer "
+        "is launched, or only for jobs of this user or project. stop: nothing is launched, or nothing for jobs of this "
+        "user or project. No worker is removed for it.",
     )
     protected_after: Positive = setting(
         "CP_CAP_AUTOSCALE_PROTECTED_MODE_TIMEOUT",
