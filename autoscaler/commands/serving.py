@@ -133,14 +133,11 @@ def serving(invocation: Invocation, *, json_log: bool = False) -> Iterator[Loop]
         guard = QmasterGuard(invocation.runner, tell=meter.command)
         decide = plan if dry_run else stack.enter_context(_lease(invocation, wakeup)).guarded(plan)
         context = _execution_context(invocation, store, provider, guard)
-        observer = observer_of(invocation, store, provider)
-        observer.runner = guard
         accounting = invocation.common / "accounting"
+        observer = _guarded_observer(invocation, store, provider, guard, wakeup)
         reporter = PassReporter(store, settings.process.verbose, invocation.zone)
         notifications = _notifications(invocation, store)
         stack.callback(notifications.close)
-        observer.policies = _policies(invocation, store, wakeup)
-        observer.gather = Failures(accounting, store.starts, lambda: store.memory.saved_at).gather
         yield Loop(
             observer=observer,
             decide=decide,
@@ -163,6 +160,17 @@ def serving(invocation: Invocation, *, json_log: bool = False) -> Iterator[Loop]
             cost_kept=settings.process.cost_kept,
             guard=guard,
         )
+
+
+def _guarded_observer(
+    invocation: Invocation, store: Store, provider: Provider, guard: QmasterGuard, wakeup: Wakeup
+) -> Observer:
+    """An observer that also asks the autoscale policies and counts failed jobs, and spares qmaster."""
+    observer = observer_of(invocation, store, provider)
+    observer.runner = guard
+    observer.policies = _policies(invocation, store, wakeup)
+    observer.gather = Failures(invocation.common / "accounting", store.starts, lambda: store.memory.saved_at).gather
+    return observer
 
 
 def _execution_context(

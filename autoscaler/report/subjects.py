@@ -23,10 +23,8 @@ from autoscaler.report.explain import (
     explain_host,
     explain_job,
     explain_past,
-    gone_lines,
-    host_lines,
-    job_lines,
 )
+from autoscaler.report.explain_lines import gone_lines, host_lines, job_lines
 from autoscaler.report.explain_order import explain_order, order_lines
 from autoscaler.report.observed_plan import ObservedPlan
 from autoscaler.report.sentence import jobs_not_read

@@ -19,10 +19,8 @@ from autoscaler.report.explain import (
     explain_host,
     explain_job,
     explain_past,
-    host_lines,
-    in_words,
-    job_lines,
 )
+from autoscaler.report.explain_lines import host_lines, in_words, job_lines
 from autoscaler.store.journal import Result
 from autoscaler.store.store import Store
 from tests.core.building import NOW, a_host, a_job, a_snapshot, a_worker
