@@ -9,11 +9,13 @@ import pytest
 from autoscaler.core.demand.categories import assignment_of, category_key
 from autoscaler.core.model.actions import Launch
 from autoscaler.core.model.demand_vector import CategoryDemand, Demand, Property
+from autoscaler.core.model.fleet import MachineState
+from autoscaler.core.model.memory import LaunchTrial, Memory
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
-from tests.core.building import NOW, a_job, a_snapshot, codes, jobs, launched, shape_of
+from tests.core.building import NOW, Thing, a_job, a_machine, a_snapshot, a_worker, codes, jobs, launched, shape_of
 from tests.properties.barren import BOOT, POLL, Barren, Cause
 from tests.properties.world import LIMITS
 
@@ -183,6 +185,18 @@ def test_a_worker_that_a_person_sends_away_is_no_failure() -> None:
     world.overrides = Overrides(drain=frozenset(world.machines))
     world.go_on(2 * BOOT, until=lambda: not world.machines)
     assert not failing(world)
+
+
+@pytest.mark.parametrize("more_coming", (True, False))
+def test_a_launch_for_a_part_of_a_jobs_hosts_is_no_failure_while_another_brings_the_rest(more_coming: bool) -> None:
+    parts = ((category_key(Demand(frozenset({"main.q"}), 4)), 1),)
+    trials = {"o1": LaunchTrial("execute", NOW - 1000, parts, workers=1, joined_at=NOW - 700, joined_s=650)}
+    things: list[Thing] = [a_job(slots=4, pe="mpi"), a_worker("w1", idle=30, order_id="o1")]
+    if more_coming:
+        trials["o2"] = LaunchTrial("execute", NOW - 60, parts, workers=1)
+        things.append(a_machine("w2", order_id="o2", state=MachineState.PENDING, age=50))
+    made = plan(a_snapshot(*things, Memory(passes=7, looked_at=NOW - 15, trials=trials)))
+    assert made.memory.trials["o1"].closed is not more_coming
 
 
 def test_a_launch_that_its_cloud_refused_is_no_failure_of_protected_mode() -> None:
