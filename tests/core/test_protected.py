@@ -199,6 +199,18 @@ def test_a_launch_for_a_part_of_a_jobs_hosts_is_no_failure_while_another_brings_
     assert made.memory.trials["o1"].closed is not more_coming
 
 
+@pytest.mark.parametrize(("workers", "more"), ((2, 1), (3, 0)))
+def test_beside_a_worker_that_takes_no_job_only_its_own_task_waits(workers: int, more: int) -> None:
+    """Of three tasks one fits on `w2`, and `w1` has come for another one. A third worker that is gone was for the
+    last.
+    """
+    parts = ((category_key(Demand(frozenset({"main.q"}), 2, 2)), workers),)
+    trials = {"o1": LaunchTrial("execute", NOW - 300, parts, workers=workers, joined_at=NOW - 90, joined_s=75)}
+    there = (a_worker("w1", states="E", idle=60, order_id="o1"), a_worker("w2", idle=60, order_id="o1"))
+    made = plan(a_snapshot(jobs(3, slots=2), *there, Memory(passes=7, looked_at=NOW - 15, trials=trials)))
+    assert launched(made) == ({"m5.large": more} if more else {})
+
+
 def test_a_launch_that_its_cloud_refused_is_no_failure_of_protected_mode() -> None:
     world = Barren(capacity=False)
     world.ask(1)
