@@ -23,6 +23,7 @@ from autoscaler.core.snapshot import JobCategoryVerdict, Plan, Snapshot
 from autoscaler.report import SCHEMA
 from autoscaler.report.document import action_part, document, reason_part, worker_part
 from autoscaler.report.events import event_line
+from autoscaler.report.job_cost import cost_lines
 from autoscaler.report.reasons.table import REASONS
 from autoscaler.report.requests import cap_lines, caps_of
 from autoscaler.report.rules import rule_lines, rule_rows
@@ -59,6 +60,8 @@ class Past:
     ended: Sequence[Ended] = ()
     events: Sequence[Mapping[str, Any]] = ()
     """What happened to it, as `events` tells it."""
+    cost: Mapping[str, Any] | None = None
+    """As `job_cost` tells it."""
 
 
 def explain_job(
@@ -114,6 +117,7 @@ def explain_job(
         "waited": [_past_part(job, past.last.verdict)] if past.last is not None and not rows else [],
         "launched": [_order_part(order, zone) for order in past.launched],
         "ended": [_ended_part(end, zone) for end in past.ended],
+        "cost": past.cost,
         "events": list(past.events),
         "rules": rule_rows(rules_for_job(snapshot, job)),
         "caps": _caps(snapshot, verdicts),
@@ -215,6 +219,7 @@ def explain_past(
         "waited": [],
         "launched": [_order_part(order, zone) for order in past.launched],
         "ended": [_ended_part(end, zone) for end in past.ended],
+        "cost": past.cost,
         "events": list(past.events),
     }
 
@@ -316,6 +321,7 @@ def job_lines(document: Mapping[str, Any]) -> Iterator[str]:
             ended = instant_of(end["ended_at"]) if end["ended_at"] else "a time that is not known"
             began = instant_of(end["started_at"])
             yield f"job {document['job']}{task} ran on {where}, from {began} to {ended}: {end['how']}"
+    yield from cost_lines(document)
     for action in document["actions"]:
         yield f"in this pass: {action['kind']}:"
         yield from _reason_lines(action["reason"])
