@@ -88,10 +88,14 @@ class Shortfall:
         return [(want.demand, count) for want, count in zip(self.wanted, self.unmet, strict=True)]
 
     @property
+    def needing(self) -> list[CategoryDemand]:
+        """The demands of which something is unmet."""
+        return [want for want, count in zip(self.wanted, self.unmet, strict=True) if count]
+
+    @property
     def oldest(self) -> float:
         """When the oldest of the unmet demand began to wait; -inf: none is unmet."""
-        oldest = (want.oldest for want, count in zip(self.wanted, self.unmet, strict=True) if count)
-        return min(oldest, default=float("-inf"))
+        return min((want.oldest for want in self.needing), default=float("-inf"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +177,7 @@ def size_launch(
     else:
         sized = [_size_for_floor(option, shortfall.workers) for option in _by_preference(array, options)]
         reason = because(Code.MIN_WORKERS_FLOOR, node_array=array.name, min_workers=array.limits.min_workers)
-    needing = [want for want, count in zip(wanted, unmet, strict=True) if count]
-    if replacing is None and (budget := launch_context.keeps_to_cheapest(needing)) is not None:
+    if replacing is None and (budget := launch_context.keeps_to_cheapest(shortfall.needing)) is not None:
         sized, refused = _cheapest(sized, refused, budget)
     chosen = [entry for entry in sized if entry.count]
     verdicts = (*refused, *_verdicts(sized, lacking, array.rules))
