@@ -12,7 +12,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from pydantic_settings import BaseSettings
 from rich.console import Console
 from rich.table import Table
 
@@ -31,7 +30,7 @@ from autoscaler.settings import Settings, load_settings, master_type_problem
 from autoscaler.settings.guarded_files import exposed_files
 from autoscaler.settings.pages import Row, generated, given_rows, model_rows, shown_rows
 from providers.registry import known, known_prefixes, load, settings_of
-from providers.settings import main_names, read_settings
+from providers.settings import ExtensionSettings, main_names, read_settings
 
 _FOR_TESTS = frozenset({"fake"})
 """Providers that operators do not use."""
@@ -220,15 +219,15 @@ def _load(file: Path | None, platform: Mapping[str, str]) -> Settings:
     return load_settings(os.environ, file, known_prefixes=known_prefixes, platform=platform)
 
 
-def _models() -> dict[str, type[BaseSettings]]:
+def _models() -> dict[str, type[ExtensionSettings]]:
     """Settings of the included providers."""
     return {name: settings_of(name) for name in known() if name not in _FOR_TESTS}
 
 
-def _policy_models() -> dict[str, type[BaseSettings]]:
+def _policy_models() -> dict[str, type[ExtensionSettings]]:
     """Settings of the included autoscale policies."""
     return {name: policies.settings_of(name) for name in policies.known()}
 
 
-def _declared(models: Mapping[str, type[BaseSettings]]) -> dict[str, list[Row]]:
+def _declared(models: Mapping[str, type[ExtensionSettings]]) -> dict[str, list[Row]]:
     return {name: list(model_rows(model, main_names(model))) for name, model in models.items()}
