@@ -24,6 +24,7 @@ from autoscaler.commands._observation import print_json
 from autoscaler.commands.context import with_platform
 from autoscaler.constraints.rule_files import RuleFiles
 from autoscaler.errors import AutoscalerError, SettingsError
+from autoscaler.munge import refuse_missing
 from autoscaler.policies import registry as policies
 from autoscaler.report import SCHEMA
 from autoscaler.settings import Settings, load_settings, master_type_problem
@@ -120,8 +121,13 @@ def _wrong_in_files(settings: Settings) -> list[str]:
 
 
 def _wrong_addresses(settings: Settings) -> list[str]:
-    """Errors in the addresses of listeners."""
+    """Errors in the addresses of listeners, and in what proves there who calls."""
     process, wrong = settings.process, []
+    try:
+        if process.munge is not None and process.http:
+            refuse_missing()
+    except SettingsError as error:
+        wrong.append(str(error))
     try:
         if process.auto_stop:
             Endpoint.parse(process.auto_stop)

@@ -396,6 +396,16 @@ def test_a_server_without_a_loop_passes_questions_on_as_who_asks() -> None:
         assert RelayedAnswers(lambda: "").answer("status", {}, admin).status == 503
 
 
+@pytest.mark.parametrize("name", ("GRID\\ann", "ann@grid.example.org", "ann%5C", "a" * 80))
+def test_a_server_without_a_loop_passes_on_every_name_whole(name: str) -> None:
+    with world(owners_only=True) as made:
+        seen = made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        made.loop.decided = owned_by(seen, name), 8
+        relay, asked = RelayedAnswers(lambda: str(made.path)), {"subject": first_job(seen)}
+        askers = [Asker(each, lambda: False) for each in (name, name[:64] + "b")]
+        assert [relay.answer("explain", asked, who).status for who in askers] == [200, 403]
+
+
 def test_hosts_that_ask_with_one_token_through_a_server_are_told_apart() -> None:
     with world() as made:
         made.answers.turns = Turns(lambda: 0.0)
