@@ -27,7 +27,10 @@ _SAID: dict[str, Any] = {
     "required": ["answers", "pass", "as_of", "age_s", "trouble"],
     "properties": {
         "answers": {"const": 1, "description": "Version of these answers; fields may be added."},
-        "pass": {"type": ["integer", "null"], "description": "Number of the pass that is told of; null: none yet."},
+        "pass": {
+            "type": ["integer", "null"],
+            "description": "Number of the pass that the answer is from; null: none yet.",
+        },
         "as_of": {"type": ["string", "null"], "description": "When that pass observed."},
         "age_s": {"type": ["number", "null"]},
         "trouble": {"type": "string", "description": "Why nothing was observed since; empty while there is."},

@@ -30,18 +30,18 @@ def told(invocation: Invocation, question: str, query: Mapping[str, str], *, as_
     """
     said = answered(invocation, question, {**query, "form": "document" if as_json else "text"})
     if said is None:
-        look_as_the_account(invocation)
+        continue_as_service_account(invocation)
         return False
     if as_json:
-        tell_age(invocation, said, late_only=True)
+        print_age(invocation, said, late_only=True)
         echo(plain_json(json.dumps(said["document"], indent=2, ensure_ascii=False)))
         return True
     print_blocks(Block(*block) for block in said["blocks"])
-    tell_age(invocation, said)
+    print_age(invocation, said)
     return True
 
 
-def look_as_the_account(invocation: Invocation) -> None:
+def continue_as_service_account(invocation: Invocation) -> None:
     """Root looks for itself as the account of the service."""
     if os.geteuid() == 0:
         from autoscaler.commands._account import become_owner_of_state
@@ -64,7 +64,7 @@ def answered(invocation: Invocation, question: str, query: Mapping[str, str]) ->
     return None
 
 
-def tell_age(invocation: Invocation, said: Mapping[str, Any], *, late_only: bool = False) -> None:
+def print_age(invocation: Invocation, said: Mapping[str, Any], *, late_only: bool = False) -> None:
     """Of when the answer is, on standard error."""
     if said["as_of"] is None:
         return
@@ -76,7 +76,7 @@ def tell_age(invocation: Invocation, said: Mapping[str, Any], *, late_only: bool
         invocation.note(plain(f"nothing was observed since: {said['trouble']}"))
 
 
-def tell_that_nobody_serves(invocation: Invocation) -> None:
+def warn_not_running(invocation: Invocation) -> None:
     """Where what follows is read from what an autoscaler has left."""
     if invocation.running is None:
         invocation.note(f"no autoscaler serves cell {invocation.cell.title} on this machine")

@@ -126,7 +126,7 @@ def network(invocation: Invocation) -> Iterator[tuple[Server, Mapping[str, str]]
         servers: dict[str, Server] = {}
         if endpoint is not None and auto_stops is not None:
             servers["workers ask at {}/autostop"] = Server(app, Address(endpoint.address, endpoint.port), WORKERS)
-            stack.enter_context(told_of_passes(auto_stops, store))
+            stack.enter_context(following_passes(auto_stops, store))
         if at is not None:
             try:
                 servers[f"REST API at {{}}/clusters/{cluster(invocation)}"] = Server(app, at)
@@ -143,7 +143,7 @@ def network(invocation: Invocation) -> Iterator[tuple[Server, Mapping[str, str]]
 
 
 @contextlib.contextmanager
-def told_of_passes(auto_stops: AutoStops, store: Store) -> Iterator[None]:
+def following_passes(auto_stops: AutoStops, store: Store) -> Iterator[None]:
     """Whoever answers workers sees what each pass leaves in the store, until the end of the block."""
     ended = threading.Event()
 

@@ -17,9 +17,9 @@ from rich.table import Table
 
 from autoscaler.api.auto_stop import Endpoint
 from autoscaler.commands import _import
-from autoscaler.commands._done import says_json, tell_done
+from autoscaler.commands._done import print_result, says_json
 from autoscaler.commands._echo import echo
-from autoscaler.commands._instance_types import told_types, unknown_types
+from autoscaler.commands._instance_types import offers_in_time, unknown_types
 from autoscaler.commands._observation import print_json
 from autoscaler.commands.context import with_platform
 from autoscaler.constraints.rule_files import RuleFiles
@@ -166,7 +166,7 @@ def docs(only_check: bool, root: Path, as_json: bool) -> None:
         path.write_text(texts[path], "utf-8")
     if as_json:
         said = f"{len(stale)} pages {'are out of date' if only_check else 'were written'}"
-        tell_done(said, as_json=True, done=bool(stale) and not only_check, stale=list(map(str, stale)))
+        print_result(said, as_json=True, done=bool(stale) and not only_check, stale=list(map(str, stale)))
     for path in () if as_json else stale:
         if only_check:
             echo(f"{path} is out of date: run `sge-autoscaler config docs`", err=True)
@@ -215,7 +215,7 @@ def _wrong_types(settings: Settings, notes: list[str]) -> list[str]:
     """Instance types that the provider does not have. If it cannot be asked here, a note more says so."""
     try:
         provider = load(settings.process.provider or "", settings.for_provider(os.environ), "config-check")
-        return list(unknown_types(settings, told_types(provider)))
+        return list(unknown_types(settings, offers_in_time(provider)))
     except AutoscalerError as error:
         notes.append(f"provider {settings.process.provider} cannot be asked for its instance types here: {error}")
         return []

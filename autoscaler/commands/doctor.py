@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from autoscaler.commands._account import cannot_read, program_files, unreadable_to
-from autoscaler.commands._instance_types import told_types, unknown_types
+from autoscaler.commands._instance_types import offers_in_time, unknown_types
 from autoscaler.commands._network_findings import network_findings
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.init import preparations, verifier_place
@@ -151,7 +151,7 @@ def mode_findings(invocation: Invocation) -> tuple[Finding, ...]:
         return (Finding("file modes", Level.FAIL, str(error), "see `sge-autoscaler config check`"),)
     found = {(str(each), each.mend): f"{what}: {each.path} {each.how}" for what, each in looked if each is not None}
     return tuple(Finding("file modes", Level.FAIL, told, mend) for (_, mend), told in found.items()) or (
-        Finding("file modes", Level.OK, "nobody else may write what the autoscaler goes by"),
+        Finding("file modes", Level.OK, "nobody else may write the files that the autoscaler relies on"),
     )
 
 
@@ -219,7 +219,7 @@ def type_findings(invocation: Invocation) -> tuple[Finding, ...]:
     """Instance types and families of the settings that the provider does not have."""
     try:
         settings = invocation.settings
-        unknown = tuple(unknown_types(settings, told_types(invocation.provider())))
+        unknown = tuple(unknown_types(settings, offers_in_time(invocation.provider())))
     except AutoscalerError:
         return ()  # told by what the provider itself is found to lack
     remedy = "`sge-autoscaler buckets --all` lists the instance types that there are"

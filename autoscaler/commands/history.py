@@ -7,7 +7,7 @@ import time
 
 import click
 
-from autoscaler.commands._answers import answered, tell_that_nobody_serves, told
+from autoscaler.commands._answers import answered, told, warn_not_running
 from autoscaler.commands._duration import Duration
 from autoscaler.commands._observation import as_json, print_json, reading_store
 from autoscaler.commands.context import Invocation
@@ -42,12 +42,12 @@ def command(invocation: Invocation, since: float, step: float | None, array: str
             return
     elif told(invocation, "history", query, as_json=as_json):
         return
-    tell_that_nobody_serves(invocation)
-    from autoscaler.report.history import asked_history, document, print_history, write_csv
+    warn_not_running(invocation)
+    from autoscaler.report.history import document, find_history, print_history, write_csv
 
     now = time.time()
     with reading_store(invocation) as store:
-        found = asked_history(store.samples, query, now, invocation.as_running.currency())
+        found = find_history(store.samples, query, now, invocation.as_running.currency())
     if as_json:
         print_json(document(found, now))
     elif as_csv:

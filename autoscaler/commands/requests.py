@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import click
 
-from autoscaler.commands._done import tell_done
+from autoscaler.commands._done import print_result
 from autoscaler.commands._echo import echo
 from autoscaler.commands._observation import as_json, print_json, reading_store
 from autoscaler.commands._requests import own_store, reachable
@@ -27,7 +27,7 @@ def command(invocation: Invocation, ended: str | None, as_json: bool) -> None:
     if ended is not None:
         if not _end(invocation, ended):
             raise NotFound(f"request set {ended} does not exist{_near(invocation, ended)}")
-        tell_done(f"request set {ended} has ended", as_json=as_json, request_set=ended)
+        print_result(f"request set {ended} has ended", as_json=as_json, request_set=ended)
         return
     document = _live(invocation)
     if as_json:

@@ -7,7 +7,7 @@ import logging
 import click
 
 from autoscaler.commands._echo import echo
-from autoscaler.commands._instance_types import told_types, unknown_types
+from autoscaler.commands._instance_types import offers_in_time, unknown_types
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import AutoscalerError, NotObservable
 from autoscaler.garbage import share_one_arena
@@ -54,7 +54,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
         Events(directory=folder) as events,
     ):
         _check(loop.observer.provider)
-        _tell_unknown_types(invocation, loop.observer.provider)
+        _report_unknown_types(invocation, loop.observer.provider)
         cell = invocation.cell
         log.info(
             "serving cell %s of %s:%d by provider %s%s",
@@ -86,10 +86,10 @@ def _check(provider: Provider) -> None:
         raise NotReady(f"provider {provider.name}: " + " | ".join(fatal))
 
 
-def _tell_unknown_types(invocation: Invocation, provider: Provider) -> None:
+def _report_unknown_types(invocation: Invocation, provider: Provider) -> None:
     """Report at once types of the settings that the provider does not have, and not only when a job waits for one."""
     try:
-        for told in unknown_types(invocation.settings_in_force, told_types(provider)):
+        for told in unknown_types(invocation.settings_in_force, offers_in_time(provider)):
             log.error(told)
     except AutoscalerError as error:
         log.warning("provider %s does not list its instance types yet: %s", provider.name, error)

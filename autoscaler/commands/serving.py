@@ -284,7 +284,7 @@ def refuse_exposed_files(invocation: Invocation, settings: Settings) -> None:
             [] if found is None else [f"{what} {path} is not used, since others could change or read it: {found}"]
         )
     if problems:
-        raise SettingsError("\n  - ".join(("others may write what the autoscaler goes by:", *problems)))
+        raise SettingsError("\n  - ".join(("others may write files that the autoscaler relies on:", *problems)))
 
 
 def own_files(invocation: Invocation) -> Iterator[tuple[str, Path]]:

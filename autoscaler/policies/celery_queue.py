@@ -17,7 +17,7 @@ from pydantic_core import from_json
 
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.errors import SettingsError
-from autoscaler.policies.interface import Arrays, Past, wanted_before
+from autoscaler.policies.interface import Arrays, Past, set_before
 from providers.settings import ExtensionSettings, Names, Secret
 
 SETTLED = 30.0
@@ -140,7 +140,7 @@ class CeleryQueue:
 
     def _before(self, snapshot: Snapshot) -> int:
         """What it wants as of this observation: survives a restart, and ends where nobody heard of it for minutes."""
-        held = wanted_before(self.name, snapshot)
+        held = set_before(self.name, snapshot)
         return sum(target.cores or 0 for target in held.targets) if held is not None else 0
 
     def _array(self, cores: int) -> dict[str, Any]:

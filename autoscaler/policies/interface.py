@@ -51,6 +51,6 @@ def set_of(name: str) -> str:
     return POLICY_PREFIX + name
 
 
-def wanted_before(name: str, snapshot: Snapshot) -> RequestSet | None:
+def set_before(name: str, snapshot: Snapshot) -> RequestSet | None:
     """What a policy's set holds as of this observation; None: nothing. So it need not remember anything itself."""
     return next((one for one in snapshot.requests.sets if one.name == set_of(name)), None)

@@ -16,7 +16,7 @@ from autoscaler.core.model.memory import Backoff
 from autoscaler.core.policy import Policy
 from autoscaler.report import SCHEMA
 from autoscaler.report.document import reason_part
-from autoscaler.report.requests import asked_line, requests_document
+from autoscaler.report.requests import requests_document, requests_line
 from autoscaler.report.wording import count, duration, instant_of
 from autoscaler.store.lock import Holder
 from autoscaler.store.store import Store
@@ -79,7 +79,7 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "prices_as_of": None if now.oldest_price is None else now.oldest_price.isoformat(),
         "unknown_prices": sum(price is None for price in prices),
         "request_sets": asked["request_sets"],
-        "asked": asked_line(asked),
+        "asked": requests_line(asked),
         "paused": {"by": overrides.paused_by} if overrides.paused else None,
         "stop": overrides.stop,
         "keep": sorted(overrides.keep),

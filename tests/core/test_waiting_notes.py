@@ -18,8 +18,8 @@ from autoscaler.core.outcome.waiting_notes import (
     MOST,
     TOGETHER,
     TOLD,
-    ToldWaiting,
     Waiting,
+    WaitingNotes,
     ranges,
     stable,
     tell_waiting,
@@ -74,7 +74,7 @@ class Passes:
         self._remember(told)
         return told.actions
 
-    def _remember(self, told: ToldWaiting) -> None:
+    def _remember(self, told: WaitingNotes) -> None:
         at = self.now if told.actions else self.memory.waiting_told_at
         self.memory = Memory(waiting_notes=told.notes, waiting_told_at=at)
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from autoscaler.core.capacity.offers import told_apart
+from autoscaler.core.capacity.offers import distinguishing
 from autoscaler.core.capacity.unmet_constraints import Misses
 from autoscaler.core.demand.constraint_demand import NO_RULES, Entries, entries_of, without
 from autoscaler.core.limits.limits import Room, most_ever
@@ -21,7 +21,7 @@ from autoscaler.core.model.fleet import Bucket
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.hosts import host_values_of
-from autoscaler.core.placement.placement import PLENTY, amounts_asked, place
+from autoscaler.core.placement.placement import PLENTY, place, requested_amounts
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.requests.instance_types import allowed_types
 
@@ -104,7 +104,7 @@ class MaxCapacity:
 
 def _besides(demand: Demand) -> tuple[str, ...]:
     """What it asks for besides slots, as may be what no type has."""
-    amounts = (f"{name}={amount:g}" for name, amount in amounts_asked(demand))
+    amounts = (f"{name}={amount:g}" for name, amount in requested_amounts(demand))
     properties = (f"{asked.name}{asked.relop}{asked.value}" for asked in demand.properties)
     return (*amounts, *properties, *(("the host for itself",) if demand.exclusive else ()))
 
@@ -121,7 +121,7 @@ def _best(array: NodeArrayPolicy, buckets: Sequence[Bucket], complexes: Mapping[
         if obstacle is not None:
             obstacles.append(obstacle)
             continue
-        alike = bucket.type.name, told_apart(bucket, array, complexes)
+        alike = bucket.type.name, distinguishing(bucket, array, complexes)
         if alike not in most or most[alike][0].count < room.count:
             most[alike] = room, bucket
     if most:

@@ -71,7 +71,7 @@ class MinimumResource:
 
     def __post_init__(self) -> None:
         if not is_number(self.amount) or not self.amount >= 0:
-            raise ValueError(f"of {self.resource} an amount of at least 0 is asked, not {self.amount!r}")
+            raise ValueError(f"of {self.resource} the amount must be at least 0, not {self.amount!r}")
 
     def take(self, standing: Standing) -> Standing | Reason:
         node = standing.node

@@ -21,7 +21,7 @@ from autoscaler.core.model.complexes import split_tasks, task_count
 from autoscaler.core.model.demand_vector import CategoryDemand, Demand
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Reason
-from autoscaler.core.placement.placement import amounts_asked, hardest_first
+from autoscaler.core.placement.placement import hardest_first, requested_amounts
 from autoscaler.core.policy import Policy
 from autoscaler.core.readable.remembered import LastValue
 
@@ -294,5 +294,5 @@ def _seconds(pairs: Sequence[tuple[int, str]]) -> tuple[str, ...]:
 
 
 def _names(demand: Demand) -> set[str]:
-    amounts = (*amounts_asked(demand), *demand.assumed)
+    amounts = (*requested_amounts(demand), *demand.assumed)
     return {name for name, _ in amounts} | {asked.name for asked in demand.properties}

@@ -100,7 +100,7 @@ class RequestReader:
         resources = self._resources(ask.hard)
         if isinstance(resources, Reason):
             return resources
-        candidates, pins = self._asked_queues(ask, resources)
+        candidates, pins = self._named_queues(ask, resources)
         if not any(self._policy.queue(name) for name in candidates):
             return because(Code.FOREIGN_QUEUE, queues=ask.queues or tuple(resources.queues))
         if ask.master_queues and not any(self._policy.queue(name) for name in self._named(ask.master_queues)):
@@ -199,7 +199,7 @@ class RequestReader:
 
     # -- queues ------------------------------------------------------------------------------------------
 
-    def _asked_queues(self, ask: JobRequest, resources: _Resources) -> tuple[frozenset[str], tuple[str, ...] | None]:
+    def _named_queues(self, ask: JobRequest, resources: _Resources) -> tuple[frozenset[str], tuple[str, ...] | None]:
         """Queues that the job may use, and the host parts it named (`main.q@w1`); None where some request names no
         host.
         """
@@ -364,7 +364,7 @@ class RequestReader:
         if not any(self._policy.queue(name) for name in offering):
             return because(Code.PE_ELSEWHERE, pe=pe.name, queues=tuple(sorted(offering)))
         if slots is None:
-            return because(Code.PE_RULE, pe=pe.name, slots=_told_range(ask), rule=pe.allocation_rule)
+            return because(Code.PE_RULE, pe=pe.name, slots=_slot_range(ask), rule=pe.allocation_rule)
         return because(Code.PE_SLOTS, pe=pe.name, slots=slots[0], most=pe.slots) if slots[0] > pe.slots else None
 
     def _no_access(self, pe: ParallelEnvironment, ask: JobRequest) -> Reason | None:
@@ -434,7 +434,7 @@ _NEAREST = (Code.PE_RULE, Code.PE_SLOTS, Code.PE_ELSEWHERE, Code.UNKNOWN_PE)
 """Of several parallel environments that a wildcard names: what the job could most easily be changed for."""
 
 
-def _told_range(ask: JobRequest) -> str:
+def _slot_range(ask: JobRequest) -> str:
     return str(ask.slots_min) if ask.slots_min == ask.slots_max else f"{ask.slots_min}-{ask.slots_max}"
 
 

@@ -24,7 +24,7 @@ from autoscaler.core.workers.observed import observe_workers
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class CheckedNode:
     """One node that a constraint was asked of."""
 
     node: str
@@ -38,7 +38,7 @@ class EntryVerdict:
     """One entry of the rules that holds for a job."""
 
     entry: Entry
-    looked: tuple[Looked, ...]
+    looked: tuple[CheckedNode, ...]
 
 
 def rules_for_job(snapshot: Snapshot, job: int) -> tuple[EntryVerdict, ...]:
@@ -65,7 +65,7 @@ def rules_of_host(snapshot: Snapshot, name: str) -> tuple[EntryVerdict, ...]:
         if host.name == name:
             queues = frozenset(instance.queue for instance in host.instances)
             asked = [entry for entry in rules.entries if any(entry.who.uses(queue) for queue in queues)]
-            return tuple(EntryVerdict(entry, (Looked(name, refusal_of(entry, node, queues)),)) for entry in asked)
+            return tuple(EntryVerdict(entry, (CheckedNode(name, refusal_of(entry, node, queues)),)) for entry in asked)
     return ()
 
 
@@ -103,7 +103,7 @@ def _label(bucket: Bucket) -> str:
     return f"{key.instance_type} ({where})"
 
 
-def _asked(entry: Entry, nodes: Iterable[tuple[str, Node, frozenset[str]]]) -> Iterator[Looked]:
+def _asked(entry: Entry, nodes: Iterable[tuple[str, Node, frozenset[str]]]) -> Iterator[CheckedNode]:
     for name, node, queues in nodes:
         if any(entry.who.uses(queue) for queue in queues):
-            yield Looked(name, refusal_of(entry, node, queues))
+            yield CheckedNode(name, refusal_of(entry, node, queues))

@@ -76,18 +76,18 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldWaiting:
+class WaitingNotes:
     """What is written now, and what is known of jobs' contexts afterwards."""
 
     actions: tuple[TellWaiting, ...] = ()
     notes: tuple[WaitingNote, ...] = ()
 
 
-def tell_waiting(waiting: Waiting) -> ToldWaiting:
+def tell_waiting(waiting: Waiting) -> WaitingNotes:
     """Costs nothing where it is off and nothing is written."""
     notes = waiting.memory.waiting_notes
     if not waiting.wanted and not notes:
-        return ToldWaiting()
+        return WaitingNotes()
     pending = {job: at for shape in waiting.cluster.shapes for job, at in zip(shape.jobs, shape.submitted, strict=True)}
     before = {job: note for note in notes for job in _numbers(note.jobs)}
     running = _running(waiting.cluster) if before else frozenset()
@@ -103,7 +103,7 @@ def tell_waiting(waiting: Waiting) -> ToldWaiting:
     new = (
         WaitingNote(action.reason, waiting.now, ranges(map(int, action.jobs))) for action in actions if not action.over
     )
-    return ToldWaiting(actions, (*left, *new))
+    return WaitingNotes(actions, (*left, *new))
 
 
 def stable(reason: Reason) -> Reason | None:

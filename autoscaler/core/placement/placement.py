@@ -99,7 +99,7 @@ def _of_share(demand: Demand) -> int | None:
     return demand.per_host or (None if demand.once_a_host else 1)
 
 
-def amounts_asked(demand: Demand) -> Amounts:
+def requested_amounts(demand: Demand) -> Amounts:
     """Of consumables, per slot, per job and per host."""
     return (*demand.per_slot, *demand.per_job, *demand.once_a_host)
 

@@ -43,7 +43,7 @@ ROWS = {
     Code.NO_SUCH_HOST: Row(
         "it requests a host with {asked}; no allowed worker is such a host[ (they have {offered})]",
         short="no such host",
-        remedy="`qalter -l` asks otherwise; or allow types that are as asked.",
+        remedy="Change the request by `qalter -l`, or allow instance types that meet it.",
     ),
     Code.WOULD_FIT_WITH_SETTING: Row("[request `{ask}` or ]set {limit_setting}[ to {to}]"),
     Code.SETTING_NEEDED_TOO: Row("and {limit_setting} to {to} as well"),
