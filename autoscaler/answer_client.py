@@ -29,7 +29,8 @@ OF_ROOT = Path("/run/sge-autoscaler")
 """Where root's services listen, one socket a cell."""
 CLIENT_FILE = Path("/etc/sge-autoscaler/client")
 """What a submit host's users need not set: lines NAME=VALUE of the names below."""
-_OF_CALLERS = (URL_ENV, TOKEN_ENV, LOGIN_ENV, CA_ENV, PLAIN_ENV)
+MUNGE_ENV = "CP_CAP_AUTOSCALE_MUNGE"
+_OF_CALLERS = (URL_ENV, TOKEN_ENV, LOGIN_ENV, MUNGE_ENV, CA_ENV, PLAIN_ENV)
 VERSION = 1
 """Of the answers."""
 PREFIX = f"/answers/v{VERSION}"
@@ -38,6 +39,8 @@ OVERRIDES = f"/overrides/v{OVERRIDES_VERSION}"
 """Where operators tell the autoscaler what to do."""
 ROLE = "X-Asked-Role"
 """What a server that passes a question on says of whom it asks for: never more than it may itself."""
+OF_CELL = "user"
+"""A user of the cell: who is asked knows whether they are a manager."""
 SOURCE = "X-Asked-From"
 """And from which address."""
 TIMEOUT = 30.0
@@ -64,6 +67,8 @@ class Place:
     url: str = ""
     token_file: str = ""
     login_file: str = ""
+    munge: str = ""
+    """The socket of MUNGE's daemon, which proves who asks."""
     ca_file: str = ""
     plain: bool = False
     """Whether an address that other machines reach may be asked without TLS."""
@@ -90,7 +95,8 @@ def remote(environ: Mapping[str, str], file: Path = CLIENT_FILE) -> Place | None
     if not url:
         return None
     plain = given.get(PLAIN_ENV, "").lower() in TRUE
-    return Place("", url, given.get(TOKEN_ENV, ""), given.get(LOGIN_ENV, ""), given.get(CA_ENV, ""), plain)
+    token, login, munge = (given.get(name, "") for name in (TOKEN_ENV, LOGIN_ENV, MUNGE_ENV))
+    return Place("", url, token, login, munge, given.get(CA_ENV, ""), plain)
 
 
 def ask(place: Place, question: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -137,7 +143,7 @@ def target(question: str, query: Mapping[str, str]) -> str:
     """A question with its query."""
     from urllib.parse import urlencode
 
-    return f"{question}?{urlencode(query)}"
+    return f"{question}?{urlencode(query)}" if query else question
 
 
 def send(place: Place, target: str, headers: Mapping[str, str], method: str = "GET") -> Reply:
@@ -206,10 +212,11 @@ def _at_address(place: Place, target: str, headers: Mapping[str, str], method: s
     import ssl
 
     to = caller_address(place.url, plain=place.plain)
-    sent = {**headers, **_authorization(place)}
+    target = to.path + target
+    sent = {**headers, "Host": to.named, **_authorization(place, method, target, to.named)}
     with closing(connection_to(to, place.ca_file)) as connection:
         try:
-            connection.request(method, to.path + target, headers=sent)
+            connection.request(method, target, headers=sent)
             answer = connection.getresponse()
             return Reply(answer.status, answer.read(), {name.lower(): value for name, value in answer.getheaders()})
         except ssl.SSLCertVerificationError as error:
@@ -245,8 +252,8 @@ def not_trusted(url: str, why: str) -> str:
     )
 
 
-def _authorization(place: Place) -> dict[str, str]:
-    """From files only: a command's words and its environment are seen by others."""
+def _authorization(place: Place, method: str, target: str, host: str) -> dict[str, str]:
+    """From files only, or for this call alone: a command's words and its environment are seen by others."""
     if place.token_file:
         from autoscaler.strict_modes import ours
 
@@ -260,6 +267,10 @@ def _authorization(place: Place) -> dict[str, str]:
 
         line = first_line(LOGIN_ENV, place.login_file, private=True)
         return {"Authorization": f"Basic {b64encode(line.encode()).decode()}"}
+    if place.munge:
+        from autoscaler.munge import Call, credential
+
+        return {"Authorization": f"MUNGE {credential(place.munge, Call(method, target, host))}"}
     return {}
 
 
@@ -268,6 +279,8 @@ def _proof(place: Place) -> str:
         return f"the token in {place.token_file}"
     if place.login_file:
         return f"the user and password in {place.login_file}"
+    if place.munge:
+        return "what MUNGE says of you"
     return f"who proves nothing ({TOKEN_ENV} names the file of a token)"
 
 
@@ -286,7 +299,7 @@ def _read_file(file: Path) -> dict[str, str]:
             continue
         if not equals or name.strip() not in _OF_CALLERS:
             told = repr(name) if equals and name.startswith("CP_CAP_") else "what stands there"
-            raise SettingsError(f"{file}, line {number}: {told} is none of {URL_ENV}, {TOKEN_ENV}, {CA_ENV}")
+            raise SettingsError(f"{file}, line {number}: {told} is none of {', '.join(_OF_CALLERS)}")
         given[name.strip()] = value.strip().strip("\"'")
     return given
 

@@ -26,6 +26,12 @@ class Address(NamedTuple):
     port: int | None
     path: str
 
+    @property
+    def named(self) -> str:
+        """As `Host` has it."""
+        name = f"[{self.host}]" if ":" in self.host else self.host.encode("idna").decode("ascii")
+        return name if self.port is None else f"{name}:{self.port}"
+
 
 def caller_address(url: str, *, plain: bool) -> Address:
     """Raises SettingsError where this is no address, or would carry what proves who asks through a network in the
@@ -37,6 +43,7 @@ def caller_address(url: str, *, plain: bool) -> Address:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
         named = parts.username is not None or bool(parts.query or parts.fragment)
+        (host or "").encode("idna")  # raises for what no DNS can know
     except ValueError:  # a port that is no number, half an IPv6 address
         raise SettingsError(f"{URL_ENV} {_NOT_SHOWN} is not an address: write https://HOST:PORT") from None
     if named:

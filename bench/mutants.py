@@ -6,7 +6,8 @@ exchanged in memory and only those tests run, up to the first that fails. No fil
 interrupted run leaves nothing changed. A mutant that runs into its time limit counts as noticed.
 
 What survives is written to tests/mutants/survivors.md, and is tried again by every later run of its room. A person
-moves a line to the equivalent ones there, with the reason; such a line stays, and counts neither way.
+moves a line to the equivalent ones there, with the reason; such a line stays while the code does, and counts neither
+way.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ from bench.mutants_file import Room, Survivors
 from bench.mutations import Mutant, code_named, mutants_of, mutated_code
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("autoscaler/api", "autoscaler/core", "autoscaler/engine", "autoscaler/store", "providers", "sge")
+FOLDERS = (
+    "autoscaler/api", "autoscaler/core", "autoscaler/engine", "autoscaler/report", "autoscaler/store",
+    "autoscaler/terminal", "providers", "sge",
+)  # fmt: skip
 SURVIVORS = ROOT / "tests/mutants/survivors.md"
 LEAST_SECONDS, MEMORY = 10.0, 4 << 30
 """Of a mutant's process: so long it may run at least, and so many bytes it may take."""
@@ -246,6 +250,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tests", nargs="+", help="only these; default: all that import what is changed")
     given = parser.parse_args(arguments)
     listed = Survivors.read(SURVIVORS)
+    listed.leave_out_gone(ROOT)
     mutants = choose(given.rooms, count=given.count, seed=given.seed, listed=listed)
     tests = given.tests or relevant_tests({mutant.path for mutant in mutants})
     noticed = sample(mutants, tests, root=ROOT, minutes=given.minutes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,19 @@ def test_what_survives_stays_in_the_file_until_a_test_notices_it(tmp_path: Path)
     assert set(again.open) == {mutant("a | `b`").key}
     assert again.equivalent == {mutant("a <= b").key: (9, "they are never equal")}
     assert "| core | 10 | 7 | 1 | 78% |" in again.text()
+
+
+def test_what_is_no_place_of_the_code_any_more_leaves_the_file(tmp_path: Path) -> None:
+    (tmp_path / "core").mkdir()
+    (tmp_path / "core/f.py").write_text("def f(a, b):\n    return a < b\n")
+    listed = Survivors(rooms={"core": Room(10, 7, 1), "gone": Room(9, 9, 0)})
+    listed.update({mutant("a <= b", 7): False, mutant("a != b"): False, replace(mutant("pass"), path="gone.py"): False})
+    listed.equivalent = {("core/f.py", "f", "return a < b", "return None"): (2, "nobody looks"),
+                         ("core/f.py", "g", "return a < b", "return None"): (2, "nobody looks")}  # fmt: skip
+    listed.leave_out_gone(tmp_path)
+    assert set(listed.open) == {mutant("a <= b").key}
+    assert set(listed.equivalent) == {("core/f.py", "f", "return a < b", "return None")}
+    assert set(listed.rooms) == {"core"}
 
 
 def test_a_line_that_is_none_of_it_is_an_error(tmp_path: Path) -> None:

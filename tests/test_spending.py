@@ -50,6 +50,23 @@ def test_without_budgets_nothing_is_read(world: CostWorld) -> None:
     assert SpendingReader(world.store).read(policy(), NOW).spent == {}
 
 
+def test_of_a_store_that_no_pass_has_filled_it_is_not_known_what_is_spent(world: CostWorld) -> None:
+    """It may have been lost: the first pass finds what workers are for, and the next one knows."""
+    world.restart(lost=True)
+    reader = SpendingReader(world.store)
+    before = reader.read(policy(*BUDGETS), NOW + 1700)
+    told = Now(NOW + 1700, "cell", "local", True, None, policy=policy(*BUDGETS), spending=before)
+    document = status(world.store, told)
+    lines = [value for name, value in status_pairs(document) if name == "budget"]
+    assert {budget["spent"] for budget in document["budgets"]} == {None}
+    assert lines[1] == (
+        "of user ann: what is spent of 1 USD this month is not yet known: nothing is launched for its jobs until a "
+        "pass knows it"
+    )
+    world.see(1700)
+    assert reader.read(policy(*BUDGETS), NOW + 1701).spent["user ann"] > 0
+
+
 def test_all_workers_count_for_the_cell_and_held_slots_for_users_and_projects(world: CostWorld) -> None:
     spending = SpendingReader(world.store).read(policy(*BUDGETS), NOW + HOUR)
     assert spending.spent == {"the cell": 1.5, "user ann": 0.75, "user eve": 0.0, "project wind": 0.75}

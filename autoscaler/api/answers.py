@@ -69,6 +69,8 @@ class Asker:
     """Whether they may see the jobs of others where only owners do."""
     source: str = ""
     """Where they ask from, if not on this machine: a token may serve many hosts."""
+    of_cell: bool = False
+    """Whether this is a user of the cell elsewhere, of whom who answers finds out whether they are a manager."""
 
     @property
     def place(self) -> str:

@@ -1,14 +1,17 @@
 """How commands that show something (`main.ANSWERED`) are answered: by the running autoscaler of this cell, else by the
-one of the site. Imports next to nothing; where nobody answers, a command looks for itself.
+one of the site. Imports next to nothing; where nobody answers, a command reads the state or observes by itself.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
+
+import click
 
 from autoscaler.answer_client import OF_ROOT, SOCKET_ENV, Place, Unanswered, ask, named_by, remote, target
 from autoscaler.commands._echo import echo
@@ -24,14 +27,21 @@ OLD = 60.0
 """Seconds from which on the age of an answer is said first."""
 
 
-def told(invocation: Invocation, question: str, query: Mapping[str, str], *, as_json: bool) -> bool:
+def print_answer(
+    invocation: Invocation, question: str, query: Mapping[str, str], *, as_json: bool, as_csv: bool = False
+) -> bool:
     """Print what the running autoscaler answers. False: none does, which was said, and this machine's own cell can be
-    looked at. Raises NotFound, Unanswered where an address is named, Refused, SettingsError.
+    read. Raises UsageError, NotFound, Unanswered where an address is named, Refused, SettingsError.
     """
-    said = answered(invocation, question, {**query, "form": "document" if as_json else "text"})
+    if as_csv and as_json:
+        raise click.UsageError("give --csv or --json, not both")
+    said = answered(invocation, question, {**query, "form": "document" if as_json else "csv" if as_csv else "text"})
     if said is None:
         continue_as_service_account(invocation)
         return False
+    if as_csv:
+        sys.stdout.write(said["document"])
+        return True
     if as_json:
         print_age(invocation, said, late_only=True)
         echo(plain_json(json.dumps(said["document"], indent=2, ensure_ascii=False)))
@@ -42,7 +52,7 @@ def told(invocation: Invocation, question: str, query: Mapping[str, str], *, as_
 
 
 def continue_as_service_account(invocation: Invocation) -> None:
-    """Root looks for itself as the account of the service."""
+    """Root reads the state as the account of the service."""
     if os.geteuid() == 0:
         from autoscaler.commands._account import become_owner_of_state
 
@@ -60,7 +70,7 @@ def answered(invocation: Invocation, question: str, query: Mapping[str, str]) ->
         if place.url:
             raise
         invocation.silent = True
-        invocation.note(f"{error}: this command {_INSTEAD.get(question, 'looks for itself')}")
+        invocation.note(f"{error}: this command {_INSTEAD.get(question, 'observes by itself')}")
     return None
 
 

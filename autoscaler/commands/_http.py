@@ -23,6 +23,7 @@ from autoscaler.commands.serving import auto_stop_endpoint, order_secret, refuse
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.engine.loop import Loop
 from autoscaler.errors import SettingsError, StateNotKept
+from autoscaler.process import SystemRunner
 from autoscaler.store import lock
 from autoscaler.store.calls import CallLog
 from autoscaler.store.observations import seen_arrays
@@ -30,6 +31,7 @@ from autoscaler.store.store import Store
 
 if TYPE_CHECKING:
     from autoscaler.api.logins import Logins
+    from autoscaler.api.munge_login import MungeLogin
     from autoscaler.api.operations import Operations
     from autoscaler.api.server import Address, Server
 
@@ -202,10 +204,21 @@ def _logins(invocation: Invocation) -> Iterator[tuple[Logins, CallLog]]:
     from autoscaler.api.tokens import Tokens
 
     group = invocation.settings.process.trusted_group
-    tokens = Tokens(token_file(invocation), group)
-    passwords = Passwords(password_file(invocation), group, may_be_empty=bool(tokens))
+    tokens, munge = Tokens(token_file(invocation), group), _munge(invocation)
+    passwords = Passwords(password_file(invocation), group, may_be_empty=bool(tokens or munge))
     with contextlib.closing(CallLog.open(invocation.store_file.with_suffix(".calls"))) as calls:
-        yield Logins(passwords, tokens), calls
+        yield Logins(passwords, tokens, munge), calls
+
+
+def _munge(invocation: Invocation) -> MungeLogin | None:
+    """Who may call by MUNGE; None: nobody. Raises SettingsError where it is not installed."""
+    from autoscaler.api.munge_login import MungeLogin
+    from autoscaler.munge import refuse_missing
+
+    if (socket_of_daemon := invocation.settings.process.munge) is None:
+        return None
+    refuse_missing()
+    return MungeLogin(socket_of_daemon, local_roles(invocation), SystemRunner())
 
 
 def operations_of(

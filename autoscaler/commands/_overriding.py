@@ -62,7 +62,7 @@ def _asked(place: Place, command: OperatorCommand) -> Stored:
     try:
         said = ask_for(place, command.verb.value, query)
     except Unanswered as error:
-        raise Unanswered(f"{error}; if it has the request to {command.verb}, it follows when it goes on") from error
+        raise Unanswered(f"{error}; if it received the command, it carries it out when it continues") from error
     return _with(Stored(said["message"], said["done"], said["facts"]), said["warning"] or "")
 
 

@@ -12,7 +12,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from pydantic_settings import BaseSettings
 from rich.console import Console
 from rich.table import Table
 
@@ -25,13 +24,14 @@ from autoscaler.commands._observation import print_json
 from autoscaler.commands.context import with_platform
 from autoscaler.constraints.rule_files import RuleFiles
 from autoscaler.errors import AutoscalerError, SettingsError
+from autoscaler.munge import refuse_missing
 from autoscaler.policies import registry as policies
 from autoscaler.report import SCHEMA
 from autoscaler.settings import Settings, load_settings, master_type_problem
 from autoscaler.settings.guarded_files import exposed_files
 from autoscaler.settings.pages import Row, generated, given_rows, model_rows, shown_rows
 from providers.registry import known, known_prefixes, load, settings_of
-from providers.settings import main_names, read_settings
+from providers.settings import ExtensionSettings, main_names, read_settings
 
 _FOR_TESTS = frozenset({"fake"})
 """Providers that operators do not use."""
@@ -121,8 +121,13 @@ def _wrong_in_files(settings: Settings) -> list[str]:
 
 
 def _wrong_addresses(settings: Settings) -> list[str]:
-    """Errors in the addresses of listeners."""
+    """Errors in the addresses of listeners, and in what proves there who calls."""
     process, wrong = settings.process, []
+    try:
+        if process.munge is not None and process.http:
+            refuse_missing()
+    except SettingsError as error:
+        wrong.append(str(error))
     try:
         if process.auto_stop:
             Endpoint.parse(process.auto_stop)
@@ -220,15 +225,15 @@ def _load(file: Path | None, platform: Mapping[str, str]) -> Settings:
     return load_settings(os.environ, file, known_prefixes=known_prefixes, platform=platform)
 
 
-def _models() -> dict[str, type[BaseSettings]]:
+def _models() -> dict[str, type[ExtensionSettings]]:
     """Settings of the included providers."""
     return {name: settings_of(name) for name in known() if name not in _FOR_TESTS}
 
 
-def _policy_models() -> dict[str, type[BaseSettings]]:
+def _policy_models() -> dict[str, type[ExtensionSettings]]:
     """Settings of the included autoscale policies."""
     return {name: policies.settings_of(name) for name in policies.known()}
 
 
-def _declared(models: Mapping[str, type[BaseSettings]]) -> dict[str, list[Row]]:
+def _declared(models: Mapping[str, type[ExtensionSettings]]) -> dict[str, list[Row]]:
     return {name: list(model_rows(model, main_names(model))) for name, model in models.items()}

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from autoscaler.commands._answers import answered, print_age, told, warn_not_running
+from autoscaler.commands._answers import answered, print_age, print_answer, warn_not_running
 from autoscaler.commands._observation import as_json, print_json, reading_store
 from autoscaler.commands.context import Invocation
 
@@ -41,20 +41,13 @@ def command(
     sum to what the workers cost by their price an hour: an estimate of the bill, which also has disks, network and
     discounts. --reconcile explains the difference.
     """
-    if as_csv and as_json:
-        raise click.UsageError("give --csv or --json, not both")
     if bill is not None:
         if by or as_csv or any(times.values()):
             raise click.UsageError("--reconcile goes with --json only: workers and time are those of the bill")
         _reconcile(invocation, bill, as_json=as_json)
         return
     query = {"by": by or "user", **times}
-    if as_csv:
-        said = answered(invocation, "cost", {**query, "form": "csv"})
-        if said is not None:
-            sys.stdout.write(said["document"])
-            return
-    elif told(invocation, "cost", query, as_json=as_json):
+    if print_answer(invocation, "cost", query, as_json=as_json, as_csv=as_csv):
         return
     warn_not_running(invocation)
     from autoscaler.report.blocks import print_blocks

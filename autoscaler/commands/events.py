@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from autoscaler.answer_client import Place, Unanswered, ask, target
-from autoscaler.commands._answers import continue_as_service_account, place_of_service, told, warn_not_running
+from autoscaler.commands._answers import continue_as_service_account, place_of_service, print_answer, warn_not_running
 from autoscaler.commands._duration import Duration
 from autoscaler.commands._echo import echo
 from autoscaler.commands._observation import as_json, print_json, reading_store
@@ -61,7 +61,7 @@ def command(
         return
     if follow:
         continue_as_service_account(invocation)
-    elif told(invocation, "events", {**query, "last": str(last)}, as_json=as_json):
+    elif print_answer(invocation, "events", {**query, "last": str(last)}, as_json=as_json):
         return
     warn_not_running(invocation)
     from autoscaler.report.events import events_document, events_lines, find_events

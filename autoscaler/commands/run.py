@@ -10,6 +10,7 @@ from autoscaler.commands._echo import echo
 from autoscaler.commands._instance_types import offers_in_time, unknown_types
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import AutoscalerError, NotObservable
+from autoscaler.garbage import share_one_arena
 from autoscaler.report.log import configure_log
 from providers.interface import Provider
 
@@ -37,6 +38,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
     if not settings.scales:
         echo("CP_CAP_AUTOSCALE is false: the autoscaler does not scale this cluster and ends")
         return 0
+    share_one_arena()
     configure_log(settings.process, invocation.environ, as_json=as_json or None)
     for warning in invocation.settings_in_force.warnings:
         log.warning(warning)

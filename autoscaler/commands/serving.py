@@ -93,7 +93,7 @@ log = logging.getLogger("autoscaler.run")
 _FOR_LIFE = (
     *("provider", "work_directory", "tag", "dry_run", "notify_owner"),
     *("policies", "policies_deadline", "auto_stop", "socket", "socket_group"),
-    *("http", "http_passwords", "http_certificate", "http_key", "http_cluster"),
+    *("http", "http_passwords", "http_certificate", "http_key", "http_cluster", "munge"),
 )
 """Settings that a process cannot change once it serves."""
 OWN_PATIENCE = 2

@@ -30,10 +30,14 @@ class SpendingReader:
     _at: float | None = None
 
     def read(self, policy: Policy, now: float) -> Spending:
-        """Nothing where no budget is set."""
+        """Nothing where no budget is set, and not known before a pass has noted what workers were for: until then
+        the store of a new process may be empty because it was lost.
+        """
         if not policy.budgets:
             return Spending()
         since, until = month_of(datetime.fromtimestamp(now, UTC).strftime("%Y-%m"))
+        if self.store.usages.since is None:
+            return Spending(ends_at=until, known=False)
         window = Window(round(since * 1000), round(until * 1000), round(now * 1000))
         lives = self.store.history.lifetimes(since)
         spent = {(Whose.CELL, ""): sum(rent_of(rental_of(life), window) for life in lives)}

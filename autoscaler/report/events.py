@@ -56,7 +56,7 @@ def shown_to(owner: str | None, events: Iterable[KeptEvent]) -> Iterator[KeptEve
         if owner is None or kept.event.owner == owner or kept.event.kind is EventKind.JOINED:
             yield kept
         elif kept.event.kind is EventKind.ORDERED:
-            yield replace(kept, event=replace(kept.event, jobs="", count=0))
+            yield replace(kept, event=replace(kept.event, jobs="", count=0, owner="", project=""))
 
 
 def events_document(events: Iterable[KeptEvent], now: float) -> dict[str, Any]:

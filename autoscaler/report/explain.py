@@ -58,6 +58,8 @@ class Past:
     ended: Sequence[Ended] = ()
     events: Sequence[Mapping[str, Any]] = ()
     """What happened to it, as `events` tells it."""
+    cost: Mapping[str, Any] | None = None
+    """As `job_cost` tells it."""
 
 
 def explain_job(
@@ -90,6 +92,7 @@ def explain_job(
         "waited": [_past_part(job, past.last.verdict)] if past.last is not None and not rows else [],
         "launched": [_order_part(order, zone) for order in past.launched],
         "ended": [_ended_part(end, zone) for end in past.ended],
+        "cost": past.cost,
         "events": list(past.events),
         "rules": rule_rows(rules_for_job(snapshot, job)),
         "caps": _caps(snapshot, verdicts),
@@ -217,6 +220,7 @@ def explain_past(
         "waited": [],
         "launched": [_order_part(order, zone) for order in past.launched],
         "ended": [_ended_part(end, zone) for end in past.ended],
+        "cost": past.cost,
         "events": list(past.events),
     }
 

@@ -9,6 +9,7 @@ from typing import Any
 from autoscaler.core.model.reasons import Code
 from autoscaler.report.events import event_line
 from autoscaler.report.explain import MOMENTS
+from autoscaler.report.job_cost import cost_lines
 from autoscaler.report.reasons.table import REASONS
 from autoscaler.report.requests import cap_lines
 from autoscaler.report.rules import rule_lines
@@ -32,8 +33,8 @@ _LETTERS = {
 
 def in_words(states: str) -> str:
     """Letters of a queue instance with what they mean: `au (load alarm, not heard)`."""
-    said = [_LETTERS[letter] for letter in states if letter in _LETTERS]
-    return f"{states} ({', '.join(said)})" if said else states
+    meanings = [_LETTERS[letter] for letter in states if letter in _LETTERS]
+    return f"{states} ({', '.join(meanings)})" if meanings else states
 
 
 def job_lines(document: Mapping[str, Any]) -> Iterator[str]:
@@ -50,6 +51,7 @@ def job_lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield from _run_lines(document["job"], run)
     for end in document["ended"]:
         yield _ended_line(document["job"], end)
+    yield from cost_lines(document)
     for action in document["actions"]:
         yield f"in this pass: {action['kind']}:"
         yield from _reason_lines(action["reason"])

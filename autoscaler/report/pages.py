@@ -58,7 +58,8 @@ objects with `name`, `since`), `load` (load average that its execd reported last
 | `status --json` | `schema`, `now`, `sentence`, `pass`, `pass_at`, `waiting`, `counted`, `fitting`, \
 `workers` (how many), `ordered` (how many workers no listing shows yet), \
 `persistent` (how many), `price_per_hour`, `currency`, `unknown_prices`, `prices_as_of`, \
-`budgets`: a list of objects with `owner`, `budget`, `spent`, `level` (0, 50, 80 or 100), `action` and `until`, \
+`budgets`: a list of objects with `owner`, `budget`, `spent` (null: not yet known), `level` (0, 50, 80 or 100), \
+`action` and `until`, \
 `failed_workers` (machines that are stopped or do not come up: a list of objects with `worker_id`, `name`, `message`), \
 `refused_ends`, \
 `request_sets`, `asked` (the same in a line), `paused`, `brake`, `stop`, \
@@ -109,7 +110,8 @@ millionth. Where rows are of jobs, `cost` is the sum of theirs, of `starting` an
 | `events --json` | `schema`, `now`, `events`: a list of objects with `id` (grows), `kind` (submitted, counted, \
 not_counted, ordered, joined, started, ended), `at` and `until` (of several jobs the first and the last time), \
 `seen_at` (of the pass that noticed it), `jobs` (numbers as ranges, `4-7,9`), `tasks` (of one array, likewise), \
-`count` (jobs, of arrays tasks), `owner`, `project`, `hosts`, `queue`, `worker_id`, `order_id`, `code` (of the \
+`count` (jobs, of arrays tasks), `owner` and `project` (of a launch those that all its jobs have; the project once \
+Grid Engine told it, with the end of a job at the latest), `hosts`, `queue`, `worker_id`, `order_id`, `code` (of the \
 reason; of ended: ended, failed, unknown or unlisted), `message`, `text` (the event for people); \
 with `--follow` one of these objects a line |
 | `top --json` | `schema`, `now`, `status`, `workers`, `events`: the documents of these commands; `queue`, `passes`: \
@@ -117,7 +119,9 @@ those of [the answers](operate/answers.md#for-programs) |
 | `explain JOB --json` | `schema`, `job`, `state` (waiting, running, ended), `now`, `waiting`: a list of Shape, \
 `running` (with what becomes of the worker it is on), `launches`: a list of Launch that may serve it, \
 `waited`: what was last said of it while it waited, `launched`: orders for jobs such as it, \
-`ended`: how each start ended, from accounting, `events`: what happened to it, as `events --json` tells it, \
+`ended`: how each start ended, from accounting, `cost`: its shares of the workers that it ran on (`estimate`: true; \
+`currencies`: a list of objects with `currency`, `cost` and `slot_h`; `workers` and `unknown_prices`: how many), \
+or null, `events`: what happened to it, as `events --json` tells it, \
 `rules`: what [rules](rules.md) ask for it, and who meets them; \
 `caps`: limits that callers set for node arrays that may serve it, a list of objects with `node_array`, `cap`, \
 `limit`, `request_set`, `by`, `expires_at` (these three null: the definition of the array) |

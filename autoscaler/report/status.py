@@ -188,8 +188,7 @@ def _price_pairs(document: Mapping[str, Any]) -> _Pairs:
     unknown = f" and {document['unknown_prices']} of unknown price" if document["unknown_prices"] else ""
     yield "price", f"{document['price_per_hour']:.3f} {currency} an hour{unknown}"
     for budget in document["budgets"]:
-        spent = f"{budget['spent']:.2f} of {budget['budget']:g} {currency} are spent this month"
-        yield "budget", f"of {budget['owner']}: {spent}{_then(budget)}"
+        yield "budget", f"of {budget['owner']}: {_spent(budget, currency)}{_then(budget)}"
     if document["prices_as_of"] and _days(document["prices_as_of"], document["now"]) > OLD_PRICES:
         yield "prices", f"of {document['prices_as_of']}, older than {OLD_PRICES} days: `sge-autoscaler catalog refresh`"
 
@@ -243,21 +242,31 @@ def _budgets(policy: Policy, spending: Spending) -> Iterator[dict[str, Any]]:
         yield {
             "owner": budget.owner,
             "budget": budget.amount,
-            "spent": round(spending.spent.get(budget.owner, 0.0), 6),
+            "spent": round(spending.spent.get(budget.owner, 0.0), 6) if spending.known else None,
             "level": level(budget, spending),
             "action": policy.budget_action.value,
             "until": _at(spending.ends_at),
         }
 
 
+def _spent(budget: Mapping[str, Any], currency: str) -> str:
+    whole = f"{budget['budget']:g} {currency}"
+    if budget["spent"] is None:
+        return f"what is spent of {whole} this month is not yet known"
+    return f"{budget['spent']:.2f} of {whole} are spent this month"
+
+
 def _then(budget: Mapping[str, Any]) -> str:
-    """What a spent budget does."""
-    if budget["level"] < LEVELS[0]:
+    """What a spent budget does, or one of which that is not known."""
+    if budget["spent"] is not None and budget["level"] < LEVELS[0]:
         return f" ({budget['level']} % reached)" if budget["level"] else ""
     of_cell = budget["owner"] == Budget(Whose.CELL, "", 0.0).owner
     if budget["action"] == BudgetAction.STOP:
-        return f": nothing is launched{'' if of_cell else ' for its jobs'} until {instant_of(budget['until'])}"
-    return ": only the cheapest is launched" if of_cell and budget["action"] == BudgetAction.CHEAPEST else ""
+        until = "a pass knows it" if budget["spent"] is None else instant_of(budget["until"])
+        return f": nothing is launched{'' if of_cell else ' for its jobs'} until {until}"
+    if budget["action"] == BudgetAction.CHEAPEST:
+        return f": only the cheapest is launched{'' if of_cell else ' for its jobs'}"
+    return ""
 
 
 def _days(since: str, now: str) -> int:

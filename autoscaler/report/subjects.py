@@ -26,6 +26,7 @@ from autoscaler.report.explain import (
 )
 from autoscaler.report.explain_lines import gone_lines, host_lines, job_lines
 from autoscaler.report.explain_order import explain_order, order_lines
+from autoscaler.report.job_cost import job_cost
 from autoscaler.report.observed_plan import ObservedPlan
 from autoscaler.report.sentence import jobs_not_read
 from autoscaler.store.history import Explanation
@@ -107,7 +108,8 @@ def _job(job: Job, known: Known) -> dict[str, Any]:
         done, last = store.journal.outcomes_of_job(job.number), store.history.explanation(job.number)
         happened = store.events.read(job=job.number, task=int(job.task) if job.task else None, last=MOST_EVENTS)
         told = [event_part(event, seen.zone) for event in shown_to(known.owner, happened)]
-        past = Past(last, _launched(store, seen.snapshot, last, ended), ended, told)
+        cost = job_cost(store, job.number, int(job.task) if job.task else None, seen.snapshot.now)
+        past = Past(last, _launched(store, seen.snapshot, last, ended), ended, told, cost)
     document = explain_job(seen.snapshot, seen.plan, job.number, seen.zone, done, past) or explain_past(
         job.number, past, done, seen.zone
     )

@@ -291,9 +291,9 @@ class Process(_Section):
     budget_action: BudgetAction = setting(
         "CP_CAP_AUTOSCALE_BUDGET_ACTION",
         BudgetAction.WARN,
-        "What happens when a budget is spent, besides the report. warn: nothing. cheapest: only the cheapest offers "
-        "are launched, if the budget is the cell's. stop: nothing is launched, or nothing for jobs of this user or "
-        "project. No worker is removed for it.",
+        "What happens when a budget is spent, besides the report. warn: nothing. cheapest: only the cheapest offer "
+        "is launched, or only for jobs of this user or project. stop: nothing is launched, or nothing for jobs of this "
+        "user or project. No worker is removed for it.",
     )
     protected_after: Positive = setting(
         "CP_CAP_AUTOSCALE_PROTECTED_MODE_TIMEOUT",
@@ -481,6 +481,13 @@ class Process(_Section):
     )
     caller_login: Path | None = setting(
         "CP_CAP_AUTOSCALE_LOGIN", None, "For callers only: file whose first line is USER:PASSWORD for that address."
+    )
+    munge: Path | None = setting(
+        "CP_CAP_AUTOSCALE_MUNGE",
+        None,
+        "Socket of MUNGE's daemon (/run/munge/munge.socket.2). `serve`: users of submit hosts log in by MUNGE, as "
+        "readers, and Grid Engine's managers may act. For commands that ask at that address: they prove so who asks. "
+        "Default: no login by MUNGE.",
     )
     http: str | None = setting(
         "CP_CAP_AUTOSCALE_HTTP",

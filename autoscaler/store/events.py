@@ -192,16 +192,18 @@ class EventTable(Table):
 
     def of_order(self, order_id: str) -> tuple[KeptEvent, ...]:
         """A launch and the workers of it that joined."""
-        return tuple(
-            map(_kept, self._database.rows("SELECT * FROM events WHERE order_id = ? ORDER BY id", (order_id,)))
+        rows = self._database.rows(
+            "SELECT * FROM events WHERE order_id = ? AND kind IN (?, ?) ORDER BY id",
+            (order_id, EventKind.ORDERED, EventKind.JOINED),
         )
+        return tuple(map(_kept, rows))
 
     def _of_job(self, job: int, task: int | None) -> list[sqlite3.Row]:
         near = self._database.rows("SELECT * FROM events WHERE first_job <= ? AND last_job >= ?", (job, job))
         mine = [row for row in near if within(row["jobs"], job)]
         if task is not None:
             mine = [row for row in mine if not row["tasks"] or within(row["tasks"], task)]
-        orders = {row["order_id"] for row in mine if row["order_id"]}
+        orders = {row["order_id"] for row in mine if row["kind"] == EventKind.ORDERED}
         started = {host: row["at"] for row in mine if row["kind"] == EventKind.STARTED for host in row["hosts"].split()}
         workers: dict[str, sqlite3.Row] = {}
         for row in self._database.rows("SELECT * FROM events WHERE kind = ? ORDER BY id", (EventKind.JOINED,)):

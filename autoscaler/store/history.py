@@ -248,6 +248,11 @@ class History:
         )
         return tuple(encoding.from_row(row, Lifetime) for row in rows)
 
+    def lives_of(self, ids: Collection[str]) -> tuple[Lifetime, ...]:
+        """Of these workers."""
+        sql = "SELECT * FROM lifetimes WHERE worker_id IN (SELECT value FROM json_each(?)) ORDER BY worker_id"
+        return tuple(encoding.from_row(row, Lifetime) for row in self._database.rows(sql, (json.dumps(list(ids)),)))
+
     def ended_after(self, at: float) -> frozenset[str]:
         """Ids of workers that were listed last before a moment after this one."""
         rows = self._database.rows("SELECT worker_id FROM lifetimes WHERE ended_at > ?", (at,))

@@ -202,6 +202,16 @@ class UsageTable(Table):
             for job, task, began, ended, slots, payer in map(tuple, rows)
         ]
 
+    def of_job(self, job: int, task: int | None, now: float) -> Mapping[str, tuple[float, float]]:
+        """By worker, from when to when a job, or one task of it, held slots there, with what lies in between."""
+        # CROSS JOIN: worker by worker, each by the primary key; SQLite would read all usages otherwise.
+        rows = self._database.rows(
+            "SELECT worker_id, min(usages.began) AS began, max(coalesce(usages.ended, ?)) AS ended FROM lifetimes"
+            " CROSS JOIN usages USING (worker_id) WHERE job = ? AND (task = ? OR ? IS NULL) GROUP BY worker_id",
+            (now, job, task, task),
+        )
+        return {row["worker_id"]: (row["began"], max(row["ended"], row["began"])) for row in rows}
+
     def _known_payers(self, ids: set[int]) -> Mapping[int, Payer]:
         if ids - self._by_id.keys():
             self._by_id = {row["id"]: _payer(row) for row in self._database.rows("SELECT * FROM payers")}

@@ -8,10 +8,9 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import AliasChoices, BeforeValidator, Field, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from autoscaler.core.model.fleet import ANY
-from providers.settings import ByArray, Names
+from providers.settings import ByArray, ExtensionSettings, Names
 
 PREFIX = "CP_CAP_AUTOSCALE_AZURE_"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -30,12 +29,10 @@ def _key(value: object) -> object:
     return value
 
 
-class AzureSettings(BaseSettings):
+class AzureSettings(ExtensionSettings):
     """Under `CP_CAP_AUTOSCALE_AZURE_`."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True
-    )
+    env_prefix = PREFIX
 
     subscription: str = Field(
         validation_alias=AliasChoices(f"{PREFIX}SUBSCRIPTION", "AZURE_SUBSCRIPTION_ID"),

@@ -225,7 +225,7 @@ class CycleCloudProvider:
                 return array
         raise Refused(
             f"cluster {self.api.cluster} has no node array that offers {key.instance_type} ({key.price_type}) "
-            f"for {key.node_array}: mend its template or {self.settings.model_config['env_prefix']}NODE_ARRAYS"
+            f"for {key.node_array}: mend its template or {self.settings.env_prefix}NODE_ARRAYS"
         )
 
     def _node_set(self, order: LaunchOrder, bucket: Bucket, array: NodeArray, count: int) -> dict[str, Any]:

@@ -141,6 +141,30 @@ def test_of_a_user_only_stop_keeps_launches_back() -> None:
         assert acts(planned(action, ANN, 999.0, jobs(2, owner="ann"))) == [("launch", {"m5.large": 1})]
 
 
+@pytest.mark.parametrize("budget", (ANN, WIND))
+@pytest.mark.parametrize(("owner", "project", "type_"), (("ann", "wind", "m5.xlarge"), ("ben", "sun", "m5.2xlarge")))
+def test_only_launches_for_jobs_of_a_spent_budget_are_of_the_cheapest(
+    budget: Budget, owner: str, project: str, type_: str
+) -> None:
+    waiting = a_job(tasks="1-8:1", count=8, waited=60, owner=owner)
+    detail = looked_at(1, group="users", project=project)
+    offers = a_bucket(X2LARGE, price=1.0), a_bucket(XLARGE, price=0.1)
+    hybrid = {"hybrid": True, "instance_type": "m5.2xlarge"}
+    done = planned(BudgetAction.CHEAPEST, budget, 100.0, waiting, detail, *offers, **hybrid)
+    assert launched_types(done) == [type_]
+    told = {verdict.bucket.instance_type: verdict.reason for verdict in done.buckets}
+    assert (dict(told["m5.2xlarge"].facts).get("owner") == budget.owner) is (owner == "ann")
+
+
+@pytest.mark.parametrize("budget", (CELL, ANN))
+def test_while_it_is_not_known_what_is_spent_nothing_is_launched(budget: Budget) -> None:
+    """As after a lost store: the budget may have been spent before."""
+    snapshot = under(a_snapshot(jobs(2, owner="ann")), BudgetAction.STOP, it=(budget, 0.0))
+    done = plan(replace(snapshot, spending=replace(snapshot.spending, known=False)))
+    assert acts(done) == []
+    assert Code.BUDGET_UNKNOWN in {*noted(done), *(code for shape in done.shapes for code in codes(shape.reason))}
+
+
 def test_only_the_cheapest_offer_is_launched_and_the_others_say_so() -> None:
     dear, cheap = a_bucket(X2LARGE, price=1.0), a_bucket(XLARGE, price=0.1)
     things = (a_job(tasks="1-8:1", count=8, waited=60), looked_at(1), dear, cheap)

@@ -301,3 +301,49 @@ def test_ranges_are_read_as_they_were_written() -> None:
     assert (text, bounds(text), ranges([])) == ("4-7,9", ((4, 7), (9, 9)), "")
     assert [number for number in range(12) if within(text, number)] == [4, 5, 6, 7, 9]
     assert those_within(text, {1, 5, 9, 70}) == {5, 9}
+
+
+# -- whose it is, and where --------------------------------------------------------------------------------------------
+
+
+def looked(*numbers: int, project: str = "wind") -> Memory:
+    return Memory(passes=7, details={job: JobDetail(job, NOW - 5, group="staff", project=project) for job in numbers})
+
+
+def test_every_event_of_a_job_names_its_project_also_once_it_waits_no_longer() -> None:
+    """What `qstat -j` told is forgotten when a job starts."""
+    waiting = first(a_job(7), looked(7))
+    started = told(waiting.known, a_snapshot(running(a_run(7)), looked(7), now=NOW + 10))
+    found = [waiting, started, then(started, after=20.0), then(then(started, after=20.0), after=20.0 + LATE)]
+    events = [event for each in found for event in each.events]
+    assert [(event.kind, event.project) for event in events] == [
+        (kind, "wind") for kind in (SUBMITTED, COUNTED, STARTED, ENDED)
+    ]
+
+
+@pytest.mark.parametrize("by", ("listing", "qstat -j"))
+def test_a_job_that_was_deleted_while_it_waited_names_its_project(by: str) -> None:
+    job = a_job(7, project="wind") if by == "listing" else a_job(7)
+    waiting = first(job, looked(7))
+    gone = told(waiting.known, a_snapshot(looked(7), now=NOW + 10))
+    assert only(then(gone, after=10 + LATE), ENDED).project == "wind"
+
+
+def test_what_happens_on_a_worker_names_the_worker_and_its_order() -> None:
+    worker = a_worker("w1", age=100, order_id="o1")
+    before = first(a_job(7), worker)
+    started = only(then(before, replace(worker, host=running(a_run(7), host="w1"))), STARTED)
+    assert (started.worker_id, started.order_id) == (worker.worker.id, "o1")
+    elsewhere = only(then(before, running(a_run(7))), STARTED)
+    assert (elsewhere.worker_id, elsewhere.order_id) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("owners", "told_owner"), ((("ann", "ann"), "ann"), (("ann", "ben"), "")), ids=("of one", "of two")
+)
+def test_a_launch_names_the_owner_and_project_that_all_its_jobs_have(owners: tuple[str, str], told_owner: str) -> None:
+    both = [a_job(number, owner=owner, project="wind", waited=70) for number, owner in enumerate(owners, 7)]
+    before = first(*both)
+    order = an_order(planned_at=NOW, assignment=tuple((key, 1) for key in before.known.serving))
+    ordered = only(then(before, *both, order), ORDERED)
+    assert (ordered.jobs, ordered.owner, ordered.project) == ("7-8", told_owner, "wind")

@@ -101,6 +101,11 @@ def test_where_details_are_the_owners_nobody_else_sees_what_happened_to_a_job() 
         assert told("root")[2] == ("ordered", "4-8")
         assert asked_as(USER, made.path, "/answers/v1/events?job=8")[0] == 403
         assert told(USER, "?job=5") == [("submitted", "4-7"), ("ordered", ""), ("joined", "")]
+        happened(
+            made.store, an_event(EventKind.ORDERED, "8", OTHER, project="wind", order_id="o-2", message="1 m5.large")
+        )
+        said = asked_as(USER, made.path, "/answers/v1/events?last=1")[1]["document"]["events"]
+        assert [(one["kind"], one["owner"], one["project"]) for one in said] == [("ordered", None, None)]
         assert "4-8" not in str(asked_as(USER, made.path, "/answers/v1/events?job=5&form=text")[1])
 
 

@@ -163,6 +163,19 @@ def test_an_ended_job_is_found_in_the_accounting(served: World) -> None:
     assert (document["state"], [end["host"] for end in document["ended"]]) == ("ended", ["w1"])
 
 
+def test_an_ended_job_is_told_with_what_it_cost(served: World) -> None:
+    store, began = served.store, 1_700_000_000.0
+    worker = Worker(
+        "i-9", InstanceType("m5", "m5", 4, 1), "execute", MachineState.RUNNING, began, name="w9", price_per_hour=2.0
+    )
+    store.history.see_workers([worker], ["i-9"], began, {"i-9": 4}, "EUR")
+    store.usages.account([Run(RunKey("i-9", 906, 0), Payer("ann"), 2, began, began + 3600)])
+    cost = served.ask("explain", subject="906")["document"]["cost"]
+    assert (cost["estimate"], cost["currencies"]) == (True, [{"currency": "EUR", "cost": 1.0, "slot_h": 2.0}])
+    (block,) = served.ask("explain", subject="906", form="text")["blocks"]
+    assert "it cost 1.00 EUR, for 2.00 slot hours on 1 worker (an estimate)" in block[3]
+
+
 def test_what_does_not_exist_is_said_with_what_may_be_meant(served: World) -> None:
     with pytest.raises(NotFound, match="job 1000000 neither waits nor runs"):
         served.ask("explain", subject="1000000")
@@ -381,6 +394,16 @@ def test_a_server_without_a_loop_passes_questions_on_as_who_asks() -> None:
         assert [relay.answer("explain", asked, who).status for who in (ann, token, admin)] == [200, 403, 200]
         assert relay.answer("explain", {"subject": "nowhere"}, admin).missing
         assert RelayedAnswers(lambda: "").answer("status", {}, admin).status == 503
+
+
+@pytest.mark.parametrize("name", ("GRID\\ann", "ann@grid.example.org", "ann%5C", "a" * 80))
+def test_a_server_without_a_loop_passes_on_every_name_whole(name: str) -> None:
+    with world(owners_only=True) as made:
+        seen = made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        made.loop.decided = owned_by(seen, name), 8
+        relay, asked = RelayedAnswers(lambda: str(made.path)), {"subject": first_job(seen)}
+        askers = [Asker(each, lambda: False) for each in (name, name[:64] + "b")]
+        assert [relay.answer("explain", asked, who).status for who in askers] == [200, 403]
 
 
 def test_hosts_that_ask_with_one_token_through_a_server_are_told_apart() -> None:

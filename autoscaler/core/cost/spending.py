@@ -21,7 +21,7 @@ class BudgetAction(StrEnum):
 
     WARN = "warn"
     CHEAPEST = "cheapest"
-    """Of the cell's: only the cheapest offers; of others it is told."""
+    """Of the cell's: only the cheapest offers; of others: the same for launches that their jobs need."""
     STOP = "stop"
 
 
@@ -47,3 +47,5 @@ class Spending:
     """By owner of a budget."""
     ends_at: float = 0.0
     """When the month ends, and all budgets begin anew."""
+    known: bool = True
+    """False while no pass has read what workers were for, as after a lost store: each budget may be spent."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
 from autoscaler.core.events.event import EventKind, JobEvent, ranges
 from autoscaler.core.events.known import Accounted, Known, Run
 from autoscaler.core.events.left import jobs_left
+from autoscaler.core.events.projects import Projects
 from autoscaler.core.events.running import runs_and_ends
 from autoscaler.core.events.waiting import countings, submissions, without_ended
-from autoscaler.core.model.fleet import Order
+from autoscaler.core.model.cluster import JobCategory
+from autoscaler.core.model.fleet import Order, Worker
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.snapshot import Plan, Snapshot
 
@@ -33,26 +35,30 @@ def events_of(known: Known, snapshot: Snapshot, plan: Plan, accounted: Sequence[
     """`accounted`: lines of accounting since the last pass. Orders are those that the snapshot has of the journal: one
     that this plan makes is told by the next pass, after a crash too.
     """
-    now, details = snapshot.now, plan.memory.details
+    now, before = snapshot.now, known.shapes
+    projects = Projects((plan.memory.details, snapshot.cluster.details, snapshot.memory.details), before)
     listed = known.shapes is snapshot.cluster.shapes
-    known, deleted = jobs_left(known, snapshot.cluster.shapes, snapshot.cluster.hosts, accounted, now)
-    known, submitted = submissions(known, snapshot.cluster.shapes, details, now)
+    known, deleted = jobs_left(known, snapshot.cluster.shapes, snapshot.cluster.hosts, accounted, projects, now)
+    known, submitted = submissions(known, snapshot.cluster.shapes, projects, now)
     known, short = _never_seen_waiting(known, accounted, now)
-    known, counted = _countings(known, plan, now, listed=listed)
-    known, ordered = _orders(known, snapshot.fleet.orders, now)
+    known, counted = _countings(known, plan, projects, now, listed=listed)
+    known, ordered = _orders(known, snapshot.fleet.orders, _Whose((before, snapshot.cluster.shapes), projects), now)
     known, joined = _joined(known, snapshot, plan)
-    moved = runs_and_ends(known, snapshot.cluster.hosts, accounted, details, now)
+    moved = runs_and_ends(known, snapshot.cluster.hosts, accounted, projects, now)
     known = replace(moved.known, serving=plan.served) if plan.served else moved.known
-    events = (*submitted, *short, *counted, *ordered, *joined, *moved.events, *deleted)
+    on_hosts = _on_workers(moved.events, snapshot.fleet.workers)
+    events = (*submitted, *short, *counted, *ordered, *joined, *on_hosts, *deleted)
     return PassEvents(without_ended(known) if events else known, events, moved.started, moved.ended)
 
 
-def _countings(known: Known, plan: Plan, now: float, *, listed: bool) -> tuple[Known, list[JobEvent]]:
+def _countings(
+    known: Known, plan: Plan, projects: Projects, now: float, *, listed: bool
+) -> tuple[Known, list[JobEvent]]:
     """Verdicts of the same listing with the same totals are compared seldom: there may be 50,000."""
     totals = plan.waiting, plan.counted, len(plan.shapes)
     if listed and totals == known.totals and 0 <= now - known.compared_at < COMPARED:
         return known, []
-    known, events = countings(known, plan.shapes, plan.memory.details, now)
+    known, events = countings(known, plan.shapes, projects, now)
     return replace(known, totals=totals, compared_at=now), events
 
 
@@ -79,7 +85,7 @@ def _never_seen_waiting(known: Known, accounted: Iterable[Accounted], now: float
     return (replace(known, submitted=known.submitted.plus(new)) if new else known), events
 
 
-def _orders(known: Known, orders: Sequence[Order], now: float) -> tuple[Known, list[JobEvent]]:
+def _orders(known: Known, orders: Sequence[Order], whose: _Whose, now: float) -> tuple[Known, list[JobEvent]]:
     """Launches that were ordered since."""
     new: dict[str, list[Order]] = {}
     for order in orders:
@@ -88,27 +94,68 @@ def _orders(known: Known, orders: Sequence[Order], now: float) -> tuple[Known, l
     if not new:
         return known, []
     ids = frozenset(order.id for order in orders)
-    return replace(known, orders=ids), [_ordered(parts, known.serving, now) for parts in new.values()]
+    return replace(known, orders=ids), [_ordered(parts, known.serving, whose, now) for parts in new.values()]
 
 
-def _ordered(parts: Sequence[Order], serving: Mapping[str, tuple[tuple[int, ...], ...]], now: float) -> JobEvent:
+def _ordered(
+    parts: Sequence[Order], serving: Mapping[str, tuple[tuple[int, ...], ...]], whose: _Whose, now: float
+) -> JobEvent:
     """An order, which may be of several types, with the jobs of the categories that it is for: which of them start on
     its workers, Grid Engine decides.
     """
     first = parts[0]
-    jobs = [jobs for key, _ in first.assignment for jobs in serving.get(key, ())]
+    jobs = set(chain.from_iterable(jobs for key, _ in first.assignment for jobs in serving.get(key, ())))
+    owner, project = whose.all_of(jobs)
     types = " and ".join(f"{part.count} {part.type.name}" for part in parts)
     return JobEvent(
         EventKind.ORDERED,
         _time_of(first),
         _time_of(first),
         now,
-        ranges(chain.from_iterable(jobs)),
+        ranges(jobs),
         count=sum(tasks for _, tasks in first.assignment),
+        owner=owner,
+        project=project,
         order_id=first.id,
         code=Code.DEMAND.value if first.assignment else "",
         message=f"{types} of {first.node_array}",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Whose:
+    """Owners and projects of what waits or waited."""
+
+    listings: tuple[Sequence[JobCategory], Sequence[JobCategory]]
+    """Of the pass before and of this one."""
+    projects: Projects
+
+    def all_of(self, jobs: set[int]) -> tuple[str, str]:
+        """The owner and the project that all these jobs have; '' where they differ, or that of one is not known."""
+        owners = {job: shape.ask.owner for shape in chain(*self.listings) for job in jobs.intersection(shape.jobs)}
+        if not jobs or len(owners) < len(jobs):
+            return "", ""
+        return _common(owners.values()), _common(map(self.projects.of, jobs))
+
+
+def _common(names: Iterable[str]) -> str:
+    found = set(names)
+    return found.pop() if len(found) == 1 else ""
+
+
+def _on_workers(events: Iterable[JobEvent], workers: Sequence[Worker]) -> Iterator[JobEvent]:
+    """With the worker and its order, where all happened on one that is still listed."""
+    by_name = {_label(worker.name): worker for worker in workers if worker.name}
+    for event in events:
+        worker = by_name.get(_label(event.hosts[0])) if len(event.hosts) == 1 else None
+        if worker is None or worker.created_at > event.at:  # an earlier one had the name
+            yield event
+        else:
+            yield replace(event, worker_id=worker.id, order_id=worker.order_id or "")
+
+
+def _label(host: str) -> str:
+    return host.partition(".")[0].lower()
 
 
 def _time_of(order: Order) -> float:

@@ -13,6 +13,7 @@ from itertools import chain
 from autoscaler.core.events.changes import compared
 from autoscaler.core.events.event import UNLISTED, EventKind, JobEvent, ranges
 from autoscaler.core.events.known import Accounted, Known, Left
+from autoscaler.core.events.projects import Projects
 from autoscaler.core.events.running import LATE
 from autoscaler.core.model.cluster import ExecutionHost, JobCategory
 
@@ -24,6 +25,7 @@ def jobs_left(
     shapes: Sequence[JobCategory],
     hosts: Sequence[ExecutionHost],
     accounted: Iterable[Accounted],
+    projects: Projects,
     now: float,
 ) -> tuple[Known, list[JobEvent]]:
     """`known` as the last pass left it: with the listing of that pass."""
@@ -33,8 +35,9 @@ def jobs_left(
     listed = set(chain.from_iterable(shapes[at].jobs for at in new))
     left = {job: each for job, each in known.left.items() if job not in listed}
     for shape in (known.shapes[at] for at in gone):
-        whose = Left(now, shape.ask.owner, shape.ask.project or "")
-        left |= {job: whose for job in shape.jobs if job not in listed and job not in left}
+        owner = shape.ask.owner
+        new_left = (job for job in shape.jobs if job not in listed and job not in left)
+        left |= {job: Left(now, owner, projects.of(job)) for job in new_left}
     if left:
         begun = {job.number for host in hosts for one in host.instances for job in one.jobs}
         begun |= {line.job for line in accounted} | {job for job, _ in known.runs}

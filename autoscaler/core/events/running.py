@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from autoscaler.core.events.event import ENDED, FAILED, UNKNOWN, EventKind, JobEvent, ranges
 from autoscaler.core.events.known import Accounted, Key, Known, Run
-from autoscaler.core.model.cluster import ExecutionHost, HostJob, JobDetail
+from autoscaler.core.events.projects import Projects
+from autoscaler.core.model.cluster import ExecutionHost, HostJob
 
 LATE = 120.0
 """Seconds after which a job that no host shows any more has ended, whether accounting tells how or not. Grid Engine
@@ -45,14 +46,14 @@ def runs_and_ends(
     known: Known,
     hosts: Sequence[ExecutionHost],
     accounted: Sequence[Accounted],
-    details: Mapping[int, JobDetail],
+    projects: Projects,
     now: float,
 ) -> Moved:
     """What began, from hosts and accounting, and what ended."""
     instances = {(one.queue, one.host): one.jobs for host in hosts for one in host.instances if one.jobs}
     if instances == known.instances and not accounted and not known.gone:
         return Moved(known)
-    there = _there(instances, details)
+    there = _there(instances)
     runs, gone = dict(known.runs), dict(known.gone)
     news: list[JobEvent] = []
     again = [run for key, run in there.items() if key in runs and _is_another(run, runs[key])]
@@ -65,7 +66,7 @@ def runs_and_ends(
         if (old := runs.pop(run.key, None)) is not None:
             over.append(old)
             news += _ended_unseen([old], now)
-    started = [run for key, run in there.items() if key not in runs]
+    started = [replace(run, project=projects.of(run.job)) for key, run in there.items() if key not in runs]
     runs |= {run.key: run for run in started}
     gone = {key: gone.get(key, now) for key in runs if key not in there}
     late = [runs.pop(key) for key, since in gone.items() if now - since >= LATE]
@@ -76,17 +77,15 @@ def runs_and_ends(
     return Moved(replace(known, runs=runs, gone=gone, instances=instances), tuple(started), (*over, *late), events)
 
 
-def _there(instances: Instances, details: Mapping[int, JobDetail]) -> dict[Key, Run]:
-    """What runs now, on all its hosts."""
+def _there(instances: Instances) -> dict[Key, Run]:
+    """What runs now, on all its hosts; of which project is not told."""
     found: dict[Key, Run] = {}
     for (queue, host), jobs in instances.items():
         for job in jobs:
             key = job.number, job.task
             before = found.get(key)
             if before is None:
-                detail = details.get(job.number)
-                project = "" if detail is None else detail.project
-                found[key] = Run(job.number, job.task, job.owner, (host,), queue, job.started, project)
+                found[key] = Run(job.number, job.task, job.owner, (host,), queue, job.started)
             elif host not in before.hosts:
                 found[key] = replace(before, hosts=(*before.hosts, host))
     found.pop((0, ""), None)  # stands for one that cannot be read

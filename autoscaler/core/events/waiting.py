@@ -9,7 +9,8 @@ from operator import attrgetter
 from autoscaler.core.events.changes import compared
 from autoscaler.core.events.event import EventKind, JobEvent, ranges
 from autoscaler.core.events.known import Known
-from autoscaler.core.model.cluster import JobCategory, JobDetail
+from autoscaler.core.events.projects import Projects
+from autoscaler.core.model.cluster import JobCategory
 from autoscaler.core.model.complexes import task_count
 from autoscaler.core.snapshot import JobCategoryVerdict
 
@@ -19,7 +20,7 @@ MANY = 10_000
 
 
 def submissions(
-    known: Known, shapes: tuple[JobCategory, ...], details: Mapping[int, JobDetail], now: float
+    known: Known, shapes: tuple[JobCategory, ...], projects: Projects, now: float
 ) -> tuple[Known, list[JobEvent]]:
     """Jobs that were not told before: one event an owner and project, however many categories they are."""
     if shapes is known.shapes:
@@ -28,7 +29,7 @@ def submissions(
     for shape in (shapes[at] for at in compared(known.shapes, shapes)[0]):
         for at in known.submitted.lacking(shape.jobs):
             job = shape.jobs[at]
-            whose = shape.ask.owner, shape.ask.project or _project(job, details)
+            whose = shape.ask.owner, shape.ask.project or projects.of(job)
             found.setdefault(whose, []).append((job, shape.submitted[at], task_count(shape.tasks[at])))
     events = [_submitted(jobs, *whose, now) for whose, jobs in found.items()]
     new = {job for jobs in found.values() for job, _, _ in jobs}
@@ -50,7 +51,7 @@ def _submitted(jobs: Sequence[tuple[int, float, int]], owner: str, project: str,
 
 
 def countings(
-    known: Known, verdicts: Sequence[JobCategoryVerdict], details: Mapping[int, JobDetail], now: float
+    known: Known, verdicts: Sequence[JobCategoryVerdict], projects: Projects, now: float
 ) -> tuple[Known, list[JobEvent]]:
     """Jobs that begin to count as demand, or stop. An array of which some tasks count does count."""
     now_told = tuple(map(_JOBS, verdicts)), tuple(map(_COUNTED, verdicts))
@@ -64,7 +65,7 @@ def countings(
         told = known.counted if verdict.counted else known.uncounted
         for at in told.lacking(verdict.jobs):
             job, tasks = verdict.jobs[at], verdict.tasks[at]
-            project = verdict.ask.project or _project(job, details)
+            project = verdict.ask.project or projects.of(job)
             group = verdict.counted, verdict.reason.code.value, verdict.ask.owner, project
             news.setdefault(group, {})[job] = task_count(tasks)
             if tasks:
@@ -117,8 +118,3 @@ def _counting(counted: bool, code: str, owner: str, project: str, jobs: Mapping[
     return JobEvent(
         kind, now, now, now, ranges(jobs), count=sum(jobs.values()), owner=owner, project=project, code=code
     )
-
-
-def _project(job: int, details: Mapping[int, JobDetail]) -> str:
-    detail = details.get(job)
-    return "" if detail is None else detail.project

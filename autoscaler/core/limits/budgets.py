@@ -29,21 +29,24 @@ def budget_notes(policy: Policy, spending: Spending) -> tuple[Reason, ...]:
 
 def no_launches(policy: Policy, spending: Spending) -> Reason | None:
     """Why nothing is launched at all: the cell's budget is spent."""
-    spent = _of_cell(policy, spending)
-    if spent is None or policy.budget_action is not BudgetAction.STOP:
+    if policy.budget_action is not BudgetAction.STOP:
         return None
+    found = (each for each in _spent(policy, spending) if each.whose is Whose.CELL)
+    budget = next(found, None)
+    if budget is None or not spending.known:
+        return None if budget is None else because(Code.BUDGET_UNKNOWN, owner=budget.owner)
     return because(
         Code.BUDGET_SPENT,
-        owner=spent.owner,
-        budget=spent.amount,
+        owner=budget.owner,
+        budget=budget.amount,
         currency=policy.currency,
         until_at=spending.ends_at,
     )
 
 
-def only_cheapest(policy: Policy, spending: Spending) -> bool:
-    """Whether only the cheapest offers are launched."""
-    return policy.budget_action is BudgetAction.CHEAPEST and _of_cell(policy, spending) is not None
+def only_cheapest(policy: Policy, spending: Spending) -> tuple[Budget, ...]:
+    """Whose budgets leave only the cheapest offers: the cell's all launches, others those that their jobs need."""
+    return _spent(policy, spending) if policy.budget_action is BudgetAction.CHEAPEST else ()
 
 
 def over_budget(policy: Policy, spending: Spending) -> Mapping[tuple[Whose, str], Reason]:
@@ -58,12 +61,13 @@ def over_budget(policy: Policy, spending: Spending) -> Mapping[tuple[Whose, str]
             currency=policy.currency,
             until_at=spending.ends_at,
         )
-        for budget in policy.budgets
-        if budget.whose is not Whose.CELL and level(budget, spending) >= LEVELS[0]
+        if spending.known
+        else because(Code.BUDGET_UNKNOWN, owner=budget.owner)
+        for budget in _spent(policy, spending)
+        if budget.whose is not Whose.CELL
     }
 
 
-def _of_cell(policy: Policy, spending: Spending) -> Budget | None:
-    return next(
-        (each for each in policy.budgets if each.whose is Whose.CELL and level(each, spending) >= LEVELS[0]), None
-    )
+def _spent(policy: Policy, spending: Spending) -> tuple[Budget, ...]:
+    """Those of which all is spent; while that is not known, all."""
+    return tuple(each for each in policy.budgets if not spending.known or level(each, spending) >= LEVELS[0])

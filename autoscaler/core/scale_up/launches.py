@@ -106,7 +106,7 @@ def launch_all(
         if array.extends is None
     }
     notes = dict.fromkeys(growth.note for _, growth in found if growth.note is not None)
-    if blocked is not None and blocked.code is not Code.BUDGET_SPENT:
+    if blocked is not None and blocked.code not in (Code.BUDGET_SPENT, Code.BUDGET_UNKNOWN):
         notes.pop(blocked, None)  # it is told whether anything is wanted or not
     return Launches(
         launches=tuple(growth.launch for _, growth in found if growth.launch is not None),

@@ -6,12 +6,13 @@ Every cap that holds appends itself to the launch's reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from autoscaler.core.capacity.offers import LaunchOffer, offers_for
 from autoscaler.core.constraints.ruleset import Rules
+from autoscaler.core.cost.spending import Budget, Whose
 from autoscaler.core.demand.categories import assignment_of
 from autoscaler.core.demand.constraint_demand import unmet_by
 from autoscaler.core.limits.limits import Room, Usage, launches_left, launches_left_in_window
@@ -48,8 +49,15 @@ class LaunchContext:
     """When a person last resumed."""
     reported: Sequence[ReportedType] = ()
     """What workers of a type turned out to offer."""
-    only_cheapest: bool = False
-    """Whether the cell's budget is spent: only the cheapest offers are launched."""
+    only_cheapest: Sequence[Budget] = ()
+    """Budgets that are spent and leave only the cheapest offers."""
+
+    def keeps_to_cheapest(self, wanted: Iterable[CategoryDemand] = ()) -> Budget | None:
+        """The budget that leaves a launch for these jobs only the cheapest offer; None: none does."""
+        asks = [ask for want in wanted for ask in want.asks]
+        owners = {(Whose.USER, ask.owner) for ask in asks} | {(Whose.PROJECT, ask.project or "") for ask in asks}
+        owners.add((Whose.CELL, ""))
+        return next((each for each in self.only_cheapest if (each.whose, each.name) in owners), None)
 
     def offers(
         self, array: NodeArrayPolicy, usage: Usage, *, more: Sequence[Backoff] = (), waited: float = float("inf")
@@ -80,10 +88,14 @@ class Shortfall:
         return [(want.demand, count) for want, count in zip(self.wanted, self.unmet, strict=True)]
 
     @property
+    def needing(self) -> list[CategoryDemand]:
+        """The demands of which something is unmet."""
+        return [want for want, count in zip(self.wanted, self.unmet, strict=True) if count]
+
+    @property
     def oldest(self) -> float:
         """When the oldest of the unmet demand began to wait; -inf: none is unmet."""
-        oldest = (want.oldest for want, count in zip(self.wanted, self.unmet, strict=True) if count)
-        return min(oldest, default=float("-inf"))
+        return min((want.oldest for want in self.needing), default=float("-inf"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +177,8 @@ def size_launch(
     else:
         sized = [_size_for_floor(option, shortfall.workers) for option in _by_preference(array, options)]
         reason = because(Code.MIN_WORKERS_FLOOR, node_array=array.name, min_workers=array.limits.min_workers)
-    if launch_context.only_cheapest and replacing is None:
-        sized, refused = _cheapest(sized, refused)
+    if replacing is None and (budget := launch_context.keeps_to_cheapest(shortfall.needing)) is not None:
+        sized, refused = _cheapest(sized, refused, budget)
     chosen = [entry for entry in sized if entry.count]
     verdicts = (*refused, *_verdicts(sized, lacking, array.rules))
     if not chosen:
@@ -208,8 +220,8 @@ def size_requested(
     sized = [_size_for_floor(option, count_of(option.type)) for option in _by_preference(array, options)]
     if array.hybrid and not array.machine_types:  # the smallest type with which the limits let all of it be had
         sized.sort(key=lambda entry: entry.count < entry.wanted)
-    if launch_context.only_cheapest:
-        sized, refused = _cheapest(sized, refused)
+    if (budget := launch_context.keeps_to_cheapest()) is not None:
+        sized, refused = _cheapest(sized, refused, budget)
     chosen = [entry for entry in sized if entry.count]
     verdicts = (*refused, *_verdicts(sized))
     if not chosen:
@@ -290,7 +302,7 @@ def _sizes_for_demand(
 
 
 def _cheapest(
-    sized: Sequence[_Sized], refused: tuple[BucketVerdict, ...]
+    sized: Sequence[_Sized], refused: tuple[BucketVerdict, ...], budget: Budget
 ) -> tuple[list[_Sized], tuple[BucketVerdict, ...]]:
     """Of what could be had the one that serves for the least price, as long as any price is known; those that could
     not be had stay, since they tell why.
@@ -304,7 +316,12 @@ def _cheapest(
         BucketVerdict(
             bucket.key,
             False,
-            because(Code.BUCKET_NOT_CHEAPEST, type=entry.option.type.name, cheapest=best.option.type.name),
+            because(
+                Code.BUCKET_NOT_CHEAPEST,
+                type=entry.option.type.name,
+                cheapest=best.option.type.name,
+                owner=budget.owner,
+            ),
         )
         for entry in dearer
         for bucket in entry.option.buckets

@@ -93,14 +93,19 @@ ROWS = {
         "{preferred} is preferred to {type}",
     ),
     Code.BUCKET_NOT_CHEAPEST: Row(
-        "{cheapest} is cheaper than {type}, and the budget of the cell is spent",
-        remedy="Raise `CP_CAP_AUTOSCALE_BUDGET`, or wait for the next month.",
+        "{cheapest} is cheaper than {type}[, and the budget of {owner} allows only the cheapest]",
+        remedy="Raise `CP_CAP_AUTOSCALE_BUDGET` or `CP_CAP_AUTOSCALE_BUDGETS`, or wait for the next month.",
     ),
     Code.BUDGET_SPENT: Row(
         "the budget of {owner} is spent ({budget} {currency} a month): nothing is launched until {until_at}",
         short="budget spent",
         remedy="Raise `CP_CAP_AUTOSCALE_BUDGET`, or set `CP_CAP_AUTOSCALE_BUDGET_ACTION` to `warn` or `cheapest`. "
         "`sge-autoscaler cost` shows what it was spent for.",
+    ),
+    Code.BUDGET_UNKNOWN: Row(
+        "what of the budget of {owner} is spent is not known until a first pass has read what workers were for",
+        short="budget not yet known",
+        remedy="Wait for the next pass.",
     ),
     Code.LAUNCH_REPLACES: Row(
         "it replaces {worker}",

@@ -1,0 +1,28 @@
+"""Of which project a job is: some dialects list it, others tell it in `qstat -j` only, and none of a job that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from autoscaler.core.model.cluster import JobCategory, JobDetail
+
+
+@dataclass(frozen=True)
+class Projects:
+    """What a pass and the one before know."""
+
+    details: Sequence[Mapping[int, JobDetail]]
+    """Those of this pass first."""
+    shapes: Sequence[JobCategory]
+    """What waited in the pass before."""
+
+    def of(self, job: int) -> str:
+        """'': it has none, or nothing that was read tells it."""
+        found = next((details[job] for details in self.details if job in details), None)
+        return (found.project if found is not None else "") or self._listed.get(job, "")
+
+    @cached_property
+    def _listed(self) -> Mapping[int, str]:
+        return {job: shape.ask.project for shape in self.shapes if shape.ask.project for job in shape.jobs}

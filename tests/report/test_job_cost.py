@@ -1,0 +1,62 @@
+"""What `explain` says that a job has cost is what `cost --by job` counts for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autoscaler.report.job_cost import cost_lines, job_cost
+from tests.core.building import NOW
+from tests.cost_world import CostWorld, Job, Machine
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> CostWorld:
+    """Two workers; one is shared by more slots than it has for a while, of one the price is not known."""
+    machines = [Machine("w1", 0, 7000, price=2.0), Machine("w2", 100, 6000, price=0.7), Machine("w3", 0, price=None)]
+    world = CostWorld(tmp_path / "world", machines)
+    world.jobs = [
+        Job(1, "w1", 0, 1801, slots=3),
+        Job(2, "w1", 900, 2700, slots=3),
+        Job(3, "w1", 1000, 1500, 2, others=(("w2", 4),)),
+        *(Job(4, "w2", 3000 + 500 * task, 3400 + 500 * task, task=task) for task in (1, 2, 3)),
+        Job(5, "w3", 10, 20),
+        Job(6, "w1", 3000, slots=1),
+    ]
+    for at in range(0, 9000, 450):
+        world.account(at)
+        world.see(at)
+    return world
+
+
+def test_a_jobs_cost_is_its_row_of_the_table(world: CostWorld) -> None:
+    rows = {row.key: row for table in world.report(9000, "array").tables for row in table.sorted()}
+    for job in (1, 2, 3, 4, 6):
+        found = job_cost(world.store, job, None, NOW + 9000)
+        assert found is not None
+        (told,) = found["currencies"]
+        assert told["cost"] == pytest.approx(rows[str(job)].used / 1e6, abs=5e-6), job
+        assert told["slot_h"] == pytest.approx(rows[str(job)].slot_ms / 3.6e6, abs=1e-5), job
+
+
+def test_a_tasks_cost_is_its_own_and_a_parallel_jobs_that_of_all_its_workers(world: CostWorld) -> None:
+    whole, task = (job_cost(world.store, 4, each, NOW + 9000) for each in (None, 2))
+    assert whole is not None
+    assert task is not None
+    assert whole["currencies"][0]["cost"] == pytest.approx(3 * task["currencies"][0]["cost"], abs=1e-5)
+    parallel = job_cost(world.store, 3, None, NOW + 9000)
+    assert parallel is not None
+    assert parallel["workers"] == 2
+
+
+def test_it_is_told_with_its_currency_and_what_is_not_known_is_said(world: CostWorld) -> None:
+    def lines(job: int, state: str = "ended") -> list[str]:
+        end = {"started_at": "2026-11-23T09:00:00+00:00"}
+        return list(cost_lines({"cost": job_cost(world.store, job, None, NOW + 9000), "ended": [end], "state": state}))
+
+    assert lines(4) == ["it cost 0.0583 USD, for 0.33 slot hours on 1 worker (an estimate)"]
+    # Its worker ended at 7000 s, and a pass saw it last at 6750 s.
+    assert lines(6, "running") == ["it cost 0.5208 USD so far, for 1.04 slot hours on 1 worker (an estimate)"]
+    assert lines(5) == ["the price of 1 worker that it ran on is not known"]
+    assert lines(99) == ["it is not known to have run on a worker, so it has no cost here"]
