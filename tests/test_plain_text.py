@@ -35,7 +35,7 @@ from autoscaler.report.requests import requests_text
 from autoscaler.report.tables import print_pairs
 from autoscaler.report.wording import text
 from autoscaler.settings import Process
-from autoscaler.settings.table import OwnerNotice
+from autoscaler.settings.process_settings import OwnerNotice
 from autoscaler.store.calls import CallLog
 from autoscaler.store.store import Store
 from autoscaler.terminal.view import PlainView

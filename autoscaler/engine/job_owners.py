@@ -20,7 +20,7 @@ from autoscaler.errors import AutoscalerError
 from autoscaler.plain_text import plain
 from autoscaler.process import Runner
 from autoscaler.report.wording import text
-from autoscaler.settings.table import OwnerNotice
+from autoscaler.settings.process_settings import OwnerNotice
 from sge.lookup import JobOwner, Lookup
 
 TIMEOUT = 5.0

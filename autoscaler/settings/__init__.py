@@ -3,7 +3,8 @@
 from autoscaler import CONFIG_ENV
 from autoscaler.settings.loading import POLICY_PREFIX, Origin, Settings, is_secret, load_settings, master_type_problem
 from autoscaler.settings.machine import Machine, this_machine
-from autoscaler.settings.table import Process, QueueSettings
+from autoscaler.settings.process_settings import Process
+from autoscaler.settings.queue_settings import QueueSettings
 
 __all__ = [
     "CONFIG_ENV",

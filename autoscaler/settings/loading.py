@@ -23,8 +23,10 @@ from autoscaler.errors import SettingsError
 from autoscaler.outside_files import read_regular, read_toml
 from autoscaler.settings.launcher import PREFIXES, close_to, describes_a_parameter, meaning
 from autoscaler.settings.policies import array_name, budgets, node_array_policy, queue_policy
+from autoscaler.settings.process_settings import Process
+from autoscaler.settings.queue_settings import QueueSettings
 from autoscaler.settings.queues import DRY_RUN, Served, Switches, as_launched, contradictory, multiplied, served
-from autoscaler.settings.table import Process, QueueSettings, extra, rows
+from autoscaler.settings.rows import extra, rows
 from autoscaler.strict_modes import GROUP_ENV, refuse_exposed
 
 PREFIX = "CP_CAP_AUTOSCALE_"

@@ -7,7 +7,8 @@ import shlex
 from autoscaler.core.cost.spending import Budget, Whose
 from autoscaler.core.model.fleet import PriceType
 from autoscaler.core.policy import Limits, NodeArrayPolicy, QueuePolicy
-from autoscaler.settings.table import Process, QueueSettings, budget_of
+from autoscaler.settings.process_settings import Process, budget_of
+from autoscaler.settings.queue_settings import QueueSettings
 
 
 def array_name(suffix: str) -> str:

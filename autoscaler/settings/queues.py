@@ -16,7 +16,8 @@ from itertools import count
 
 from pydantic import TypeAdapter, ValidationError
 
-from autoscaler.settings.table import Process, QueueSettings
+from autoscaler.settings.process_settings import Process
+from autoscaler.settings.queue_settings import QueueSettings
 
 AUTOSCALE, DRY_RUN = "CP_CAP_AUTOSCALE", "CP_CAP_AUTOSCALE_DRY_RUN"
 DISABLE_DEFAULT = "CP_CAP_SGE_DISABLE_DEFAULT_QUEUE"

@@ -10,7 +10,9 @@ from pathlib import Path
 
 from autoscaler import CONFIG_ENV
 from autoscaler.settings.loading import is_secret, read_file
-from autoscaler.settings.table import Process, QueueSettings, extra, rows
+from autoscaler.settings.process_settings import Process
+from autoscaler.settings.queue_settings import QueueSettings
+from autoscaler.settings.rows import extra, rows
 from autoscaler.strict_modes import GROUP_ENV
 
 PREFIX = "CP_CAP_"

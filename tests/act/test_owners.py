@@ -16,7 +16,7 @@ from autoscaler.core.model.reasons import Code, because
 from autoscaler.engine.job_owners import Nobody, Notices, append_to, as_owner, notice_files
 from autoscaler.errors import CommandTimedOut
 from autoscaler.process import Completed, SystemRunner
-from autoscaler.settings.table import OwnerNotice
+from autoscaler.settings.process_settings import OwnerNotice
 from sge.lookup import JobOwner, Lookup, read_owner
 
 REASON = because(Code.UNKNOWN_PE, pe="mpi", queues=("main.q",), slots=100)

@@ -160,7 +160,11 @@ def test_who_can_only_ask_one_that_hangs_is_told_that_it_may_act_later(
     with hold(invocation.cell, lock_directory(), state=state, socket_path=path):
         assert main(["pause"]) == 4
     said = capsys.readouterr()
-    assert (said.out, "it hangs, or was stopped" in said.err, "when it goes on" in said.err) == ("", True, True)
+    assert (said.out, "it hangs, or was stopped" in said.err, "carries it out when it continues" in said.err) == (
+        "",
+        True,
+        True,
+    )
 
 
 def test_an_autoscaler_that_observed_nothing_for_long_is_said_to_be_late(

@@ -17,7 +17,7 @@ from autoscaler.engine.actor import Actor
 from autoscaler.engine.execution import ExecutionContext
 from autoscaler.engine.job_owners import Notices
 from autoscaler.lab.cell import Cell
-from autoscaler.settings.table import OwnerNotice
+from autoscaler.settings.process_settings import OwnerNotice
 from autoscaler.store.journal import Result
 from autoscaler.store.store import Store
 from providers.fake import FakeProvider, FakeSettings

@@ -9,7 +9,8 @@ from autoscaler.errors import SettingsError
 from autoscaler.settings import load_settings
 from autoscaler.settings.launcher import close_to
 from autoscaler.settings.policies import node_array_policy
-from autoscaler.settings.table import Process, QueueSettings
+from autoscaler.settings.process_settings import Process
+from autoscaler.settings.queue_settings import QueueSettings
 from sge.prepare import Preparation, Present, differences
 from tests.core.building import COMPLEXES, LARGE
 

@@ -1,0 +1,68 @@
+"""A row of settings: name, environment name, type, unit, default, help.
+
+Everything else is derived from the rows: loading, validation, the sample file in `conf/`, the reference page in
+`docs/`, `config show`. `process_settings.Process` has what there is once, `queue_settings.QueueSettings` what a further
+queue may have under a suffix `_1`, `_2`, …. Parameters that Cloud Pipeline's users already set keep their names and
+defaults. A setting that is known but does nothing here carries `unheeded`: why.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+from autoscaler.durations import seconds_of
+
+Seconds = Annotated[float, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=0)]
+AtLeastOne = Annotated[int, Field(ge=1)]
+
+
+def setting(
+    env: str, default: Any, explanation: str, *, unit: str = "", unheeded: str = "", also: str = "", provider: str = ""
+) -> Any:
+    """One row. `also`: a variable of the master container that is read when the setting itself is not set.
+    `provider`: the one that heeds it, by its own model.
+    """
+    extra = {"unit": unit, "unheeded": unheeded, "also": also, "provider": provider}
+    return Field(
+        default=default, alias=env, description=explanation, json_schema_extra={k: v for k, v in extra.items() if v}
+    )
+
+
+def without_effect(env: str, default: Any, why: str, *, unit: str = "") -> Any:
+    """A setting of Cloud Pipeline that does nothing here."""
+    return setting(env, default, "", unit=unit, unheeded=why)
+
+
+def of_platform(env: str, default: Any, *, unit: str = "", also: str = "", explanation: str = "") -> Any:
+    """A setting that only the provider `cloud_pipeline` heeds."""
+    why = "only the provider `cloud_pipeline` needs it"
+    return setting(env, default, explanation, unit=unit, also=also, unheeded=why, provider="cloud_pipeline")
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _durations(cls, value: object, info: ValidationInfo) -> object:
+        """`10m` where seconds are asked for."""
+        extra = cls.model_fields[info.field_name or ""].json_schema_extra
+        if isinstance(value, str) and isinstance(extra, dict) and extra.get("unit") == "s":
+            seconds = seconds_of(value)
+            return value if seconds is None else seconds
+        return value
+
+
+def rows(section: type[BaseModel]) -> dict[str, str]:
+    """Environment name → field name of a section, in the order of the table."""
+    return {str(info.alias): name for name, info in section.model_fields.items()}
+
+
+def extra(section: type[BaseModel], field: str, key: str) -> str:
+    """`unit`, `unheeded`, `also` or `provider` of a row; '' where it has none."""
+    value = section.model_fields[field].json_schema_extra
+    return str(value.get(key, "")) if isinstance(value, dict) else ""
