@@ -158,9 +158,9 @@ def _at_socket(place: Place, target: str, headers: Mapping[str, str], method: st
         try:
             made.connect(place.path)
             made.sendall("\r\n".join([*lines, "", ""]).encode("latin-1", "replace"))
-            said = bytearray(_begun(made))
-            made.settimeout(TIMEOUT)
-            while part := said and made.recv(1 << 16):
+            await_answer(made)
+            said = bytearray()
+            while part := made.recv(1 << 16):
                 said += part
         except PermissionError as error:
             raise Unanswered(f"{place.path} is closed to you: ask root, or the user who runs the autoscaler") from error
@@ -171,15 +171,19 @@ def _at_socket(place: Place, target: str, headers: Mapping[str, str], method: st
     return _read(place, bytes(said))
 
 
-def _begun(made: socket.socket) -> bytes:
-    """How the answer begins. Raises TimeoutError after TIMEOUT, and sooner where the service does nothing at all: one
-    that was stopped (SIGSTOP) is connected to all the same. On a busy machine one that works may take long.
+def await_answer(made: socket.socket) -> None:
+    """Wait until the answer on a Unix socket begins. Raises TimeoutError after TIMEOUT, and sooner where the service
+    does nothing at all: one that was stopped (SIGSTOP) is connected to all the same. On a busy machine one that works
+    may take long.
     """
+    made.settimeout(PATIENCE)
     pid = int.from_bytes(made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 4), sys.byteorder)
     worked = _worked(pid)
     for _ in range(int(TIMEOUT / PATIENCE)):
         try:
-            return made.recv(1 << 16)
+            made.recv(1, socket.MSG_PEEK)
+            made.settimeout(TIMEOUT)
+            return
         except TimeoutError:
             before, worked = worked, _worked(pid)
             if worked == before:
