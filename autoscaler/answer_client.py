@@ -18,6 +18,7 @@ from autoscaler.caller_address import LOGIN_ENV as LOGIN_ENV
 from autoscaler.caller_address import PLAIN_ENV, TRUE, Address, caller_address, first_line, refuse_exposed_file
 from autoscaler.caller_address import URL_ENV as URL_ENV
 from autoscaler.errors import AutoscalerError, NotFound, SettingsError
+from autoscaler.outside_files import LARGEST_TEXT, read_regular, read_text
 
 if TYPE_CHECKING:
     import http.client
@@ -243,6 +244,8 @@ def connection_to(to: Address, ca_file: str, timeout: float = TIMEOUT) -> http.c
     if to.scheme == "http":
         return http.client.HTTPConnection(to.host, to.port, timeout=timeout)
     try:
+        if ca_file:
+            read_regular(Path(ca_file), LARGEST_TEXT)  # OpenSSL waits for whoever writes into a pipe
         context = ssl.create_default_context(cafile=ca_file or None)
     except OSError as error:
         raise SettingsError(f"{CA_ENV}: {ca_file} cannot be used: {error}") from error
@@ -290,7 +293,7 @@ def _proof(place: Place) -> str:
 
 def _read_file(file: Path) -> dict[str, str]:
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = read_text(file).splitlines()
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return {}
     except (OSError, UnicodeDecodeError) as error:
