@@ -18,6 +18,7 @@ from autoscaler.caller_address import LOGIN_ENV as LOGIN_ENV
 from autoscaler.caller_address import PLAIN_ENV, TRUE, Address, caller_address, first_line, refuse_exposed_file
 from autoscaler.caller_address import URL_ENV as URL_ENV
 from autoscaler.errors import AutoscalerError, NotFound, SettingsError
+from autoscaler.outside_files import LARGEST_TEXT, read_regular, read_text
 
 if TYPE_CHECKING:
     import http.client
@@ -158,9 +159,9 @@ def _at_socket(place: Place, target: str, headers: Mapping[str, str], method: st
         try:
             made.connect(place.path)
             made.sendall("\r\n".join([*lines, "", ""]).encode("latin-1", "replace"))
-            said = bytearray(_begun(made))
-            made.settimeout(TIMEOUT)
-            while part := said and made.recv(1 << 16):
+            await_answer(made)
+            said = bytearray()
+            while part := made.recv(1 << 16):
                 said += part
         except PermissionError as error:
             raise Unanswered(f"{place.path} is closed to you: ask root, or the user who runs the autoscaler") from error
@@ -171,15 +172,19 @@ def _at_socket(place: Place, target: str, headers: Mapping[str, str], method: st
     return _read(place, bytes(said))
 
 
-def _begun(made: socket.socket) -> bytes:
-    """How the answer begins. Raises TimeoutError after TIMEOUT, and sooner where the service does nothing at all: one
-    that was stopped (SIGSTOP) is connected to all the same. On a busy machine one that works may take long.
+def await_answer(made: socket.socket) -> None:
+    """Wait until the answer on a Unix socket begins. Raises TimeoutError after TIMEOUT, and sooner where the service
+    does nothing at all: one that was stopped (SIGSTOP) is connected to all the same. On a busy machine one that works
+    may take long.
     """
+    made.settimeout(PATIENCE)
     pid = int.from_bytes(made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 4), sys.byteorder)
     worked = _worked(pid)
     for _ in range(int(TIMEOUT / PATIENCE)):
         try:
-            return made.recv(1 << 16)
+            made.recv(1, socket.MSG_PEEK)
+            made.settimeout(TIMEOUT)
+            return
         except TimeoutError:
             before, worked = worked, _worked(pid)
             if worked == before:
@@ -239,6 +244,8 @@ def connection_to(to: Address, ca_file: str, timeout: float = TIMEOUT) -> http.c
     if to.scheme == "http":
         return http.client.HTTPConnection(to.host, to.port, timeout=timeout)
     try:
+        if ca_file:
+            read_regular(Path(ca_file), LARGEST_TEXT)  # OpenSSL waits for whoever writes into a pipe
         context = ssl.create_default_context(cafile=ca_file or None)
     except OSError as error:
         raise SettingsError(f"{CA_ENV}: {ca_file} cannot be used: {error}") from error
@@ -286,7 +293,7 @@ def _proof(place: Place) -> str:
 
 def _read_file(file: Path) -> dict[str, str]:
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = read_text(file).splitlines()
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return {}
     except (OSError, UnicodeDecodeError) as error:

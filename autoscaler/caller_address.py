@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from autoscaler.errors import SettingsError
+from autoscaler.outside_files import read_text
 
 URL_ENV = "CP_CAP_AUTOSCALE_URL"
 LOGIN_ENV = "CP_CAP_AUTOSCALE_LOGIN"
@@ -83,8 +84,7 @@ def first_line(name: str, file: str, *, private: bool = False) -> str:
     SettingsError.
     """
     try:
-        with Path(file).open(encoding="utf-8") as lines:
-            line = lines.readline().strip()
+        line = read_text(Path(file)).partition("\n")[0].strip()
     except (OSError, UnicodeDecodeError, ValueError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or "it is no text"
         raise SettingsError(f"{name}: cannot read {_shown(file)}: {why}") from error

@@ -84,7 +84,7 @@ class Sampler:
         self.mutants = mutants
         self._root, self._until, self._tell = root, until, tell
         self.noticed: dict[Mutant, bool] = {}
-        """Without those that time did not suffice for, and those that are no Python."""
+        """Without those that time did not suffice for, and those that Python does not take."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -107,13 +107,16 @@ class Sampler:
             code = mutated_code(mutant, file.read_text(encoding="utf-8"), str(file))
         except SyntaxError:
             return
+        instead = {function: _code_at(code, function.__code__) for function in functions}
+        if any(new and len(new.co_freevars) != len(function.__code__.co_freevars) for function, new in instead.items()):
+            return  # Python takes no code for a function that uses other variables from around it
         wanted = {number for f in functions for number in calls.of.get(id(f.__code__), ())}
         limit = max(LEAST_SECONDS, 3 * sum(calls.seconds[number] for number in wanted))
         tests = [items[number] for number in sorted(wanted, key=lambda number: calls.seconds[number])]
 
         def run() -> bool:
-            for function in functions:
-                function.__code__ = code
+            for function, new in instead.items():
+                function.__code__ = new or function.__code__
             return _all_pass(tests)
 
         self.noticed[mutant] = bool(tests) and not _forked(run, limit)
@@ -190,14 +193,27 @@ def _all_pass(items: Sequence[pytest.Item], then: Sequence[pytest.Item] = ()) ->
 
 
 def _functions_of(file: Path, name: str) -> list[FunctionType]:
-    """The function objects of a file's function: none where no test imports the file."""
-    line = code_named(compile(file.read_text(encoding="utf-8"), str(file), "exec"), name).co_firstlineno
-    wanted = (str(file), name, line)
+    """The function objects of a file's function and of those inside it: none where no test imports the file."""
+    module = compile(file.read_text(encoding="utf-8"), str(file), "exec")
+    wanted = {_place(code) for code in _codes_in(code_named(module, name))}
+    return [one for one in gc.get_objects() if isinstance(one, FunctionType) and _place(one.__code__) in wanted]
 
-    def place(code: CodeType) -> tuple[str, str, int]:
-        return code.co_filename, code.co_qualname, code.co_firstlineno
 
-    return [one for one in gc.get_objects() if isinstance(one, FunctionType) and place(one.__code__) == wanted]
+def _codes_in(code: CodeType) -> Iterator[CodeType]:
+    """The function's code and that of each function inside it. No lambdas: several may stand on one line."""
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType) and not inner.co_name.startswith("<"):
+            yield from _codes_in(inner)
+
+
+def _code_at(code: CodeType, before: CodeType) -> CodeType | None:
+    """What stands there instead; None where the change took it away."""
+    return next((one for one in _codes_in(code) if _place(one) == _place(before)), None)
+
+
+def _place(code: CodeType) -> tuple[str, str, int]:
+    return code.co_filename, code.co_qualname, code.co_firstlineno
 
 
 def _forked(run: Callable[[], bool], limit: float) -> bool:

@@ -16,6 +16,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Secre
 from pydantic.fields import FieldInfo
 
 from autoscaler.errors import SettingsError, suggestion
+from autoscaler.outside_files import read_text
 
 
 class ExtensionSettings(BaseModel):
@@ -136,7 +137,7 @@ def _resolved(value: Any) -> Any:
         return os.environ[name]
     if kind == "file" and separator:
         try:
-            text = Path(name).read_text(encoding="utf-8").strip()
+            text = read_text(Path(name)).strip()
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}") from error
         if not text:

@@ -31,9 +31,16 @@ def endless(x: int) -> int:
     while x > 0:
         x -= 1
     return x
+
+def makes(y: int):
+    def inside(x: int) -> int:
+        return x + y
+    return inside
+
+made = makes(1)
 '''
 TESTS = """
-from planted import endless, noticed, not_noticed
+from planted import endless, made, noticed, not_noticed
 
 def test_noticed():
     assert noticed(1) == 2
@@ -43,6 +50,9 @@ def test_not_noticed():
 
 def test_endless():
     assert endless(1) == 0
+
+def test_of_a_function_that_was_made_before_any_test():
+    assert made(1) == 2
 
 def test_that_fails_anyway():
     assert not_noticed(1) == 3
@@ -63,7 +73,7 @@ def test_a_change_that_a_test_notices_is_told_from_one_that_none_does(tmp_path: 
     files = {"planted.py": PLANTED, "test_planted.py": TESTS, "pytest.ini": "[pytest]\nmarkers =\n  cell\n  slow\n"}
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    argv = (sys.executable, "-B", "-c", RUN, "x - 1", "x += 1", str(stretched(5.0)))
+    argv = (sys.executable, "-B", "-c", RUN, "x - 1", "x += 1", "x - y", str(stretched(5.0)))
     env = {"PYTHONPATH": f"{ROOT}:{tmp_path}", "PATH": "/usr/bin:/bin"}
     ran = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=500)
     assert json.loads(ran.stdout.splitlines()[-1]) == {
@@ -71,6 +81,7 @@ def test_a_change_that_a_test_notices_is_told_from_one_that_none_does(tmp_path: 
         "not_noticed: x - 1": False,
         "not_called: x - 1": False,
         "endless: x += 1": True,
+        "makes: x - y": True,
     }, ran.stderr
     assert {name: (tmp_path / name).read_text() for name in files} == files, "only memory is changed"
     assert "left out, for it fails without any change: test_planted.py::test_that_fails_anyway" in ran.stderr

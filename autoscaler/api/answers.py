@@ -252,20 +252,24 @@ class Answers:
         """What is told before the first pass, too."""
         from autoscaler.report import history
         from autoscaler.report.events import events_document, events_lines, find_events
-        from autoscaler.report.passes import find_passes, passes_lines
+        from autoscaler.report.passes import find_passes, passes_lines, without_names
         from autoscaler.report.status import status_pairs
         from autoscaler.report.tables import pairs_block
 
         text, now = asked.form == "text", self.clock()
         match asked.name:
             case "status":
-                document = self._of_own_budgets(self.status(), asked.asker)
+                document = self._of_own(self.status(), asked.asker)
                 return [pairs_block(status_pairs(document))] if text else document
             case "events":
                 document = events_document(self._visible(find_events(self.store.events, asked.query, now), asked), now)
                 return [Block(lines=events_lines(document))] if text else document
             case "passes":
                 document = find_passes(self.store.history, asked.query, now)
+                if self._only(asked.asker) is not None:
+                    document["passes"] = [
+                        {**each, "sentence": without_names(each["sentence"])} for each in document["passes"]
+                    ]
                 return [Block(lines=list(passes_lines(document)))] if text else document
             case "cost":
                 return self._cost(asked)
@@ -277,15 +281,21 @@ class Answers:
             return history.csv_text(report)
         return [history.history_block(report)] if text else history.document(report, now)
 
-    def _of_own_budgets(self, document: dict[str, Any], asker: Asker) -> dict[str, Any]:
-        """Without the budgets of other users and of projects, where details are for owners."""
+    def _of_own(self, document: dict[str, Any], asker: Asker) -> dict[str, Any]:
+        """Without the budgets of other users and of projects, and numbers of jobs, where details are for owners."""
         from autoscaler.core.cost.spending import Budget, Whose
+        from autoscaler.report.passes import without_names
 
         only = self._only(asker)
         if only is None:
             return document
         theirs = {Budget(Whose.CELL, "", 0.0).owner, Budget(Whose.USER, only, 0.0).owner}
-        return {**document, "budgets": [each for each in document["budgets"] if each["owner"] in theirs]}
+        said = {
+            "sentence": document["sentence"] and without_names(document["sentence"]),
+            "troubles": [without_names(each) for each in document["troubles"]],
+            "budgets": [each for each in document["budgets"] if each["owner"] in theirs],
+        }
+        return {**document, **said}
 
     def _only(self, asker: Asker) -> str | None:
         """Whose jobs alone an asker may see; None: everybody's."""

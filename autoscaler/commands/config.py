@@ -26,6 +26,7 @@ from autoscaler.constraints.rule_files import RuleFiles
 from autoscaler.errors import AutoscalerError, SettingsError
 from autoscaler.munge import refuse_missing
 from autoscaler.policies import registry as policies
+from autoscaler.process import SystemRunner
 from autoscaler.report import SCHEMA
 from autoscaler.settings import Settings, load_settings, master_type_problem
 from autoscaler.settings.guarded_files import exposed_files
@@ -95,7 +96,7 @@ def check(file: Path | None, as_json: bool) -> None:
         problems += _wrong_for_provider(settings) or _wrong_types(settings, notes)
     problems += policies.problems(settings.process.policies, settings.for_provider(os.environ))
     problems += _wrong_in_files(settings)
-    problems += exposed_files(settings, os.environ)
+    problems += exposed_files(settings, os.environ) or _wrong_services(settings)
     problems += _wrong_addresses(settings)
     notes += [f"{name}: this host has no executable program at this path" for name in _programs_missing(settings)]
     if as_json:
@@ -118,6 +119,14 @@ def _wrong_in_files(settings: Settings) -> list[str]:
     except SettingsError as error:
         return [str(error)]
     return []
+
+
+def _wrong_services(settings: Settings) -> list[str]:
+    """Errors in the file of notification URLs; nothing is sent."""
+    from autoscaler.commands.serving import notification_settings  # takes a while to import
+    from autoscaler.engine.notifications import unusable_services
+
+    return unusable_services(notification_settings(settings), SystemRunner(), os.environ)
 
 
 def _wrong_addresses(settings: Settings) -> list[str]:

@@ -23,8 +23,7 @@ from autoscaler.constraints.rule_files import RuleFiles
 from autoscaler.constraints.rule_words import strange_names
 from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.model.reasons import Code
-from autoscaler.engine.deliver import Message
-from autoscaler.engine.notifications import call
+from autoscaler.engine.notifications import unusable_services
 from autoscaler.errors import AutoscalerError
 from autoscaler.plain_text import plain
 from autoscaler.process import Runner, SystemRunner
@@ -159,21 +158,12 @@ def notification_findings(invocation: Invocation) -> tuple[Finding, ...]:
     """Whether the services that notify operators can be used, as far as that shows without a message."""
     try:
         settings = notification_settings(invocation.settings)
-        if settings.file is None:
-            return ()
-        message = Message(str(settings.file), "", "", settings.group, send=False)
-        wrong = [each for each in call(SystemRunner(), message, invocation.environ) if each.why]
     except AutoscalerError as error:
-        return (Finding("notifications", Level.FAIL, str(error), "docs/operate/notifications.md says how to write it"),)
-    found = [
-        Finding(
-            "notifications",
-            Level.FAIL,
-            f"line {each.line} of {settings.file}, {each.service}: {each.why}",
-            "correct it; docs/operate/notifications.md",
-        )
-        for each in wrong
-    ]
+        return (Finding("notifications", Level.FAIL, str(error), "see `sge-autoscaler config check`"),)
+    if settings.file is None:
+        return ()
+    wrong = unusable_services(settings, SystemRunner(), invocation.environ)
+    found = [Finding("notifications", Level.FAIL, why, "correct it; docs/operate/notifications.md") for why in wrong]
     with contextlib.suppress(AutoscalerError):
         if invocation.store_file.exists():
             with invocation.store() as store:

@@ -11,10 +11,9 @@ import click
 from autoscaler.commands._done import print_result
 from autoscaler.commands._echo import echo
 from autoscaler.commands._observation import as_json, print_json, reading_store
-from autoscaler.commands._requests import own_store, reachable
+from autoscaler.commands._requests import call, own_store
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import NotFound
-from autoscaler.jetpack.service import Unreachable
 from autoscaler.report.requests import requests_document, requests_text
 
 
@@ -46,25 +45,17 @@ def _near(invocation: Invocation, name: str) -> str:
 
 
 def _live(invocation: Invocation) -> dict[str, Any]:
-    listening = reachable(invocation)
-    if listening is not None:
-        try:
-            return listening.call("GET", "/requests")
-        except Unreachable:
-            if listening.url is not None:
-                raise
+    answer = call(invocation, "GET", "/requests")
+    if answer is not None:
+        return answer
     with reading_store(invocation) as store:
         now = time.time()
         return requests_document(store.requests.load(now), now, store.history.living())
 
 
 def _end(invocation: Invocation, set_name: str) -> bool:
-    listening = reachable(invocation)
-    if listening is not None:
-        try:
-            return bool(listening.call("DELETE", f"/requests/{quote(set_name, safe='')}")["ended"])
-        except Unreachable:
-            if listening.url is not None:
-                raise
+    answer = call(invocation, "DELETE", f"/requests/{quote(set_name, safe='')}")
+    if answer is not None:
+        return bool(answer["ended"])
     with own_store(invocation) as store:
         return store.requests.end(set_name)

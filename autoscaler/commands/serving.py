@@ -47,6 +47,7 @@ from autoscaler.engine.worker_values import configuration_of
 from autoscaler.errors import SettingsError
 from autoscaler.hosts_file import OF_WORKERS, PASSING
 from autoscaler.hosts_helper import names_at
+from autoscaler.outside_files import read_text
 from autoscaler.policies.asking import VALID, Policies
 from autoscaler.policies.registry import load as load_policies
 from autoscaler.policies.registry import unclaimed
@@ -361,7 +362,7 @@ def _hook(path: Path | None) -> str:
     if path is None:
         return ""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"cannot read the script CP_CAP_AUTOSCALE_WORKER_BOOTSTRAP={path}: {error}") from error
     if not text.startswith("#!") or "\0" in text:

@@ -195,6 +195,17 @@ class Notifications:
             wait_for([self._sending], LAST_CALL)
 
 
+def unusable_services(settings: NotificationSettings, runner: Runner, environ: Mapping[str, str]) -> list[str]:
+    """What is wrong with the file of services and each of its lines, as far as that shows without a message."""
+    if settings.file is None:
+        return []
+    try:
+        found = call(runner, Message(str(settings.file), "", "", settings.group, send=False), environ)
+    except (CommandError, SettingsError) as error:
+        return [str(error)]
+    return [f"line {each.line} of {settings.file}, {each.service}: {each.why}" for each in found if each.why]
+
+
 def call(runner: Runner, message: Message, environ: Mapping[str, str]) -> Sequence[Sent]:
     """Have the program send it; what came of each URL. Raises CommandError, SettingsError."""
     environment = {name: value for name, value in environ.items() if name in _ENVIRONMENT or name.startswith("LC_")}

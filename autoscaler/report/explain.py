@@ -87,7 +87,7 @@ def explain_job(
         "waiting": rows,
         "running": runs,
         "launches": [action_part(launch) for launch in _launches_for(snapshot.policy, plan, verdicts)],
-        "actions": [action_part(action) for action in plan.actions if _is_about(action, job)],
+        "actions": [_action_on(action, job) for action in plan.actions if _is_about(action, job)],
         "done": [_done_part(row, zone) for row in done],
         "waited": [_past_part(job, past.last.verdict)] if past.last is not None and not rows else [],
         "launched": [_order_part(order, zone) for order in past.launched],
@@ -251,6 +251,12 @@ def _is_about(action: Action, job: int) -> bool:
     if isinstance(action, AskGridEngine):
         return any(question.job == job for question in action.questions)
     return isinstance(action, JobAction | Reschedule) and any(one.partition(".")[0] == str(job) for one in action.jobs)
+
+
+def _action_on(action: Action, job: int) -> dict[str, Any]:
+    """Without the other jobs with which the same is done."""
+    part = action_part(action)
+    return part | {"jobs": [one for one in part["jobs"] if one.partition(".")[0] == str(job)]}
 
 
 def explain_gone(life: Lifetime, now: float, zone: tzinfo | None = None) -> dict[str, Any]:

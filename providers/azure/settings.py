@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import AliasChoices, BeforeValidator, Field, field_validator
 
 from autoscaler.core.model.fleet import ANY
+from autoscaler.outside_files import read_text
 from providers.settings import ByArray, ExtensionSettings, Names
 
 PREFIX = "CP_CAP_AUTOSCALE_AZURE_"
@@ -23,7 +24,7 @@ def _key(value: object) -> object:
     """A public key itself, or the file that holds it."""
     if isinstance(value, str) and value.startswith("file:"):
         try:
-            return Path(value.removeprefix("file:")).read_text(encoding="utf-8").strip()
+            return read_text(Path(value.removeprefix("file:"))).strip()
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"{value.removeprefix('file:')} cannot be read: {error}") from error
     return value

@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from autoscaler.core.cost.amounts import divided, in_units, nanos_of, rent
@@ -129,6 +129,7 @@ def test_shares_are_those_of_every_single_moment(slots: int, uses: list[Use]) ->
 
 
 @given(st.integers(0, 10**9), st.lists(st.integers(0, 10**12), min_size=1, max_size=9))
+@example(5, [0, 1])
 def test_what_is_divided_is_neither_more_nor_less(amount: int, weights: list[int]) -> None:
     parts = divided(amount, weights)
     assert sum(parts) == (amount if any(weights) else 0)

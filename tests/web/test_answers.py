@@ -363,7 +363,8 @@ def test_where_details_are_the_owners_nobody_else_sees_what_they_spent() -> None
         told = made.answers.status()
         owners = ("the cell", f"user {USER}", f"user {OTHER}", "project wind")
         one = {"budget": 9.0, "spent": 1.0, "level": 0, "action": "warn", "until": "2026-12-01T00:00:00+00:00"}
-        made.answers.status = lambda: {**told, "budgets": [{"owner": owner, **one} for owner in owners]}
+        budgets = [{"owner": owner, **one} for owner in owners]
+        made.answers.status = lambda: {**told, "troubles": [], "budgets": budgets}
         seen = {
             who: [each["owner"] for each in asked_as(who, made.path, "/answers/v1/status")[1]["document"]["budgets"]]
             for who in ("root", USER, OTHER)

@@ -65,6 +65,9 @@ class MaxCapacity:
         forbidden = self._forbidden(wanted, entries, arrays) if entries else None
         if forbidden is not None:
             return forbidden
+        not_requested = self._not_requested(wanted.demand, best)
+        if not_requested is not None:
+            return not_requested
         reason = because(
             Code.NO_TYPE_FITS,
             slots=wanted.demand.slots,
@@ -75,6 +78,18 @@ class MaxCapacity:
         )
         in_the_way = next((room.cap for host, room in best if self._serves(wanted.demand, host, PLENTY)), None)
         return reason if in_the_way is None else reason.then(in_the_way)
+
+    def _not_requested(self, demand: Demand, best: Sequence[tuple[Host, Room]]) -> Reason | None:
+        """That it only does not request what jobs must on those that could serve it; None: not only that is missing."""
+        everywhere = frozenset[str]().union(*(host.forced for host in (*self._persistent, *(host for host, _ in best))))
+        asking = replace(demand, names=demand.names | everywhere)
+        if asking.names == demand.names:
+            return None
+        able = next((host for host, room in best if self._serves(asking, host, room.count)), None)
+        if able is None:
+            return None
+        missing = (able.forced or everywhere) - demand.names
+        return because(Code.MUST_BE_REQUESTED, resources=tuple(sorted(missing)))
 
     @cached_property
     def _in_groups(self) -> dict[str, _Best]:

@@ -19,13 +19,15 @@ from autoscaler.core.model.demand_vector import Amounts, Demand, Property
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.hosts import HOSTNAME, NEW_HOST
 from autoscaler.core.placement.placement import SLOTS
-from autoscaler.core.placement.queue_instances import is_forced
+from autoscaler.core.placement.queue_instances import forced_in
 from autoscaler.core.policy import Policy
 from autoscaler.core.readable.values import fault_of_request
 from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.core.requests.group_names import group_id, is_of_group, pe_of
 
 _QUEUE_ATTRIBUTES = frozenset({"qname", "rerun", "calendar", "seq_no", "tmpdir", "min_cpu_interval", "priority"})
+_OF_EVERY_QUEUE = QUEUE_LIMITS | _QUEUE_ATTRIBUTES | {HOSTNAME}
+"""Complexes of which every queue instance has a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ class RequestReader:
         self.alike = alike_in(cluster.complexes, self._queues)
         """Requests by what makes a difference to `read`, but for who asks."""
         self._unread = frozenset(queue.name for queue in policy.queues) - cluster.queues.keys()
+        self._forced = frozenset(cluster.complexes[name] for name in forced_in(cluster.complexes))
         self._defaults = {
             entry.name: value
             for entry in cluster.complexes.values()
@@ -126,7 +129,11 @@ class RequestReader:
         if expression:
             resources.properties.append(Property(HOSTNAME, "==", expression))
         return ReadRequest(
-            demand=replace(self._demand(resources, pools, slots, per_host), together=together),
+            demand=replace(
+                self._demand(resources, pools, slots, per_host),
+                together=together,
+                names=frozenset(entry.name for entry in self._forced & self._requested(ask)),
+            ),
             launches=launches if new_hosts_too else (),
             pe=pe,
             asked=_per_task(resources, slots),
@@ -300,13 +307,20 @@ class RequestReader:
 
     def _must_be_requested(self, pool: str, ask: JobRequest) -> Reason | None:
         """That the queue, or the global host, has a FORCED complex which the job does not request."""
-        requested = {self._complexes[name] for name, _ in ask.hard}
+        missing = self._forced - self._requested(ask)
+        if not missing:
+            return None
         queue = self._queues[pool]
-        for name, text in {**self._cluster.global_consumables, **queue.complex_values}.items():
-            entry = self._complexes.get(name)
-            if entry is not None and is_forced(entry) and entry not in requested:
-                return because(Code.RESTRICTED_QUEUE, queue=queue.name, by=(f"{name}={text}, which is FORCED",))
+        # A queue has its own attributes always, without limit, too.
+        own = {entry.name: queue.limits.get(entry.name, "") for entry in missing if entry.name in _OF_EVERY_QUEUE}
+        for name, text in {**own, **self._cluster.global_consumables, **queue.complex_values}.items():
+            if self._complexes.get(name) in missing:
+                value = f"{name}={text}" if text else name
+                return because(Code.RESTRICTED_QUEUE, queue=queue.name, by=(f"{value}, which is FORCED",))
         return None
+
+    def _requested(self, ask: JobRequest) -> set[Complex]:
+        return {self._complexes[name] for name, _ in ask.hard}
 
     def _other_kind(self, pool: str, ask: JobRequest) -> Reason | None:
         """That the queue starts no jobs of this kind. Its type does not matter to parallel jobs, nor to checkpointing

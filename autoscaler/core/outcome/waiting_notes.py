@@ -55,6 +55,7 @@ TOLD: Mapping[Code, tuple[str, ...]] = MappingProxyType(
         Code.NO_PROJECT: ("what",),
         Code.FOREIGN_QUEUE: (),
         Code.FOREIGN_HOST: (),
+        Code.MUST_BE_REQUESTED: ("resources",),
         Code.RULES_FORBID: (),
     }
 )

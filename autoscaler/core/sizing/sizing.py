@@ -379,9 +379,11 @@ def _no_use(entry: _Sized, lacking: Sequence[Want], rules: Rules | None) -> Reas
 def _reported_of(option: LaunchOffer, lacking: Sequence[Want]) -> tuple[str, ...] | None:
     """What the pending jobs ask for and its hosts turned out to report otherwise than its type promises."""
     asked = {asked.name for demand, count in lacking if count for asked in demand.properties}
+    forced = option.host.forced - frozenset().union(*(demand.names for demand, count in lacking if count))
     values = () if option.reported is None else option.reported.values
-    told = tuple(f"no {name}" if text is None else f"{name}={text}" for name, text in values if name in asked)
-    return told or None
+    told = [f"no {name}" if text is None else f"{name}={text}" for name, text in values if name in asked - forced]
+    told += [f"{name}={text}, which is FORCED" for name, text in values if name in forced]
+    return tuple(told) or None
 
 
 def _nothing_note(

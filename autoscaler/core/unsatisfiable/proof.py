@@ -133,6 +133,8 @@ class Prover:
     def _case(self, ask: JobRequest, refusal: Reason) -> Case:
         if refusal.code is Code.RULES_FORBID:
             return Case(refusal, unproven=because(Code.ONLY_RULES))
+        if refusal.code is Code.MUST_BE_REQUESTED:
+            return Case(refusal, unproven=because(Code.ONLY_FORCED))
         demands = self.readings.demands(ask)
         if isinstance(demands, Reason):
             return Case(refusal, unproven=demands)

@@ -184,6 +184,11 @@ ROWS = {
         remedy="Ask for less, raise a cap that is named, or allow larger types: `CP_CAP_AUTOSCALE_HYBRID`, "
         "`CP_CAP_AUTOSCALE_HYBRID_FAMILY`, `CP_CAP_AUTOSCALE_HYBRID_MAX_CORE_PER_NODE`.",
     ),
+    Code.MUST_BE_REQUESTED: Row(
+        "all workers that could run it have {resources}, which is FORCED: only jobs that request it start there",
+        short="{resources} not requested",
+        remedy="`qalter -l` requests it; or allow types without it; or make it requestable YES: `qconf -mc`.",
+    ),
     Code.NO_INSTANCE_TYPE: Row(
         "the provider knows no instance type for workers of {node_array}[; {asked} is set]",
         short="no instance type[ {asked}]",

@@ -68,6 +68,7 @@ ROWS = {
         "the value of {resource} on a new worker is not known before it joins",
         remedy="You know whether workers will have it: `qalter -l` without it, or `qdel JOB`.",
     ),
+    Code.ONLY_FORCED: Row("it only does not request what it must, which its owner can mend: left alone"),
     Code.SILENT_HOSTS: Row(
         "the value of {resource} on {hosts} is not known: qmaster has no load report from it",
         remedy="Start the `sge_execd` of those hosts, or remove them (`qconf -de`) if they are no more.",
