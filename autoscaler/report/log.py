@@ -30,6 +30,8 @@ from autoscaler.settings import Process, is_secret  # noqa: E402
 
 FILE_NAME = "sge-autoscaler.log"
 HIDDEN = "(secret)"
+PRINTED = "printed"
+"""Name of the handler that prints."""
 FIELDS = frozenset({"pass", "code", "job", "owner", "host", "kind", "result"})
 """Fields of a line of JSON, as far as it is about one."""
 _SHORTEST_SECRET = 6
@@ -61,6 +63,7 @@ def configure_log(
         ],
     )
     handlers = [_levelled(logging.StreamHandler(console or sys.stderr), process.log_level_console)]
+    handlers[0].set_name(PRINTED)
     if process.log_directory is not None:
         handlers.append(_levelled(_file_handler(process.log_directory), process.log_level_file))
     root = logging.getLogger()
@@ -79,6 +82,15 @@ def configure_log(
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
+
+
+def print_from(level: str) -> None:
+    """Print what is of this level or above; a log file and a run log keep theirs."""
+    root = logging.getLogger()
+    for handler in root.handlers:
+        if handler.get_name() == PRINTED:
+            handler.setLevel(level)
+    root.setLevel(min(handler.level for handler in root.handlers))
 
 
 class Redaction:
