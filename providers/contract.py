@@ -25,6 +25,7 @@ import pytest
 from autoscaler.core.model.fleet import Bucket, Ending, MachineState, PriceType, Worker
 from providers.interface import (
     GROUP_ID,
+    HasCallBudget,
     HasConsole,
     Launched,
     LaunchOrder,
@@ -528,6 +529,13 @@ class ProviderContract:
         (worker_id,) = provider.launch(self.order(provider)).ids
         self.until(plane, lambda: _state(provider, worker_id) is MachineState.RUNNING)
         self.until(plane, lambda: provider.console(worker_id).strip() != "")
+
+    def test_its_call_budget_counts_calls(self, provider: Provider) -> None:
+        if not isinstance(provider, HasCallBudget):
+            pytest.skip("call_budget does not apply: the provider paces no calls")
+        before = provider.call_budget().calls
+        provider.launch(self.order(provider))
+        assert provider.call_budget().calls > before
 
 
 def _worker(provider: Provider, worker_id: str) -> Worker | None:

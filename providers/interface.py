@@ -18,6 +18,7 @@ from providers.catalog import Offer
 
 __all__ = [
     "GROUP_ID",
+    "HasCallBudget",
     "HasCatalog",
     "HasConsole",
     "HasInterruptions",
@@ -195,6 +196,31 @@ class HasConsole(Protocol):
     """A provider that can show what a machine last printed."""
 
     def console(self, worker_id: str) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CallBudget:
+    """How calls to a cloud are paced in this process."""
+
+    left: int = 0
+    """Calls that may start at once."""
+    waiting: int = 0
+    """Calls that wait for their turn."""
+    calls: int = 0
+    """That were made since the process began; repeated ones count each time."""
+    throttled: int = 0
+    """Of these, those that the cloud answered with "too many calls"."""
+    waited_s: float = 0.0
+    """Seconds that calls waited for their turn, all together."""
+
+
+@runtime_checkable
+class HasCallBudget(Protocol):
+    """A provider that paces its calls, as by `providers.rate_limiter`."""
+
+    def call_budget(self) -> CallBudget:
+        """At this moment. Asks the cloud nothing."""
+        ...
 
 
 @runtime_checkable

@@ -9,15 +9,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_random_exponential
 
-from providers.interface import Throttled
+from providers.interface import CallBudget, Throttled
 
 Answer = TypeVar("Answer")
 
+RATE, BURST = 20.0, 20
 PATIENCE = 8.0
 """Seconds after which a throttled call is given up: a launch has 30 s for all it does."""
 FIRST_WAIT = 0.25
@@ -28,9 +29,9 @@ LONGEST_WAIT = 5.0
 class RateLimiter:
     """Calls to one cloud from this process. Safe to be used by several threads."""
 
-    rate: float = 20.0
+    rate: float = RATE
     """Calls a second in the long run."""
-    burst: int = 20
+    burst: int = BURST
     """Calls that may start at once after a rest."""
     patience: float = PATIENCE
     clock: Callable[[], float] = time.monotonic
@@ -38,7 +39,16 @@ class RateLimiter:
     _next: float = field(default=float("-inf"), init=False)
     """When the next call would start if none of the burst were left over."""
     _quiet_until: float = field(default=float("-inf"), init=False)
+    _told: CallBudget = field(default_factory=CallBudget, init=False)
     _guard: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def budget(self) -> CallBudget:
+        """What is left now, and what it came to so far."""
+        with self._guard:
+            now = self.clock()
+            first = max(self._next, now - (self.burst - 1) / self.rate)
+            quiet = self._quiet_until > now or first > now
+            return replace(self._told, left=0 if quiet else int((now - first) * self.rate + 1e-6) + 1)
 
     def call(self, ask: Callable[[], Answer]) -> Answer:
         """What `ask` answers, asked again while it raises Throttled; after `patience` seconds that is raised."""
@@ -66,16 +76,38 @@ class RateLimiter:
 
     def _asked(self, ask: Callable[[], Answer]) -> Answer:
         self._turn()
-        return ask()
+        try:
+            return ask()
+        except Throttled:
+            self._tell(throttled=1)
+            raise
 
     def _turn(self) -> None:
         """Wait until a call may start. Raises Throttled where the cloud wants quiet for longer than our patience."""
-        while (seconds := self._take_or_wait()) > 0:
-            if self._quiet_for > self.patience:
-                error = Throttled(f"it just asked for no calls for {self._quiet_for:.0f} s")
-                error.retry_after = self._quiet_for
-                raise error
-            self.sleep(seconds)
+        if (seconds := self._take_or_wait()) <= 0:
+            return
+        began = self.clock()
+        self._tell(waiting=1)
+        try:
+            while seconds > 0:
+                if self._quiet_for > self.patience:
+                    error = Throttled(f"it just asked for no calls for {self._quiet_for:.0f} s")
+                    error.retry_after = self._quiet_for
+                    raise error
+                self.sleep(seconds)
+                seconds = self._take_or_wait()
+        finally:
+            self._tell(waiting=-1, waited_s=self.clock() - began)
+
+    def _tell(self, *, waiting: int = 0, throttled: int = 0, waited_s: float = 0.0) -> None:
+        with self._guard:
+            told = self._told
+            self._told = replace(
+                told,
+                waiting=told.waiting + waiting,
+                throttled=told.throttled + throttled,
+                waited_s=told.waited_s + waited_s,
+            )
 
     @property
     def _quiet_for(self) -> float:
@@ -89,6 +121,7 @@ class RateLimiter:
             if (seconds := max(self._next, self._quiet_until) - now) > 0:
                 return seconds
             self._next += 1 / self.rate
+            self._told = replace(self._told, calls=self._told.calls + 1)
             return 0.0
 
     def _be_quiet(self, seconds: float) -> None:
@@ -100,7 +133,11 @@ _paces: dict[str, RateLimiter] = {}
 _registry = threading.Lock()
 
 
-def rate_limiter_of(cloud: str) -> RateLimiter:
-    """The process's one pace for a cloud: name its account or endpoint too where limits are counted by that."""
+def rate_limiter_of(cloud: str, rate: float = RATE, burst: int = BURST) -> RateLimiter:
+    """The process's one pace for a cloud: name its account or endpoint too where limits are counted by that. What was
+    last given holds for all.
+    """
     with _registry:
-        return _paces.setdefault(cloud, RateLimiter())
+        pace = _paces.setdefault(cloud, RateLimiter())
+        pace.rate, pace.burst = rate, burst
+        return pace

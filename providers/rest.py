@@ -115,7 +115,7 @@ class Rest:
     ) -> None:
         self.base, self.limits = checked_url(base), limits or Limits()
         self._auth, self._verify, self._hidden, self._sleep = auth, verify, hidden, sleep
-        self._pace = rate_limiter or rate_limiter_of(self.base)
+        self.rate_limiter = rate_limiter or rate_limiter_of(self.base)
         self._session: requests.Session | None = None
         self._guard = threading.Lock()
 
@@ -154,7 +154,7 @@ class Rest:
                 wait=_pause(self.limits.pause),
                 sleep=self._sleep,
                 reraise=True,
-            )(lambda: self._pace.call(attempt))
+            )(lambda: self.rate_limiter.call(attempt))
         except _Failed as failure:
             raise failure.error() from None
         except _Lost as lost:

@@ -47,7 +47,7 @@ def options(command: click.Command) -> set[str]:
 
 def table() -> dict[str, set[str]]:
     """The table of all commands in operate.md: command → options."""
-    rows = re.findall(r"^\| `([a-z ]+)` \| ((?:`--[a-z-]+` ?)*)\|", OPERATE.read_text("utf-8"), re.MULTILINE)
+    rows = re.findall(r"^\| `([a-z -]+)` \| ((?:`--[a-z-]+` ?)*)\|", OPERATE.read_text("utf-8"), re.MULTILINE)
     return {name: set(re.findall(r"--[a-z-]+", cell)) for name, cell in rows}
 
 

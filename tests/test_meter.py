@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as families
 
+from autoscaler.core.model.fleet import Worker
 from autoscaler.core.snapshot import Plan
 from autoscaler.engine.loop import Loop
+from autoscaler.engine.measured_elsewhere import MeasuredElsewhere
 from autoscaler.engine.meter import PROGRAMS, Meter
 from autoscaler.engine.monitor import Monitor
 from autoscaler.engine.qmaster_guard import QmasterGuard
@@ -21,7 +23,10 @@ from autoscaler.report.metrics import METRICS, PREFIX, Kind, exposition
 from autoscaler.store.measures import Measures
 from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
-from tests.simulated.autoscaler import World, settle, start, step
+from providers.fake import FakeProvider, FakeSettings
+from providers.interface import CallBudget
+from providers.rate_limiter import RateLimiter
+from tests.simulated.autoscaler import TAG, World, settle, start, step
 
 ROOT = Path(__file__).parents[1]
 Read = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
@@ -32,12 +37,26 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path / "store.sqlite")
 
 
+class Paced(FakeProvider):
+    """With a pace of its own, as clouds have it."""
+
+    pace: RateLimiter
+
+    def call_budget(self) -> CallBudget:
+        return self.pace.budget()
+
+    def workers(self) -> Sequence[Worker]:
+        return self.pace.call(super().workers)
+
+
 def measured(world: World) -> Loop:
     """A new process that measures."""
-    store = world.open_store()
-    meter = Meter(store.measures, lambda: date(2026, 1, 1))
+    store, provider = world.open_store(), Paced(FakeSettings(), cell=TAG, cloud=world.cloud)
+    provider.pace = RateLimiter(clock=world.clock)
+    elsewhere = MeasuredElsewhere(provider, store.notifications.delivery)
+    meter = Meter(store.measures, lambda: date(2026, 1, 1), elsewhere.add)
     guard = QmasterGuard(world.cluster, world.clock, meter.command)
-    loop = start(world, store=store, runner=guard)
+    loop = start(world, store=store, runner=guard, provider=provider)
     loop.monitor, loop.meter = Monitor(store.samples, meter.sampled).see, meter
     return loop
 
@@ -279,7 +298,7 @@ def test_labels_are_of_bounded_lists(world: World) -> None:
     labels = {label for metric in METRICS for label in metric.labels}
     assert labels == {
         *("result", "part", "command", "reason", "phase", "instance_type"),
-        *("condition", "kind", "node_array", "cause"),
+        *("condition", "kind", "node_array", "cause", "provider"),
     }
     text = exposition(loop.store.measures.load()).decode()
     machines = {machine.name for machine in world.cloud.machines.values()} | set(world.cloud.machines)
@@ -323,3 +342,40 @@ def test_a_service_that_nobody_scrapes_has_no_client_of_prometheus_in_memory() -
     )
     done = subprocess.run((sys.executable, "-c", program), capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout == "False\n"
+
+
+def test_calls_to_the_cloud_are_counted_also_across_a_restart(world: World) -> None:
+    loop = measured(world)
+    step(world, loop)
+    step(world, loop)
+    before = read(loop.store)
+    assert value(before, "provider_calls_total", provider="fake") >= 2
+    assert value(before, "provider_calls_available", provider="fake") == 19
+    loop.store.close()
+    again = measured(world)
+    step(world, again)
+    assert value(read(again.store), "provider_calls_total", provider="fake") == (
+        value(before, "provider_calls_total", provider="fake") + 1
+    )
+    again.store.close()
+
+
+def test_notifications_that_fail_and_are_given_up_are_told(world: World) -> None:
+    loop = measured(world)
+    step(world, loop)
+    told = loop.store.notifications
+    for _ in range(3):
+        told.failed(0, (), "no route", world.clock(), world.clock())
+    step(world, loop)
+    assert value(read(loop.store), "notification_failures_in_a_row") == 3
+    loop.store.database.execute("UPDATE notification_state SET dropped = 5, attempts = 0")
+    step(world, loop)
+    found = read(loop.store)
+    assert (value(found, "dropped_notifications_total"), value(found, "notification_failures_in_a_row")) == (5, 0)
+    loop.store.close()
+
+
+def test_a_provider_that_paces_no_calls_has_no_series(world: World) -> None:
+    measures = Measures()
+    MeasuredElsewhere(world.provider(), world.open_store().notifications.delivery).add(measures)
+    assert not any(name.startswith("provider_") for name in measures.values)

@@ -1,4 +1,4 @@
-"""Operator overrides: `pause`, `resume`, `retry`, `keep`, `drain`, `stop`, for those who may act.
+"""Operator overrides: `pause`, `resume`, `retry`, `keep`, `drain`, `stop`, `log-level`, for those who may act.
 
 At the Unix socket these are root, the service's own user, the socket's group and Grid Engine's managers; at the address
 whoever has the role admin.
@@ -20,7 +20,7 @@ from autoscaler.api.principal import Principal, Role
 from autoscaler.engine.operator_commands import OperatorCommand, carry_out
 from autoscaler.errors import NotFound, SettingsError
 from autoscaler.plain_text import plain
-from autoscaler.store.overrides import Verb
+from autoscaler.store.overrides import LogLevel, Verb
 
 log = logging.getLogger("autoscaler.api")
 overrides = APIRouter(prefix=OVERRIDES, route_class=served_at(TCP, SOCKET))
@@ -64,16 +64,19 @@ def standing(request: Request, by: By) -> JSONResponse:
     return JSONResponse(said | {"warning": operations_of(request).warning()})
 
 
-@overrides.post("/{verb}", dependencies=[Depends(may_act), Depends(known_only("host", "undo"))], responses=_RESPONSES)
+@overrides.post(
+    "/{verb}", dependencies=[Depends(may_act), Depends(known_only("host", "undo", "level"))], responses=_RESPONSES
+)
 def override(
     request: Request,
     caller: Caller,
     verb: Verb,
     host: Annotated[str, Query(max_length=300, description="A worker's host, of `keep` and `drain`.")] = "",
     undo: Annotated[bool, Query(description="Cancel a `keep` or `drain`.")] = False,
+    level: Annotated[LogLevel | None, Query(description="How much is logged, of `log-level`.")] = None,
 ) -> JSONResponse:
     """Store what a person tells the autoscaler; the next pass carries it out."""
-    operations, command = operations_of(request), OperatorCommand(verb, host, undo)
+    operations, command = operations_of(request), OperatorCommand(verb, host, undo, level)
     try:
         stored = carry_out(operations.store, command, who=caller.by, at=operations.clock())
     except NotFound as error:

@@ -1,5 +1,5 @@
-"""How `pause`, `resume`, `retry`, `keep`, `drain` and `stop` reach the autoscaler: who may write its state writes it,
-and everybody else asks the running autoscaler, which says who may.
+"""How `pause`, `resume`, `retry`, `keep`, `drain`, `stop` and `log-level` reach the autoscaler: who may write its state
+writes it, and everybody else asks the running autoscaler, which says who may.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ def _why_later(place: Place) -> str:
 def _asked(place: Place, command: OperatorCommand) -> Stored:
     query = {"host": command.host} if command.host else {}
     query |= {"undo": "true"} if command.undo else {}
+    query |= {"level": command.level.value} if command.level else {}
     try:
         said = ask_for(place, command.verb.value, query)
     except Unanswered as error:

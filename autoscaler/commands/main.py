@@ -41,12 +41,12 @@ class Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         found = (module.name for module in pkgutil.iter_modules(commands.__path__))
-        return sorted(name for name in found if name not in _NO_COMMANDS and not name.startswith("_"))
+        return sorted(_dashed(name) for name in found if name not in _NO_COMMANDS and not name.startswith("_"))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
             return None
-        command = getattr(importlib.import_module(f"{commands.__name__}.{cmd_name}"), "command", None)
+        command = getattr(importlib.import_module(f"{commands.__name__}.{_module(cmd_name)}"), "command", None)
         return command if isinstance(command, click.Command) else None
 
     def resolve_command(
@@ -70,9 +70,17 @@ class Commands(click.Group):
             formatter.write_dl([(name, described(name).get_short_help_str(width)) for name in names])
 
 
+def _dashed(module: str) -> str:
+    return module.replace("_", "-")
+
+
+def _module(command: str) -> str:
+    return command.replace("-", "_")
+
+
 def described(name: str) -> click.Command:
     """A command with nothing but its help, from the text of its module."""
-    tree = ast.parse((Path(commands.__path__[0]) / f"{name}.py").read_text(encoding="utf-8"))
+    tree = ast.parse((Path(commands.__path__[0]) / f"{_module(name)}.py").read_text(encoding="utf-8"))
     found = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "command")
     return click.Command(name, help=next((ast.get_docstring(node) for node in found), None))
 

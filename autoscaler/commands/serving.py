@@ -34,7 +34,9 @@ from autoscaler.engine.health_checks import HealthChecks
 from autoscaler.engine.host_names import WorkerNames
 from autoscaler.engine.job_failures import Failures
 from autoscaler.engine.job_owners import Notices
+from autoscaler.engine.log_level import LogLevelOverride
 from autoscaler.engine.loop import Loop
+from autoscaler.engine.measured_elsewhere import MeasuredElsewhere
 from autoscaler.engine.meter import Meter
 from autoscaler.engine.monitor import Monitor
 from autoscaler.engine.notifications import Notifications, NotificationSettings
@@ -130,13 +132,15 @@ def serving(invocation: Invocation, *, json_log: bool = False) -> Iterator[Loop]
             stack.callback(run_log.close)
         wakeup = Wakeup()
         stack.callback(wakeup.close)
-        meter = Meter(store.measures, invocation.oldest_price)
+        elsewhere = MeasuredElsewhere(provider, store.notifications.delivery)
+        meter = Meter(store.measures, invocation.oldest_price, elsewhere.add)
         guard = QmasterGuard(invocation.runner, tell=meter.command)
         decide = plan if dry_run else stack.enter_context(_lease(invocation, wakeup)).guarded(plan)
         context = _execution_context(invocation, store, provider, guard)
         accounting = invocation.common / "accounting"
         observer = _guarded_observer(invocation, store, provider, guard, wakeup)
         reporter = PassReporter(store, settings.process.verbose, invocation.zone)
+        log_level = LogLevelOverride(store.overrides, reporter, settings.process)
         notifications = _notifications(invocation, store)
         stack.callback(notifications.close)
         yield Loop(
@@ -150,7 +154,7 @@ def serving(invocation: Invocation, *, json_log: bool = False) -> Iterator[Loop]
             notifier=Notifier(invocation.environ),
             names=_names(provider, settings),
             dry_run=dry_run,
-            reload=_reload(invocation, run_log, observer, notifications, reporter, json_log=json_log),
+            reload=_reload(invocation, run_log, observer, notifications, log_level, json_log=json_log),
             admissions=_admissions(invocation),
             health=HealthChecks(invocation.runner, store.health, time.time, on_sick=wakeup.ring).begin,
             monitor=Monitor(store.samples, meter.sampled).see,
@@ -160,6 +164,7 @@ def serving(invocation: Invocation, *, json_log: bool = False) -> Iterator[Loop]
             costs=CostKeeper(store, accounting).note,
             cost_kept=settings.process.cost_kept,
             guard=guard,
+            before_pass=log_level.apply,
         )
 
 
@@ -415,7 +420,7 @@ def _reload(
     run_log: RunLog | None,
     observer: Observer,
     notifications: Notifications,
-    reporter: PassReporter,
+    log_level: LogLevelOverride,
     *,
     json_log: bool,
 ) -> Callable[[], tuple[Policy, float]]:
@@ -439,7 +444,8 @@ def _reload(
             run_log.attach(settings.process.log_level_run)
         observer.store.service_settings.keep(given(invocation.environ), time.time())
         notifications.settings = notification_settings(settings)
-        reporter.verbose = settings.process.verbose
+        log_level.reporter.verbose = settings.process.verbose
+        log_level.reloaded(settings.process)
         policy = settings.policy(master=invocation.cell.master, currency=invocation.currency())
         return policy, settings.process.polling_delay
 

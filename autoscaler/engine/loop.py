@@ -163,6 +163,8 @@ class Loop:
     notifications: Notifying | None = None
     costs: Callable[[Snapshot, ObservedWorkers], None] | None = None
     """Keeps which jobs held slots of which workers."""
+    before_pass: Callable[[], None] | None = None
+    """What is set before each pass, whether it observes or not. Raises nothing."""
     guard: Guard | None = None
     """Measures what passes ask of qmaster; None: they ask as often as they like."""
     cost_kept: float = COST_KEPT
@@ -342,6 +344,8 @@ class Loop:
         spare = Spare()
         while not self._stop:
             began = self.stopwatch()
+            if self.before_pass is not None:
+                self.before_pass()
             pause = self._guarded_pass()
             spare.give_back(self.stopwatch())
             if self._released():

@@ -48,6 +48,8 @@ class Meter:
 
     table: MeasureTable
     oldest_price: Callable[[], date | None] | None = None
+    elsewhere: Callable[[Measures], None] | None = None
+    """Adds what others measure (`engine.measured_elsewhere`)."""
     _measures: Measures = field(init=False)
     _commands: list[tuple[str, float, bool]] = field(default_factory=list, init=False)
     """Since the last pass."""
@@ -125,6 +127,8 @@ class Meter:
         for program, seconds, answered in commands:
             self._observe("grid_engine_command_duration_seconds", [seconds], program)
             self._measures.count("grid_engine_command_failures_total", program, by=float(not answered))
+        if self.elsewhere is not None:
+            self.elsewhere(self._measures)
         self.table.keep(self._measures, at)
 
     def _observe(self, name: str, values: Iterable[float], *labels: str) -> None:

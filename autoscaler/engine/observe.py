@@ -21,6 +21,7 @@ from autoscaler.core.model.fleet import Bucket, Fleet, Interruption, Order, Work
 from autoscaler.core.model.memory import Memory, WorkerNote
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.request_sets import Requests
+from autoscaler.core.outcome.waiting_notes import with_failures
 from autoscaler.core.policy import Policy
 from autoscaler.core.readable.screening import readable
 from autoscaler.core.requests.array_timeouts import under
@@ -156,6 +157,10 @@ class Observer:
         """What the last pass left; a brake that it knew is released by a person's later word."""
         memory, resumed_at = self.store.memory.load(), overrides.resumed_at
         memory = replace(memory, workers={key: self._as_done(key, note) for key, note in memory.workers.items()})
+        told_at = memory.waiting_told_at
+        if told_at is not None and told_at == memory.looked_at:  # the last pass wrote
+            untold = self.store.journal.untold(told_at)
+            memory = replace(memory, waiting_notes=with_failures(memory, untold))
         if memory.brake is not None and resumed_at is not None and resumed_at > self.store.memory.saved_at:
             return replace(memory, brake=None)
         return memory

@@ -1,5 +1,5 @@
-"""What a person tells the autoscaler: `pause`, `resume`, `retry`, `keep`, `drain`, `stop`. Stores it for the next pass,
-and says what changed; the same on the command line and at a listener.
+"""What a person tells the autoscaler: `pause`, `resume`, `retry`, `keep`, `drain`, `stop`, `log-level`. Stores it for
+the next pass, and says what changed; the same on the command line and at a listener.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autoscaler.errors import NotFound, SettingsError
-from autoscaler.store.overrides import Verb
+from autoscaler.store.overrides import LogLevel, Verb
 from autoscaler.store.store import Store
 
 OF_WORKERS = (Verb.KEEP, Verb.DRAIN)
@@ -24,14 +24,16 @@ _ENDED = {
 
 @dataclass(frozen=True, slots=True)
 class OperatorCommand:
-    """One command. `host` and `undo`: of `OF_WORKERS` alone."""
+    """One command. `host` and `undo`: of `OF_WORKERS` alone; `level`: of `LOG_LEVEL` alone."""
 
     verb: Verb
     host: str = ""
     undo: bool = False
+    level: LogLevel | None = None
 
     def __str__(self) -> str:
-        return " ".join(word for word in (self.verb.value, "--undo" if self.undo else "", self.host) if word)
+        words = self.verb.value, "--undo" if self.undo else "", self.host, self.level or ""
+        return " ".join(word for word in words if word)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ def carry_out(store: Store, command: OperatorCommand, *, who: str, at: float) ->
     """Store it. Raises NotFound for a host that is no worker, SettingsError for a command without its host."""
     if (command.verb in OF_WORKERS) != bool(command.host) or (command.undo and not command.host):
         raise SettingsError(f"{command.verb}: only {' and '.join(OF_WORKERS)} take a host and --undo, and need a host")
+    if (command.verb is Verb.LOG_LEVEL) != (command.level is not None):
+        raise SettingsError(f"{command.verb}: only {Verb.LOG_LEVEL} takes a level, and needs one")
     with store.database.transaction():
         match command.verb:
             case Verb.PAUSE:
@@ -60,6 +64,8 @@ def carry_out(store: Store, command: OperatorCommand, *, who: str, at: float) ->
                 return _of_worker(store, command, who, at)
             case Verb.STOP_DRAIN | Verb.STOP_NOW:
                 return _stop(store, command.verb, who, at)
+            case Verb.LOG_LEVEL:
+                return _log_level(store, command.level or LogLevel.SETTINGS, who, at)
 
 
 def worker_named(store: Store, name: str) -> str:
@@ -128,6 +134,12 @@ def _of_worker(store: Store, command: OperatorCommand, who: str, at: float) -> S
         return Stored(said if new else f"{name} is kept", new, facts)
     said = f"{name} will be drained" + ("; it is no longer kept" if other else "")
     return Stored(said if new else f"{name} is draining already", new, facts)
+
+
+def _log_level(store: Store, level: LogLevel, who: str, at: float) -> Stored:
+    new = store.overrides.tell_log_level(level, who=who, at=at)
+    held = "; it holds until `sge-autoscaler log-level settings`" if level is not LogLevel.SETTINGS else ""
+    return Stored(f"the log level is {level} from the next pass on{held}", new, {"level": level.value})
 
 
 def _stop(store: Store, verb: Verb, who: str, at: float) -> Stored:

@@ -23,6 +23,8 @@ from autoscaler.settings import Process, is_secret
 FILE_NAME = "sge-autoscaler.log"
 HIDDEN = "(secret)"
 FIELDS = ("pass", "code", "job", "owner", "host", "kind", "result")
+PRINTED = "printed"
+"""Name of the handler that prints."""
 """Fields of a line of JSON, as far as it is about one."""
 _SHORTEST_SECRET = 6
 """A shorter value of a variable named like a secret (`1`, `none`) is none, and would blot out half a line."""
@@ -38,6 +40,7 @@ def configure_log(
     json_lines = process.log_format == "json" if as_json is None else as_json
     formatter = (JsonFormatter if json_lines else PlainFormatter)(Redaction(environ))
     handlers = [_levelled(logging.StreamHandler(console or sys.stderr), process.log_level_console)]
+    handlers[0].set_name(PRINTED)
     if process.log_directory is not None:
         handlers.append(_levelled(_file_handler(process.log_directory), process.log_level_file))
     root = logging.getLogger()
@@ -50,6 +53,15 @@ def configure_log(
     root.setLevel(min(handler.level for handler in handlers))
     for chatty in ("urllib3", "botocore", "azure"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+def print_from(level: str) -> None:
+    """Print what is of this level or above; a log file and a run log keep theirs."""
+    root = logging.getLogger()
+    for handler in root.handlers:
+        if handler.get_name() == PRINTED:
+            handler.setLevel(level)
+    root.setLevel(min(handler.level for handler in root.handlers))
 
 
 class Redaction:

@@ -62,7 +62,8 @@ objects with `name`, `since`), `load` (load average that its execd reported last
 `action` and `until`, \
 `failed_workers` (machines that are stopped or do not come up: a list of objects with `worker_id`, `name`, `message`), \
 `refused_ends`, \
-`request_sets`, `asked` (the same in a line), `paused`, `brake`, `stop`, \
+`request_sets`, `asked` (the same in a line), `log_level` (`level` and `by`, or null: as settings say), \
+`paused`, `brake`, `stop`, \
 `stopped`, `protected` (a list of Reason: node arrays whose launches help no jobs), `provider`, `lock`, \
 `troubles` (a list of sentences: why Grid Engine is polled, or polled less often than set), \
 `notifications` (of operators: `waiting` to be sent, `failing_since`, `message`, `dropped`, `sent_at`) |

@@ -50,6 +50,7 @@ class Now:
 def status(store: Store, now: Now) -> dict[str, Any]:
     """The whole screen as plain values."""
     memory, overrides = store.memory.load(), store.overrides.load()
+    level = store.overrides.log_level()
     last = next(iter(store.history.passes(1)), None)
     said: Mapping[str, Any] = {} if last is None else last.document
     renting = store.history.renting()
@@ -80,6 +81,7 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "unknown_prices": sum(price is None for price in prices),
         "request_sets": asked["request_sets"],
         "asked": requests_line(asked),
+        "log_level": None if level is None else {"level": level.level.value, "by": level.who},
         "paused": {"by": overrides.paused_by} if overrides.paused else None,
         "stop": overrides.stop,
         "keep": sorted(overrides.keep),
@@ -197,6 +199,9 @@ def _held_back_pairs(document: Mapping[str, Any]) -> _Pairs:
     """What keeps the autoscaler from acting."""
     if document["paused"]:
         yield "paused", f"by {document['paused']['by']}; `sge-autoscaler resume` goes on"
+    if document["log_level"]:
+        by = document["log_level"]["by"]
+        yield "log level", f"{document['log_level']['level']}, by {by}; `sge-autoscaler log-level settings` ends it"
     if document["stop"]:
         yield "stopping", f"{document['stop']}: the autoscaler removes and terminates all workers"
     if document["brake"]:

@@ -8,13 +8,14 @@ here and stored nowhere.
 from __future__ import annotations
 
 import itertools
+import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, get_args
 
-from autoscaler.core.model.actions import Action, Candidate, Enrol, JobAction, Launch, Offer
+from autoscaler.core.model.actions import Action, Candidate, Enrol, JobAction, Launch, Offer, TellWaiting
 from autoscaler.core.model.fleet import Assignment, BucketKey, LaunchFailure, Order, OrderState, RefusedEnd
 from autoscaler.store import encoding
 from autoscaler.store.database import Migration, Table
@@ -312,6 +313,17 @@ class Journal(Table):
             (kind, worker_id, planned_at, Result.DONE.value),
         )
         return row is not None
+
+    def untold(self, planned_at: float) -> list[tuple[tuple[str, ...], bool]]:
+        """Of what a plan of that time wanted to leave in the context of jobs, what is not known to be done: the jobs of
+        each command, and whether Grid Engine refused some of them.
+        """
+        rows = self._database.rows(
+            "SELECT action, result FROM actions JOIN plans ON plans.id = plan"
+            " WHERE kind = ? AND plans.at = ? AND result IS NOT ?",
+            (TellWaiting.kind, planned_at, Result.DONE.value),
+        )
+        return [(tuple(json.loads(row["action"])["jobs"]), row["result"] == Result.REFUSED) for row in rows]
 
     def sweep(self, at: float) -> int:
         """At start: what an earlier process left without an outcome was interrupted; open orders are asked again.

@@ -45,6 +45,29 @@ class Verb(StrEnum):
     DRAIN = "drain"
     STOP_DRAIN = "stop-drain"
     STOP_NOW = "stop-now"
+    LOG_LEVEL = "log-level"
+    """Its level stands where others have a host."""
+
+
+class LogLevel(StrEnum):
+    """How much the running service prints."""
+
+    VERBOSE = "verbose"
+    """INFO, and each verdict that changes."""
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+    SETTINGS = "settings"
+    """As settings say: no override."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldLevel:
+    """A level that holds, and who told it."""
+
+    level: LogLevel
+    who: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +114,25 @@ class OverrideTable(Table):
         """Try again what failed before this."""
         with self._database.transaction():
             self._say(Verb.RETRY, who, at)
+
+    def tell_log_level(self, level: LogLevel, *, who: str, at: float) -> bool:
+        """Put a level in force in place of any other; returns whether that changes anything."""
+        told = self.log_level()
+        if (LogLevel.SETTINGS if told is None else told.level) is level:
+            return False
+        with self._database.transaction():
+            if told is not None:
+                self.end(Verb.LOG_LEVEL, who=who, at=at, host=told.level.value)
+            if level is not LogLevel.SETTINGS:
+                self.ask(Verb.LOG_LEVEL, who=who, at=at, host=level.value)
+        return True
+
+    def log_level(self) -> ToldLevel | None:
+        """What was told and holds; None: settings decide."""
+        row = self._database.row(
+            "SELECT host, who FROM wishes WHERE verb = ? AND ended_at IS NULL", (Verb.LOG_LEVEL.value,)
+        )
+        return None if row is None else ToldLevel(LogLevel(row["host"]), row["who"])
 
     @property
     def resumed_at(self) -> float | None:

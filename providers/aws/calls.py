@@ -40,9 +40,8 @@ class Calls:
         self._guard = threading.Lock()
         self._session: boto3.session.Session | None = None
         self.rate_limiter = rate_limiter or rate_limiter_of(
-            f"aws {settings.endpoint or ''} {settings.profile or ''} {settings.region or ''}"
+            f"aws {settings.endpoint or ''} {settings.profile or ''} {settings.region or ''}", settings.calls_per_second
         )
-        self.rate_limiter.rate = settings.calls_per_second
 
     def ask(self, operation: str, *, service: str = "ec2", **parameters: Any) -> Answer:
         """One call's answer. Raises the errors of `providers.interface` and of `providers.aws.errors`.

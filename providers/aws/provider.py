@@ -35,6 +35,7 @@ from providers.aws.settings import AwsSettings
 from providers.aws.terms import Terms
 from providers.catalog import Offer
 from providers.interface import (
+    CallBudget,
     Interruption,
     Launched,
     LaunchOrder,
@@ -150,6 +151,9 @@ class AwsProvider:
                     f"{error}; it may be too new to be listed: the autoscaler terminates it later"
                 ) from error
         self._launched.difference_update(ids)
+
+    def call_budget(self) -> CallBudget:
+        return self.calls.rate_limiter.budget()
 
     def check(self) -> Sequence[Problem]:
         return list(problems(self.calls, self.settings, self.market, self.cell))

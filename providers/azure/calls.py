@@ -47,10 +47,9 @@ class Calls:
         self.settings, self._credential = settings, credential
         self._guard = threading.Lock()
         self._client: ComputeManagementClient | None = None
-        if rate_limiter is None:
-            rate_limiter = rate_limiter_of(f"azure {settings.endpoint} {settings.subscription}")
-            rate_limiter.rate, rate_limiter.burst = settings.calls_per_second, BURST
-        self.rate_limiter = rate_limiter
+        self.rate_limiter = rate_limiter or rate_limiter_of(
+            f"azure {settings.endpoint} {settings.subscription}", settings.calls_per_second, BURST
+        )
 
     @property
     def client(self) -> ComputeManagementClient:

@@ -29,7 +29,7 @@ from providers.azure.market import Market
 from providers.azure.orders import LANES, Orders, one
 from providers.azure.settings import NETWORK, AzureSettings
 from providers.catalog import Offer
-from providers.interface import Launched, LaunchOrder, Problem, ProviderError, Refused, Unreachable
+from providers.interface import CallBudget, Launched, LaunchOrder, Problem, ProviderError, Refused, Unreachable
 from providers.price_age import oldest_price
 
 STATUS_AGE = 60.0
@@ -127,6 +127,9 @@ class AzureProvider:
                     f"{', '.join(theirs)} do not carry the tag of {self.cell}: left alone; nothing was terminated"
                 )
             list(lanes.map(self._delete, [*(each for each in wanted if each in self._living), *map(_name, found)]))
+
+    def call_budget(self) -> CallBudget:
+        return self.calls.rate_limiter.budget()
 
     def check(self) -> Sequence[Problem]:
         return list(problems(self.calls, self.settings, self.market))

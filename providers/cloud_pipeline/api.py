@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import threading
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -18,7 +17,6 @@ from typing import Any
 
 from providers.cloud_pipeline.credential import Credential
 from providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
-from providers.rate_limiter import RateLimiter
 from providers.rest import Answer, Deadline, Rest, segment
 
 DATE = "%Y-%m-%d %H:%M:%S.%f"
@@ -28,21 +26,15 @@ _UNAUTHORIZED = 401
 _MOST_PAGES = 1000
 
 log = logging.getLogger(__name__)
-_paces: dict[str, RateLimiter] = {}
-_registry = threading.Lock()
-
-
-def pace_for(api: str) -> RateLimiter:
-    """The process's one pace for a platform. An order is a call for each worker, so its burst is a large order's."""
-    with _registry:
-        return _paces.setdefault(api, RateLimiter(rate=100.0, burst=1000))
+RATE, BURST = 100.0, 1000
+"""Of calls to a platform: an order is a call for each worker, so the burst is a large order's."""
 
 
 class Api:
     """Calls to one platform. Safe to be used by several threads."""
 
     def __init__(self, rest: Rest, credential: Credential, token_duration: float) -> None:
-        self._rest, self.credential, self._duration = rest, credential, token_duration
+        self.rest, self.credential, self._duration = rest, credential, token_duration
 
     def get(self, path: str, params: Mapping[str, str | int] | None = None, *, deadline: Deadline | None = None) -> Any:
         """The payload of a GET; None where the answer has none."""
@@ -90,7 +82,7 @@ class Api:
         what = f"{method} {path}"
 
         def ask() -> Answer:
-            return self._rest.ask(
+            return self.rest.ask(
                 method,
                 path,
                 params=params,
@@ -119,7 +111,7 @@ class Api:
     def _new_token(self) -> str:
         """A new token, asked for with the old one."""
         what = "GET user/token"
-        answer = self._rest.ask(
+        answer = self.rest.ask(
             "GET", "user/token", params={"duration": round(self._duration)}, accept=(200, _UNAUTHORIZED)
         )
         if answer.status == _UNAUTHORIZED:

@@ -14,7 +14,17 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 from autoscaler.core.model.fleet import Bucket, PriceType, Worker
-from providers.cloud_pipeline.api import Api, NotKnown, as_record, date_text, defaults, pace_for, preference, run_path
+from providers.cloud_pipeline.api import (
+    BURST,
+    RATE,
+    Api,
+    NotKnown,
+    as_record,
+    date_text,
+    defaults,
+    preference,
+    run_path,
+)
 from providers.cloud_pipeline.catalogue import Catalogue
 from providers.cloud_pipeline.credential import Credential
 from providers.cloud_pipeline.listing import Listing
@@ -22,8 +32,8 @@ from providers.cloud_pipeline.orders import LANES, Orders
 from providers.cloud_pipeline.parameters import inheritance
 from providers.cloud_pipeline.runs import Run, parameters_of
 from providers.cloud_pipeline.settings import CloudPipelineSettings
-from providers.interface import Launched, LaunchOrder, Problem, ProviderError, Refused, Unreachable
-from providers.rate_limiter import RateLimiter
+from providers.interface import CallBudget, Launched, LaunchOrder, Problem, ProviderError, Refused, Unreachable
+from providers.rate_limiter import RateLimiter, rate_limiter_of
 from providers.rest import Deadline, Limits, Rest, reading
 
 KEEP_INHERITED = 600.0
@@ -71,6 +81,9 @@ class CloudPipelineProvider:
         runs = [run for run in map(self._ours, ids) if run is not None and not run.is_final]
         with ThreadPoolExecutor(LANES, thread_name_prefix="stop") as lanes:
             list(lanes.map(self._stop, runs))
+
+    def call_budget(self) -> CallBudget:
+        return self.api.rest.rate_limiter.budget()
 
     def check(self) -> Sequence[Problem]:
         return problems(self.settings, self.api, self.catalogue)
@@ -147,7 +160,7 @@ def api_of(settings: CloudPipelineSettings, rate_limiter: RateLimiter | None = N
         verify=settings.certificates or settings.verify,
         limits=Limits(connect=5.0, read=15.0, total=20.0),
         hidden=lambda: (credential.token,),
-        rate_limiter=rate_limiter or pace_for(settings.api),
+        rate_limiter=rate_limiter or rate_limiter_of(f"cloud_pipeline {settings.api}", RATE, BURST),
     )
     return Api(rest, credential, settings.token_duration)
 

@@ -33,6 +33,7 @@ from providers.cyclecloud.nodes import (
 from providers.cyclecloud.settings import CycleCloudSettings
 from providers.cyclecloud.status import NodeArray, Offered, Status
 from providers.interface import (
+    CallBudget,
     Launched,
     LaunchOrder,
     OutOfCapacity,
@@ -177,6 +178,9 @@ class CycleCloudProvider:
         if verb not in VERBS:
             raise Refused(f"CycleCloud has no verb {verb!r}: it has {', '.join(VERBS)}")
         self._manage(verb, [worker_id], done=lambda _: False)
+
+    def call_budget(self) -> CallBudget:
+        return self.api.rest.rate_limiter.budget()
 
     def check(self) -> Sequence[Problem]:
         return problems(self.api, self.settings)

@@ -16,6 +16,7 @@ from autoscaler.core.outcome.waiting_notes import (
     AT_ONCE,
     LONG,
     MOST,
+    RETRY,
     TOGETHER,
     TOLD,
     Waiting,
@@ -23,6 +24,7 @@ from autoscaler.core.outcome.waiting_notes import (
     ranges,
     stable,
     tell_waiting,
+    with_failures,
 )
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
@@ -73,6 +75,11 @@ class Passes:
         )
         self._remember(told)
         return told.actions
+
+    def fail(self, *jobs: int, refused: bool = False) -> None:
+        """The journal has it that the last pass's command for these failed."""
+        failed = [(tuple(map(str, jobs)), refused)]
+        self.memory = replace(self.memory, waiting_notes=with_failures(self.memory, failed))
 
     def _remember(self, told: WaitingNotes) -> None:
         at = self.now if told.actions else self.memory.waiting_told_at
@@ -138,6 +145,43 @@ def test_it_is_taken_away_from_all_when_it_is_turned_off() -> None:
     passes.wanted = False
     assert passes([1, 2]) == (TellWaiting(("1", "2"), because(Code.WAITS_NO_MORE), over=True),)
     assert (passes([1, 2]), passes.memory.waiting_notes) == ((), ())
+
+
+def test_what_could_not_be_written_is_tried_again_and_only_that() -> None:
+    passes = Passes()
+    passes([1, 2])
+    passes([1, 2, 3])
+    passes.fail(3)
+    assert passes([1, 2, 3], after=RETRY - 1) == ()
+    assert passes([1, 2, 3], after=1.0) == (TellWaiting(("3",), LIMIT),)
+    assert passes([1, 2, 3], after=2 * AGAIN) == ()
+
+
+def test_what_grid_engine_refused_of_some_jobs_is_tried_again_after_an_hour() -> None:
+    passes = Passes()
+    passes([1, 2])
+    passes.fail(1, 2, refused=True)
+    assert passes([1, 2], after=AGAIN - 1) == ()
+    assert passes([1, 2], after=1.0) == (TellWaiting(("1", "2"), LIMIT),)
+
+
+def test_what_could_not_be_taken_away_is_tried_again_while_the_job_runs() -> None:
+    passes, over = Passes(), (TellWaiting(("9000",), because(Code.WAITS_NO_MORE), over=True),)
+    passes([9000])
+    assert passes([], runs=1) == over
+    passes.fail(9000)
+    assert passes([], runs=1, after=RETRY - 1) == ()
+    assert passes([], runs=1, after=1.0) == over
+    assert (passes([], runs=1), passes.memory.waiting_notes) == ((), ())
+
+
+def test_retries_keep_to_the_rate() -> None:
+    passes, waiting = Passes(), range(1, 1001)
+    for _ in range(3):
+        done = passes(waiting)
+        passes.fail(*(int(job) for action in done for job in action.jobs))
+    commands = [passes(waiting, after=after) for after in (RETRY, 0.5, 0.5)]
+    assert [len(each) for each in commands] == [AT_ONCE, 0, AT_ONCE]
 
 
 def test_jobs_whose_context_says_something_else_of_ours_are_left_alone() -> None:

@@ -31,6 +31,8 @@ HEALTHY: Mapping[str, str] = {
     "sge_autoscaler_launches_allowed": f"1x{SAMPLES}",
     "sge_autoscaler_lost_workers_total": f"3x{SAMPLES}",
     "sge_autoscaler_oldest_price_timestamp_seconds": f"0x{SAMPLES}",
+    "sge_autoscaler_notification_failures_in_a_row": f"0x19 1 2 0x{SAMPLES - 21}",
+    "sge_autoscaler_dropped_notifications_total": f"4x{SAMPLES}",
 }
 """An ordinary hour: one pass failed, one launch too, a worker was lost on another day, a job waited 20 minutes."""
 ABSENT = ""
@@ -86,6 +88,14 @@ SCENARIOS: Mapping[str, Scenario] = {
     ),
     "a worker is lost": Scenario(
         {"sge_autoscaler_lost_workers_total": f"3x19 4x{SAMPLES - 20}"}, {9: (), 12: ("WorkerLost",), 40: ()}
+    ),
+    "a service takes no notifications": Scenario(
+        {"sge_autoscaler_notification_failures_in_a_row": f"0x19 1 2 3x{SAMPLES - 21}"},
+        {9: (), 10: (), 12: ("NotificationsFail",), 90: ("NotificationsFail",)},
+    ),
+    "notifications were given up after a day": Scenario(
+        {"sge_autoscaler_dropped_notifications_total": f"4x19 9x{SAMPLES - 20}"},
+        {9: (), 12: ("NotificationsFail",), 75: ()},
     ),
     "prices are old": Scenario(
         {"sge_autoscaler_oldest_price_timestamp_seconds": f"-2600000x{SAMPLES}"}, {50: (), 70: ("OldPrices",)}

@@ -146,3 +146,40 @@ def test_it_is_called_again_when_that_quiet_is_over(clock: Clock) -> None:
 def test_a_cloud_that_names_no_wait_is_asked_again_soon(clock: Clock) -> None:
     rate_limiter(clock).call(throttled(1))
     assert FIRST_WAIT / 5 <= clock.now - 100 <= 2 * FIRST_WAIT
+
+
+def test_its_budget_tells_what_is_left_and_what_it_came_to(clock: Clock) -> None:
+    kept = rate_limiter(clock, rate=10, burst=3)
+    assert kept.budget().left == 3
+    kept.call(lambda: None)
+    assert (kept.budget().left, kept.budget().calls) == (2, 1)
+    for _ in range(3):
+        kept.call(lambda: None)
+    spent = kept.budget()
+    assert (spent.left, spent.calls, spent.waiting) == (0, 4, 0)
+    assert spent.waited_s == pytest.approx(0.1)
+    clock.now += 1000
+    assert kept.budget().left == 3
+
+
+def test_its_budget_counts_throttled_calls_and_leaves_none_while_the_cloud_wants_quiet(clock: Clock) -> None:
+    kept = rate_limiter(clock, rate=10, burst=3)
+    kept.call(throttled(2))
+    assert (kept.budget().throttled, kept.budget().calls) == (2, 3)
+    with pytest.raises(Throttled):
+        kept.call(throttled(9, retry_after=60))
+    assert kept.budget().left == 0
+
+
+def test_while_a_call_waits_its_budget_says_so(clock: Clock) -> None:
+    seen: list[int] = []
+
+    def sleep(seconds: float) -> None:
+        seen.append(kept.budget().waiting)
+        clock.sleep(seconds)
+
+    kept = RateLimiter(10, 1, 8, clock, sleep)
+    kept.call(lambda: None)
+    kept.call(lambda: None)
+    assert seen == [1]
+    assert kept.budget().waiting == 0

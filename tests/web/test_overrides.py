@@ -24,7 +24,7 @@ from autoscaler.api.view import Place
 from autoscaler.core.model.fleet import InstanceType, MachineState, Worker
 from autoscaler.errors import GridEngineNotObservable
 from autoscaler.store.calls import CallLog
-from autoscaler.store.overrides import Verb
+from autoscaler.store.overrides import LogLevel, ToldLevel, Verb
 from autoscaler.store.store import Store
 from tests.web.asked_as import asked_as
 
@@ -108,6 +108,28 @@ def test_who_may_only_look_is_refused_every_command_and_told_who_may(site: Told,
     )
     assert (site.in_force(), site.store.overrides.resumed_at, site.store.overrides.retried_at) == ([], None, None)
     assert (site.calls.newest(), site.rings) == ((), [])
+
+
+@as_root
+def test_a_manager_sets_the_log_level_of_the_running_service(site: Told) -> None:
+    site.managers.append(MANAGER)
+    levels = site.store.overrides
+    assert site.tell(MANAGER, "/log-level?level=verbose")[1]["done"] is True
+    assert levels.log_level() == ToldLevel(LogLevel.VERBOSE, MANAGER)
+    assert [site.tell(MANAGER, f"/log-level?level={level}")[1]["done"] for level in ("verbose", "warning")] == [
+        False,
+        True,
+    ]
+    assert levels.log_level() == ToldLevel(LogLevel.WARNING, MANAGER)
+    assert [one.host for one in levels.in_force()] == ["warning"]
+    assert site.tell(MANAGER, "/log-level?level=settings")[1]["facts"] == {"level": "settings"}
+    assert levels.log_level() is None
+    assert [site.tell(MANAGER, wrong)[0] for wrong in ("/log-level", "/log-level?level=loud", "/pause?level=info")] == [
+        400,
+        400,
+        400,
+    ]
+    assert [call.target for call in site.calls.newest()][-1] == f"{OVERRIDES}/log-level?level=verbose"
 
 
 @as_root

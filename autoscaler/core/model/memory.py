@@ -300,9 +300,11 @@ class WaitingNote:
     reason: Reason
     """With names alone, so that it seldom changes."""
     at: float
-    """When it was written."""
+    """When it was written, or taken away (`WAITS_NO_MORE`)."""
     jobs: tuple[tuple[int, int], ...]
     """First and last number of each run of them."""
+    retry_at: float | None = None
+    """Set: it is known not to have been written, and is tried again from then on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,15 @@
 """What is left in the context of jobs that have waited long: why they wait, where `qstat -j` shows it.
 
 Each such job has one text without times and counts, so that it changes seldom and many jobs share it. It is written
-after ten minutes, changed once an hour at most, and taken away when the job runs. There are at most two commands a
+after ten minutes, changed once an hour at most, and taken away when the job runs. What could not be written is tried
+again later. There are at most two commands a
 second, because each text is a change of a job that qmaster spools.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from types import MappingProxyType
 
@@ -24,8 +25,13 @@ AGAIN = 3600.0
 """Seconds from one writing for a job to the next."""
 AT_ONCE, PAUSE = 2, 1.0
 """Commands in one pass; seconds from these to the next."""
+RETRY = 600.0
+"""Seconds after which a command that failed as a whole is tried again. One that Grid Engine refused for some of its
+jobs waits for `AGAIN`, because the others have the text.
+"""
 TOGETHER = 200
 """Jobs in one command."""
+OVER = because(Code.WAITS_NO_MORE)
 MOST = 10_000
 """Jobs that are told: what is remembered of them has to stay small."""
 
@@ -96,15 +102,31 @@ def tell_waiting(waiting: Waiting) -> WaitingNotes:
         job: note
         for job, note in before.items()
         if (job in pending or job in running) and job not in waiting.others  # that was written over
+        if note.reason != OVER or note.retry_at is not None
     }
     changes = _changes(kept, _wanted(waiting, pending), pending, waiting)
     actions = _actions(changes, waiting)
     told = {int(job): action for action in actions for job in action.jobs}
-    left = _notes([(job, note.reason, note.at) for job, note in kept.items() if job not in told])
-    new = (
-        WaitingNote(action.reason, waiting.now, ranges(map(int, action.jobs))) for action in actions if not action.over
-    )
+    left = _notes((job, note) for job, note in kept.items() if job not in told)
+    new = (WaitingNote(action.reason, waiting.now, ranges(map(int, action.jobs))) for action in actions)
     return WaitingNotes(actions, (*left, *new))
+
+
+def with_failures(memory: Memory, failed: Iterable[tuple[Sequence[str], bool]]) -> tuple[WaitingNote, ...]:
+    """What is known of jobs' contexts once it is known which of the last commands failed: their jobs, and whether Grid
+    Engine refused some of these rather than the command failing as a whole.
+    """
+    later = {int(job): AGAIN if refused else RETRY for jobs, refused in failed for job in jobs}
+    if not later:
+        return memory.waiting_notes
+    last = memory.waiting_told_at
+    return tuple(
+        _notes(
+            (job, replace(note, retry_at=note.at + later[job]) if note.at == last and job in later else note)
+            for note in memory.waiting_notes
+            for job in _numbers(note.jobs)
+        )
+    )
 
 
 def stable(reason: Reason) -> Reason | None:
@@ -137,9 +159,13 @@ def _changes(
     found: dict[tuple[bool, Reason], list[int]] = {}
     for job, note in kept.items():
         text, runs = wanted.get(job), job not in pending
-        if text == note.reason or (not runs and waiting.wanted and waiting.now - note.at < AGAIN):
+        if note.retry_at is not None:
+            settled = waiting.now < note.retry_at
+        else:
+            settled = text == note.reason or (not runs and waiting.wanted and waiting.now - note.at < AGAIN)
+        if settled:
             continue
-        change = (True, because(Code.WAITS_NO_MORE)) if text is None else (False, text)
+        change = (True, OVER) if text is None else (False, text)
         found.setdefault(change, []).append(job)
     room = MOST - len(kept)
     for job in sorted(wanted.keys() - kept.keys())[: max(room, 0)]:
@@ -166,11 +192,11 @@ def _running(cluster: Cluster) -> frozenset[int]:
     return frozenset(job.number for host in cluster.hosts for instance in host.instances for job in instance.jobs)
 
 
-def _notes(told: Iterable[tuple[int, Reason, float]]) -> Iterator[WaitingNote]:
-    groups: dict[tuple[Reason, float], list[int]] = {}
-    for job, reason, at in told:
-        groups.setdefault((reason, at), []).append(job)
-    return (WaitingNote(reason, at, ranges(jobs)) for (reason, at), jobs in groups.items())
+def _notes(told: Iterable[tuple[int, WaitingNote]]) -> Iterator[WaitingNote]:
+    groups: dict[WaitingNote, list[int]] = {}
+    for job, note in told:
+        groups.setdefault(replace(note, jobs=()), []).append(job)
+    return (replace(note, jobs=ranges(jobs)) for note, jobs in groups.items())
 
 
 def ranges(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:

@@ -1,0 +1,44 @@
+"""How much the service logs, as a person told it while it runs: above its settings, until they say `settings`."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from dataclasses import dataclass, field
+
+from autoscaler.engine.pass_reporter import PassReporter
+from autoscaler.errors import StateNotKept
+from autoscaler.report.log import print_from
+from autoscaler.settings.table import Process
+from autoscaler.store.overrides import LogLevel, OverrideTable, ToldLevel
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class LogLevelOverride:
+    """One for the life of a process."""
+
+    overrides: OverrideTable
+    reporter: PassReporter
+    process: Process
+    _applied: ToldLevel | None = field(default=None, init=False)
+
+    def reloaded(self, process: Process) -> None:
+        """The log was set up anew by these settings; what a person told comes back with the next `apply`."""
+        self.process, self._applied = process, None
+
+    def apply(self) -> None:
+        """Before each pass. What cannot be read now is applied later."""
+        with contextlib.suppress(StateNotKept):
+            told = self.overrides.log_level()
+            if told != self._applied:
+                self._set(told)
+                self._applied = told
+
+    def _set(self, told: ToldLevel | None) -> None:
+        level = LogLevel.SETTINGS if told is None else told.level
+        printed = {LogLevel.SETTINGS: self.process.log_level_console, LogLevel.VERBOSE: "INFO"}
+        print_from(printed.get(level, level.value.upper()))
+        self.reporter.verbose = self.process.verbose if told is None else level in (LogLevel.VERBOSE, LogLevel.DEBUG)
+        log.info("the log level is %s%s", level, "" if told is None else f", as {told.who} told")

@@ -1,0 +1,122 @@
+"""`log-level`: what a person told holds for the running service, across reloads and restarts, until they end it."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autoscaler.commands.context import Invocation
+from autoscaler.commands.main import main
+from autoscaler.engine.log_level import LogLevelOverride
+from autoscaler.engine.pass_reporter import PassReporter
+from autoscaler.report.log import configure_log
+from autoscaler.report.status import Now, status, status_pairs
+from autoscaler.settings.table import Process
+from autoscaler.store.overrides import LogLevel
+from autoscaler.store.store import Store
+
+
+@pytest.fixture
+def printed() -> Iterator[io.StringIO]:
+    """What the service prints; the log of this process is put back."""
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    root.handlers = []
+    text = io.StringIO()
+    configure_log(Process(), {}, console=text)
+    yield text
+    root.handlers = before
+    root.setLevel(level)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = Store.open(tmp_path / "store.sqlite")
+    yield made
+    made.close()
+
+
+def a_service(store: Store) -> LogLevelOverride:
+    return LogLevelOverride(store.overrides, PassReporter(), Process())
+
+
+def told(store: Store, level: LogLevel) -> None:
+    store.overrides.tell_log_level(level, who="ann", at=1.0)
+
+
+def seen(printed: io.StringIO) -> list[str]:
+    """Which of three levels is printed now."""
+    printed.truncate(0)
+    for name in ("debug", "info", "warning"):
+        getattr(logging.getLogger("autoscaler.test"), name)("it is %s", name)
+    return [line.rpartition(" ")[2] for line in printed.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("level", "shown", "verbose"),
+    (
+        (LogLevel.VERBOSE, ["info", "warning"], True),
+        (LogLevel.DEBUG, ["debug", "info", "warning"], True),
+        (LogLevel.INFO, ["info", "warning"], False),
+        (LogLevel.WARNING, ["warning"], False),
+        (LogLevel.ERROR, [], False),
+    ),
+)
+def test_it_holds_from_the_next_pass_on_also_after_a_reload_and_a_restart(
+    store: Store, printed: io.StringIO, level: LogLevel, shown: list[str], verbose: bool
+) -> None:
+    service = a_service(store)
+    service.apply()
+    assert seen(printed) == ["info", "warning"]
+    told(store, level)
+    service.apply()
+    assert (seen(printed), service.reporter.verbose) == (shown, verbose)
+    configure_log(Process(), {}, console=printed)
+    service.reloaded(Process())
+    service.apply()
+    assert (seen(printed), service.reporter.verbose) == (shown, verbose)
+    configure_log(Process(), {}, console=printed)
+    again = a_service(store)
+    again.apply()
+    assert (seen(printed), again.reporter.verbose) == (shown, verbose)
+
+
+def test_settings_decide_again_when_it_ends(store: Store, printed: io.StringIO) -> None:
+    service = a_service(store)
+    service.process = Process().model_copy(update={"verbose": True})
+    told(store, LogLevel.ERROR)
+    service.apply()
+    told(store, LogLevel.SETTINGS)
+    service.apply()
+    assert (seen(printed), service.reporter.verbose) == (["info", "warning"], True)
+
+
+def test_status_names_who_told_it(store: Store) -> None:
+    told(store, LogLevel.VERBOSE)
+    document = status(store, Now(1.0, "cell", "local", True, None))
+    assert document["log_level"] == {"level": "verbose", "by": "ann"}
+    assert dict(status_pairs(document))["log level"].startswith("verbose, by ann; ")
+
+
+def test_the_command_stores_it_where_no_service_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = tmp_path / "sge" / "default" / "common"
+    common.mkdir(parents=True)
+    (common / "act_qmaster").write_text("master\n")
+    (common / "bootstrap").write_text("ignore_fqdn true\n")
+    values = {"SGE_ROOT": str(tmp_path / "sge"), "SGE_CELL": "default", "SGE_QMASTER_PORT": "6444"}
+    values |= {"CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "state"), "CP_CAP_AUTOSCALE_CONFIG": ""}
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    assert main(["log-level", "verbose"]) == 0
+    assert "the log level is verbose from the next pass on" in capsys.readouterr().out
+    with Invocation(values).store() as store:
+        level = store.overrides.log_level()
+    assert level is not None
+    assert level.level is LogLevel.VERBOSE
+    assert main(["log-level", "loud"]) == 2

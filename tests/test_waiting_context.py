@@ -1,0 +1,56 @@
+"""A reason that could not be left in the context of a job is left there later: what came of it, the journal tells."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autoscaler.core.outcome.waiting_notes import RETRY
+from autoscaler.core.policy import Limits
+from autoscaler.store.journal import Result
+from tests.simulated.autoscaler import World, start, step
+from tests.simulated.cluster import SimulatedCluster
+
+
+class Refusing(SimulatedCluster):
+    """Whose qmaster answers no `qalter -ac` for a while."""
+
+    out = False
+    asked = 0
+
+    def answer(self, argv: tuple[str, ...]) -> tuple[int, str]:
+        if argv[:2] == ("qalter", "-ac"):
+            self.asked += 1
+            if self.out:
+                return 1, "error: commlib error: got select error (Connection refused)"
+        return super().answer(argv)
+
+
+@pytest.mark.parametrize("restarted", (False, True), ids=("the same process", "another process"))
+def test_what_qmaster_did_not_take_is_written_ten_minutes_later(tmp_path: Path, restarted: bool) -> None:
+    world = World(tmp_path / "store.sqlite")
+    array = replace(world.policy.node_arrays[0], limits=Limits(max_workers=1))
+    world.policy = replace(world.policy, job_context=True, node_arrays=(array,))
+    cluster = world.cluster = Refusing(world.cloud, world.clock)
+    world.cluster.submit(3, seconds=9000)
+    loop = start(world)
+    cluster.out = True
+    while not cluster.asked:
+        step(world, loop)
+    failed_at = world.clock.now
+    if restarted:
+        loop.store.close()
+        loop = start(world)
+    cluster.out = False
+    while world.clock.now < failed_at + RETRY - 30:
+        step(world, loop)
+    assert (cluster.asked, {job.context for job in cluster.jobs}) == (1, {""})
+    while world.clock.now < failed_at + RETRY + 30:
+        step(world, loop)
+    assert cluster.asked == 2
+    assert all("max_workers" in job.context for job in cluster.waiting)
+    rows = loop.store.database.rows("SELECT result FROM actions WHERE kind = 'tell_waiting' ORDER BY id")
+    assert [row["result"] for row in rows][-1] == Result.DONE
+    loop.store.close()
