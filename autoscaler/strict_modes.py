@@ -1,4 +1,4 @@
-"""Whether others could change a file that the autoscaler goes by, as sshd's StrictModes has it.
+"""Whether others could change a file that the autoscaler relies on, as sshd's StrictModes has it.
 
 A file is exposed where somebody else than root and our own user owns it, or may write it, or may put another in its
 place: by any directory on the way to it, or to where a link on the way leads. In a directory with the sticky bit (/tmp)

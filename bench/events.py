@@ -53,21 +53,21 @@ class Cost:
 
 def without(cluster: Cluster, count: int) -> Cluster:
     """The same before its newest jobs were submitted."""
-    newest = frozenset(sorted(job for shape in cluster.shapes for job in shape.jobs)[-count:])
-    shapes = []
-    for shape in cluster.shapes:
-        kept = [at for at, job in enumerate(shape.jobs) if job not in newest]
-        if len(kept) < len(shape.jobs):
-            shape = replace(
-                shape,
-                jobs=tuple(shape.jobs[at] for at in kept),
-                tasks=tuple(shape.tasks[at] for at in kept),
-                submitted=tuple(shape.submitted[at] for at in kept),
+    newest = frozenset(sorted(job for category in cluster.job_categories for job in category.jobs)[-count:])
+    job_categories = []
+    for category in cluster.job_categories:
+        kept = [at for at, job in enumerate(category.jobs) if job not in newest]
+        if len(kept) < len(category.jobs):
+            category = replace(
+                category,
+                jobs=tuple(category.jobs[at] for at in kept),
+                tasks=tuple(category.tasks[at] for at in kept),
+                submitted=tuple(category.submitted[at] for at in kept),
                 count=len(kept),
             )
         if kept:
-            shapes.append(shape)
-    return replace(cluster, shapes=tuple(shapes))
+            job_categories.append(category)
+    return replace(cluster, job_categories=tuple(job_categories))
 
 
 def measure(mix: Mix, rounds: int) -> Cost:

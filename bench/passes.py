@@ -45,7 +45,7 @@ class Figures:
     next_cluster: float = 0.0
     next: float = 0.0
     memory: float = 0.0
-    shapes: int = 0
+    job_categories: int = 0
     tasks: int = 0
 
 
@@ -94,9 +94,11 @@ def timed(first: Outputs, following: Outputs) -> Figures:
     passes = Passes(world(first))
     bare, walked = _seconds(lambda: walk(first, handlers=False)), _seconds(lambda: walk(first))
     first_cluster, whole, decided = passes.one(first)
-    shapes, tasks = len(decided.shapes), decided.waiting
+    job_categories, tasks = len(decided.job_categories), decided.waiting
     next_cluster, following_whole, decided = passes.one(following)
-    return Figures(bare, walked, first_cluster, whole, next_cluster, following_whole, shapes=shapes, tasks=tasks)
+    return Figures(
+        bare, walked, first_cluster, whole, next_cluster, following_whole, job_categories=job_categories, tasks=tasks
+    )
 
 
 def weighed(first: Outputs, following: Outputs) -> Figures:

@@ -67,7 +67,7 @@ def _child(file: Path, what: str) -> Figures:
 
 def report(name: str, mix: Mix, figures: Figures, bars: Bars) -> bool:
     """Print the figures of one mix, and say whether it keeps the bars."""
-    print(f"{name}: {mix.jobs:,} waiting jobs ({figures.tasks:,} tasks, {figures.shapes:,} verdicts)")
+    print(f"{name}: {mix.jobs:,} waiting jobs ({figures.tasks:,} tasks, {figures.job_categories:,} verdicts)")
     rows = [
         ("expat without handlers", figures.bare),
         ("expat with three handlers", figures.walk),

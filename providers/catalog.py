@@ -111,7 +111,7 @@ def family_of(name: str, cloud: str | None = None) -> str:
 
     AWS: the part before the dot (`c5.2xlarge` → c5). GCP: the name less its size (`n2-standard-8` → n2-standard).
     Azure: the name without tier, underscores and first number (`Standard_D2s_v3` → Dsv3); without an underscore it is
-    its own family. `cloud` is AWS, AZURE or GCP in any case; None: told by the name's shape.
+    its own family. `cloud` is AWS, AZURE or GCP in any case; None: told by the name's category.
     """
     match (cloud or _cloud_by_shape(name)).lower():
         case "aws":

@@ -1,4 +1,4 @@
-"""What access is restricted by: reads the lists that a cell names, where it names any, and tells what of jobs matters.
+"""What restricts access: reads the lists that a cell names, if any, and says which properties of jobs matter.
 
 A cell whose queues, PEs, global host and quotas name neither an access list nor a project costs no command more.
 """

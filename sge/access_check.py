@@ -1,4 +1,4 @@
-"""Whether access lists and projects shut out everybody, or the account that runs the autoscaler: told by `doctor`."""
+"""Whether access lists and projects shut out everybody, or the account that runs the autoscaler; for `doctor`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes Grid Engine: lets workers in and out, holds, deletes and pushes back jobs.
+"""Changes Grid Engine: enrols, enables, disables and removes workers; holds, deletes and reschedules jobs.
 
 Carries out, never decides. Every method may be called again after a crash between any two of its commands, and says
 what it did. What Grid Engine refuses comes back in its own words; a command that did not end raises CommandTimedOut,

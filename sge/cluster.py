@@ -105,12 +105,12 @@ def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
         hosts = tuple(map(_occupied, hosts))
     _refuse_emptiness(listing, outputs.qhost, hosts, configuration)
     queues = configuration.queues or _queues_met(listing.instances)
-    pes = {**_pes_met(queues, listing.shapes, asked=not configuration.queues), **configuration.pes}
+    pes = {**_pes_met(queues, listing.job_categories, asked=not configuration.queues), **configuration.pes}
     if not configuration.queues:
         queues = {name: replace(queue, pe_list=tuple(sorted(pes))) for name, queue in queues.items()}
     return Cluster(
         hosts=hosts,
-        shapes=_dated(listing.shapes, now),
+        job_categories=_dated(listing.job_categories, now),
         queues=queues,
         pes=pes,
         complexes=configuration.complexes,
@@ -155,22 +155,23 @@ def _occupied(host: ExecutionHost) -> ExecutionHost:
     return replace(host, instances=tuple(replace(one, jobs=(*one.jobs, UNREADABLE)) for one in instances))
 
 
-def _dated(shapes: tuple[JobCategory, ...], now: float) -> tuple[JobCategory, ...]:
+def _dated(job_categories: tuple[JobCategory, ...], now: float) -> tuple[JobCategory, ...]:
     """Jobs of which no submission time is told are taken to come now; who has seen them before knows better. The same
     object where every job has one: by its identity a plan knows what it has judged.
     """
-    if not any(shape.undated for shape in shapes):
-        return shapes
+    if not any(category.undated for category in job_categories):
+        return job_categories
     return tuple(
         replace(
-            shape,
+            category,
             submitted=tuple(
-                now if job in shape.undated else at for job, at in zip(shape.jobs, shape.submitted, strict=True)
+                now if job in category.undated else at
+                for job, at in zip(category.jobs, category.submitted, strict=True)
             ),
         )
-        if shape.undated
-        else shape
-        for shape in shapes
+        if category.undated
+        else category
+        for category in job_categories
     )
 
 
@@ -381,19 +382,25 @@ def _queues_met(instances: Iterable[QueueInstance]) -> dict[str, Queue]:
 
 
 def _pes_met(
-    queues: Mapping[str, Queue], shapes: tuple[JobCategory, ...], *, asked: bool
+    queues: Mapping[str, Queue], job_categories: tuple[JobCategory, ...], *, asked: bool
 ) -> dict[str, ParallelEnvironment]:
     """PEs known by name only: those queues list and, where no queue is described (`asked`), those that jobs ask for."""
     names = {name for queue in queues.values() for name in queue.pe_list}
     if asked:
-        names |= {shape.ask.pe for shape in shapes if shape.ask.pe and not set(shape.ask.pe) & set("*?[]|&!()")}
+        names |= {
+            category.ask.pe
+            for category in job_categories
+            if category.ask.pe and not set(category.ask.pe) & set("*?[]|&!()")
+        }
     return {name: ParallelEnvironment(name, _PLENTY, "$pe_slots" if name == "local" else "$fill_up") for name in names}
 
 
 def _details(answer: bytes | None, listing: Listing, now: float, aside: Aside) -> Mapping[int, JobDetail]:
     if answer is None:
         return {}
-    unscheduled = {number for shape in listing.shapes if shape.ask.unscheduled for number in shape.jobs}
+    unscheduled = {
+        number for category in listing.job_categories if category.ask.unscheduled for number in category.jobs
+    }
     try:
         return read_details(answer, Clock(listing.zone), now, unscheduled)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""`qstat -j id,id,… -xml`: what no listing tells of a waiting job (`-a`, `-tc`, `-now y`, `-ckpt`, rerun, context).
+"""`qstat -j id,id,… -xml`: what no listing shows of a waiting job (`-a`, `-tc`, `-now y`, `-ckpt`, rerun, context).
 
 Read by expressions, not by expat: the answer may hold `<unknown_jobs><> …`, which is no XML, and names and
 environments of any bytes.

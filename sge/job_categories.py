@@ -1,4 +1,4 @@
-"""Groups jobs into shapes while their XML is read: cost by what is new, then by shapes, not by jobs.
+"""Groups jobs into job categories while their XML is read: cost by what is new, then by categories, not by jobs.
 
 One regular expression takes out of each `job_list` what is its own (number, priority zero or not, time, tasks, and
 the names that decide nothing). The bytes left over are the key it is grouped by; of a key that was not met yet, hard
@@ -81,14 +81,14 @@ class JobReader:
         self._names: dict[bytes, str] = {}
         self._task_lists: dict[bytes, tuple[str, int]] = {}
 
-    def shapes(self) -> tuple[JobCategory, ...]:
-        """All waiting jobs read so far, one shape an Ask, by their first job; jobs by number. Priorities change their
-        order in the listing all the time; nothing that is decided rests on it.
+    def job_categories(self) -> tuple[JobCategory, ...]:
+        """All waiting jobs read so far, one category a request, by their first job; jobs by number. Priorities
+        change their order in the listing all the time; nothing that is decided rests on it.
         """
         before, known = self._before, self.known
-        if self._unchanged and before.shapes is not None:
-            known.waiting, known.shapes, known.total = before.waiting, before.shapes, before.total
-            return before.shapes
+        if self._unchanged and before.job_categories is not None:
+            known.waiting, known.job_categories, known.total = before.waiting, before.job_categories, before.total
+            return before.job_categories
         waiting = [
             before.waiting[key] if job is None and key is not None else job
             for key, job in zip(self._keys, self._waiting, strict=True)
@@ -100,12 +100,12 @@ class JobReader:
                 met[job.category] = [job]
             else:
                 jobs.append(job)
-        shapes = _in_order([category.of(jobs) for category, jobs in met.items()])
+        job_categories = _in_order([category.of(jobs) for category, jobs in met.items()])
         known.categories = {category.ask: category for category in met}
         known.waiting = {key: job for key, job in zip(self._keys, jobs_read, strict=True) if key is not None}
         if len(known.waiting) == len(jobs_read):
-            known.shapes, known.total = shapes, sum(known.waiting)
-        return shapes
+            known.job_categories, known.total = job_categories, sum(known.waiting)
+        return job_categories
 
     def read_waiting(self, data: bytes, begin: int, end: int) -> list[Placed]:
         """Read the waiting jobs of data[begin:end]. Jobs among them that name a queue instance come back: they occupy
@@ -315,11 +315,11 @@ class JobReader:
             return None
 
 
-def _in_order(shapes: list[JobCategory]) -> tuple[JobCategory, ...]:
+def _in_order(job_categories: list[JobCategory]) -> tuple[JobCategory, ...]:
     """By first job, and tasks of it; of those that have this in common, by what they ask for."""
-    if len({shape.jobs[0] for shape in shapes}) == len(shapes):
-        return tuple(sorted(shapes, key=lambda shape: shape.jobs[0]))
-    return tuple(sorted(shapes, key=lambda shape: (shape.jobs[0], shape.tasks[0], repr(shape.ask))))
+    if len({category.jobs[0] for category in job_categories}) == len(job_categories):
+        return tuple(sorted(job_categories, key=lambda category: category.jobs[0]))
+    return tuple(sorted(job_categories, key=lambda category: (category.jobs[0], category.tasks[0], repr(category.ask))))
 
 
 def _elements(data: bytes, begin: int, end: int) -> Iterator[bytes]:

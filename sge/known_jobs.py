@@ -1,4 +1,4 @@
-"""What one listing told of its jobs, so that the next one reads only what changed.
+"""What one listing said of its jobs, so that the next one reads only what changed.
 
 Between two passes little of a job's element changes but its priority, and of that it matters only whether it is zero.
 A job is known again by all its other bytes. What it belongs to is then the same object as before, so that a plan can
@@ -36,16 +36,16 @@ class Category:
 
     ask: JobRequest
     _jobs: list[Waiting] = field(default_factory=list)
-    _shape: JobCategory | None = None
+    _category: JobCategory | None = None
 
     def of(self, jobs: list[Waiting]) -> JobCategory:
         """The category with these jobs, by number; the same object as the last time where they are the same."""
         jobs.sort()
-        if self._shape is None or jobs != self._jobs:
+        if self._category is None or jobs != self._jobs:
             numbers, tasks, counts, submitted, _ = zip(*jobs, strict=True)
             undated = frozenset(job.number for job in jobs if job.submitted == NOT_TOLD)
-            self._jobs, self._shape = jobs, JobCategory(self.ask, numbers, tasks, submitted, sum(counts), undated)
-        return self._shape
+            self._jobs, self._category = jobs, JobCategory(self.ask, numbers, tasks, submitted, sum(counts), undated)
+        return self._category
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class KnownJobs:
     running: dict[bytes, Placed] = field(default_factory=dict)
     """By all these bytes themselves."""
     categories: dict[JobRequest, Category] = field(default_factory=dict)
-    shapes: tuple[JobCategory, ...] | None = None
+    job_categories: tuple[JobCategory, ...] | None = None
     """Of the waiting jobs; None where there are others that have to be read each time."""
     total: int = 0
     """The sum of what the waiting jobs are known by."""
@@ -68,7 +68,7 @@ class KnownJobs:
         """Whether these jobs, in whatever order, are exactly the waiting ones. Their number and sum tell it at a third
         of what a look-up of each takes, and other jobs have the same sum as seldom as another job the same key.
         """
-        if self.shapes is None or sum(map(len, keys)) != len(self.waiting):
+        if self.job_categories is None or sum(map(len, keys)) != len(self.waiting):
             return False
         return sum(sum(filter(None, some)) for some in keys) == self.total
 

@@ -1,4 +1,4 @@
-"""Looks up what is needed right before a job is touched: what runs and waits at this moment, and how its owner is told.
+"""Looks up what is needed right before a job is changed: what runs and waits now, and how its owner is notified.
 
 Both are questions about a few jobs, asked rarely; the listing that plans rest on is read elsewhere.
 """
@@ -66,9 +66,9 @@ class Lookup:
         return JobsNow(
             running,
             {
-                name: shape.ask
-                for shape in listing.shapes
-                for job, tasks in zip(shape.jobs, shape.tasks, strict=True)
+                name: category.ask
+                for category in listing.job_categories
+                for job, tasks in zip(category.jobs, category.tasks, strict=True)
                 for name in names_of(job, tasks)
             },
         )

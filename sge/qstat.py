@@ -44,7 +44,7 @@ class Listing:
     zone: tzinfo
     """In which its times were read."""
     instances: tuple[QueueInstance, ...]
-    shapes: tuple[JobCategory, ...]
+    job_categories: tuple[JobCategory, ...]
     resources: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=lambda: MappingProxyType({}))
     set_aside: tuple[Reason, ...] = ()
     unplaced: bool = False
@@ -104,7 +104,7 @@ def _read(data: bytes, zone: tzinfo, reader: JobReader) -> Listing:
     return Listing(
         zone=zone,
         instances=_with_loose(instances, loose),
-        shapes=reader.shapes(),
+        job_categories=reader.job_categories(),
         resources=resources,
         set_aside=aside.reasons,
         unplaced=unplaced or any(not split_instance(name)[1] for name, _ in loose),

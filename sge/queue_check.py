@@ -1,4 +1,4 @@
-"""Whether workers of the autoscaled queues would start the jobs that wait: told by `doctor`."""
+"""Whether workers of the autoscaled queues would start the jobs that wait: reported by `doctor`."""
 
 from __future__ import annotations
 

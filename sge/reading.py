@@ -54,9 +54,9 @@ def read_outputs(
 ) -> tuple[Outputs, dict[str, float]]:
     """Read everything once. Also returns seconds spent: `read` (waiting for Grid Engine) and `parse`.
 
-    `wanted` is given the waiting shapes, and what of jobs makes a difference in this cell; it says which jobs to ask
-    `qstat -j` about, in one call; none means no call. `ours`: hosts that we made, so that none has lists of its own.
-    `reader`: has read the configuration before, and only confirms it; None: it is read.
+    `wanted` is given the waiting job categories, and what of jobs makes a difference in this cell; it says which jobs
+    to ask `qstat -j` about, in one call; none means no call. `ours`: hosts that we made, so that none has lists of its
+    own. `reader`: has read the configuration before, and only confirms it; None: it is read.
     `listings`: kept from reading to reading, it reads only what changed.
     Jobs move while we read. qstat and qhost run directly after one another, and a host is busy that either shows
     busy: a job that started in between still waits in one and occupies a slot in the other (in flight: nothing is
@@ -69,7 +69,7 @@ def read_outputs(
     listing = (listings or ListingReader()).read(listing_bytes, zone)
     parsed = time.monotonic()
     configuration = (reader or ConfigurationReader()).read(runner, timeout, ours)
-    ids = wanted(listing.shapes, access.needs(configuration, offers, listing))
+    ids = wanted(listing.job_categories, access.needs(configuration, offers, listing))
     details = _ask_details(runner, ids, timeout) if ids else None
     ended = time.monotonic()
     outputs = Outputs(listing_bytes, offers, configuration, details, listing)

@@ -1,4 +1,4 @@
-"""Tells apart what one `qconf` with many switches printed, where nothing but hosts' places changed: the list of
+"""Splits what one `qconf` with many switches printed, where nothing but hosts' places changed: the list of
 execution hosts, queues and host groups, which are all that a worker changes that joins or leaves.
 
 Everything else of the output must stand as before, each stretch at one place only, and what is between must be what its

@@ -83,7 +83,7 @@ def test_no_name_is_left_and_what_has_one_name_has_one_afterwards(tmp_path: Path
     assert cluster.queues["main.q"].slots_by_host == {"host-1": 2}
     assert list(cluster.access_lists) == ["list-1"]
     assert sorted(cluster.access_lists["list-1"].entries) == ["user-1", "user-3"]  # user-2 is of the requests
-    assert [shape.ask.owner for shape in cluster.shapes] == ["user-1"]
+    assert [category.ask.owner for category in cluster.job_categories] == ["user-1"]
     assert read_record(tmp_path / "case").fleet.workers[0].name == "host-2"
 
 
@@ -91,8 +91,8 @@ def test_no_name_is_left_and_what_has_one_name_has_one_afterwards(tmp_path: Path
 def test_what_a_real_cell_printed_decides_the_same_under_other_names(name: str, tmp_path: Path) -> None:
     write_anonymous(RECORDED / name, tmp_path / "case")
     before, after = (plan(read_record(folder)) for folder in (RECORDED / name, tmp_path / "case"))
-    assert [len(shape.reason.code.value) for shape in after.shapes] == [
-        len(shape.reason.code.value) for shape in before.shapes
+    assert [len(category.reason.code.value) for category in after.job_categories] == [
+        len(category.reason.code.value) for category in before.job_categories
     ]
     assert re.search(r"\b(w1|ann|/run/)", texts(tmp_path / "case")) is None
 

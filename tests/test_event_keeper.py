@@ -131,4 +131,4 @@ def test_accounting_that_cannot_be_read_is_said_once_and_ends_are_told_late(
     passed(keeper, running(1))
     passed(keeper, a_host(), after=10)
     assert passed(keeper, a_host(), after=200) == [("ended", "1")]
-    assert sum("events do not tell how jobs ended" in message for message in caplog.messages) == 1
+    assert sum("events do not say how jobs ended" in message for message in caplog.messages) == 1

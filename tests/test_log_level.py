@@ -15,7 +15,7 @@ from autoscaler.engine.log_level import LogLevelOverride
 from autoscaler.engine.pass_reporter import PassReporter
 from autoscaler.report.log import configure_log
 from autoscaler.report.status import Now, status, status_pairs
-from autoscaler.settings.table import Process
+from autoscaler.settings.process_settings import Process
 from autoscaler.store.overrides import LogLevel
 from autoscaler.store.store import Store
 

@@ -89,7 +89,7 @@ def test_a_pass_tells_what_waits_and_why(world: World) -> None:
     assert value(found, "counted_tasks") == 3
     assert value(found, "last_pass_timestamp_seconds") == world.clock.now
     assert value(found, "passes_total", result="whole") == 1
-    codes = {shape.reason.code.value for shape in done.plan.shapes}
+    codes = {category.reason.code.value for category in done.plan.job_categories}
     assert {dict(labels)["reason"] for name, labels in found if name == "waiting_tasks"} == codes
 
 

@@ -46,7 +46,7 @@ def observer(world: World, **changed: Any) -> Observer:
         provider,
         world.open_store(),
         POLICY,
-        lambda shapes, memory, policy, now, needs: (),
+        lambda job_categories, memory, policy, now, needs: (),
         UTC,
         clock=world.clock,
         stopwatch=world.clock,
@@ -59,14 +59,17 @@ def observer(world: World, **changed: Any) -> Observer:
 
 def test_a_snapshot_has_what_everybody_says(world: World) -> None:
     snapshot = observer(world).observe().snapshot
-    seen = (len(snapshot.cluster.hosts), snapshot.cluster.shapes[0].count, len(snapshot.fleet.buckets) > 0)
+    seen = (len(snapshot.cluster.hosts), snapshot.cluster.job_categories[0].count, len(snapshot.fleet.buckets) > 0)
     assert seen == (1, 1, True)
 
 
 def test_jobs_that_did_not_change_are_not_read_again(world: World) -> None:
     """By their identity a plan knows what it has judged."""
     watching = observer(world)
-    first, second = watching.observe().snapshot.cluster.shapes, watching.observe().snapshot.cluster.shapes
+    first, second = (
+        watching.observe().snapshot.cluster.job_categories,
+        watching.observe().snapshot.cluster.job_categories,
+    )
     assert first
     assert second is first
 

@@ -297,7 +297,10 @@ def test_times_without_a_zone_are_of_the_zone_of_now(tmp_path: Path) -> None:
     worker = '{"workers": [{"id": "i", "instance_type": "m5.large", "created_at": "2026-11-21T09:04:00"}]}'
     snapshot = read_record(by_hand(tmp_path, now="2026-11-21T09:05:00+05:00", provider_json=worker))
     submitted = datetime.fromisoformat("2026-11-21T09:04:00+05:00").timestamp()
-    assert (snapshot.cluster.shapes[0].submitted, snapshot.fleet.workers[0].created_at) == ((submitted,), submitted)
+    assert (snapshot.cluster.job_categories[0].submitted, snapshot.fleet.workers[0].created_at) == (
+        (submitted,),
+        submitted,
+    )
 
 
 def test_the_environment_of_the_reader_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,7 +336,7 @@ def test_what_providers_and_policies_are_set_to_stays_out_of_a_record_and_it_can
 def test_a_case_may_be_written_as_documented(tmp_path: Path) -> None:
     snapshot = read_record(documented(tmp_path))
     assert (
-        [shape.count for shape in snapshot.cluster.shapes],
+        [category.count for category in snapshot.cluster.job_categories],
         snapshot.cluster.set_aside,
         [bucket.price_per_hour for bucket in snapshot.fleet.buckets],
         snapshot.memory.rests[0].until,

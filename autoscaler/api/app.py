@@ -1,4 +1,4 @@
-"""The one application behind all listeners: routes, how errors are told, what OpenAPI says of the REST API.
+"""The one application behind all listeners: routes, answers to errors, what OpenAPI says of the REST API.
 
 An error is one sentence. What nobody foresaw is logged and answered 500, without particulars.
 """

@@ -1,4 +1,4 @@
-"""What a worker is told that asks whether it may stop: `GET /autostop/<order>/<token>?instance=<id>`.
+"""Answers workers that ask whether they may stop: `GET /autostop/<order>/<token>?instance=<id>`.
 
 Nothing is decided here and no provider touched: the question goes to the store, the loop's next pass answers it from
 demand, and the caller waits for that answer. Whoever asks needs the token of that very machine, and has to ask from

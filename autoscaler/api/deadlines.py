@@ -1,4 +1,4 @@
-"""A connection that does not get on with its request is ended, so that slow strangers keep nobody else out.
+"""Ends a connection whose request makes no progress, so that slow clients keep nobody else out.
 
 uvicorn's own timeout is for silence between requests; a client that never begins, or sends letter by letter, has none.
 """

@@ -1,4 +1,4 @@
-"""TLS handshakes that come to no end are ended, and few are under way at once.
+"""Ends TLS handshakes that take too long, and limits how many are under way at once.
 
 asyncio tells a protocol of a connection once its handshake is done, so those before it are counted where connections
 are taken in: at the listening socket. All of it runs in the server's thread.

@@ -1,4 +1,4 @@
-"""The service that callers of node arrays talk to, whatever carries their words: an update, a look, an end.
+"""The service that callers of node arrays talk to, whichever way they call: to update, to read, to end.
 
 A document in JSON comes in, a status and a document go out. Everything is written to the store and nothing else is
 done: the loop, rung, reads it at its next look.

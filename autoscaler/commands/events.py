@@ -1,4 +1,4 @@
-"""`sge-autoscaler events`: what happened to jobs and workers, told by the running autoscaler, else by the store."""
+"""`sge-autoscaler events`: what happened to jobs and workers, by the running autoscaler, else by the store."""
 
 from __future__ import annotations
 

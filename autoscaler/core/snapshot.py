@@ -39,7 +39,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class JobCategoryVerdict:
-    """What became of one waiting shape (or of a part of it that differs, such as tasks beyond `-tc`)."""
+    """What became of one waiting category (or of a part of it that differs, such as tasks beyond `-tc`)."""
 
     jobs: tuple[int, ...]
     tasks: tuple[str, ...]
@@ -80,7 +80,7 @@ class Plan:
 
     actions: tuple[Action, ...]
     memory: Memory
-    shapes: tuple[JobCategoryVerdict, ...] = ()
+    job_categories: tuple[JobCategoryVerdict, ...] = ()
     workers: tuple[WorkerVerdict, ...] = ()
     buckets: tuple[BucketVerdict, ...] = ()
     notes: tuple[Reason, ...] = ()

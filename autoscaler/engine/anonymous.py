@@ -282,6 +282,6 @@ def _decided(snapshot: Snapshot) -> dict[str, Any]:
     return {
         "actions": [(type(action).__name__, action.reason.code.value) for action in made.actions],
         "jobs": (made.waiting, made.counted, made.fitting),
-        "categories": Counter(verdict.reason.code.value for verdict in made.shapes),
+        "categories": Counter(verdict.reason.code.value for verdict in made.job_categories),
         "workers": Counter(verdict.reason.code.value for verdict in made.workers),
     }

@@ -1,4 +1,4 @@
-"""Keeps the events of each pass: compares it with what was told before, and with Grid Engine's accounting."""
+"""Keeps the events of each pass: compares it with what was reported before, and with Grid Engine's accounting."""
 
 from __future__ import annotations
 
@@ -41,12 +41,14 @@ class EventKeeper:
 
     def _before(self, snapshot: Snapshot, accounted: Sequence[Accounted]) -> Known:
         """What earlier processes told. What the table's bound has pushed out counts as told."""
-        shapes = snapshot.cluster.shapes
-        known = self.table.known({*(job for shape in shapes for job in shape.jobs), *(line.job for line in accounted)})
+        job_categories = snapshot.cluster.job_categories
+        known = self.table.known(
+            {*(job for category in job_categories for job in category.jobs), *(line.job for line in accounted)}
+        )
         old = frozenset(
             job
-            for shape in shapes
-            for job, submitted in zip(shape.jobs, shape.submitted, strict=True)
+            for category in job_categories
+            for job, submitted in zip(category.jobs, category.submitted, strict=True)
             if submitted <= known.since and job not in known.submitted
         )
         return replace(

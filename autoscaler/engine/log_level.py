@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from autoscaler.engine.pass_reporter import PassReporter
 from autoscaler.errors import StateNotKept
 from autoscaler.report.log import print_from
-from autoscaler.settings.table import Process
+from autoscaler.settings.process_settings import Process
 from autoscaler.store.overrides import LogLevel, OverrideTable, ToldLevel
 
 log = logging.getLogger(__name__)

@@ -243,7 +243,7 @@ class Loop:
         with self.store.database.transaction():
             slots = {worker.worker.id: count for worker in observed.known if (count := slots_of(worker.host))}
             self.store.history.see_workers(snapshot.fleet.workers, heard, snapshot.now, slots, snapshot.policy.currency)
-            self.store.history.explain(plan.shapes, snapshot.now)
+            self.store.history.explain(plan.job_categories, snapshot.now)
             if self.monitor is not None:
                 self.monitor(snapshot, plan, observed)
             self._fulfilment.note(snapshot)

@@ -101,7 +101,10 @@ class Meter:
         self._observe("pass_duration_seconds", [sum(done.timings.values())])
         for part, seconds in done.timings.items():
             self._observe("pass_part_duration_seconds", [seconds], part)
-        measures.set_all("waiting_tasks", _summed(((shape.reason.code.value,), shape.count) for shape in plan.shapes))
+        measures.set_all(
+            "waiting_tasks",
+            _summed(((category.reason.code.value,), category.count) for category in plan.job_categories),
+        )
         if self._sample is not None:
             self._show(self._sample)
         self._show_workers(snapshot, observed)

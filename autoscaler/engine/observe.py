@@ -118,7 +118,7 @@ class Observer:
         listing = self._begin_listing()
         outputs, timings = read_outputs(
             self.runner,
-            wanted=lambda shapes, needs: self.wanted(shapes, memory, policy, now, needs),
+            wanted=lambda job_categories, needs: self.wanted(job_categories, memory, policy, now, needs),
             ours=[note.host for note in memory.workers.values() if note.host],
             zone=self.zone,
             timeout=self.grid_engine_timeout,

@@ -1,4 +1,4 @@
-"""What a person tells the autoscaler: `pause`, `resume`, `retry`, `keep`, `drain`, `stop`, `log-level`. Stores it for
+"""The commands of operators: `pause`, `resume`, `retry`, `keep`, `drain`, `stop`, `log-level`. Stores it for
 the next pass, and says what changed; the same on the command line and at a listener.
 """
 

@@ -90,12 +90,12 @@ class Verdicts:
     def _of_jobs(self, plan: Plan) -> Iterator[VerdictLine]:
         """Jobs of one owner for which the same is new are one line. An array may have several verdicts."""
         keys: dict[int, JobKey] = {}
-        shapes: dict[JobKey, JobCategoryVerdict] = {}
-        for shape in plan.shapes:
-            key = (shape.ask.owner, shape.counted, brief(shape.reason, times=False))
-            for job in shape.jobs:
+        job_categories: dict[JobKey, JobCategoryVerdict] = {}
+        for category in plan.job_categories:
+            key = (category.ask.owner, category.counted, brief(category.reason, times=False))
+            for job in category.jobs:
                 keys[job] = (*keys.get(job, ()), key)
-            shapes.setdefault((key,), shape)
+            job_categories.setdefault((key,), category)
         changed: dict[JobKey, list[int]] = {}
         for job, told in keys.items():
             if told != self._jobs.get(job):
@@ -106,9 +106,9 @@ class Verdicts:
             said = "; ".join(
                 f"{'counts' if one.counted else 'does not count'}: {text(one.reason)}"
                 for each in told
-                if (one := shapes.get((each,))) is not None
+                if (one := job_categories.get((each,))) is not None
             )
-            codes = [one.reason.code.value for each in told if (one := shapes.get((each,))) is not None]
+            codes = [one.reason.code.value for each in told if (one := job_categories.get((each,))) is not None]
             yield VerdictLine(
                 f"  {'job' if numbers.isdigit() else 'jobs'} {numbers}{f' of {owner}' if owner else ''}: {said}",
                 {"code": " ".join(codes), "job": numbers, "owner": owner},

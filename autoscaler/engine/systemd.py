@@ -1,4 +1,4 @@
-"""Tells systemd how we are (`Type=notify`): ready, alive, stopping. Without systemd every call does nothing."""
+"""Reports to systemd (`Type=notify`): ready, alive, stopping. Without systemd every call does nothing."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ class _Watch:
             return
         listing = read_qstat(answer.stdout, datetime.now().astimezone().tzinfo or UTC)
         queueing = Queueing(
-            waiting=sum(shape.count for shape in listing.shapes),
+            waiting=sum(category.count for category in listing.job_categories),
             running=sum(len(instance.jobs) for instance in listing.instances),
             instances=listing.instances,
         )

@@ -1,1 +1,1 @@
-"""Autoscale policies: programs that want workers ahead of jobs, or for work that is no job of Grid Engine's."""
+"""Autoscale policies: programs that request workers ahead of jobs, or for work that is no job of Grid Engine's."""

@@ -1,4 +1,4 @@
-"""What an autoscale policy is: it looks at a snapshot and at the history, and says what node arrays should hold.
+"""What an autoscale policy is: it reads a snapshot and the history, and says what node arrays should hold.
 
 That is all it can do. What it wants becomes the request set `policy:<name>`, so limits, pauses and the circuit breaker
 hold for it as for every caller, and the plan that follows rests on a snapshot in which the set stands.

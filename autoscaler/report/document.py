@@ -36,7 +36,7 @@ def document(
     `by_job` gives each job a row of its own; `zone` is that of `now` (default: this machine's).
     """
     return without_verdicts(snapshot, plan, timings, pass_number=pass_number, zone=zone) | {
-        "shapes": list(_job_parts(snapshot, plan) if by_job else map(_shape_part, plan.shapes)),
+        "shapes": list(_job_parts(snapshot, plan) if by_job else map(_category_part, plan.job_categories)),
         "workers": [worker_part(verdict) for verdict in plan.workers],
         "buckets": [_bucket_part(verdict) for verdict in plan.buckets],
     }
@@ -91,7 +91,7 @@ def worker_part(verdict: WorkerVerdict) -> dict[str, Any]:
     }
 
 
-def _shape_part(verdict: JobCategoryVerdict) -> dict[str, Any]:
+def _category_part(verdict: JobCategoryVerdict) -> dict[str, Any]:
     return {
         "jobs": [_job_name(job, tasks) for job, tasks in zip(verdict.jobs, verdict.tasks, strict=True)],
         "count": len(verdict.jobs),
@@ -105,7 +105,7 @@ def _shape_part(verdict: JobCategoryVerdict) -> dict[str, Any]:
 
 def _job_parts(snapshot: Snapshot, plan: Plan) -> Iterator[dict[str, Any]]:
     able_since = able_times(snapshot, plan)
-    for verdict in plan.shapes:
+    for verdict in plan.job_categories:
         reason = reason_part(verdict.reason)
         for job, tasks in zip(verdict.jobs, verdict.tasks, strict=True):
             since = able_since.get(job)
@@ -123,7 +123,9 @@ def _job_parts(snapshot: Snapshot, plan: Plan) -> Iterator[dict[str, Any]]:
 def able_times(snapshot: Snapshot, plan: Plan) -> dict[int, float]:
     """Since when each waiting job could run, as Unix seconds: its submission, unless it was held or given a start."""
     since = {
-        job: at for shape in snapshot.cluster.shapes for job, at in zip(shape.jobs, shape.submitted, strict=True)
+        job: at
+        for category in snapshot.cluster.job_categories
+        for job, at in zip(category.jobs, category.submitted, strict=True)
     } | dict(plan.memory.able_since)
     for job, detail in plan.memory.details.items():
         if job in since and detail.start_after is not None and detail.start_after <= snapshot.now:
@@ -184,14 +186,14 @@ def _fields(kind: type) -> Iterator[JsonField]:
         if isinstance(member, property) and in_json(member)
     ]
     for name, hint in found:
-        shape = next((each for each in get_args(hint)[1:] if isinstance(each, InJson)), InJson())
-        if not shape.shown:
+        how = next((each for each in get_args(hint)[1:] if isinstance(each, InJson)), InJson())
+        if not how.shown:
             continue
         declared = get_args(hint)[0] if get_origin(hint) is Annotated else hint
         to_plain = _to_plain(declared)
-        if shape.null_if_empty:
+        if how.null_if_empty:
             declared = declared | None
-        yield JsonField(name, declared, shape.description, _getter(name, to_plain, empty_is_null=shape.null_if_empty))
+        yield JsonField(name, declared, how.description, _getter(name, to_plain, empty_is_null=how.null_if_empty))
 
 
 def _getter(name: str, to_plain: Callable[[Any], Any], *, empty_is_null: bool) -> Callable[[Any], Any]:

@@ -74,7 +74,7 @@ def explain_job(
     rows of what was done with it.
     """
     past = past or Past()
-    verdicts = [verdict for verdict in plan.shapes if job in verdict.jobs]
+    verdicts = [verdict for verdict in plan.job_categories if job in verdict.jobs]
     rows = [row for row in document(snapshot, _only(plan, verdicts), {}, by_job=True)["shapes"] if _is(row, job)]
     runs = [_run_part(plan, host, queue, run, zone) for host, queue, run in _runs(snapshot, job)]
     if not rows and not runs:
@@ -280,7 +280,7 @@ def explain_gone(life: Lifetime, now: float, zone: tzinfo | None = None) -> dict
 
 
 def _only(plan: Plan, verdicts: list[JobCategoryVerdict]) -> Plan:
-    return Plan(actions=(), memory=plan.memory, shapes=tuple(verdicts))
+    return Plan(actions=(), memory=plan.memory, job_categories=tuple(verdicts))
 
 
 def _is(row: Mapping[str, Any], job: int) -> bool:

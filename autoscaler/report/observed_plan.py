@@ -49,7 +49,7 @@ class ObservedPlan:
         from autoscaler.report.queue import queue_rows
 
         document = without_verdicts(self.snapshot, self.plan, self.timings, zone=self.zone)
-        rows, hidden = queue_rows(self.plan.shapes, owner)
+        rows, hidden = queue_rows(self.plan.job_categories, owner)
         parts = {name: document[name] for name in ("schema", "now", "waiting", "counted", "fitting")}
         return parts | {"reasons": rows, "not_shown": hidden}
 
@@ -57,4 +57,4 @@ class ObservedPlan:
         """Whose each waiting or running job is."""
         cluster = self.snapshot.cluster
         running = {job.number: job.owner for host in cluster.hosts for job in host.jobs}
-        return {job: shape.ask.owner for shape in cluster.shapes for job in shape.jobs} | running
+        return {job: category.ask.owner for category in cluster.job_categories for job in category.jobs} | running

@@ -88,7 +88,12 @@ def _waiting(plan: Plan) -> str:
 
 def _unread(plan: Plan) -> Iterator[str]:
     """What could not be read, jobs that do not count among it: told by name, however few there are beside others."""
-    names = [f"job {job}" for shape in plan.shapes if shape.reason.code is Code.CANNOT_BE_READ for job in shape.jobs]
+    names = [
+        f"job {job}"
+        for category in plan.job_categories
+        if category.reason.code is Code.CANNOT_BE_READ
+        for job in category.jobs
+    ]
     names += [str(dict(note.facts).get("what", "something")) for note in plan.notes if note.code in _UNREAD]
     if names:
         more = f" and {len(names) - NAMED} more" if names[NAMED:] else ""
@@ -100,14 +105,14 @@ def _causes(plan: Plan) -> str:
     mend: Counter[str] = Counter()
     counts: Counter[Code] = Counter()
     phrases: dict[Code, str] = {}
-    for shape in plan.shapes:
-        if shape.counted:
+    for category in plan.job_categories:
+        if category.counted:
             continue
-        if to_mend(shape.reason):
-            mend[brief(shape.reason, times=False)] += shape.count
+        if to_mend(category.reason):
+            mend[brief(category.reason, times=False)] += category.count
         else:
-            counts[shape.reason.code] += shape.count
-            phrases.setdefault(shape.reason.code, brief(shape.reason, times=False))
+            counts[category.reason.code] += category.count
+            phrases.setdefault(category.reason.code, brief(category.reason, times=False))
     most = sorted(counts, key=lambda code: (-counts[code], code))
     if len(mend) + len(most) == 1:
         return next(iter((*mend, *phrases.values())))
@@ -192,14 +197,23 @@ def _nothing(plan: Plan, *, times: bool) -> str:
     if not plan.counted:
         return "nothing to do: no waiting job counts"
     if plan.fitting >= plan.counted:
-        later = next((shape.reason for shape in plan.shapes if shape.counted and shape.reason.code in _LATER), None)
+        later = next(
+            (
+                category.reason
+                for category in plan.job_categories
+                if category.counted and category.reason.code in _LATER
+            ),
+            None,
+        )
         return "nothing to do: all fit" + ("" if later is None else f" ({brief(later, times=times)})")
     waits: Counter[Code] = Counter()
     longest: dict[Code, JobCategoryVerdict] = {}
-    for shape in plan.shapes:
-        if shape.counted and shape.reason.code not in (Code.FITS, Code.COUNTED, Code.EXPIRED):
-            waits[shape.reason.code] += shape.count
-            longest[shape.reason.code] = max(shape, longest.get(shape.reason.code, shape), key=lambda one: one.waited)
+    for category in plan.job_categories:
+        if category.counted and category.reason.code not in (Code.FITS, Code.COUNTED, Code.EXPIRED):
+            waits[category.reason.code] += category.count
+            longest[category.reason.code] = max(
+                category, longest.get(category.reason.code, category), key=lambda one: one.waited
+            )
     if not waits:
         return "nothing to do"
     code = max(sorted(waits), key=lambda one: waits[one])

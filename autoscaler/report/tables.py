@@ -19,7 +19,7 @@ def print_plan(document: Mapping[str, Any]) -> None:
     launchable = _buckets(document["buckets"]) if document["actions"] or document["counted"] else Block()
     tables = (
         ("actions", _actions(document["actions"], document["currency"])),
-        ("waiting jobs", _shapes(document["shapes"])),
+        ("waiting jobs", _waiting_jobs(document["shapes"])),
         ("workers and hosts", _workers(there)._replace(lines=_gone(gone))),
         ("what can be launched", launchable),
     )
@@ -31,7 +31,7 @@ def print_plan(document: Mapping[str, Any]) -> None:
 def jobs_blocks(rows: Sequence[Row], not_read: Sequence[str] = ()) -> list[Block]:
     """Waiting jobs alone. `not_read`: what is said of those that could not be read, or are not shown."""
     none = [] if rows or not_read else ["no job waits"]
-    return [_shapes(rows)._replace(lines=[*none, *not_read])]
+    return [_waiting_jobs(rows)._replace(lines=[*none, *not_read])]
 
 
 def workers_blocks(rows: Sequence[Row]) -> list[Block]:
@@ -186,7 +186,7 @@ def _gone(gone: int) -> list[str]:
     return [f"{count(gone, 'machine')} {'is' if gone == 1 else 'are'} gone: --json lists them"] if gone else []
 
 
-def _shapes(rows: Sequence[Row]) -> Block:
+def _waiting_jobs(rows: Sequence[Row]) -> Block:
     cells = []
     for row in rows:
         jobs = row["jobs"]

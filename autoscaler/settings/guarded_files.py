@@ -1,4 +1,4 @@
-"""The files that settings name and that the autoscaler goes by: who may write them decides what it does."""
+"""The files that settings name and that the autoscaler relies on: who may write them decides what it does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers that asked whether they may stop, and what they were told.
+"""Workers that asked whether they may stop, and the answers.
 
 The listener writes the question, a pass answers it together with its plan, and the caller is told what stands here:
 so whoever reads STOPS reads what is already durable, and a crash in between takes no answer back.

@@ -1,4 +1,4 @@
-"""Notifications of operators: which causes were told, which messages wait to be sent, and how sending them goes."""
+"""Notifications of operators: which causes were reported, which messages wait to be sent, and how sending them goes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker's run is told when it is created: the call's fields and the run's parameters. Pure.
+"""What a worker's run gets when it is created: the call's fields and the run's parameters. Pure.
 
 A worker enrols itself by its image. It must know its queue, and must not start a Grid Engine or an autoscaler of its
 own: it inherits the image of the master, which does. The boot script travels as a parameter and is run before the

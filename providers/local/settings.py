@@ -1,4 +1,4 @@
-"""Settings of the local provider: where its machines live, and what shall go wrong with them."""
+"""Settings of the local provider: where its machines live, and which faults are injected."""
 
 from __future__ import annotations
 

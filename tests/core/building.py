@@ -132,7 +132,7 @@ def a_job(
 
 
 def jobs(count: int, first: int = 1, **kwargs: Any) -> JobCategory:
-    """Many jobs of one shape."""
+    """Many jobs of one category."""
     one = a_job(first, **kwargs)
     return replace(
         one, jobs=tuple(range(first, first + count)), tasks=("",) * count, submitted=one.submitted * count, count=count
@@ -281,7 +281,7 @@ def a_snapshot(
     return Snapshot(
         cluster=Cluster(
             hosts=tuple(hosts),
-            shapes=tuple(thing for thing in things if isinstance(thing, JobCategory)),
+            job_categories=tuple(thing for thing in things if isinstance(thing, JobCategory)),
             queues=queues or {"main.q": MAIN},
             pes=PES,
             complexes=complexes or COMPLEXES,
@@ -346,12 +346,12 @@ def told(plan: Plan, name: str) -> tuple[str, Code]:
     return verdict.verdict, verdict.reason.code
 
 
-def shape_of(plan: Plan, job: int = 1) -> JobCategoryVerdict:
-    return next(verdict for verdict in plan.shapes if job in verdict.jobs)
+def category_of(plan: Plan, job: int = 1) -> JobCategoryVerdict:
+    return next(verdict for verdict in plan.job_categories if job in verdict.jobs)
 
 
 def fate(plan: Plan, job: int = 1) -> Code:
-    return shape_of(plan, job).reason.code
+    return category_of(plan, job).reason.code
 
 
 def codes(reason: Reason) -> list[Code]:

@@ -25,11 +25,11 @@ from tests.core.building import (
     a_quota,
     a_snapshot,
     a_worker,
+    category_of,
     codes,
     fate,
     launched,
     looked_at,
-    shape_of,
 )
 
 LISTS = {
@@ -102,7 +102,7 @@ def test_a_set_that_is_no_access_list_refuses_nobody_on_a_host_or_pe() -> None:
 def test_jobs_of_one_request_whose_owners_differ_in_rights_are_not_merged() -> None:
     things = (a_job(1, owner="ann"), a_job(2, owner="bob"), looked_at(1, 2, group="users"))
     made = plan(snapshot(*things, access=Access(user_lists=("staff",))))
-    assert [(verdict.counted, verdict.count) for verdict in sorted(made.shapes, key=lambda one: one.jobs)] == [
+    assert [(verdict.counted, verdict.count) for verdict in sorted(made.job_categories, key=lambda one: one.jobs)] == [
         (True, 1),
         (False, 1),
     ]
@@ -210,7 +210,7 @@ def test_a_job_is_left_alone_while_another_queue_might_yet_let_it_in() -> None:
     """What stands on that queue's lists may change; until then nothing is proven against the job."""
     things = (a_job(owner="bob", slots=64), looked_at(1, group="users"), a_host("fat", slots=64, queue="big.q"))
     made = a_snapshot(*things, queues={"main.q": MAIN, "big.q": replace(MAIN, name="big.q", access=STAFF_ONLY)})
-    verdict = shape_of(plan(replace(made, cluster=replace(made.cluster, access_lists=LISTS))))
+    verdict = category_of(plan(replace(made, cluster=replace(made.cluster, access_lists=LISTS))))
     assert {Code.UNPROVEN, Code.RESTRICTED_QUEUE} <= set(codes(verdict.reason))
 
 
@@ -271,7 +271,7 @@ def test_jobs_are_asked_about_where_it_makes_a_difference(
         looked = NOW - known.get("age", 10.0)
         details = {1: replace(looked_at(1, group=known["group"], ckpt=known.get("ckpt")).details[0], looked_at=looked)}
     memory = Memory(details=details)
-    assert details_wanted(made.cluster.shapes, memory, made.policy, NOW, needs) == wanted
+    assert details_wanted(made.cluster.job_categories, memory, made.policy, NOW, needs) == wanted
 
 
 def test_what_was_looked_at_is_remembered_of_running_jobs_that_quotas_count() -> None:

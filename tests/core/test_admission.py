@@ -211,7 +211,7 @@ def test_the_sentence_is_the_one_that_plan_gives_for_the_same_job(job: Any) -> N
     snapshot = a_snapshot(job, a_host("h1", slots=1, queue="other.q"), a_worker("w1"), **HYBRID)
     reason = judged(job.ask, snapshot)
     assert reason is not None
-    assert text(plan(snapshot).shapes[0].reason).startswith(f"{text(reason)}; not proven unsatisfiable")
+    assert text(plan(snapshot).job_categories[0].reason).startswith(f"{text(reason)}; not proven unsatisfiable")
 
 
 def test_a_queue_without_its_parallel_environment_saves_no_job() -> None:

@@ -189,4 +189,9 @@ def test_a_pass_that_trips_the_brake_decides_as_one_with_the_brake_on() -> None:
     made, snapshot = plan(tripping()), tripping()
     on = plan(replace(snapshot, memory=replace(snapshot.memory, brake=made.memory.brake)))
     assert made.memory.brake is not None
-    assert (made.actions, made.workers, made.shapes, made.notes) == (on.actions, on.workers, on.shapes, on.notes)
+    assert (made.actions, made.workers, made.job_categories, made.notes) == (
+        on.actions,
+        on.workers,
+        on.job_categories,
+        on.notes,
+    )

@@ -89,8 +89,8 @@ def test_a_spent_budget_that_only_warns_keeps_nothing_back() -> None:
 def test_once_the_cells_budget_is_spent_nothing_is_launched_and_the_job_says_why() -> None:
     done = planned(BudgetAction.STOP, CELL, 500.0, jobs(2))
     assert (acts(done), noted(done)) == ([], [Code.BUDGET_SPENT, Code.BUDGET_LEVEL])
-    (shape,) = done.shapes
-    assert Code.BUDGET_SPENT in codes(shape.reason)
+    (category,) = done.job_categories
+    assert Code.BUDGET_SPENT in codes(category.reason)
     assert "nothing to do: the budget of the cell is spent (500 USD a month): nothing is launched until" in sentence(
         done
     )
@@ -133,7 +133,9 @@ def test_nothing_is_launched_for_jobs_of_who_has_spent_theirs_and_others_go_on(b
     assert acts(done) == [("launch", {"m5.large": 1})]
     assert (fate(done, 1), done.counted) == (Code.JOB_OVER_BUDGET, 2)
     assert fate(done, 10) is not Code.JOB_OVER_BUDGET
-    assert name in str(dict(next(shape.reason for shape in done.shapes if 1 in shape.jobs).facts)["owner"])
+    assert name in str(
+        dict(next(category.reason for category in done.job_categories if 1 in category.jobs).facts)["owner"]
+    )
 
 
 def test_of_a_user_only_stop_keeps_launches_back() -> None:
@@ -162,7 +164,10 @@ def test_while_it_is_not_known_what_is_spent_nothing_is_launched(budget: Budget)
     snapshot = under(a_snapshot(jobs(2, owner="ann")), BudgetAction.STOP, it=(budget, 0.0))
     done = plan(replace(snapshot, spending=replace(snapshot.spending, known=False)))
     assert acts(done) == []
-    assert Code.BUDGET_UNKNOWN in {*noted(done), *(code for shape in done.shapes for code in codes(shape.reason))}
+    assert Code.BUDGET_UNKNOWN in {
+        *noted(done),
+        *(code for category in done.job_categories for code in codes(category.reason)),
+    }
 
 
 def test_only_the_cheapest_offer_is_launched_and_the_others_say_so() -> None:

@@ -27,11 +27,11 @@ from tests.core.building import (
     a_snapshot,
     a_worker,
     acts,
+    category_of,
     fate,
     jobs,
     launched,
     looked_at,
-    shape_of,
     verdict_of,
 )
 
@@ -75,7 +75,7 @@ def test_nothing_is_launched_for_a_queue_that_its_calendar_closes(state: Calenda
 
 
 def test_the_sentence_names_the_calendar_and_when_it_opens() -> None:
-    said = text(shape_of(plan(off_until(NOW + 7200, a_snapshot(a_job())))).reason)
+    said = text(category_of(plan(off_until(NOW + 7200, a_snapshot(a_job())))).reason)
     assert said == "the queue main.q is closed by its calendar nights until 2027-01-15 10:00:00 UTC"
 
 
@@ -104,7 +104,7 @@ def test_a_quick_boot_does_not_send_away_who_came_early() -> None:
     snapshot = off_until(NOW + 300, a_snapshot(jobs(2), quick))
     made = plan(snapshot)
     assert (acts(made), made.due) == ([], NOW + 295)
-    assert acts(plan(replace(snapshot, cluster=replace(snapshot.cluster, shapes=(jobs(4),))))) == []
+    assert acts(plan(replace(snapshot, cluster=replace(snapshot.cluster, job_categories=(jobs(4),))))) == []
 
 
 @pytest.mark.parametrize("there", (a_host(states="D"), a_worker(states="D", idle=60)))
@@ -120,7 +120,7 @@ def test_an_idle_worker_of_a_queue_that_opens_late_leaves() -> None:
 
 def test_a_calendar_that_never_opens_closes_without_an_end() -> None:
     made = plan(off_for_ever(a_snapshot(a_job())))
-    assert (text(shape_of(made).reason), made.due) == ("the queue main.q is closed by its calendar nights", None)
+    assert (text(category_of(made).reason), made.due) == ("the queue main.q is closed by its calendar nights", None)
 
 
 def test_letters_of_hosts_tell_more_than_the_calendar_does() -> None:
@@ -247,10 +247,10 @@ def test_an_alarm_that_stays_lets_no_further_worker_be_launched() -> None:
     snapshot = a_snapshot(jobs(2), a_worker("w1", states="a"), idle_timeout=30.0)
     last = passes(snapshot, 10, every=120.0)[-1]
     later = replace(snapshot, memory=last.memory, now=NOW + 1200)
-    more = replace(later, cluster=replace(later.cluster, shapes=(jobs(8),)))
+    more = replace(later, cluster=replace(later.cluster, job_categories=(jobs(8),)))
     made = plan(more)
     assert (launched(made), fate(made)) == ({}, Code.EXPIRED)
-    assert Code.IN_ALARM in {link.code for link in shape_of(made).reason.trail}
+    assert Code.IN_ALARM in {link.code for link in category_of(made).reason.trail}
     fresh = replace(more, memory=Memory(passes=7), now=NOW + 1200)
     assert launched(plan(fresh)) == {"m5.large": 3}, "while it may pass, what does not fit is launched"
 
@@ -285,7 +285,7 @@ def test_while_one_alarm_stays_a_worker_that_just_joined_brings_no_further_one(l
     snapshot = replace(both, memory=replace(kept, workers={**kept.workers, "i-w2": joined}), now=now)
     made = plan(snapshot)
     assert (launched(made), fate(made, 1)) == ({}, Code.EXPIRED)
-    assert Code.IN_ALARM in {link.code for link in shape_of(made).reason.trail}
+    assert Code.IN_ALARM in {link.code for link in category_of(made).reason.trail}
     if not letter:
         calm = replace(joined, first_seen=now - 5000, heard_at=now - 5000)
         older = replace(snapshot, memory=replace(kept, workers={**kept.workers, "i-w2": calm}))
@@ -310,7 +310,7 @@ def limited(snapshot: Snapshot, **limits: Any) -> Snapshot:
 
 def counts(made: Plan) -> dict[Code | None, int]:
     found: dict[Code | None, int] = {}
-    for verdict in made.shapes:
+    for verdict in made.job_categories:
         code = None if verdict.counted else verdict.reason.code
         found[code] = found.get(code, 0) + verdict.count
     return found

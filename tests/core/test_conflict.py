@@ -220,7 +220,7 @@ def test_what_a_mix_of_types_could_run_is_not_called_impossible() -> None:
     snapshot = a_snapshot(
         a_job(slots=20, pe="mpi"), **HYBRID, max_cores_per_worker=16, limits=Limits(max_workers=3, max_cores=20)
     )
-    served = RequestReader(snapshot.cluster, snapshot.policy, frozenset()).read(snapshot.cluster.shapes[0].ask)
+    served = RequestReader(snapshot.cluster, snapshot.policy, frozenset()).read(snapshot.cluster.job_categories[0].ask)
     assert isinstance(served, ReadRequest)
     assert allowed_by(snapshot.policy, snapshot.fleet.buckets, snapshot.cluster).serves(served.demand)
 
@@ -228,7 +228,7 @@ def test_what_a_mix_of_types_could_run_is_not_called_impossible() -> None:
 def test_a_type_that_cannot_be_had_now_is_not_called_impossible() -> None:
     buckets = [a_bucket(type_, problem="no quota" if type_ is X2LARGE else None) for type_ in M5[:3]]
     snapshot = a_snapshot(a_job(slots=8), *buckets, **HYBRID)
-    served = RequestReader(snapshot.cluster, snapshot.policy, frozenset()).read(snapshot.cluster.shapes[0].ask)
+    served = RequestReader(snapshot.cluster, snapshot.policy, frozenset()).read(snapshot.cluster.job_categories[0].ask)
     assert isinstance(served, ReadRequest)
     allowed = allowed_by(snapshot.policy, snapshot.fleet.buckets, snapshot.cluster)
     assert (allowed.serves(served.demand), allowed.serves(served.demand, only_to_be_had=True)) == (True, False)
@@ -237,6 +237,6 @@ def test_a_type_that_cannot_be_had_now_is_not_called_impossible() -> None:
 def test_persistent_hosts_add_to_what_spreads() -> None:
     master = Host("big", {"main.q": 80}, (("h_vmem", 80 * GIB),))
     snapshot = a_snapshot(a_job(slots=400, pe="mpi"), **HYBRID)
-    served = RequestReader(snapshot.cluster, snapshot.policy, frozenset()).read(snapshot.cluster.shapes[0].ask)
+    served = RequestReader(snapshot.cluster, snapshot.policy, frozenset()).read(snapshot.cluster.job_categories[0].ask)
     assert isinstance(served, ReadRequest)
     assert allowed_by(snapshot.policy, snapshot.fleet.buckets, snapshot.cluster, (master,)).serves(served.demand)

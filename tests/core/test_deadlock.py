@@ -36,10 +36,10 @@ from tests.core.building import (
     a_quota,
     a_snapshot,
     a_worker,
+    category_of,
     codes,
     jobs,
     looked_at,
-    shape_of,
 )
 
 SAID = "verification: no suitable queues"
@@ -73,8 +73,8 @@ class History:
                     )
         return made
 
-    def shapes(self, *shapes: JobCategory) -> None:
-        self.world = replace(self.world, cluster=replace(self.world.cluster, shapes=shapes))
+    def job_categories(self, *job_categories: JobCategory) -> None:
+        self.world = replace(self.world, cluster=replace(self.world.cluster, job_categories=job_categories))
 
 
 def a_history(*things: Any, kill: bool = True, answer: Answer | None = Answer.IMPOSSIBLE, **array: Any) -> History:
@@ -127,7 +127,7 @@ def test_it_is_only_told_where_settings_say_so() -> None:
     history = a_history(HOPELESS)
     history.world = replace(history.world, policy=replace(history.world.policy, deadlock=DeadlockAnswer.REPORT))
     made = to_the_end(history)
-    assert (touched(made), codes(shape_of(made).reason)[-1]) == ([], Code.UNSATISFIABLE_REPORTED)
+    assert (touched(made), codes(category_of(made).reason)[-1]) == ([], Code.UNSATISFIABLE_REPORTED)
 
 
 def test_the_owner_is_told_before_and_only_once() -> None:
@@ -181,7 +181,7 @@ def test_a_job_that_asks_more_than_the_whole_cell_has_is_proven(job: JobCategory
     history = a_history(job, kill=kill, **LICENCES)
     history.world = replace(history.world, cluster=replace(history.world.cluster, pes=FEW_SLOTS))
     made = to_the_end(history)
-    assert (touched(made), text(shape_of(made).reason).startswith(sentence)) == (["1"], True)
+    assert (touched(made), text(category_of(made).reason).startswith(sentence)) == (["1"], True)
 
 
 def test_grid_engine_is_shown_all_that_such_a_job_asks_of_hosts() -> None:
@@ -194,7 +194,7 @@ def test_grid_engine_is_shown_all_that_such_a_job_asks_of_hosts() -> None:
 def test_what_is_held_for_it_is_not_released_before_there_is_enough() -> None:
     history = a_history(a_job(hard={"lic": "5"}), kill=False, **LICENCES)
     to_the_end(history)
-    history.shapes(a_job(hard={"lic": "5"}, state="hqw"))
+    history.job_categories(a_job(hard={"lic": "5"}, state="hqw"))
     kept = history.look(100)
     history.world = replace(history.world, cluster=replace(history.world.cluster, global_values={"lic": "5"}))
     freed = history.look(100)
@@ -218,7 +218,7 @@ def test_what_is_held_for_it_is_not_released_before_there_is_enough() -> None:
 def test_what_may_rise_and_what_a_quota_says_is_only_told(things: list[Any], world: dict[str, Any], code: Code) -> None:
     history = a_history(*things, **world)
     made = to_the_end(history)
-    assert (touched(made), history.asked, shape_of(made).reason.code) == ([], [], code)
+    assert (touched(made), history.asked, category_of(made).reason.code) == ([], [], code)
 
 
 def test_a_parallel_environment_without_slots_is_closed_for_a_while() -> None:
@@ -233,7 +233,7 @@ def test_a_parallel_environment_without_slots_is_closed_for_a_while() -> None:
 
 def cause(made: Plan, job: int = 1) -> Code:
     """The last of its reasons; that smaller jobs take hosts first is only a hint besides."""
-    return [code for code in codes(shape_of(made, job).reason) if code is not Code.OTHERS_FIRST][-1]
+    return [code for code in codes(category_of(made, job).reason) if code is not Code.OTHERS_FIRST][-1]
 
 
 @pytest.mark.parametrize(
@@ -364,7 +364,7 @@ def test_an_owner_is_told_once_however_the_load_of_persistent_hosts_changes() ->
 def test_a_silent_persistent_host_might_be_what_it_asks_for_and_is_named() -> None:
     host = a_host("big", slots=4, heard=False)
     made = a_history(a_job(hard={"mem_total": "400G"}), host).look()
-    assert (cause(made), "the value of mem_total on big is not known" in text(shape_of(made).reason)) == (
+    assert (cause(made), "the value of mem_total on big is not known" in text(category_of(made).reason)) == (
         Code.SILENT_HOSTS,
         True,
     )
@@ -412,11 +412,11 @@ def _another_catalogue(world: Snapshot) -> Snapshot:
 
 
 def _another_ask(world: Snapshot) -> Snapshot:
-    return replace(world, cluster=replace(world.cluster, shapes=(a_job(slots=65),)))
+    return replace(world, cluster=replace(world.cluster, job_categories=(a_job(slots=65),)))
 
 
 def _another_project(world: Snapshot) -> Snapshot:
-    return replace(world, cluster=replace(world.cluster, shapes=(a_job(slots=64, project="p"),)))
+    return replace(world, cluster=replace(world.cluster, job_categories=(a_job(slots=64, project="p"),)))
 
 
 def _another_host(world: Snapshot) -> Snapshot:
@@ -522,7 +522,7 @@ def test_jobs_whose_phantoms_would_help_each_other_are_asked_about_apart() -> No
 def test_too_many_deletions_press_the_brake() -> None:
     history = a_history(jobs(400, slots=64), brake=Brake(max_kills=7))
     to_the_end(history)
-    history.shapes(jobs(395, 6, slots=64))
+    history.job_categories(jobs(395, 6, slots=64))
     made = history.look(1)
     assert (touched(made), [note.code for note in made.notes]) == ([], [Code.CIRCUIT_BREAKER])
 
@@ -556,12 +556,12 @@ def test_an_unchanged_world_changes_nothing() -> None:
 def held_history() -> History:
     history = a_history(HOPELESS, kill=False)
     to_the_end(history)
-    history.shapes(a_job(slots=64, state="hqw"))
+    history.job_categories(a_job(slots=64, state="hqw"))
     return history
 
 
 def test_a_job_that_we_hold_says_so() -> None:
-    assert codes(shape_of(held_history().look(1)).reason)[:2] == [
+    assert codes(category_of(held_history().look(1)).reason)[:2] == [
         Code.UNSATISFIABLE_HELD,
         Code.TOO_LARGE_FOR_ONE_HOST,
     ]
@@ -570,13 +570,13 @@ def test_a_job_that_we_hold_says_so() -> None:
 def test_a_job_that_somebody_else_holds_is_no_matter_of_ours() -> None:
     history = a_history(a_job(slots=64, state="hqw"))
     history.look()
-    assert shape_of(history.look(31)).reason.code is Code.HELD
+    assert category_of(history.look(31)).reason.code is Code.HELD
 
 
 def test_it_is_released_when_a_worker_could_run_it() -> None:
     history = held_history()
     history.look(1)
-    history.shapes(a_job(slots=16, state="hqw"))
+    history.job_categories(a_job(slots=16, state="hqw"))
     made = history.look(1)
     assert [(type(action), action.reason.code) for action in made.actions] == [(Release, Code.SATISFIABLE_AGAIN)]
 
@@ -584,9 +584,9 @@ def test_it_is_released_when_a_worker_could_run_it() -> None:
 def test_after_a_release_of_ours_all_is_to_be_proven_anew() -> None:
     history = held_history()
     history.look(1)
-    history.shapes(a_job(slots=16, state="hqw"))
+    history.job_categories(a_job(slots=16, state="hqw"))
     history.look(1)
-    history.shapes(HOPELESS)
+    history.job_categories(HOPELESS)
     looks = [history.look(later) for later in (1, 1, 28)]
     assert [touched(made) for made in looks] == [[], [], []]
 
@@ -594,9 +594,9 @@ def test_after_a_release_of_ours_all_is_to_be_proven_anew() -> None:
 def test_a_hold_that_we_released_is_forgotten() -> None:
     history = held_history()
     history.look(1)
-    history.shapes(a_job(slots=16, state="hqw"))
+    history.job_categories(a_job(slots=16, state="hqw"))
     history.look(1)
-    history.shapes(HOPELESS)
+    history.job_categories(HOPELESS)
     note = history.look(1).memory.suspicions[1]
     assert (note.held, note.held_at, note.released_at) == (False, None, None)
 
@@ -605,7 +605,7 @@ def test_it_stays_held_while_a_running_job_hides_what_a_host_has() -> None:
     hopeless = a_job(hard={"h_vmem": "2000G"})
     history = a_history(hopeless, a_host(consumables={"h_vmem": "1G"}), kill=False)
     to_the_end(history)
-    history.shapes(replace(hopeless, ask=replace(hopeless.ask, state="hqw")))
+    history.job_categories(replace(hopeless, ask=replace(hopeless.ask, state="hqw")))
     busy = a_host(used=1, consumables={"h_vmem": "1G"})
     history.world = replace(history.world, cluster=replace(history.world.cluster, hosts=(busy,)))
     assert [type(action) for action in history.look(1).actions] == []
@@ -619,7 +619,7 @@ def test_it_stays_held_while_the_catalogue_is_empty() -> None:
 
 def test_a_release_is_repeated_only_after_a_while() -> None:
     history = held_history()
-    history.shapes(a_job(slots=16, state="hqw"))
+    history.job_categories(a_job(slots=16, state="hqw"))
     kinds = [[type(action) for action in history.look(later).actions] for later in (1, 1, 60)]
     assert kinds == [[Release], [], [Release]]
 
@@ -627,7 +627,7 @@ def test_a_release_is_repeated_only_after_a_while() -> None:
 def test_what_a_person_releases_is_not_held_again() -> None:
     history = held_history()
     history.look(1)
-    history.shapes(HOPELESS)
+    history.job_categories(HOPELESS)
     looks = [history.look(later) for later in (1, 31, 31, 600)]
     assert ([touched(made) for made in looks], cause(looks[-1])) == ([[]] * 4, Code.RELEASED_BY_HAND)
 
@@ -643,7 +643,7 @@ def test_what_was_told_is_taken_back_when_it_is_so_no_more() -> None:
     history = a_history(HOPELESS)
     history.look()
     history.look(1)
-    history.shapes(a_job(slots=16))
+    history.job_categories(a_job(slots=16))
     made = history.look(1)
     told = [(action.jobs, action.reason.code) for action in made.actions if isinstance(action, Annotate)]
     assert (told, made.memory.suspicions) == ([(("1",), Code.SATISFIABLE_AGAIN)], {})

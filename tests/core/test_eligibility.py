@@ -22,11 +22,11 @@ from tests.core.building import (
     a_quota,
     a_snapshot,
     a_worker,
+    category_of,
     fate,
     jobs,
     launched,
     looked_at,
-    shape_of,
 )
 
 
@@ -93,7 +93,7 @@ def test_a_job_of_the_future_does_not_count() -> None:
 
 def test_a_job_whose_start_has_come_waits_from_then_on() -> None:
     made = a_snapshot(a_job(waited=900), looked_at(1, start_after=NOW - 40))
-    assert shape_of(plan(made)).waited == 40
+    assert category_of(plan(made)).waited == 40
 
 
 def test_a_job_that_was_held_waits_from_when_it_was_seen_able() -> None:
@@ -110,7 +110,7 @@ def test_a_held_job_is_remembered_as_unable() -> None:
 
 def test_tasks_beyond_tc_do_not_count_and_are_named() -> None:
     made = plan(a_snapshot(a_job(tasks="1-10:1", count=10), looked_at(1, concurrency=4)))
-    assert [(v.tasks, v.count, v.reason.code) for v in made.shapes] == [
+    assert [(v.tasks, v.count, v.reason.code) for v in made.job_categories] == [
         (("1-4:1",), 4, Code.EXPIRED),
         (("5-10:1",), 6, Code.BEYOND_CONCURRENCY),
     ]
@@ -121,7 +121,7 @@ def test_a_parallel_task_that_runs_on_two_hosts_uses_tc_once() -> None:
     running = replace(one.instances[0].jobs[0], number=1, task="1")
     one, two = (replace(host, instances=(replace(host.instances[0], jobs=(running,), used=2),)) for host in (one, two))
     made = plan(a_snapshot(one, two, a_job(tasks="2-10:1", count=9), looked_at(1, concurrency=3)))
-    assert [verdict.count for verdict in made.shapes] == [2, 7]
+    assert [verdict.count for verdict in made.job_categories] == [2, 7]
 
 
 def test_a_priority_zero_job_that_was_looked_at_counts() -> None:
@@ -145,18 +145,18 @@ def test_licences_are_given_to_the_oldest() -> None:
 
 def test_a_licence_counts_per_slot() -> None:
     made = plan(a_snapshot(jobs(5, slots=2, hard={"lic": "1"}), global_consumables={"lic": "5"}))
-    assert sorted(verdict.count for verdict in made.shapes if verdict.counted) == [2]
+    assert sorted(verdict.count for verdict in made.job_categories if verdict.counted) == [2]
 
 
 def test_a_quota_holds_for_each_user_alone() -> None:
     rule = QuotaRule({"slots": "3"}, users=("*",), each=frozenset({"users"}))
     made = plan(a_snapshot(jobs(5, owner="ann"), jobs(2, 100, owner="bob"), a_quota(rule)))
-    assert sum(verdict.count for verdict in made.shapes if verdict.counted) == 5
+    assert sum(verdict.count for verdict in made.job_categories if verdict.counted) == 5
 
 
 def test_a_quota_counts_what_runs() -> None:
     made = plan(a_snapshot(jobs(5, owner="ann"), a_host(slots=2, used=2), a_quota(QuotaRule({"slots": "3"}))))
-    assert sum(verdict.count for verdict in made.shapes if verdict.counted) == 1
+    assert sum(verdict.count for verdict in made.job_categories if verdict.counted) == 1
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_a_job_that_does_not_request_what_its_queue_forces_it_to_does_not_count(
     made = plan(a_snapshot(a_job(), queues=queues, complexes=FORCED, global_consumables=shared))
     asking = plan(a_snapshot(a_job(hard={"mu": values.get("must", "1"), "to": "0"}), queues=queues, complexes=FORCED))
     assert (fate(made), made.actions) == (Code.RESTRICTED_QUEUE, ())
-    assert "is FORCED" in text(made.shapes[0].reason)
+    assert "is FORCED" in text(made.job_categories[0].reason)
     assert fate(asking) is not Code.RESTRICTED_QUEUE
 
 
@@ -212,7 +212,10 @@ def test_of_a_run_time_that_must_be_requested_it_matters_whether_it_is() -> None
     forced = {**COMPLEXES, "h_rt": replace(COMPLEXES["h_rt"], requestable="FORCED")}
     asking, other = a_job(1, hard={"h_rt": "600"}), a_job(2)
     made = plan(a_snapshot(asking, other, complexes=forced, global_consumables={"h_rt": "1:0:0"}))
-    assert {shape.jobs: shape.reason.code for shape in made.shapes} == {(1,): Code.EXPIRED, (2,): Code.RESTRICTED_QUEUE}
+    assert {category.jobs: category.reason.code for category in made.job_categories} == {
+        (1,): Code.EXPIRED,
+        (2,): Code.RESTRICTED_QUEUE,
+    }
 
 
 def test_a_value_that_the_queue_has_on_other_hosts_than_workers_forces_nothing() -> None:
@@ -257,15 +260,15 @@ def test_jobs_that_are_all_young_launch_nothing() -> None:
 # -- what to ask qstat -j ---------------------------------------------------------------------------------------
 
 
-def wanted(*shapes: object, details: tuple[JobDetail, ...] = (), lookups: int = 200) -> tuple[int, ...]:
-    made = a_snapshot(*shapes)  # type: ignore[arg-type]
+def wanted(*job_categories: object, details: tuple[JobDetail, ...] = (), lookups: int = 200) -> tuple[int, ...]:
+    made = a_snapshot(*job_categories)  # type: ignore[arg-type]
     policy = replace(made.policy, detail_lookups=lookups)
-    return details_wanted(made.cluster.shapes, Memory(details={d.job: d for d in details}), policy, NOW)
+    return details_wanted(made.cluster.job_categories, Memory(details={d.job: d for d in details}), policy, NOW)
 
 
 def test_arrays_and_unscheduled_jobs_are_looked_at_once_oldest_first() -> None:
-    shapes = (a_job(1), a_job(2, tasks="1-2:1", waited=5), a_job(3, unscheduled=True, waited=9))
-    assert wanted(*shapes) == (3, 2)
+    job_categories = (a_job(1), a_job(2, tasks="1-2:1", waited=5), a_job(3, unscheduled=True, waited=9))
+    assert wanted(*job_categories) == (3, 2)
 
 
 def test_no_more_are_looked_at_than_allowed() -> None:

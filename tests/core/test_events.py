@@ -116,7 +116,7 @@ def test_an_array_beyond_its_limit_counts_once_and_is_not_said_not_to() -> None:
 def test_what_changes_without_the_totals_is_told_within_a_minute() -> None:
     before = a_snapshot(a_job(1), a_job(2, state="hqw"))
     found, now = told(Known(), before), plan(before)
-    turned = replace(now, shapes=tuple(replace(each, counted=not each.counted) for each in now.shapes))
+    turned = replace(now, job_categories=tuple(replace(each, counted=not each.counted) for each in now.job_categories))
     assert not events_of(found.known, replace(before, now=NOW + COMPARED - 1), turned, ()).events
     late = events_of(found.known, replace(before, now=NOW + COMPARED), turned, ())
     assert sorted(said(late)) == [("counted", "2", ""), ("not_counted", "1", "")]

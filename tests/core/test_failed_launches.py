@@ -21,9 +21,9 @@ from tests.core.building import (
     a_machine,
     a_snapshot,
     an_order,
+    category_of,
     codes,
     launched,
-    shape_of,
     told,
 )
 
@@ -108,7 +108,7 @@ def test_the_sentence_tells_the_cause_once() -> None:
 
 
 def test_the_job_that_waits_is_told_of_failures_before_the_next_launch() -> None:
-    reason = shape_of(plan(a_snapshot(a_failure(age=30), a_job()))).reason
+    reason = category_of(plan(a_snapshot(a_failure(age=30), a_job()))).reason
     link = next(link for link in reason.trail[0].trail if link.code is Code.LAUNCHES_FAILED)
     assert (Code.LAUNCHES_FAILED in codes(reason), link["failures"], link["message"]) == (
         True,

@@ -28,11 +28,11 @@ from tests.core.building import (
     a_machine,
     a_snapshot,
     a_worker,
+    category_of,
     codes,
     fate,
     jobs,
     launched,
-    shape_of,
 )
 
 GPU = InstanceType("p3.large", "p3", 2, 8 * GIB, gpus=1)
@@ -97,7 +97,7 @@ def test_workers_whose_type_has_it_are_launched_only_for_jobs_that_request_it() 
         plan(forced(a_job(hard={"gpu": "1"}), a_bucket(GPU), **gpus)),
     )
     assert (launched(plain), fate(plain)) == ({}, Code.MUST_BE_REQUESTED)
-    assert "have gpus, which is FORCED" in text(shape_of(plain).reason)
+    assert "have gpus, which is FORCED" in text(category_of(plain).reason)
     assert launched(asking) == {"p3.large": 1}
 
 
@@ -129,7 +129,7 @@ def test_what_hosts_of_a_type_turned_out_to_have_is_not_launched_for_jobs_that_d
     known = Memory(passes=7, reported=(ReportedType("m5.large", "execute", reported.values, NOW - 60),))
     made = plan(forced(a_job(), known))
     assert launched(made) == {}
-    assert "its hosts report must=1, which is FORCED" in text(shape_of(made).reason)
+    assert "its hosts report must=1, which is FORCED" in text(category_of(made).reason)
     assert launched(plan(forced(a_job(hard={"must": "1"}), known))) == {}  # no type is known to have it
     assert launched(plan(forced(a_job(2), Memory(passes=7)))) == {"m5.large": 1}
 
@@ -143,7 +143,7 @@ def test_what_every_queue_has_must_be_requested_everywhere(name: str) -> None:
     must = {name: replace(COMPLEXES[name], requestable="FORCED")}
     made = plan(forced(a_job(), complexes=must))
     assert (fate(made), launched(made)) == (Code.RESTRICTED_QUEUE, {})
-    assert f"{name}, which is FORCED" in text(shape_of(made).reason)
+    assert f"{name}, which is FORCED" in text(category_of(made).reason)
     values = {"h_rt": "600", "h_vmem": "1G", "hostname": "*", "qname": "main.q"}
     assert launched(plan(forced(a_job(hard={name: values[name]}), complexes=must))) == {"m5.large": 1}
 
@@ -157,7 +157,7 @@ def test_what_every_queue_has_must_be_requested_everywhere(name: str) -> None:
 def test_a_job_that_only_does_not_request_it_is_never_deleted(there: tuple[Thing, ...]) -> None:
     snapshot = forced(a_job(waited=9e5), *there, instance_type=GPU.name)
     made = plan(replace(snapshot, policy=replace(snapshot.policy, deadlock=DeadlockAnswer.KILL)))
-    assert Code.ONLY_FORCED in codes(shape_of(made).reason)
+    assert Code.ONLY_FORCED in codes(category_of(made).reason)
     assert (made.actions, {note.since for note in made.memory.suspicions.values()}) in (((), set()), ((), {None}))
 
 

@@ -36,10 +36,10 @@ from tests.core.building import (
     a_snapshot,
     a_worker,
     an_order,
+    category_of,
     codes,
     fate,
     noted,
-    shape_of,
     told,
     with_pes_of_groups,
 )
@@ -325,7 +325,7 @@ def test_the_brakes_window_holds_a_group_back_that_would_begin_within_it() -> No
     waiting = a_job(1, slots=8, pe="mpi*"), a_job(2, slots=4, pe="mpi*")
     decided = plan(in_groups(*waiting, brake=Brake(max_launches=5)))
 
-    assert (launches(decided), codes(shape_of(decided, 2).reason)[-1]) == (
+    assert (launches(decided), codes(category_of(decided, 2).reason)[-1]) == (
         [("execute:8", "execute:8-1", {"m5.large": 4})],
         Code.LAUNCH_RATE_LIMIT,
     )
@@ -391,13 +391,13 @@ def test_a_group_that_lacks_a_worker_is_completed_rather_than_another_made() -> 
 def test_a_job_that_no_group_can_be_had_for_is_told_why() -> None:
     decided = plan(in_groups(MPI, a_failure()))
 
-    assert Code.NOTHING_TO_LAUNCH in codes(shape_of(decided).reason)
+    assert Code.NOTHING_TO_LAUNCH in codes(category_of(decided).reason)
 
 
 def test_a_job_that_is_too_large_for_any_group_is_told_and_left_alone() -> None:
     decided = plan(in_groups(a_job(slots=400, pe="mpi*")))
 
-    assert codes(shape_of(decided).reason)[-2:] == [Code.UNPROVEN, Code.GROUP_NOT_PROBED]
+    assert codes(category_of(decided).reason)[-2:] == [Code.UNPROVEN, Code.GROUP_NOT_PROBED]
     assert not decided.actions
 
 

@@ -33,13 +33,13 @@ from tests.core.building import (
     a_worker,
     acts,
     an_order,
+    category_of,
     codes,
     fate,
     jobs,
     launched,
     looked_at,
     noted,
-    shape_of,
 )
 
 TEN = a_job(tasks="1-10:1", count=10, waited=60)
@@ -279,7 +279,7 @@ def test_a_stopped_node_array_launches_again_after_a_person_wanted_it_tried_agai
 )
 def test_what_no_allowed_type_can_run_launches_nothing(job: object) -> None:
     made = plan(a_snapshot(job))  # type: ignore[arg-type]
-    assert (acts(made), shape_of(made).counted, made.counted) == ([], False, 0)
+    assert (acts(made), category_of(made).counted, made.counted) == ([], False, 0)
 
 
 @pytest.mark.parametrize(
@@ -326,12 +326,12 @@ def test_where_no_worker_could_be_launched_a_job_is_told_what_stands_in_the_way(
     bucket: Bucket, settings: dict[str, Any], reasons: list[Code]
 ) -> None:
     made = plan(a_snapshot(a_job(), bucket, **settings))
-    assert (acts(made), codes(shape_of(made).reason)[: len(reasons)]) == ([], reasons)
+    assert (acts(made), codes(category_of(made).reason)[: len(reasons)]) == ([], reasons)
 
 
 def test_a_job_that_a_cap_keeps_too_small_is_told_the_cap() -> None:
     made = plan(a_snapshot(a_job(slots=8, pe="mpi"), limits=Limits(max_workers=10, max_cores=6)))
-    assert "set CP_CAP_AUTOSCALE_MAX_CORES" in text(shape_of(made).reason)
+    assert "set CP_CAP_AUTOSCALE_MAX_CORES" in text(category_of(made).reason)
 
 
 def test_when_all_types_rest_the_pass_says_which_and_why() -> None:

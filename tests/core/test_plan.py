@@ -23,12 +23,12 @@ from tests.core.building import (
     a_worker,
     acts,
     an_order,
+    category_of,
     codes,
     fate,
     jobs,
     looked_at,
     noted,
-    shape_of,
 )
 
 
@@ -52,8 +52,8 @@ def test_a_job_hears_when_the_workers_that_are_coming_are_expected() -> None:
     booted = replace(booted, note=replace(booted.note, heard_at=booted.worker.created_at + 200.0))
     made = plan(a_snapshot(jobs(4), booted, a_machine("w2", age=50.0), an_order(1, age=20.0)))
 
-    assert dict(shape_of(made).reason.facts) == {"tasks": 4, "expected_at": NOW + 180.0}
-    assert text(shape_of(made).reason).endswith("; they are expected by 2027-01-15 08:03:00 UTC")
+    assert dict(category_of(made).reason.facts) == {"tasks": 4, "expected_at": NOW + 180.0}
+    assert text(category_of(made).reason).endswith("; they are expected by 2027-01-15 08:03:00 UTC")
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_job_hears_when_the_workers_that_are_coming_are_expected() -> None:
 )
 def test_no_time_is_promised_that_nothing_tells(coming: AWorker) -> None:
     made = plan(a_snapshot(a_job(), coming))
-    assert dict(shape_of(made).reason.facts) == {"tasks": 1}
+    assert dict(category_of(made).reason.facts) == {"tasks": 1}
 
 
 def test_the_oldest_jobs_are_said_to_fit() -> None:
@@ -71,7 +71,7 @@ def test_the_oldest_jobs_are_said_to_fit() -> None:
 
 def test_a_job_that_nothing_is_launched_for_says_what_holds_it_back() -> None:
     made = plan(a_snapshot(jobs(2), a_worker(used=2), limits=Limits(max_workers=1)))
-    assert codes(shape_of(made).reason) == [Code.EXPIRED, Code.LAUNCH_WANTED, Code.CAPPED]
+    assert codes(category_of(made).reason) == [Code.EXPIRED, Code.LAUNCH_WANTED, Code.CAPPED]
 
 
 def test_more_removals_than_the_brake_allows_remove_nobody() -> None:

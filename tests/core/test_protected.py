@@ -15,7 +15,7 @@ from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
-from tests.core.building import NOW, Thing, a_job, a_machine, a_snapshot, a_worker, codes, jobs, launched, shape_of
+from tests.core.building import NOW, Thing, a_job, a_machine, a_snapshot, a_worker, category_of, codes, jobs, launched
 from tests.properties.barren import BOOT, POLL, Barren, Cause
 from tests.properties.world import LIMITS
 
@@ -122,7 +122,7 @@ def test_a_worker_that_has_come_and_takes_no_job_is_not_ordered_again_meanwhile(
     world.go_on(HOUR, until=lambda: any(one.joined_at for one in world.memory.trials.values()))
     made = world.step()
     assert len(world.launched) == 1
-    assert Code.LAUNCH_AWAITED in codes(shape_of(made).reason)
+    assert Code.LAUNCH_AWAITED in codes(category_of(made).reason)
 
 
 @pytest.mark.parametrize("cause", (Cause.LESS_MEMORY, Cause.NO_MEMORY))

@@ -25,12 +25,12 @@ from tests.core.building import (
     a_job,
     a_snapshot,
     a_worker,
+    category_of,
     codes,
     fate,
     jobs,
     launched,
     looked_at,
-    shape_of,
 )
 
 LIC = {"lic": "1"}
@@ -138,7 +138,7 @@ def test_workers_are_launched_for_as_many_as_the_queue_lets_each_take() -> None:
 def test_nothing_is_launched_where_the_queue_gives_a_worker_less_than_one_job_takes() -> None:
     found = plan(seen(a_job(hard={"lic": "3"}), queue=main(complex_values={"lic": "2"})))
     assert launched(found) == {}
-    assert codes(shape_of(found).reason)[0] is Code.TOO_MUCH_ON_ONE_HOST
+    assert codes(category_of(found).reason)[0] is Code.TOO_MUCH_ON_ONE_HOST
 
 
 def test_a_worker_gets_what_the_queue_has_for_its_host_group() -> None:
@@ -283,7 +283,7 @@ def test_a_worker_is_launched_for_the_kinds_of_job_that_its_queue_starts(
 ) -> None:
     asked = dict(asked)
     snapshot = kinds(ckpt=asked.pop("ckpt", ""), **queue)
-    found = plan(replace(snapshot, cluster=replace(snapshot.cluster, shapes=(a_job(**asked),))))
+    found = plan(replace(snapshot, cluster=replace(snapshot.cluster, job_categories=(a_job(**asked),))))
     assert (bool(launched(found)), fate(found) if code else None) == (code is None, code)
 
 

@@ -27,11 +27,11 @@ from tests.core.building import (
     a_snapshot,
     a_worker,
     acts,
+    category_of,
     fate,
     jobs,
     launched,
     noted,
-    shape_of,
 )
 
 NAN = float("nan")
@@ -116,5 +116,5 @@ def test_of_what_is_remembered_of_load_reports_only_odd_times_are_mended() -> No
 
 
 def test_a_request_for_more_slots_than_are_counted_with_is_told_in_plain_words() -> None:
-    said = text(shape_of(plan(a_snapshot(a_job(slots=2_000_000_000)))).reason)
+    said = text(category_of(plan(a_snapshot(a_job(slots=2_000_000_000)))).reason)
     assert "its request cannot be read: slots (least) 2000000000 (it is outside of what is counted with)" in said

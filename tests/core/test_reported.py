@@ -15,7 +15,7 @@ from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.plan import plan
 from autoscaler.report.wording import text
 from autoscaler.store import encoding
-from tests.core.building import NOW, AWorker, a_host, a_job, a_machine, a_snapshot, a_worker, an_order, shape_of
+from tests.core.building import NOW, AWorker, a_host, a_job, a_machine, a_snapshot, a_worker, an_order, category_of
 
 LOAD = {"arch": "lx-amd64", "num_proc": "2", "mem_total": "7.5G", "mem_free": "7.2G"}
 
@@ -94,7 +94,7 @@ def test_what_is_as_promised_is_not_kept() -> None:
 
 def test_where_no_other_type_is_allowed_it_is_said_what_its_hosts_report() -> None:
     made = plan(a_snapshot(NEEDS, known(mem_total="7.5G", arch="odd")))
-    said = text(shape_of(made, 2).reason)
+    said = text(category_of(made, 2).reason)
     assert "m5.large could run no pending job: its hosts report mem_total=7.5G" in said
     assert "odd" not in said
 

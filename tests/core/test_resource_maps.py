@@ -22,11 +22,11 @@ from tests.core.building import (
     a_job,
     a_machine,
     a_snapshot,
+    category_of,
     codes,
     fate,
     jobs,
     launched,
-    shape_of,
 )
 
 GPU = InstanceType("g4dn.12xlarge", "g4dn", 48, 192 * GIB, gpus=4)
@@ -107,7 +107,7 @@ def test_of_what_all_hosts_share_what_counts_once_a_host_is_taken_once_a_job() -
 def test_a_job_that_asks_for_more_of_each_host_than_any_has_is_told_so() -> None:
     world = WORLD | {"complexes": {**MAPPED, "gpus": replace(MAPPED["gpus"], consumable=Consumable.PER_HOST)}}
     made = plan(a_snapshot(a_job(slots=8, pe="mpi4", hard={"gpu": "5"}), a_bucket(GPU), **world))
-    assert Code.TOO_MUCH_ON_ONE_HOST in codes(shape_of(made).reason)
+    assert Code.TOO_MUCH_ON_ONE_HOST in codes(category_of(made).reason)
 
 
 def test_what_is_left_on_a_host_is_taken_first() -> None:

@@ -17,7 +17,7 @@ from autoscaler.core.plan import plan
 from autoscaler.core.requests.array_timeouts import under
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.report.wording import text
-from tests.core.building import M5, Thing, a_bucket, a_job, a_snapshot, shape_of
+from tests.core.building import M5, Thing, a_bucket, a_job, a_snapshot, category_of
 
 SMALL = {"node.vm_size": ["m5.large"]}
 CLOSED = (Entry("constraints[0]", Never("closed")),)
@@ -33,7 +33,7 @@ def ruled(entries: list[Any], *things: Thing) -> Snapshot:
 
 def told(*entries: Any, **job: Any) -> list[str]:
     """Each worker that is told of, and why not."""
-    reason = shape_of(plan(ruled(list(entries), a_job(**job)))).reason
+    reason = category_of(plan(ruled(list(entries), a_job(**job)))).reason
     forbidden = next(one for one in (reason, *reason.trail) if one.code is Code.RULES_FORBID)
     return [text(link) for link in forbidden.trail if link.code is Code.AGAINST_RULES]
 
@@ -92,9 +92,9 @@ class Asked:
 
 
 @pytest.mark.parametrize("shapes", (1, 50))
-def test_a_kind_of_worker_is_asked_once_whatever_the_number_of_shapes(shapes: int) -> None:
+def test_a_kind_of_worker_is_asked_once_whatever_the_number_of_shapes(job_categories: int) -> None:
     asked = Asked()
     misses = Misses(Rules(), {})
-    for number in range(shapes):
+    for number in range(job_categories):
         misses.told((Entry("constraints[0]", asked),), KINDS, ("main.q", number), lambda _: True)
     assert len(asked.nodes) <= 2 * len(M5)

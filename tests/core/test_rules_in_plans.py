@@ -37,12 +37,12 @@ from tests.core.building import (
     a_snapshot,
     a_worker,
     acts,
+    category_of,
     codes,
     fate,
     jobs,
     launched,
     looked_at,
-    shape_of,
     told,
     verdict_of,
     with_pes_of_groups,
@@ -133,14 +133,14 @@ def test_context_is_asked_of_jobs_that_were_looked_at() -> None:
 
 def test_jobs_whose_context_is_not_known_do_not_count_and_are_looked_up() -> None:
     snapshot = ruled(applied(ONLY_XLARGE, context={"tier": "gold"}), a_job(), **HYBRID)
-    wanted = details_wanted(snapshot.cluster.shapes, snapshot.memory, snapshot.policy, snapshot.now)
+    wanted = details_wanted(snapshot.cluster.job_categories, snapshot.memory, snapshot.policy, snapshot.now)
     assert (fate(plan(snapshot)), wanted) == (Code.NOT_READ_YET, (1,))
 
 
 def test_jobs_of_one_shape_are_parted_by_their_context() -> None:
     rules = applied({"never": "no gold today"}, context={"tier": "gold"})
     found = planned(rules, jobs(3), looked_at(2, context={"tier": "gold"}), looked_at(1, 3), **HYBRID)
-    assert [(verdict.jobs, verdict.counted) for verdict in found.shapes] == [((1, 3), True), ((2,), False)]
+    assert [(verdict.jobs, verdict.counted) for verdict in found.job_categories] == [((1, 3), True), ((2,), False)]
 
 
 @pytest.mark.parametrize(
@@ -227,8 +227,8 @@ def test_shared_resources_bound_what_counts() -> None:
         "apply": [{"queue": "main.q", "constraints": {"licenses": 2}}],
     }
     found = planned(rules, jobs(4), instance_type="m5.large")
-    assert [(verdict.count, verdict.counted) for verdict in found.shapes] == [(2, True), (2, False)]
-    assert text(found.shapes[1].reason) == "of licenses, which all share, 1 of 10 are left, and 2 is requested"
+    assert [(verdict.count, verdict.counted) for verdict in found.job_categories] == [(2, True), (2, False)]
+    assert text(found.job_categories[1].reason) == "of licenses, which all share, 1 of 10 are left, and 2 is requested"
 
 
 # -- what counts as supply ---------------------------------------------------------------------------------------------
@@ -346,7 +346,7 @@ def test_a_resource_of_a_host_is_its_whole_whoever_uses_it() -> None:
 
 def test_a_job_that_rules_forbid_everywhere_is_told_why_of_every_type() -> None:
     rules = applied({"or": [{"project": "open"}, {"never": "User is denied access"}]}, user="ann")
-    reason = shape_of(planned(rules, a_job(owner="ann"), instance_type="m5.large")).reason
+    reason = category_of(planned(rules, a_job(owner="ann"), instance_type="m5.large")).reason
     assert codes(reason)[:2] == [Code.RULES_FORBID, Code.AGAINST_RULES]
     assert "not execute/m5.large; it meets no alternative of 2; it has no project; User is denied access" in text(
         reason
@@ -361,7 +361,7 @@ def test_a_job_that_only_rules_forbid_is_never_killed() -> None:
         assert not [
             action for action in found.actions if isinstance(action, Kill) or "hold" in str(type(action)).lower()
         ]
-        assert Code.ONLY_RULES in codes(shape_of(found).reason)
+        assert Code.ONLY_RULES in codes(category_of(found).reason)
         snapshot = replace(snapshot, memory=found.memory, now=snapshot.now + 60)
 
 
@@ -467,7 +467,7 @@ def test_what_rules_say_stands_in_no_file_that_submissions_are_judged_by() -> No
 
 def test_a_job_that_asks_for_what_rules_give_is_not_proven_impossible() -> None:
     found = planned(GPUS, a_bucket(GPU), a_job(waited=3600, hard={"gpus": "9"}), instance_type="p3.2xlarge")
-    assert Code.UNPREDICTABLE_RESOURCE in codes(shape_of(found).reason)
+    assert Code.UNPREDICTABLE_RESOURCE in codes(category_of(found).reason)
 
 
 def test_a_weak_worker_makes_no_room_for_what_rules_forbid() -> None:
@@ -513,14 +513,14 @@ def test_of_any_number_of_tasks_as_many_count_as_all_share(constraints: object, 
     shared = [{"name": "licences", "initial_value": 10, "current_value": 3.2}]
     job = a_job(tasks="1-1000000:1", count=1_000_000)
     found = planned({"shared_resources": shared, **applied(constraints, user="*")}, job, looked_at(1))
-    assert sum(verdict.count for verdict in found.shapes if verdict.counted) == counted
+    assert sum(verdict.count for verdict in found.job_categories if verdict.counted) == counted
 
 
 def test_what_one_job_takes_of_a_shared_resource_the_next_does_not_find() -> None:
     shared = [{"name": "licences", "initial_value": 10, "current_value": 3}]
     rules = {"shared_resources": shared, **applied({"licences": 2}, user="*")}
     found = planned(rules, a_job(1, waited=90), a_job(2, waited=60, hard={"h_vmem": "1G"}))
-    assert [(verdict.jobs, verdict.counted) for verdict in found.shapes] == [((1,), True), ((2,), False)]
+    assert [(verdict.jobs, verdict.counted) for verdict in found.job_categories] == [((1,), True), ((2,), False)]
 
 
 def test_a_type_that_rules_forbid_is_told_so_and_not_called_too_small() -> None:

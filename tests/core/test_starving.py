@@ -14,7 +14,7 @@ from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.report.wording import text
-from tests.core.building import M5, a_bucket, a_job, a_snapshot, a_worker, codes, shape_of
+from tests.core.building import M5, a_bucket, a_job, a_snapshot, a_worker, category_of, codes
 
 
 def world(*, limit: int = 2, used: int = 1, slots: int = 4) -> Snapshot:
@@ -29,7 +29,7 @@ def world(*, limit: int = 2, used: int = 1, slots: int = 4) -> Snapshot:
 
 
 def test_a_large_job_that_starves_at_the_cap_is_told_of_reservations() -> None:
-    reason = shape_of(plan(world())).reason
+    reason = category_of(plan(world())).reason
     assert codes(reason)[-1] is Code.OTHERS_FIRST
     assert "max_reservation allows that (it is 0)" in text(reason)
 
@@ -47,15 +47,15 @@ def test_so_is_one_for_which_nothing_comes_for_another_reason(why: dict[str, Any
     fleet = replace(made.fleet, buckets=why.get("buckets", made.fleet.buckets))
     memory = replace(made.memory, stopped=why["memory"].stopped) if "memory" in why else made.memory
     made = replace(made, fleet=fleet, memory=memory, overrides=why.get("overrides", made.overrides))
-    assert Code.OTHERS_FIRST in codes(shape_of(plan(made)).reason)
+    assert Code.OTHERS_FIRST in codes(category_of(plan(made)).reason)
 
 
 @pytest.mark.parametrize("settings", ({"limit": 10}, {"used": 0}, {"slots": 5}))
 def test_nothing_of_it_is_said_where_workers_come_or_hosts_would_not_do(settings: dict[str, int]) -> None:
-    assert Code.OTHERS_FIRST not in codes(shape_of(plan(world(**settings))).reason)
+    assert Code.OTHERS_FIRST not in codes(category_of(plan(world(**settings))).reason)
 
 
 def test_a_host_that_is_not_in_service_would_not_do() -> None:
     leaving = a_worker("w2", used=1, mark=Disabling.IDLE)
     made = a_snapshot(a_job(slots=4, pe="mpi"), a_worker("w1", used=1), leaving, limits=Limits(max_workers=2))
-    assert Code.OTHERS_FIRST not in codes(shape_of(plan(made)).reason)
+    assert Code.OTHERS_FIRST not in codes(category_of(plan(made)).reason)

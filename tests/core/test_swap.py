@@ -32,11 +32,11 @@ from tests.core.building import (
     a_snapshot,
     a_worker,
     acts,
+    category_of,
     codes,
     jobs,
     launched,
     noted,
-    shape_of,
     told,
 )
 
@@ -98,7 +98,7 @@ def test_it_is_remembered_as_leaving_for_a_swap() -> None:
 
 def test_the_waiting_job_is_told_who_makes_room() -> None:
     made = plan(a_full_cluster(idle("w1"), busy("w2")))
-    assert Code.SWAP_UNDER_WAY in codes(shape_of(made).reason)
+    assert Code.SWAP_UNDER_WAY in codes(category_of(made).reason)
 
 
 def test_nothing_is_launched_before_it_is_gone() -> None:

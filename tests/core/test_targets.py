@@ -217,7 +217,7 @@ def test_a_request_with_a_mistyped_machine_type_launches_nothing_and_is_told() -
 
 def test_a_mistyped_machine_type_of_a_request_does_not_make_jobs_impossible() -> None:
     made = planned(a_job(slots=99), a_job(slots=2), sets=(a_set(count=3),), arrays=(MISTYPED,))
-    assert [shape.reason.code for shape in made.shapes].count(Code.NO_INSTANCE_TYPE) == 0
+    assert [category.reason.code for category in made.job_categories].count(Code.NO_INSTANCE_TYPE) == 0
 
 
 def test_a_mistyped_machine_type_of_a_request_does_not_keep_the_floor_from_being_met() -> None:

@@ -78,7 +78,7 @@ def brought(made: Plan) -> tuple[int, int, float]:
 def test_what_one_queue_takes_the_next_does_not_have(limits: Limits, most: tuple[int, int, float]) -> None:
     made = plan(two_queues(*demand(), limits=limits))
     assert brought(made) == most
-    assert Code.CAPPED in noted(made) + [code for shape in made.shapes for code in codes(shape.reason)], (
+    assert Code.CAPPED in noted(made) + [code for category in made.job_categories for code in codes(category.reason)], (
         "and it is told"
     )
 
@@ -98,7 +98,7 @@ def test_an_unknown_price_is_no_launch_for_any_queue() -> None:
     unpriced = a_bucket(LARGE, price=-1)
     made = plan(two_queues(*demand(), unpriced, limits=Limits(max_workers=10, total_price_per_hour=5.0)))
     assert brought(made)[0] == 0
-    assert all(Code.BUCKET_NO_PRICE in codes(shape.reason) for shape in made.shapes)
+    assert all(Code.BUCKET_NO_PRICE in codes(category.reason) for category in made.job_categories)
 
 
 def test_an_unknown_price_of_what_runs_elsewhere_is_no_launch_either() -> None:
@@ -117,7 +117,7 @@ def test_prospects_tell_what_the_cell_has_left() -> None:
 
 def test_a_job_too_large_for_the_cell_is_told_which_limit_to_raise() -> None:
     made = plan(two_queues(a_job(slots=12, pe="mpi"), limits=Limits(max_workers=10, total_workers=4)))
-    assert "total_workers" in text(made.shapes[0].reason), text(made.shapes[0].reason)
+    assert "total_workers" in text(made.job_categories[0].reason), text(made.job_categories[0].reason)
 
 
 def test_the_setting_of_the_whole_cell_has_no_suffix() -> None:

@@ -12,7 +12,7 @@ from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.requests.orders import whole
 from autoscaler.report.sentence import sentence
-from tests.core.building import LARGE, NOW, a_bucket, a_job, a_snapshot, an_order, codes, launched, noted, shape_of
+from tests.core.building import LARGE, NOW, a_bucket, a_job, a_snapshot, an_order, category_of, codes, launched, noted
 
 SAID = "RequestLimitExceeded: Request limit exceeded."
 
@@ -26,7 +26,7 @@ def a_throttled(number: int = 1, *, age: float = 3.0, retry_at: float | None = N
 def test_what_was_throttled_is_not_coming() -> None:
     made = plan(a_snapshot(a_job(), *a_throttled()))
     assert (launched(made), made.fitting, noted(made)) == ({}, 0, [Code.LAUNCH_THROTTLED])
-    assert Code.LAUNCH_THROTTLED in codes(shape_of(made).reason)
+    assert Code.LAUNCH_THROTTLED in codes(category_of(made).reason)
     assert made.due == NOW + 2
 
 
@@ -70,8 +70,8 @@ def test_what_was_throttled_counts_for_no_limit() -> None:
 def test_an_order_without_an_answer_is_told_as_uncertain() -> None:
     order = replace(an_order(2), said="connect timeout", asked_again_at=NOW + 7)
     made = plan(a_snapshot(a_job(), order))
-    assert (launched(made), shape_of(made).reason.code) == ({}, Code.WAITS_FOR_COMING)
-    assert codes(shape_of(made).reason) == [Code.WAITS_FOR_COMING, Code.ORDER_UNANSWERED]
+    assert (launched(made), category_of(made).reason.code) == ({}, Code.WAITS_FOR_COMING)
+    assert codes(category_of(made).reason) == [Code.WAITS_FOR_COMING, Code.ORDER_UNANSWERED]
     assert sentence(made) == (
         "plan: 1 job waits, 1 fits; nothing to do: no answer to an order of 2 m5.large: connect timeout; the "
         "autoscaler asks again after 2027-01-15 08:00:07 UTC"

@@ -58,10 +58,10 @@ class Passes:
     ) -> tuple[TellWaiting, ...]:
         """What is written in a pass in which these jobs wait for that reason. `runs`: jobs 9000… that run."""
         self.now += after
-        shape = replace(jobs(1), jobs=tuple(waiting), tasks=("",) * len(waiting), count=len(waiting))
-        shape = replace(shape, submitted=(NOW + 10.0 - waited,) * len(waiting))
-        verdict = JobCategoryVerdict(shape.jobs, shape.tasks, shape.ask, shape.count, True, waited, reason)
-        cluster = a_snapshot(shape, a_host(used=runs)).cluster
+        category = replace(jobs(1), jobs=tuple(waiting), tasks=("",) * len(waiting), count=len(waiting))
+        category = replace(category, submitted=(NOW + 10.0 - waited,) * len(waiting))
+        verdict = JobCategoryVerdict(category.jobs, category.tasks, category.ask, category.count, True, waited, reason)
+        cluster = a_snapshot(category, a_host(used=runs)).cluster
         told = tell_waiting(
             Waiting(
                 replace(cluster, context_allowed=self.allowed),

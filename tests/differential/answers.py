@@ -53,25 +53,29 @@ MEMORY = Memory(workers={worker.id: WorkerNote(1.0, heard_at=1.0, host=worker.na
 
 def ours(cluster: Cluster, now: float) -> dict[int, Said]:
     """By job, what our core says of it, every job alone."""
-    return {job: _alone(cluster, shape, place, now) for shape in cluster.shapes for place, job in enumerate(shape.jobs)}
+    return {
+        job: _alone(cluster, category, place, now)
+        for category in cluster.job_categories
+        for place, job in enumerate(category.jobs)
+    }
 
 
-def _alone(cluster: Cluster, shape: JobCategory, place: int, now: float) -> Said:
+def _alone(cluster: Cluster, category: JobCategory, place: int, now: float) -> Said:
     """Of the job at this place of its category."""
     first = replace(
-        shape,
-        jobs=shape.jobs[place : place + 1],
-        tasks=shape.tasks[place : place + 1],
-        submitted=shape.submitted[place : place + 1],
-        count=shape.count // len(shape.jobs),
+        category,
+        jobs=category.jobs[place : place + 1],
+        tasks=category.tasks[place : place + 1],
+        submitted=category.submitted[place : place + 1],
+        count=category.count // len(category.jobs),
     )
-    snapshot = Snapshot(replace(cluster, shapes=(first,)), FLEET, Overrides(), MEMORY, POLICY, now)
+    snapshot = Snapshot(replace(cluster, job_categories=(first,)), FLEET, Overrides(), MEMORY, POLICY, now)
     decided = plan(snapshot)
     if decided.fitting:
         return Answer.FITS, ""
-    reason = decided.shapes[0].reason
+    reason = decided.job_categories[0].reason
     undecided = reason.code in UNDECIDED and not _by_request(reason)
-    undecided = undecided or (reason.code in OF_WORKERS and _differ_by_host(cluster, shape.ask.queues))
+    undecided = undecided or (reason.code in OF_WORKERS and _differ_by_host(cluster, category.ask.queues))
     return (Answer.UNKNOWN if undecided else Answer.NOT), f"{reason.code} {dict(reason.facts)}"
 
 

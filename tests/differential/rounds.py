@@ -229,7 +229,7 @@ _TOLD = {Spoken.POSSIBLE: Answer.FITS, Spoken.IMPOSSIBLE: Answer.NOT, Spoken.NON
 
 
 def _read(cell: Cell, details: Sequence[int]) -> Cluster:
-    outputs, _ = read_outputs(cell.runner, wanted=lambda shapes, needs: details, zone=UTC)
+    outputs, _ = read_outputs(cell.runner, wanted=lambda job_categories, needs: details, zone=UTC)
     return cluster_from(outputs, zone=UTC, now=time.time())
 
 

@@ -216,9 +216,9 @@ def test_jobs_beyond_what_one_user_or_one_array_may_run_at_once_launch_nothing(e
 def counted(plan: dict[str, object], job: str) -> dict[str | None, int]:
     """By reason (None: counted), how many tasks of a job."""
     found: dict[str | None, int] = {}
-    shapes = plan["shapes"]
-    assert isinstance(shapes, list)
-    for row in shapes:
+    job_categories = plan["shapes"]
+    assert isinstance(job_categories, list)
+    for row in job_categories:
         if any(name.partition(".")[0] == job for name in row["jobs"]):
             code = None if row["counted"] else row["reason"]["code"]
             found[code] = found.get(code, 0) + row["tasks"]

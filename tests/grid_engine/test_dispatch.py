@@ -36,8 +36,8 @@ def test_jobs_dispatched_between_the_reads_launch_nothing(cell: Cell, until: Unt
 def read(cell: Cell) -> Outputs:
     """Everything, `qstat -j` of each job included: without, a job that the scheduler has not seen does not count."""
 
-    def all_of_them(shapes: Sequence[JobCategory], _: Needs) -> list[int]:
-        return [number for shape in shapes for number in shape.jobs]
+    def all_of_them(job_categories: Sequence[JobCategory], _: Needs) -> list[int]:
+        return [number for category in job_categories for number in category.jobs]
 
     return read_outputs(cell.runner, wanted=all_of_them, zone=UTC)[0]
 
@@ -45,9 +45,9 @@ def read(cell: Cell) -> Outputs:
 def planned(outputs: Outputs) -> dict[str, int]:
     """What is launched on that reading, where jobs wait for a worker as soon as they fit nowhere."""
     cluster = cluster_from(outputs, zone=UTC, now=NOW)
-    cluster = replace(cluster, shapes=tuple(map(long_ago, cluster.shapes)))
+    cluster = replace(cluster, job_categories=tuple(map(long_ago, cluster.job_categories)))
     return launched(plan(replace(a_snapshot(queue={"scale_up_timeout": 0.0}), cluster=cluster)))
 
 
-def long_ago(shape: JobCategory) -> JobCategory:
-    return replace(shape, submitted=tuple(0.0 for _ in shape.submitted))
+def long_ago(category: JobCategory) -> JobCategory:
+    return replace(category, submitted=tuple(0.0 for _ in category.submitted))

@@ -170,7 +170,7 @@ def would_get(record: Path) -> str:
     launches = [action.candidates[0] for action in found.actions if isinstance(action, Launch)]
     if launches:
         return ", ".join(f"{candidate.count} {candidate.type.name}" for candidate in launches)
-    return found.shapes[0].reason.code.value
+    return found.job_categories[0].reason.code.value
 
 
 def test_the_references_constraints_choose_what_local_would_launch(empty_cell: Cell) -> None:

@@ -35,9 +35,9 @@ def acting(cell: Cell) -> Acting:
     return Acting(cell)
 
 
-def all_of(shapes: Sequence[JobCategory], _: object) -> list[int]:
+def all_of(job_categories: Sequence[JobCategory], _: object) -> list[int]:
     """`qstat -j` is asked about every job."""
-    return [job for shape in shapes for job in shape.jobs]
+    return [job for category in job_categories for job in category.jobs]
 
 
 def told_by(made: Plan) -> list[TellWaiting]:
@@ -75,13 +75,13 @@ def test_jobs_that_wait_get_the_reason_and_lose_it_when_they_run(cell: Cell, act
     cell.out("qmod", "-d", "main.q")
     plain = cell.submit("-b", "y", "-ac", "MINE=a=b,OTHER=x", "sleep", "1000")
     array = cell.submit("-t", "1-3", "-b", "y", "sleep", "1000")
-    categories = read_qstat(cell.out(*COMMAND).encode(), UTC).shapes
+    categories = read_qstat(cell.out(*COMMAND).encode(), UTC).job_categories
 
     first, told = passed(acting, cell, Memory())
     assert told == [f"{plain} {array}"]
     assert contexts(cell, plain) == {"MINE": "a=b", "OTHER": "x", "autoscaler": CLOSED}
     assert contexts(cell, array) == {"autoscaler": CLOSED}
-    assert read_qstat(cell.out(*COMMAND).encode(), UTC).shapes == categories
+    assert read_qstat(cell.out(*COMMAND).encode(), UTC).job_categories == categories
 
     second, told = passed(acting, cell, first.memory, LATER + 10)
     assert told == []

@@ -67,11 +67,11 @@ class Barren(World):
         self.owners[job] = owner
         return job
 
-    def _shapes(self) -> list[JobCategory]:
+    def _job_categories(self) -> list[JobCategory]:
         return [
-            replace(shape, ask=replace(shape.ask, owner=self.owners[job], hard=self._hard), submitted=(at,))
+            replace(category, ask=replace(category.ask, owner=self.owners[job], hard=self._hard), submitted=(at,))
             for job, (slots, at) in self.waiting.items()
-            for shape in [a_job(job, slots=slots)]
+            for category in [a_job(job, slots=slots)]
         ]
 
     @property

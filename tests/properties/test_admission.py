@@ -72,7 +72,7 @@ def worlds(draw: st.DrawFn, asks: st.SearchStrategy[dict[str, Any]] = asks) -> S
 
 
 def ask_of(snapshot: Snapshot) -> JobRequest:
-    return snapshot.cluster.shapes[0].ask
+    return snapshot.cluster.job_categories[0].ask
 
 
 def refusal(snapshot: Snapshot) -> Reason | None:
@@ -109,7 +109,7 @@ def test_the_owner_is_told_what_plan_would_tell(snapshot: Snapshot) -> None:
     reason = refusal(snapshot)
     assume(reason is not None)
     assert reason is not None
-    told = text(plan(snapshot).shapes[0].reason)
+    told = text(plan(snapshot).job_categories[0].reason)
     assert told.startswith(text(reason) + "; ")
 
 

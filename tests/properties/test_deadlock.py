@@ -222,7 +222,7 @@ class Deadlocks(RuleBasedStateMachine):
         busy = replace(busy, instances=(replace(busy.instances[0], jobs=running, used=len(running)),))
         hosts = [busy, *([a_host("own", slots=set_.persistent, used=1)] if set_.persistent else [])]
         hosts = [*hosts[:1], *(replace(host, consumables={"h_vmem": f"{10**6}G"}) for host in hosts[1:])]
-        shapes = [
+        job_categories = [
             a_job(
                 number,
                 slots=asked.slots,
@@ -238,7 +238,7 @@ class Deadlocks(RuleBasedStateMachine):
             for number, type_ in enumerate(M5[: set_.sold])
         ]
         made = a_snapshot(
-            *hosts, *shapes, *buckets, self.memory, Overrides(paused=set_.paused),
+            *hosts, *job_categories, *buckets, self.memory, Overrides(paused=set_.paused),
             hybrid=True, family="m5", max_cores_per_worker=set_.most_cores, memory_complex="h_vmem", limits=set_.limits,
             now=self.now, queues={"main.q": replace(MAIN, pe_list=tuple(PES))},
         )  # fmt: skip
@@ -320,7 +320,7 @@ def test_phantoms_offer_whatever_an_allowed_cluster_could(
     machine.begin(kill=True, interval=1.0, jobs=[asked])
     machine.setting = setting
     seen = machine._snapshot()
-    served = RequestReader(seen.cluster, seen.policy, frozenset()).read(seen.cluster.shapes[0].ask)
+    served = RequestReader(seen.cluster, seen.policy, frozenset()).read(seen.cluster.job_categories[0].ask)
     assume(isinstance(served, ReadRequest))
     assert isinstance(served, ReadRequest)
     phantoms = probe_hosts_for([served.demand], allowed_by(seen.policy, seen.fleet.buckets, seen.cluster))

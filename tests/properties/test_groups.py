@@ -60,7 +60,7 @@ class GroupWorld(World):
         queues = {**seen.cluster.queues, "main.q": replace(seen.cluster.queues["main.q"], pe_list=("local",))}
         return replace(seen, fleet=fleet, policy=policy, cluster=replace(seen.cluster, queues=queues))
 
-    def _shapes(self) -> list[JobCategory]:
+    def _job_categories(self) -> list[JobCategory]:
         waiting = self.waiting.items()
         return [a_job(job, slots=slots, pe="mpi*", waited=NOW - at) for job, (slots, at) in waiting]
 

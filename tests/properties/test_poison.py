@@ -127,7 +127,7 @@ LEAVES = [
     (path, value)
     for reading in READINGS
     for path, value in leaves(getattr(WORLD, reading), (reading,))
-    if path[1] != "shapes" or not ({"tasks", "jobs"} & set(path[:-1]) or path[-1] == "count")
+    if path[1] != "job_categories" or not ({"tasks", "jobs"} & set(path[:-1]) or path[-1] == "count")
     if path[1] != "unable"
 ]
 
@@ -167,7 +167,7 @@ def told(snapshot: Snapshot, made: Plan) -> str:
     snapshot = readable(snapshot)
     observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
     parts: list[object] = [document(snapshot, made, {}, by_job=by_job, zone=UTC) for by_job in (False, True)]
-    parts += [explain_job(snapshot, made, verdict.jobs[0], UTC) for verdict in made.shapes]
+    parts += [explain_job(snapshot, made, verdict.jobs[0], UTC) for verdict in made.job_categories]
     parts += [explain_host(snapshot, made, verdict.name, UTC) for verdict in made.workers]
     sample_of(snapshot, made, observed, running(snapshot.cluster))
     return json.dumps(parts, allow_nan=False)
@@ -190,8 +190,8 @@ def is_unreadable(value: object, poison: object) -> bool:
 
 def its_own(path: Path) -> tuple[set[int], set[str]]:
     """Jobs and hosts that a poison at this path belongs to."""
-    if path[:2] == ("cluster", "shapes"):
-        return set(WORLD.cluster.shapes[int(str(path[2]))].jobs), set()
+    if path[:2] == ("cluster", "job_categories"):
+        return set(WORLD.cluster.job_categories[int(str(path[2]))].jobs), set()
     if path[:2] == ("cluster", "hosts"):
         return set(), {WORLD.cluster.hosts[int(str(path[2]))].name}
     return set(), set()
@@ -234,7 +234,7 @@ def test_one_odd_value_costs_nobody_else_anything(odd: tuple[Path, object]) -> N
 def test_what_was_once_found_costs_nobody_else_anything(last: str, poison: object) -> None:
     places = {
         "name": ("cluster", "complexes"),
-        "submitted": ("cluster", "shapes"),
+        "submitted": ("cluster", "job_categories"),
         "count": ("fleet", "orders"),
         "vcpus": ("fleet", "workers"),
         "zone": ("fleet", "workers"),
@@ -249,8 +249,8 @@ def judge(path: Path, poison: object, snapshot: Snapshot, made: Plan) -> None:
     value = next(value for one, value in LEAVES if one == path)
     jobs_of_it, hosts_of_it = its_own(path)
     said = told(snapshot, made)
-    others = {job for shape in WORLD.cluster.shapes for job in shape.jobs} - jobs_of_it
-    assert others <= {job for verdict in made.shapes for job in verdict.jobs}
+    others = {job for category in WORLD.cluster.job_categories for job in category.jobs} - jobs_of_it
+    assert others <= {job for verdict in made.job_categories for job in verdict.jobs}
     let_go = {action.worker_id for action in made.actions if isinstance(action, Remove | Terminate)}
     if path[0] != "fleet":
         assert not let_go & BUSY_WORKERS, let_go

@@ -89,7 +89,7 @@ def test_where_launches_help_none_ever_waits(arrivals: list[tuple[int, int, str]
 
 def codes(made: Plan) -> set[Code]:
     launches = [action.reason for action in made.actions if isinstance(action, Launch)]
-    reasons = [*made.notes, *launches, *(shape.reason for shape in made.shapes)]
+    reasons = [*made.notes, *launches, *(category.reason for category in made.job_categories)]
     return {code for reason in reasons for code in _codes(reason)}
 
 
@@ -112,9 +112,12 @@ def test_jobs_that_each_ask_for_something_else_neither_fill_the_memory_nor_bring
 
 def distinct(world: Barren) -> None:
     """Every job of this world asks for a run time of its own."""
-    shapes = world._shapes
+    job_categories = world._job_categories
 
     def asking() -> list[object]:
-        return [replace(shape, ask=replace(shape.ask, hard=(("mem_free", f"{shape.jobs[0]}M"),))) for shape in shapes()]
+        return [
+            replace(category, ask=replace(category.ask, hard=(("mem_free", f"{category.jobs[0]}M"),)))
+            for category in job_categories()
+        ]
 
-    world._shapes = asking  # type: ignore[method-assign,assignment]
+    world._job_categories = asking  # type: ignore[method-assign,assignment]

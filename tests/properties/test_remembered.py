@@ -190,15 +190,15 @@ def test_requests_that_are_taken_for_alike_are_answered_alike(wanted: list[list[
     snapshot = with_queue_instances(snapshot_of(cluster, rest))
     reader = RequestReader(snapshot.cluster, rest.policy, frozenset())
     answers: dict[int, object] = {}
-    for shape in cluster.shapes:
-        answer = reader.read(shape.ask)
-        assert answers.setdefault(reader.alike.number(shape.ask), answer) == answer
+    for category in cluster.job_categories:
+        answer = reader.read(category.ask)
+        assert answers.setdefault(reader.alike.number(category.ask), answer) == answer
 
 
 def test_run_times_that_no_queue_limits_are_alike() -> None:
     waiting = [waiting_job(number, more=request("h_rt", str(number))) for number in (10, 11, 599, 601, 602, 7200, 7201)]
     cluster = cluster_from(Outputs(qstat(waiting, [queue_list()]), None, CONFIGURATION), zone=UTC, now=NOW.timestamp())
     alike = alike_in(cluster.complexes, cluster.queues)
-    numbers = {shape.jobs[0]: alike.number(shape.ask) for shape in cluster.shapes}
+    numbers = {category.jobs[0]: alike.number(category.ask) for category in cluster.job_categories}
     assert [numbers[one] == numbers[10] for one in (11, 599, 601, 7201)] == [True, True, False, False]
     assert numbers[601] == numbers[602] == numbers[7200] != numbers[7201]

@@ -264,11 +264,13 @@ def check_launches(seen: Snapshot, made: Plan) -> None:
     assert not seen.overrides.paused
     assert seen.overrides.stop is None
     launches = [launch for launch in launches if launch.reason.code is Code.DEMAND]
-    lacking = sum(max(shape.ask.slots_min, 1) for shape in seen.cluster.shapes if shape.ask.slots_min <= 4)
+    lacking = sum(
+        max(category.ask.slots_min, 1) for category in seen.cluster.job_categories if category.ask.slots_min <= 4
+    )
     for launch in launches:
         slots = launch.candidates[0].type.vcpus
         # Each worker but the last is filled by at least one job, so no more are launched than jobs wait.
-        assert launch.candidates[0].count <= len(seen.cluster.shapes)
+        assert launch.candidates[0].count <= len(seen.cluster.job_categories)
         assert (launch.candidates[0].count - 1) * slots < lacking * slots
 
 

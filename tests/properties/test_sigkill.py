@@ -191,7 +191,7 @@ def _too_large(world: World) -> None:
 def _doubts(snapshot: Snapshot) -> Plan:
     """Ask about the job while nobody knows; once Grid Engine has said that it is impossible, delete it."""
     made = plan(snapshot)
-    waiting = [shape.ask for shape in snapshot.cluster.shapes if 1 in shape.jobs]
+    waiting = [category.ask for category in snapshot.cluster.job_categories if 1 in category.jobs]
     if not waiting:
         return made
     known = snapshot.evidence.answers.get(1)

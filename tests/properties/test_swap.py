@@ -57,7 +57,7 @@ class Fleets(World):
     def snapshot(self) -> Snapshot:
         cluster = Cluster(
             hosts=tuple(self._shown(name, host) for name, host in self.hosts.items()),
-            shapes=tuple(self._shapes()),
+            job_categories=tuple(self._job_categories()),
             queues={"main.q": replace(MAIN, pe_list=("local",))},
             pes=PES,
             complexes=COMPLEXES,
@@ -69,7 +69,7 @@ class Fleets(World):
             cluster, Fleet(listed, self.buckets, orders), self.overrides, self.memory, self.policy, self.now
         )
 
-    def _shapes(self) -> list[JobCategory]:
+    def _job_categories(self) -> list[JobCategory]:
         return [
             a_job(job, slots=slots, waited=NOW - at, hard=self._asked(job)) for job, (slots, at) in self.waiting.items()
         ]

@@ -71,7 +71,7 @@ class Cell(World):
         fleet = Fleet(listed, BUCKETS, orders, tuple(self.failures))
         cluster = Cluster(
             hosts=tuple(self._shown(name, host) for name, host in self.hosts.items()),
-            shapes=tuple(self._shapes()),
+            job_categories=tuple(self._job_categories()),
             queues=QUEUES,
             pes=PES,
             complexes=COMPLEXES,
@@ -80,7 +80,7 @@ class Cell(World):
         policy = in_force(policy, self.requests, arrays_present(fleet, self.memory), BUCKETS)
         return Snapshot(cluster, fleet, self.overrides, self.memory, policy, self.now, requests=self.requests)
 
-    def _shapes(self) -> list[JobCategory]:
+    def _job_categories(self) -> list[JobCategory]:
         return [
             a_job(job, slots=slots, waited=NOW - at, queues=(self.queue_of[job],), pe="mpi*" if slots == 8 else None)
             for job, (slots, at) in self.waiting.items()

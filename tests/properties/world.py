@@ -95,7 +95,7 @@ class World:
         hosts = tuple(self._shown(name, host) for name, host in self.hosts.items())
         cluster = Cluster(
             hosts=hosts,
-            shapes=tuple(self._shapes()),
+            job_categories=tuple(self._job_categories()),
             queues={"main.q": replace(MAIN, pe_list=("local",)), "other.q": Queue("other.q", (), 1)},
             pes=PES,
             complexes=COMPLEXES,
@@ -112,7 +112,7 @@ class World:
         """The machines, without those that no listing shows yet."""
         return tuple(worker for worker in self.machines.values() if worker.id not in self.unlisted)
 
-    def _shapes(self) -> list[JobCategory]:
+    def _job_categories(self) -> list[JobCategory]:
         return [
             a_job(job, slots=slots, waited=NOW - at, state="hqw" if job in self.held else "qw")
             for job, (slots, at) in self.waiting.items()

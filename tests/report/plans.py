@@ -46,7 +46,7 @@ def waiting(
 
 def plan(
     *actions: Action,
-    shapes: tuple[JobCategoryVerdict, ...] = (),
+    job_categories: tuple[JobCategoryVerdict, ...] = (),
     workers: tuple[WorkerVerdict, ...] = (),
     notes: tuple[Reason, ...] = (),
     fitting: int = 0,
@@ -55,18 +55,18 @@ def plan(
     return Plan(
         actions,
         Memory(passes=passes),
-        shapes,
+        job_categories,
         workers,
         notes=notes,
-        waiting=sum(shape.count for shape in shapes),
-        counted=sum(shape.count for shape in shapes if shape.counted),
+        waiting=sum(category.count for category in job_categories),
+        counted=sum(category.count for category in job_categories if category.counted),
         fitting=fitting,
     )
 
 
-def snapshot(*shapes: JobCategory) -> Snapshot:
+def snapshot(*job_categories: JobCategory) -> Snapshot:
     return Snapshot(
-        Cluster((), shapes, {}, {}, {}),
+        Cluster((), job_categories, {}, {}, {}),
         Fleet((), ()),
         Overrides(),
         Memory(),

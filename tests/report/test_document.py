@@ -30,7 +30,7 @@ def full() -> dict[str, Any]:
     """A document with everything in it, through JSON and back."""
     told = plan(
         *ONE_OF_EACH,
-        shapes=(waiting(2), waiting(1, first=50, reason=because(Code.HELD, state="hqw"), counted=False)),
+        job_categories=(waiting(2), waiting(1, first=50, reason=because(Code.HELD, state="hqw"), counted=False)),
         workers=(kept("w2"), replace(kept("p1", because(Code.PERSISTENT)), id=None)),
         notes=(because(Code.IGNORED, what="job 9", why="cut short"),),
     )
@@ -104,14 +104,14 @@ def array_verdict() -> JobCategoryVerdict:
 
 
 def test_array_jobs_are_told_with_their_waiting_tasks() -> None:
-    told = document(snapshot(ARRAY), plan(shapes=(array_verdict(),)), {})
+    told = document(snapshot(ARRAY), plan(job_categories=(array_verdict(),)), {})
     assert [(row["jobs"], row["count"], row["tasks"]) for row in told["shapes"]] == [
         (["13.1-100:3", "14.1-3:1,7"], 2, 38)
     ]
 
 
 def test_by_job_each_job_has_its_own_row_and_wait() -> None:
-    told = document(snapshot(ARRAY), plan(shapes=(array_verdict(),)), {}, by_job=True)
+    told = document(snapshot(ARRAY), plan(job_categories=(array_verdict(),)), {}, by_job=True)
     assert [(row["jobs"], row["tasks"], row["waited_s"]) for row in told["shapes"]] == [
         (["13.1-100:3"], 34, 60.0),
         (["14.1-3:1,7"], 4, 20.0),
@@ -119,7 +119,7 @@ def test_by_job_each_job_has_its_own_row_and_wait() -> None:
 
 
 def test_by_job_a_job_waits_since_it_could_run() -> None:
-    able = replace(plan(shapes=(array_verdict(),)), memory=Memory(able_since={13: NOW - 5}))
+    able = replace(plan(job_categories=(array_verdict(),)), memory=Memory(able_since={13: NOW - 5}))
     assert document(snapshot(ARRAY), able, {}, by_job=True)["shapes"][0]["waited_s"] == 5.0
 
 

@@ -33,10 +33,10 @@ WHY = because(Code.UNKNOWN_PE, pe="mpi", queues=("main.q",), slots=100)
 def store() -> Store:
     """In which job 12 was held and then deleted."""
     store = Store.open(None)
-    made = plan(Hold(("12", "14"), WHY), Kill(("12",), WHY), shapes=(waiting(1, reason=WHY),))
+    made = plan(Hold(("12", "14"), WHY), Kill(("12",), WHY), job_categories=(waiting(1, reason=WHY),))
     for item in store.accept(made, pass_number=1, at=1_795_252_200.0):
         store.journal.end(item.id, Result.DONE, "", 1_795_252_201.0)
-    store.history.explain(made.shapes, 1_795_252_200.0)
+    store.history.explain(made.job_categories, 1_795_252_200.0)
     return store
 
 
@@ -69,9 +69,9 @@ def test_of_a_job_that_nobody_knows_nothing_is_told(store: Store) -> None:
 @pytest.mark.parametrize(
     ("made", "kinds"),
     (
-        (plan(AskGridEngine((Question(12, "a"),), (), WHY), shapes=(waiting(1),)), ["ask"]),
-        (plan(Hold(("12.3-9:2",), WHY), shapes=(waiting(1),)), ["hold"]),
-        (plan(Kill(("112",), WHY), shapes=(waiting(1),)), []),
+        (plan(AskGridEngine((Question(12, "a"),), (), WHY), job_categories=(waiting(1),)), ["ask"]),
+        (plan(Hold(("12.3-9:2",), WHY), job_categories=(waiting(1),)), ["hold"]),
+        (plan(Kill(("112",), WHY), job_categories=(waiting(1),)), []),
     ),
 )
 def test_a_waiting_job_is_explained_with_what_this_pass_would_do(made: Plan, kinds: list[str]) -> None:

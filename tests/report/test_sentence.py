@@ -15,7 +15,9 @@ from tests.report.plans import disable, kept, launch, plan, waiting
 
 
 def test_a_pass_tells_demand_actions_and_whom_it_holds() -> None:
-    told = plan(launch(2), disable("ip-10-0-3-7"), shapes=(waiting(14),), workers=(kept("ip-10-0-3-9"),), fitting=9)
+    told = plan(
+        launch(2), disable("ip-10-0-3-7"), job_categories=(waiting(14),), workers=(kept("ip-10-0-3-9"),), fitting=9
+    )
     assert sentence(told, 812) == (
         "pass 812: 14 jobs wait, 9 fit; launching 2 c5.4xlarge; disabling ip-10-0-3-7 (idle 11m > 10m); "
         "keeping ip-10-0-3-9 (job 4411 runs)"
@@ -31,18 +33,18 @@ def test_nothing_to_do_on_an_empty_cluster() -> None:
 
 
 def test_jobs_that_do_not_count_are_told_with_their_causes() -> None:
-    shapes = (
+    job_categories = (
         waiting(5, reason=because(Code.HELD, state="hqw"), counted=False),
         waiting(2, first=30, reason=because(Code.FUTURE, start=0.0), counted=False),
     )
-    assert sentence(plan(shapes=shapes), 3) == (
+    assert sentence(plan(job_categories=job_categories), 3) == (
         "pass 3: 7 jobs wait, 7 do not count (5 held, 2 future); nothing to do: no waiting job counts"
     )
 
 
 def test_what_cannot_be_read_is_named_beside_whatever_else_is_told() -> None:
     odd = because(Code.CANNOT_BE_READ, what="its request", value="mem_free=1e400", why="no number")
-    shapes = (
+    job_categories = (
         waiting(9, reason=because(Code.HELD, state="hqw"), counted=False),
         *(waiting(5, first=n * 20, reason=because(Code.FUTURE), counted=False) for n in range(1, 3)),
         waiting(1, first=99, reason=odd, counted=False),
@@ -51,7 +53,7 @@ def test_what_cannot_be_read_is_named_beside_whatever_else_is_told() -> None:
         because(Code.IGNORED, what="host w1", why="cut short"),
         *(because(Code.CANNOT_BE_READ, what=f"bucket m{n}", value="vcpus -1", why="odd") for n in range(3)),
     )
-    told = sentence(plan(shapes=shapes, notes=notes), 3)
+    told = sentence(plan(job_categories=job_categories, notes=notes), 3)
     assert told.endswith("; nothing to do: no waiting job counts; cannot read job 99, host w1, bucket m0 and 2 more")
 
 
@@ -65,7 +67,7 @@ def test_jobs_that_could_not_be_read_are_not_told_as_none() -> None:
 
 
 def test_jobs_that_could_not_be_read_are_told_beside_those_that_wait() -> None:
-    told = sentence(plan(shapes=(waiting(2, reason=because(Code.FITS)),), fitting=2, notes=(UNREAD,)), 3)
+    told = sentence(plan(job_categories=(waiting(2, reason=because(Code.FITS)),), fitting=2, notes=(UNREAD,)), 3)
     assert told.startswith("pass 3: 2 jobs wait, 2 fit; 365 jobs could not be read: it has no state (")
 
 
@@ -82,23 +84,23 @@ def test_one_job_that_could_not_be_read_is_told_in_the_singular() -> None:
 
 
 def test_everything_fitting_is_a_reason_to_do_nothing() -> None:
-    told = plan(shapes=(waiting(2, reason=because(Code.FITS)),), fitting=2)
+    told = plan(job_categories=(waiting(2, reason=because(Code.FITS)),), fitting=2)
     assert sentence(told, 3) == "pass 3: 2 jobs wait, 2 fit; nothing to do: all fit"
 
 
 def test_jobs_not_yet_expired_are_a_reason_to_do_nothing() -> None:
-    told = plan(shapes=(waiting(1, reason=because(Code.NOT_EXPIRED, lacking=1, limit_s=90.0)),))
+    told = plan(job_categories=(waiting(1, reason=because(Code.NOT_EXPIRED, lacking=1, limit_s=90.0)),))
     assert sentence(told, 3) == "pass 3: 1 job waits; nothing to do: not expired, 1m of 1m30s"
 
 
 @pytest.mark.parametrize("code", (Code.PAUSED, Code.CIRCUIT_BREAKER, Code.BATCH_DELAY, Code.NODE_ARRAY_STOPPED))
 def test_a_note_that_stops_the_pass_is_the_reason_to_do_nothing(code: Code) -> None:
-    assert "nothing to do: " in sentence(plan(shapes=(waiting(),), notes=(because(code),)), 3)
+    assert "nothing to do: " in sentence(plan(job_categories=(waiting(),), notes=(because(code),)), 3)
 
 
 def test_a_cap_stands_behind_its_launch() -> None:
     capped = because(Code.DEMAND).then(because(Code.CAPPED, cap="max_workers", limit=2))
-    assert "max_workers" in sentence(plan(launch(2, capped), shapes=(waiting(6),)), 3).split(";")[1]
+    assert "max_workers" in sentence(plan(launch(2, capped), job_categories=(waiting(6),)), 3).split(";")[1]
 
 
 def test_launches_of_several_node_arrays_and_groups_are_told_apart() -> None:
@@ -114,7 +116,7 @@ def test_a_batch_that_holds_a_launch_back_stands_behind_it() -> None:
     batched = (
         because(Code.DEMAND).then(because(Code.LAUNCH_WANTED, workers=3)).then(because(Code.SCALE_UP_BATCH, batch=1))
     )
-    told = sentence(plan(launch(1, batched), shapes=(waiting(6),)), 3)
+    told = sentence(plan(launch(1, batched), job_categories=(waiting(6),)), 3)
     assert told == "pass 3: 6 jobs wait; launching 1 c5.4xlarge (wanted 3; 1 at a time)"
 
 
@@ -162,7 +164,9 @@ def test_lost_jobs_are_told_of_in_a_few_words_each() -> None:
 def test_a_thousand_workers_still_make_a_line() -> None:
     workers = tuple(kept(f"ip-10-0-{n // 250}-{n % 250}", because(Code.RUNS_JOBS, jobs=(str(n),))) for n in range(990))
     leaving = tuple(disable(f"ip-10-1-0-{n}", idle_s=600.0 + n) for n in range(10))
-    told = plan(launch(50), *leaving, shapes=tuple(waiting(5, first=10 * n) for n in range(400)), workers=workers)
+    told = plan(
+        launch(50), *leaving, job_categories=tuple(waiting(5, first=10 * n) for n in range(400)), workers=workers
+    )
     assert sentence(told, 99999) == (
         "pass 99999: 2000 jobs wait; launching 50 c5.4xlarge; disabling 10 hosts (idle); keeping 990 workers (busy)"
     )
@@ -182,27 +186,27 @@ def test_many_hosts_are_told_by_what_they_have_in_common() -> None:
 @pytest.mark.parametrize(
     "later",
     (
-        lambda: plan(disable("w1", idle_s=661.0), shapes=(waiting(3),), passes=813),
-        lambda: plan(disable("w1", idle_s=1300.0), shapes=(waiting(3),)),
+        lambda: plan(disable("w1", idle_s=661.0), job_categories=(waiting(3),), passes=813),
+        lambda: plan(disable("w1", idle_s=1300.0), job_categories=(waiting(3),)),
     ),
 )
 def test_the_same_at_another_time_is_no_news(later: Callable[[], Plan]) -> None:
-    assert news(later()) == news(plan(disable("w1"), shapes=(waiting(3),)))
+    assert news(later()) == news(plan(disable("w1"), job_categories=(waiting(3),)))
 
 
 @pytest.mark.parametrize(
     "other",
     (
-        lambda: plan(disable("w2"), shapes=(waiting(3),)),
-        lambda: plan(disable("w1"), shapes=(waiting(4),)),
-        lambda: plan(disable("w1"), shapes=(waiting(3),), fitting=1),
-        lambda: plan(disable("w1"), shapes=(waiting(3, counted=False, reason=because(Code.HELD)),)),
-        lambda: plan(shapes=(waiting(3),)),
-        lambda: plan(disable("w1"), shapes=(waiting(3),), workers=(kept("w3"),)),
+        lambda: plan(disable("w2"), job_categories=(waiting(3),)),
+        lambda: plan(disable("w1"), job_categories=(waiting(4),)),
+        lambda: plan(disable("w1"), job_categories=(waiting(3),), fitting=1),
+        lambda: plan(disable("w1"), job_categories=(waiting(3, counted=False, reason=because(Code.HELD)),)),
+        lambda: plan(job_categories=(waiting(3),)),
+        lambda: plan(disable("w1"), job_categories=(waiting(3),), workers=(kept("w3"),)),
     ),
 )
 def test_what_is_different_is_news(other: Callable[[], Plan]) -> None:
-    assert news(other()) != news(plan(disable("w1"), shapes=(waiting(3),)))
+    assert news(other()) != news(plan(disable("w1"), job_categories=(waiting(3),)))
 
 
 @pytest.mark.parametrize("code", Code)
@@ -234,8 +238,8 @@ def test_an_ask_about_one_job_names_it() -> None:
 
 def _folded(*more: JobCategoryVerdict) -> Plan:
     causes = ((Code.HELD, 9), (Code.FUTURE, 5), (Code.DEPENDENT, 3), (Code.BEYOND_CONCURRENCY, 2))
-    shapes = [waiting(n, first=n * 100, reason=because(code), counted=False) for code, n in causes]
-    return plan(shapes=(*shapes, *more))
+    job_categories = [waiting(n, first=n * 100, reason=because(code), counted=False) for code, n in causes]
+    return plan(job_categories=(*job_categories, *more))
 
 
 def test_an_unknown_instance_type_is_named_before_all_other_causes() -> None:
@@ -248,19 +252,19 @@ def test_an_unknown_instance_type_is_named_before_all_other_causes() -> None:
 def test_several_of_them_are_all_named() -> None:
     codes = (Code.NO_INSTANCE_TYPE, Code.NO_INSTANCE_TYPE, Code.NO_WORKER_ALLOWED)
     asked = ("m5.lrage", "c5.lrage", "x")
-    shapes = [
+    job_categories = [
         waiting(1, first=n, reason=because(code, node_array="execute", asked=name), counted=False)
         for n, (code, name) in enumerate(zip(codes, asked, strict=True), start=50)
     ]
-    told = sentence(_folded(*shapes), 3)
+    told = sentence(_folded(*job_categories), 3)
     assert all(name in told for name in ("type m5.lrage", "type c5.lrage", "no worker allowed", "2 other"))
 
 
 def test_a_stopped_node_array_is_told_beside_what_is_done() -> None:
     stopped = because(Code.NODE_ARRAY_STOPPED, node_array="execute", message="key not found")
-    told = sentence(plan(launch(1), shapes=(waiting(3),), notes=(because(Code.BATCH_DELAY), stopped)), 3)
+    told = sentence(plan(launch(1), job_categories=(waiting(3),), notes=(because(Code.BATCH_DELAY), stopped)), 3)
     assert told.endswith("; to mend: execute launches nothing until resumed: key not found")
-    alone = sentence(plan(shapes=(waiting(3),), notes=(stopped,)), 3)
+    alone = sentence(plan(job_categories=(waiting(3),), notes=(stopped,)), 3)
     assert alone.count("key not found") == 1
 
 

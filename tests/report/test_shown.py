@@ -215,7 +215,7 @@ def test_status_is_a_screen_for_people(cell: CellKey, capsys: pytest.CaptureFixt
 
 def test_the_store_remembers_why_an_ended_job_waited(cell: CellKey, tmp_path: Path) -> None:
     store = store_of(cell, tmp_path)
-    store.history.explain(plan(shapes=(waiting(1),), workers=(kept("w1"),)).shapes, snapshot().now)
+    store.history.explain(plan(job_categories=(waiting(1),), workers=(kept("w1"),)).job_categories, snapshot().now)
     past = store.history.explanation(12)
     store.close()
     assert past is not None

@@ -33,7 +33,7 @@ def test_a_pass_that_says_nothing_new_is_told_once() -> None:
 
 
 def test_a_pass_that_says_something_new_is_told() -> None:
-    assert told(plan(workers=(kept("w1", CALM),)), plan(shapes=(waiting(),))) == (True, True)
+    assert told(plan(workers=(kept("w1", CALM),)), plan(job_categories=(waiting(),))) == (True, True)
 
 
 def test_a_pass_that_acts_is_told_each_time() -> None:
@@ -61,8 +61,8 @@ def test_verbose_tells_each_verdict_once(caplog: pytest.LogCaptureFixture) -> No
     caplog.set_level(logging.INFO, "autoscaler.pass")
     reporter = PassReporter(verbose=True)
     later = because(Code.IDLE_NOT_LONG_ENOUGH, idle_s=20.0, limit_s=30.0)
-    first = plan(disable("w2"), shapes=(waiting(2),), workers=(kept("w1", CALM), kept("p1")), notes=(CALM,))
-    again = plan(disable("w2"), shapes=(waiting(2),), workers=(kept("w1", later), kept("p1")), notes=(later,))
+    first = plan(disable("w2"), job_categories=(waiting(2),), workers=(kept("w1", CALM), kept("p1")), notes=(CALM,))
+    again = plan(disable("w2"), job_categories=(waiting(2),), workers=(kept("w1", later), kept("p1")), notes=(later,))
     assert len(said(reporter, first, caplog)) == 4
     assert said(reporter, again, caplog) == []
     busy = plan(workers=(kept("w1", because(Code.RUNS_JOBS, jobs=("7",))), kept("p1")))
@@ -74,10 +74,12 @@ def test_verbose_follows_a_job_by_number_and_owner(caplog: pytest.LogCaptureFixt
     reporter = PassReporter(verbose=True)
     mine = replace(waiting(3), jobs=(4, 5, 6), tasks=("", "", ""), ask=JobRequest("qw", owner="ann"))
     held = replace(mine, jobs=(5,), tasks=("",), counted=False, reason=because(Code.HELD, state="hqw"))
-    (first,) = said(reporter, plan(shapes=(mine,)), caplog)
+    (first,) = said(reporter, plan(job_categories=(mine,)), caplog)
     assert first.startswith("jobs 4-6 of ann: counts: ")
     left = replace(mine, jobs=(4, 6), tasks=("", ""))
-    assert said(reporter, plan(shapes=(left, held)), caplog) == ["job 5 of ann: does not count: it is held (state hqw)"]
+    assert said(reporter, plan(job_categories=(left, held)), caplog) == [
+        "job 5 of ann: does not count: it is held (state hqw)"
+    ]
     (record,) = (record for record in caplog.records if "job 5" in record.message)
     assert (record.__dict__["job"], record.__dict__["owner"], record.__dict__["code"]) == ("5", "ann", "HELD")
 
@@ -87,16 +89,16 @@ def test_of_an_array_that_counts_in_part_both_are_told_once(caplog: pytest.LogCa
     reporter = PassReporter(verbose=True)
     some = replace(waiting(2), jobs=(4,), tasks=("1-2:1",))
     others = replace(some, tasks=("3-9:1",), counted=False, reason=because(Code.BEYOND_CONCURRENCY, limit=2))
-    (line,) = said(reporter, plan(shapes=(some, others)), caplog)
+    (line,) = said(reporter, plan(job_categories=(some, others)), caplog)
     assert ("counts: " in line, "does not count: " in line) == (True, True)
-    assert said(reporter, plan(shapes=(some, others)), caplog) == []
+    assert said(reporter, plan(job_categories=(some, others)), caplog) == []
 
 
 def test_the_history_stays_small_on_a_large_cluster(tmp_path: Path) -> None:
     """A thousand workers and fifty thousand jobs: a pass takes no more of it than its sentence and its actions."""
     store = Store.open(tmp_path / "store.sqlite")
     workers = tuple(kept(f"w{n}") for n in range(1000))
-    PassReporter(store).report(SEEN, plan(disable("w1"), shapes=(waiting(50_000),), workers=workers))
+    PassReporter(store).report(SEEN, plan(disable("w1"), job_categories=(waiting(50_000),), workers=workers))
     document = store.history.passes()[0].document
     store.close()
     assert (len(json.dumps(document)) < 2000, document["workers"]) == (True, {"additional": 1000, "persistent": 0})
@@ -105,10 +107,10 @@ def test_the_history_stays_small_on_a_large_cluster(tmp_path: Path) -> None:
 def test_no_verdict_is_written_out_for_a_history_that_only_counts_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for part in ("_shape_part", "worker_part", "_bucket_part"):
+    for part in ("_category_part", "worker_part", "_bucket_part"):
         monkeypatch.setattr(f"autoscaler.report.document.{part}", None)
     store = Store.open(tmp_path / "s")
-    PassReporter(store).report(SEEN, plan(disable("w1"), shapes=(waiting(2),), workers=(kept("w1"),)))
+    PassReporter(store).report(SEEN, plan(disable("w1"), job_categories=(waiting(2),), workers=(kept("w1"),)))
     (row,) = store.history.passes()
     assert row.document["workers"] == {"additional": 1, "persistent": 0}
 

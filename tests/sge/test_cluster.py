@@ -203,7 +203,7 @@ def test_no_host_where_there_are_execution_hosts_is_no_observation() -> None:
 
 def test_an_empty_cell_is_an_empty_cluster() -> None:
     found = cluster(qstat(), qhost(), qconf={"sel": "", "sq_main.q": QUEUE, "shgrp_@allhosts": GROUP})
-    assert (found.hosts, found.shapes, found.execution_hosts) == ((), (), frozenset())
+    assert (found.hosts, found.job_categories, found.execution_hosts) == ((), (), frozenset())
 
 
 # -- configuration -------------------------------------------------------------------------------------------
@@ -334,7 +334,7 @@ def test_a_listing_already_read_in_another_zone_is_read_again() -> None:
     data = qstat([waiting_job(7)], [queue_list("main.q@w1")])
     outputs = Outputs(data, listing=read_qstat(data, UTC))
     found = cluster_from(outputs, zone=ZoneInfo("Europe/Berlin"), now=NOW)
-    assert found.shapes[0].submitted == (1795251863.0 - 3600,)
+    assert found.job_categories[0].submitted == (1795251863.0 - 3600,)
 
 
 @pytest.mark.parametrize(

@@ -75,8 +75,8 @@ class Master:
         return failure or b"".join(one for one in answers if isinstance(one, bytes))
 
 
-def arrays(shapes: Sequence[JobCategory], _: Needs) -> list[int]:
-    return [number for shape in shapes if shape.ask.array for number in shape.jobs]
+def arrays(job_categories: Sequence[JobCategory], _: Needs) -> list[int]:
+    return [number for category in job_categories if category.ask.array for number in category.jobs]
 
 
 def none(_: Sequence[JobCategory], __: Needs) -> tuple[int, ...]:
@@ -137,7 +137,10 @@ def test_every_call_has_a_timeout() -> None:
 
 def test_details_are_asked_in_one_call() -> None:
     master = Master({"qstat -j 7,8 -xml": b"<detailed_job_info/>"})
-    read(master, wanted=lambda shapes, _: sorted(number for shape in shapes for number in shape.jobs))
+    read(
+        master,
+        wanted=lambda job_categories, _: sorted(number for category in job_categories for number in category.jobs),
+    )
     assert [command for command in master.asked if " -j " in command] == ["qstat -j 7,8 -xml"]
 
 

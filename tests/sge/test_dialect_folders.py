@@ -65,7 +65,7 @@ def test_every_dialect_tells_of_the_same_hosts(folder: Path) -> None:
 def test_every_dialect_tells_of_the_same_jobs(folder: Path) -> None:
     cluster = read(folder)
     (running,) = cluster.hosts[0].jobs
-    waiting = {shape.jobs[0]: shape for shape in cluster.shapes}
+    waiting = {category.jobs[0]: category for category in cluster.job_categories}
     assert (running.name, running.owner, running.slots, running.pe) == ("41", "bea", 2, "smp")
     assert (waiting[42].count, waiting[42].ask.hard) == (5, (("h_rt", "3600"),))
     assert (waiting[43].ask.pe, waiting[43].ask.slots_min, waiting[43].ask.slots_max) == ("mpi", 4, 12)
@@ -89,7 +89,7 @@ def test_newer_dialects_count_gpus_by_their_ids(folder: Path) -> None:
     cluster = read(folder)
     kind = cluster.complexes["gpu"].type
     values = read_assignments(read_attributes((folder / "qconf" / "se_n1.txt").read_text())["complex_values"])
-    asked = next(dict(shape.ask.hard)["gpu"] for shape in cluster.shapes if shape.jobs == (44,))
+    asked = next(dict(category.ask.hard)["gpu"] for category in cluster.job_categories if category.jobs == (44,))
     left = cluster.hosts[0].consumables["gpu"]
     assert (kind, amount(values["gpu"], kind), amount(left, kind), amount(asked, kind) in (1, 2)) == (
         "RSMAP",
@@ -129,7 +129,7 @@ def test_an_odd_value_in_any_dialect_costs_at_most_its_own_job_or_row(
 
 
 def waiting_jobs(cluster: Cluster) -> set[int]:
-    return {job for shape in cluster.shapes for job in shape.jobs}
+    return {job for category in cluster.job_categories for job in category.jobs}
 
 
 def test_the_page_says_of_every_dialect_which_outputs_were_read() -> None:

@@ -19,7 +19,7 @@ def read(data: bytes | str) -> Listing:
 
 
 def waiting(listing: Listing) -> list[int]:
-    return [number for shape in listing.shapes for number in shape.jobs]
+    return [number for category in listing.job_categories for number in category.jobs]
 
 
 WHOLE = qstat([waiting_job(7)], [queue_list("main.q@w1", running_job(3), used=1)])
@@ -110,14 +110,17 @@ def test_a_name_in_bytes_of_no_encoding_changes_nothing() -> None:
 
 def test_owners_in_bytes_of_no_encoding_stay_apart() -> None:
     data = qstat([waiting_job(7, owner="OWNER1"), waiting_job(8, owner="OWNER2")])
-    owners = [shape.ask.owner for shape in read(data.replace(b"OWNER1", b"\xe9").replace(b"OWNER2", b"\xe8")).shapes]
+    owners = [
+        category.ask.owner
+        for category in read(data.replace(b"OWNER1", b"\xe9").replace(b"OWNER2", b"\xe8")).job_categories
+    ]
     assert owners == ["é", "è"]
 
 
 def test_older_releases_print_tasks_after_the_name() -> None:
     older = waiting_job(7).replace("</full_job_name>", "</full_job_name>\n<tasks>1-10:2</tasks>")
-    (shape,) = read(qstat([older])).shapes
-    assert (shape.tasks, shape.count) == (("1-10:2",), 5)
+    (category,) = read(qstat([older])).job_categories
+    assert (category.tasks, category.count) == (("1-10:2",), 5)
 
 
 def test_an_element_that_nobody_knows_changes_nothing() -> None:
@@ -126,16 +129,16 @@ def test_an_element_that_nobody_knows_changes_nothing() -> None:
 
 
 def test_older_releases_write_the_requested_pe_in_capitals() -> None:
-    (shape,) = read(qstat([waiting_job(7, more='<requested_PE name="mpi">4-12</requested_PE>')])).shapes
-    assert (shape.ask.pe, shape.ask.slots_min, shape.ask.slots_max) == ("mpi", 4, 12)
+    (category,) = read(qstat([waiting_job(7, more='<requested_PE name="mpi">4-12</requested_PE>')])).job_categories
+    assert (category.ask.pe, category.ask.slots_min, category.ask.slots_max) == ("mpi", 4, 12)
 
 
 @pytest.mark.parametrize(
     "time", ("2026-11-21T09:04:23.000", "2026-11-21T09:04:23.000000", "1795251863000", "1795251863", "1795251863000000")
 )
 def test_a_submission_time_in_any_dialect_is_the_same(time: str) -> None:
-    (shape,) = read(qstat([waiting_job(7, time=f"<JB_submission_time>{time}</JB_submission_time>")])).shapes
-    assert shape.submitted == (1795251863.0,)
+    (category,) = read(qstat([waiting_job(7, time=f"<JB_submission_time>{time}</JB_submission_time>")])).job_categories
+    assert category.submitted == (1795251863.0,)
 
 
 def test_without_f_running_jobs_name_their_queue_instance() -> None:
@@ -156,7 +159,7 @@ def test_without_f_a_waiting_job_has_an_empty_queue_name() -> None:
 
 def test_a_job_listed_as_waiting_that_names_a_queue_instance_occupies_it() -> None:
     listing = read(qstat([waiting_job(7, more="<queue_name>main.q@w1</queue_name>")], [queue_list()]))
-    assert ([j.number for i in listing.instances for j in i.jobs], listing.shapes) == ([7], ())
+    assert ([j.number for i in listing.instances for j in i.jobs], listing.job_categories) == ([7], ())
 
 
 def test_resources_of_a_queue_list_are_those_of_its_host() -> None:
@@ -182,7 +185,7 @@ def test_a_host_that_is_down_has_no_load() -> None:
 @pytest.mark.parametrize("sections", ("<queue_info/><job_info/>", "<queue_info></queue_info><job_info></job_info>"))
 def test_an_empty_cell_is_a_whole_listing(sections: str) -> None:
     listing = read(f"<?xml version='1.0'?><job_info xmlns:xsd='x'>{sections}</job_info>")
-    assert (listing.instances, listing.shapes, listing.set_aside) == ((), (), ())
+    assert (listing.instances, listing.job_categories, listing.set_aside) == ((), (), ())
 
 
 # -- what cannot be understood is set aside, never the whole reading ---------------------------------------
@@ -236,7 +239,7 @@ def test_many_queue_instances_that_cannot_be_read_are_told_by_their_number() -> 
 def test_a_job_without_a_submission_time_is_a_job(time: str) -> None:
     listing = read(qstat([waiting_job(7), waiting_job(8, time=time)]))
     assert (waiting(listing), listing.set_aside) == ([7, 8], ())
-    assert [sorted(shape.undated) for shape in listing.shapes] == [[8]]
+    assert [sorted(category.undated) for category in listing.job_categories] == [[8]]
 
 
 @pytest.mark.parametrize("broken", (running_job(3, slots="many"), running_job(3).replace("</job_list>", "")))

@@ -31,7 +31,7 @@ WHOLE = cluster_from(Outputs(QSTAT, QHOST, QCONF, QSTAT_J), zone=UTC, now=NOW)
 
 
 def waiting(cluster: Cluster) -> set[int]:
-    return {job for shape in cluster.shapes for job in shape.jobs}
+    return {job for category in cluster.job_categories for job in category.jobs}
 
 
 def busy(cluster: Cluster) -> set[str]:
@@ -96,7 +96,7 @@ def test_a_job_of_more_slots_than_there_are_numbers_does_not_count_and_is_told()
     for slots, asked in (("18446744073709551615", "18446744073709551615"), ("-1", "18446744073709551615")):
         wide = waiting_job(8, slots=slots, more=f'<requested_pe name="mpi">{asked}</requested_pe>')
         cluster = cluster_from(Outputs(qstat([wide, waiting_job(9)])), zone=UTC, now=NOW)
-        verdicts = plan(replace(a_snapshot(), cluster=cluster)).shapes
+        verdicts = plan(replace(a_snapshot(), cluster=cluster)).job_categories
         codes = {verdict.jobs: verdict.reason.code for verdict in verdicts}
         assert (codes[8,] is Code.CANNOT_BE_READ, (9,) in codes) == (True, True)
 

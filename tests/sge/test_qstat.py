@@ -19,8 +19,8 @@ def listing(*waiting: str, queues: tuple[str, ...] = ()) -> Listing:
 
 
 def ask(*waiting: str) -> JobRequest:
-    (shape,) = listing(*waiting).shapes
-    return shape.ask
+    (category,) = listing(*waiting).job_categories
+    return category.ask
 
 
 def instance(*jobs: str, **values: object) -> QueueInstance:
@@ -33,8 +33,10 @@ def recorded() -> Listing:
 
 
 def test_jobs_that_ask_for_the_same_are_one_shape() -> None:
-    shapes = listing(*(waiting_job(number, name=f"run_{number}", prio=f"0.5{number}") for number in (7, 8, 9))).shapes
-    assert [(shape.jobs, shape.count) for shape in shapes] == [((7, 8, 9), 3)]
+    job_categories = listing(
+        *(waiting_job(number, name=f"run_{number}", prio=f"0.5{number}") for number in (7, 8, 9))
+    ).job_categories
+    assert [(category.jobs, category.count) for category in job_categories] == [((7, 8, 9), 3)]
 
 
 @pytest.mark.parametrize(
@@ -53,18 +55,18 @@ def test_jobs_that_ask_for_the_same_are_one_shape() -> None:
     ),
 )
 def test_what_decides_over_a_job_tells_its_shape_from_others(other: str) -> None:
-    assert len(listing(waiting_job(7), other).shapes) == 2
+    assert len(listing(waiting_job(7), other).job_categories) == 2
 
 
 def test_jobs_stand_by_number_with_their_own_times_and_tasks() -> None:
     later = "<JB_submission_time>2026-11-21T09:05:00</JB_submission_time>"
-    (shape,) = listing(waiting_job(9, tasks="5-19:2", time=later), waiting_job(7, tasks="1-3:1")).shapes
-    assert shape == JobCategory(shape.ask, (7, 9), ("1-3:1", "5-19:2"), (1795251863.0, 1795251900.0), 11)
+    (category,) = listing(waiting_job(9, tasks="5-19:2", time=later), waiting_job(7, tasks="1-3:1")).job_categories
+    assert category == JobCategory(category.ask, (7, 9), ("1-3:1", "5-19:2"), (1795251863.0, 1795251900.0), 11)
 
 
 def test_an_array_is_counted_and_never_expanded() -> None:
-    (shape,) = listing(waiting_job(7, tasks="1-100000000:1")).shapes
-    assert shape.count == 100_000_000
+    (category,) = listing(waiting_job(7, tasks="1-100000000:1")).job_categories
+    assert category.count == 100_000_000
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def test_what_a_request_contributes_to_urgency_is_no_part_of_it() -> None:
         waiting_job(n, more=f'<hard_request name="h_vmem" resource_contribution="{n}.0">4G</hard_request>')
         for n in (7, 8)
     )
-    assert len(listing(rich, poor).shapes) == 1
+    assert len(listing(rich, poor).job_categories) == 1
 
 
 def test_several_queue_requests_are_all_kept() -> None:
@@ -100,15 +102,17 @@ def test_several_queue_requests_are_all_kept() -> None:
 
 @pytest.mark.parametrize("tag", ("predecessor_jobs", "ad_predecessor_jobs"))
 def test_a_job_that_waits_for_others_is_dependent_whichever_they_are(tag: str) -> None:
-    (shape,) = listing(*(waiting_job(n, state="hqw", more=f"<{tag}>{n - 5}</{tag}>") for n in (7, 8, 9))).shapes
-    assert (shape.ask.dependent, shape.count) == (True, 3)
+    (category,) = listing(
+        *(waiting_job(n, state="hqw", more=f"<{tag}>{n - 5}</{tag}>") for n in (7, 8, 9))
+    ).job_categories
+    assert (category.ask.dependent, category.count) == (True, 3)
 
 
 def test_jobs_that_wait_for_others_and_ask_for_different_things_are_told_apart() -> None:
     requests = ("", "<hard_request name='h_vmem' resource_contribution='0.0'>8G</hard_request>\n")
     more = (f"<predecessor_jobs>3</predecessor_jobs>\n{request}" for request in requests)
     found = listing(*(waiting_job(n, state="hqw", more=text) for n, text in enumerate(more, 7)))
-    assert [shape.ask.hard for shape in found.shapes] == [(), (("h_vmem", "8G"),)]
+    assert [category.ask.hard for category in found.job_categories] == [(), (("h_vmem", "8G"),)]
 
 
 def test_a_job_whose_predecessors_are_all_done_depends_on_nothing() -> None:
@@ -123,8 +127,10 @@ def test_priority_zero_means_not_seen_by_the_scheduler(prio: str, unscheduled: b
 
 
 def test_a_job_pushed_back_waits_since_its_last_start() -> None:
-    (shape,) = listing(waiting_job(7, state="Rq", time="<JAT_start_time>2026-11-21T09:04:23</JAT_start_time>")).shapes
-    assert (shape.ask.state, shape.submitted) == ("Rq", (1795251863.0,))
+    (category,) = listing(
+        waiting_job(7, state="Rq", time="<JAT_start_time>2026-11-21T09:04:23</JAT_start_time>")
+    ).job_categories
+    assert (category.ask.state, category.submitted) == ("Rq", (1795251863.0,))
 
 
 @pytest.mark.parametrize("state", ("Eqw", "hRq", "ahqw", "zzz"))
@@ -168,7 +174,11 @@ def test_host_names_are_lower_case() -> None:
 
 def test_a_recorded_listing_is_understood_whole() -> None:
     found = recorded()
-    assert (len(found.instances), sum(shape.count for shape in found.shapes), found.set_aside) == (2, 121, ())
+    assert (len(found.instances), sum(category.count for category in found.job_categories), found.set_aside) == (
+        2,
+        121,
+        (),
+    )
 
 
 def test_a_recorded_suspended_job_occupies_both_its_hosts() -> None:

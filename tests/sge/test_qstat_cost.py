@@ -1,4 +1,4 @@
-"""A small run of the benchmark: reading costs by what is new and by shapes, not by jobs or tasks. The bars are
+"""A small run of the benchmark: reading costs by what is new and by job categories, not by jobs or tasks. The bars are
 generous; `make bench` has the real ones.
 """
 
@@ -52,7 +52,7 @@ def test_what_did_not_change_but_for_its_priority_is_not_read_again(mix: Mix, mo
     monkeypatch.setattr("sge.job_categories.JobReader._read_stretch", None)
     again = reader.read(turns[1], UTC)
     assert turns[0] != turns[1]
-    assert again.shapes is first.shapes
+    assert again.job_categories is first.job_categories
 
 
 def test_reading_needs_a_fraction_of_its_input_in_memory(outputs: Outputs) -> None:
@@ -67,12 +67,19 @@ def test_reading_needs_a_fraction_of_its_input_in_memory(outputs: Outputs) -> No
 
 def test_a_million_tasks_weigh_no_more_than_one() -> None:
     with_arrays, without = (read(generate(Mix(jobs=JOBS, hosts=1, arrays=arrays))) for arrays in (True, False))
-    assert (sum(s.count for s in without.shapes), sum(s.count for s in with_arrays.shapes) > 100_000) == (JOBS, True)
+    assert (
+        sum(s.count for s in without.job_categories),
+        sum(s.count for s in with_arrays.job_categories) > 100_000,
+    ) == (JOBS, True)
 
 
 def test_every_generated_job_is_understood(outputs: Outputs) -> None:
     cluster = read(outputs)
-    assert (sum(len(s.jobs) for s in cluster.shapes), sum(len(h.jobs) for h in cluster.hosts), cluster.set_aside) == (
+    assert (
+        sum(len(s.jobs) for s in cluster.job_categories),
+        sum(len(h.jobs) for h in cluster.hosts),
+        cluster.set_aside,
+    ) == (
         JOBS,
         160,
         (),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoscaler.errors import GridEngineNotObservable
-from sge import job_categories as shapes
+from sge import job_categories as job_categories
 from sge.known_jobs import keys_of, split_priority
 from sge.markup import Aside
 from sge.qstat import Listing, ListingReader, read_qstat
@@ -100,13 +100,13 @@ def test_bytes_broken_in_anywhere_never_make_the_two_differ(waiting: list[str], 
 
 @given(st.lists(st.sampled_from([waiting_job(n, name=f"n{n}", owner=o) for n in range(9) for o in "ab"]), max_size=40))
 def test_the_usual_job_is_never_read_carefully_twice(waiting: list[str]) -> None:
-    reader = shapes.JobReader(Clock(UTC), Aside())
+    reader = job_categories.JobReader(Clock(UTC), Aside())
     careful = []
     reader._read_last = lambda *_: careful.append(1)  # type: ignore[method-assign]
     data = "".join(waiting).encode()
     reader.read_waiting(data, 0, len(data))
     assert not careful
-    assert sum(shape.count for shape in reader.shapes()) == len(re.findall(b"</job_list>", data))
+    assert sum(category.count for category in reader.job_categories()) == len(re.findall(b"</job_list>", data))
 
 
 def reprioritized(element: str, digits: str) -> str:
@@ -148,7 +148,7 @@ def test_a_long_listing_in_many_stretches_is_read_as_one(pool: list[str], stretc
     again = st.lists(st.one_of(st.sampled_from(pool), st.builds(reprioritized, st.sampled_from(pool), priorities)))
     waiting = pool
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shapes, "_STRETCH", stretch)
+        patch.setattr(job_categories, "_STRETCH", stretch)
         for _ in range(4):
             printed = qstat(waiting)
             assert reader.read(printed, UTC) == read(printed, fast=False)
@@ -177,19 +177,21 @@ def test_jobs_that_exchange_their_states_or_priorities_are_told_from_those_befor
 def test_a_category_is_the_same_object_until_its_jobs_change() -> None:
     reader = ListingReader()
     ann, bob = [waiting_job(number, owner="ann") for number in (4, 5)], waiting_job(6, owner="bob")
-    first = reader.read(qstat([*ann, bob]), UTC).shapes
+    first = reader.read(qstat([*ann, bob]), UTC).job_categories
     moved = [reprioritized(job, prio) for job, prio in ((bob, "0.9"), (ann[1], "0.8"), (ann[0], "0.7"))]
-    assert reader.read(qstat(moved), UTC).shapes is first
-    later = reader.read(qstat([*ann[:1], bob]), UTC).shapes
-    assert [shape.jobs for shape in later] == [(4,), (6,)]
+    assert reader.read(qstat(moved), UTC).job_categories is first
+    later = reader.read(qstat([*ann[:1], bob]), UTC).job_categories
+    assert [category.jobs for category in later] == [(4,), (6,)]
     assert later[1] is first[1]
 
 
 def test_a_job_whose_priority_becomes_zero_is_another_one() -> None:
     reader = ListingReader()
     job = waiting_job(4)
-    found = [reader.read(qstat([reprioritized(job, prio)]), UTC).shapes[0] for prio in ("0.5", "0.00000", "0.4")]
-    assert [shape.ask.unscheduled for shape in found] == [False, True, False]
+    found = [
+        reader.read(qstat([reprioritized(job, prio)]), UTC).job_categories[0] for prio in ("0.5", "0.00000", "0.4")
+    ]
+    assert [category.ask.unscheduled for category in found] == [False, True, False]
 
 
 def test_what_is_set_aside_is_told_of_every_listing() -> None:

@@ -184,8 +184,8 @@ def help_out(world: World, done: Pass | None) -> None:
                 job.runs.remove(run)
     spared = done is not None and any(note.spared for note in done.plan.memory.swaps.values())
     hindered = (Code.SWAP_OFF, Code.NO_SWAP) if spared else (Code.SWAP_OFF,)
-    shapes = done.plan.shapes if done else ()
-    stuck = {number for shape in shapes for number in shape.jobs if _tells(shape.reason, hindered)}
+    job_categories = done.plan.job_categories if done else ()
+    stuck = {number for category in job_categories for number in category.jobs if _tells(category.reason, hindered)}
     for job in world.cell.jobs:
         if job.number in stuck:
             world.cell.delete(job)  # weaker workers are in its way, and a person wants them left alone

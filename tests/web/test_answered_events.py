@@ -144,7 +144,9 @@ def test_what_waits_is_told_by_reason_and_all_of_it_once(served: World) -> None:
     document = served.ask("queue")["document"]
     assert sum(row["tasks"] for row in document["reasons"]) == seen.plan.waiting == document["waiting"] > 0
     row = document["reasons"][0]
-    assert {one["job"] for one in row["first"]} <= {str(job) for shape in seen.plan.shapes for job in shape.jobs}
+    assert {one["job"] for one in row["first"]} <= {
+        str(job) for category in seen.plan.job_categories for job in category.jobs
+    }
     (block,) = served.ask("queue", form="text")["blocks"]
     assert f"[{row['reason']['code']}]" in block[2][0][-1]
 
@@ -153,9 +155,9 @@ def test_what_waits_is_told_by_reason_and_all_of_it_once(served: World) -> None:
 def test_where_details_are_the_owners_others_are_a_number_of_the_queue() -> None:
     with world(owners_only=True) as made:
         seen: ObservedPlan = made.loop.see(WAITING)
-        shapes = tuple(seen.plan.shapes)
+        job_categories = tuple(seen.plan.job_categories)
         made.loop.decided = owned_by(seen, USER), 8
-        tasks = sum(shape.count for shape in shapes)
+        tasks = sum(category.count for category in job_categories)
         _, said = asked_as(OTHER, made.path, "/answers/v1/queue")
         assert (said["document"]["reasons"], said["document"]["not_shown"]) == ([], tasks)
 
@@ -206,11 +208,11 @@ def test_where_details_are_the_owners_a_job_is_explained_without_others() -> Non
         mine = first_job(seen)
         held = Hold((mine, f"{mine}1.2"), because(Code.UNSATISFIABLE_LIMIT, most=5))
         made.loop.decided = replace(seen, plan=replace(seen.plan, actions=(held,))), 8
-        verdict = next(shape for shape in seen.plan.shapes if int(mine) in shape.jobs)
+        verdict = next(category for category in seen.plan.job_categories if int(mine) in category.jobs)
         read = RequestReader(seen.snapshot.cluster, seen.snapshot.policy, frozenset()).read(verdict.ask)
         assert not isinstance(read, Reason)
         launch = replace(LAUNCH, assignment=((category_key(read.demand), 1),))
-        made.store.history.explain(seen.plan.shapes, NOW)
+        made.store.history.explain(seen.plan.job_categories, NOW)
         made.store.accept(Plan((launch,), MEMORY), pass_number=7, at=NOW)
 
         def told(user: str) -> tuple[list[list[str]], int]:

@@ -128,8 +128,12 @@ def first_job(seen: ObservedPlan) -> str:
 def owned_by(seen: ObservedPlan, owner: str) -> ObservedPlan:
     """All that waits is this user's, and nothing runs."""
     cluster = seen.snapshot.cluster
-    shapes = tuple(replace(shape, ask=replace(shape.ask, owner=owner)) for shape in cluster.shapes)
-    return replace(seen, snapshot=replace(seen.snapshot, cluster=replace(cluster, shapes=shapes, hosts=())))
+    job_categories = tuple(
+        replace(category, ask=replace(category.ask, owner=owner)) for category in cluster.job_categories
+    )
+    return replace(
+        seen, snapshot=replace(seen.snapshot, cluster=replace(cluster, job_categories=job_categories, hosts=()))
+    )
 
 
 def test_an_answer_says_of_when_it_is(served: World) -> None:

@@ -1,4 +1,4 @@
-"""Groups of workers that request sets want, and those that can never be completed."""
+"""Groups of workers that request sets request, and those that can never be completed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What could be launched now for each node array, whoever waits: for people who ask before any job does.
 
-The same options and limits that growth goes by, for every bucket that the provider told of.
+The same offers and limits as for launches, for every bucket that the provider reported.
 """
 
 from __future__ import annotations

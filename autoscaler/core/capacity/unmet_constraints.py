@@ -1,6 +1,7 @@
 """How near to what rules ask workers come that could be had: what each does not meet, nearest first.
 
-Only asked for demand that rules forbid. A kind of worker is asked once for each entry, whatever the number of shapes.
+Only asked for demand that rules forbid. A kind of worker is asked once for each entry, whatever the number of
+categories.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From waiting shapes to Wanted demands: the last place that knows Grid Engine's semantics.
+"""From waiting job categories to Wanted demands: the last place that knows Grid Engine's semantics.
 
 What counts is merged by what it asks of hosts and may use, whoever owns it; what does not count says why. Expiry is a
 trigger per queue: once one counted job of it has waited the timeout, all its counted jobs may grow it.
@@ -142,12 +142,12 @@ _LAST = LastValue[_Judged]()
 
 def _read(grounds: _Grounds, now: float) -> _Judged:
     cluster, memory, policy = grounds.cluster, grounds.memory, grounds.policy
-    waiting = {job for shape in cluster.shapes for job in shape.jobs}
+    waiting = {job for category in cluster.job_categories for job in category.jobs}
     needs = access.cluster_needs(cluster, policy)
     if needs.of_running:
         waiting |= {job.number for host in cluster.hosts for job in host.jobs}
     details = {job: detail for job, detail in {**memory.details, **cluster.details}.items() if job in waiting}
-    eligible = judge(cluster.shapes, cluster.hosts, memory, details, now, cluster.max_array_tasks)
+    eligible = judge(cluster.job_categories, cluster.hosts, memory, details, now, cluster.max_array_tasks)
     admission = _Admission(grounds, details)
     for part in _oldest_first(admission.rules.split(access.split(eligible.parts, details, needs))):
         admission.add(_within_budget(part, grounds.over_budget))

@@ -1,4 +1,4 @@
-"""What of jobs only `qstat -j` tells, and something in this cell makes a difference of."""
+"""What only `qstat -j` shows of jobs, and matters in this cell."""
 
 from __future__ import annotations
 

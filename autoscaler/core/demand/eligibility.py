@@ -1,6 +1,6 @@
 """Which of the waiting jobs could start if a host were there: job states, holds, start times and task limits end here.
 
-A shape stays whole where nothing tells its jobs apart; where `qstat -j` told something of single jobs it is split
+A category stays whole where nothing tells its jobs apart; where `qstat -j` told something of single jobs it is split
 into parts.
 """
 
@@ -24,7 +24,7 @@ _UNABLE = frozenset({Code.HELD, Code.DEPENDENT, Code.FUTURE, Code.IN_ERROR})
 
 @dataclass(frozen=True, slots=True)
 class CategoryPart:
-    """Jobs of one shape that fare alike. `jobs`, `tasks` are parallel; `count` in tasks."""
+    """Jobs of one category that fare alike. `jobs`, `tasks` are parallel; `count` in tasks."""
 
     ask: JobRequest
     jobs: tuple[int, ...]
@@ -57,7 +57,7 @@ class _Gathered:
 
 
 def judge(
-    shapes: tuple[JobCategory, ...],
+    job_categories: tuple[JobCategory, ...],
     hosts: Sequence[ExecutionHost],
     memory: Memory,
     details: Mapping[int, JobDetail],
@@ -68,22 +68,22 @@ def judge(
     at once.
     """
     ledger = _Ledger(hosts, memory, details, now, max_array_tasks)
-    whole = zip(shapes, _WHOLE.each(shapes, _as_whole), strict=True)
-    parts = tuple(part for shape, all_of_it in whole for part in ledger.split(shape, all_of_it))
+    whole = zip(job_categories, _WHOLE.each(job_categories, _as_whole), strict=True)
+    parts = tuple(part for category, all_of_it in whole for part in ledger.split(category, all_of_it))
     return Eligibility(parts, ledger.able_since, tuple(sorted(ledger.unable)), ledger.timely)
 
 
 _WHOLE = PerCategory[CategoryPart]()
 
 
-def _as_whole(shape: JobCategory) -> CategoryPart:
-    """The shape where nothing tells its jobs apart."""
-    reason = _state_reason(shape.ask)
-    return CategoryPart(shape.ask, shape.jobs, shape.tasks, shape.count, min(shape.submitted), reason)
+def _as_whole(category: JobCategory) -> CategoryPart:
+    """The category where nothing tells its jobs apart."""
+    reason = _state_reason(category.ask)
+    return CategoryPart(category.ask, category.jobs, category.tasks, category.count, min(category.submitted), reason)
 
 
 class _Ledger:
-    """What is known of single jobs, while shapes are split."""
+    """What is known of single jobs, while job categories are split."""
 
     def __init__(
         self,
@@ -102,27 +102,27 @@ class _Ledger:
         self._was_unable = frozenset(memory.unable)
         self._details = details
         self._remembered = self._was_unable.union(memory.able_since, details)
-        """Jobs that are told apart from others of their shape."""
+        """Jobs that are told apart from others of their category."""
         self._now = now
         self._rooms: dict[int, int] = {}
         self._running: dict[int, int] | None = None
 
-    def split(self, shape: JobCategory, whole: CategoryPart) -> Iterable[CategoryPart]:
+    def split(self, category: JobCategory, whole: CategoryPart) -> Iterable[CategoryPart]:
         if whole.reason is not None:
             if whole.reason.code in _UNABLE:
-                self.unable.update(shape.jobs)
+                self.unable.update(category.jobs)
             return (whole,)
-        ask = shape.ask
-        self.timely |= bool(shape.undated)
-        if ask.array or ask.unscheduled or shape.undated or not self._remembered.isdisjoint(shape.jobs):
-            return self._split_by_job(shape)
+        ask = category.ask
+        self.timely |= bool(category.undated)
+        if ask.array or ask.unscheduled or category.undated or not self._remembered.isdisjoint(category.jobs):
+            return self._split_by_job(category)
         return (whole,)
 
-    def _split_by_job(self, shape: JobCategory) -> Iterable[CategoryPart]:
+    def _split_by_job(self, category: JobCategory) -> Iterable[CategoryPart]:
         groups: dict[Reason | None, _Gathered] = {}
-        for job, tasks, submitted in zip(shape.jobs, shape.tasks, shape.submitted, strict=True):
+        for job, tasks, submitted in zip(category.jobs, category.tasks, category.submitted, strict=True):
             since = self._able_since(job, submitted)
-            for reason, some, count in self._fates(job, tasks, shape.ask):
+            for reason, some, count in self._fates(job, tasks, category.ask):
                 if reason is not None and reason.code in _UNABLE:
                     self.unable.add(job)
                 group = groups.setdefault(reason, _Gathered())
@@ -131,12 +131,12 @@ class _Ledger:
                 group.count += count
                 group.oldest = min(group.oldest, submitted if reason is not None else since)
                 group.start = min(group.start, self._start(job) or group.start)
-            if job not in self.unable and (since != submitted or job in shape.undated):
+            if job not in self.unable and (since != submitted or job in category.undated):
                 self.able_since[job] = since
         for reason, group in groups.items():
             if reason is not None and reason.code is Code.FUTURE:
                 reason = because(Code.FUTURE, start_at=group.start)
-            yield CategoryPart(shape.ask, tuple(group.jobs), tuple(group.tasks), group.count, group.oldest, reason)
+            yield CategoryPart(category.ask, tuple(group.jobs), tuple(group.tasks), group.count, group.oldest, reason)
 
     def _able_since(self, job: int, submitted: float) -> float:
         since = self._now if job in self._was_unable else self._since.get(job, submitted)
@@ -169,7 +169,7 @@ class _Ledger:
 
     def _room(self, job: int, detail: JobDetail, count: int) -> tuple[int, Reason | None]:
         """How many of these tasks of an array may join those that run, and what keeps the others back (`-tc`, or what
-        the cell lets any array have); they may stand in several shapes.
+        the cell lets any array have); they may stand in several job categories.
         """
         most = self._max_array_tasks
         if detail.concurrency and (most is None or detail.concurrency <= most):
@@ -206,7 +206,7 @@ def _state_reason(ask: JobRequest) -> Reason | None:
 
 
 def details_wanted(
-    shapes: Sequence[JobCategory], memory: Memory, policy: Policy, now: float, needs: Needs = NOTHING
+    job_categories: Sequence[JobCategory], memory: Memory, policy: Policy, now: float, needs: Needs = NOTHING
 ) -> tuple[int, ...]:
     """Jobs to ask `qstat -j` about in this pass: those on lost workers, running ones that quotas count by project or
     group, then those never looked at or changed, then old answers that keep a job from counting.
@@ -215,19 +215,19 @@ def details_wanted(
     """
     needs = needs.under(policy)
 
-    def may_need_details(shape: JobCategory) -> bool:
-        """Of most shapes no job is: nothing is known of them, and nothing needs to be."""
-        if _state_reason(shape.ask) is not None:
+    def may_need_details(category: JobCategory) -> bool:
+        """Of most job categories no job is: nothing is known of them, and nothing needs to be."""
+        if _state_reason(category.ask) is not None:
             return False
-        unknown = _urgency(shape.ask, None, policy, now, needs)
-        return unknown is not None or not memory.details.keys().isdisjoint(shape.jobs)
+        unknown = _urgency(category.ask, None, policy, now, needs)
+        return unknown is not None or not memory.details.keys().isdisjoint(category.jobs)
 
     wanted = [
         (rank, submitted, job)
-        for shape in shapes
-        if may_need_details(shape)
-        for job, submitted in zip(shape.jobs, shape.submitted, strict=True)
-        if (rank := _urgency(shape.ask, memory.details.get(job), policy, now, needs)) is not None
+        for category in job_categories
+        if may_need_details(category)
+        for job, submitted in zip(category.jobs, category.submitted, strict=True)
+        if (rank := _urgency(category.ask, memory.details.get(job), policy, now, needs)) is not None
     ]
     asked = needs.running if needs.of_running else ()
     running = [job for job in asked if job not in memory.details or memory.details[job].group is None]

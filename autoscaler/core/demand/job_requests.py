@@ -99,7 +99,7 @@ class RequestReader:
         }
 
     def read(self, ask: JobRequest) -> ReadRequest | Reason:
-        """The demand of one task of this shape, or why it does not count."""
+        """The demand of one task of this category, or why it does not count."""
         resources = self._resources(ask.hard)
         if isinstance(resources, Reason):
             return resources

@@ -1,1 +1,1 @@
-"""What happened to jobs and workers, told once each: events from one pass to the next."""
+"""What happened to jobs and workers, each reported once: events from one pass to the next."""

@@ -1,4 +1,4 @@
-"""All events of one pass: a pure function of what was told before, the snapshot, the plan and what came of it."""
+"""All events of one pass: a pure function of what was reported before, the snapshot, the plan and what came of it."""
 
 from __future__ import annotations
 
@@ -35,14 +35,16 @@ def events_of(known: Known, snapshot: Snapshot, plan: Plan, accounted: Sequence[
     """`accounted`: lines of accounting since the last pass. Orders are those that the snapshot has of the journal: one
     that this plan makes is told by the next pass, after a crash too.
     """
-    now, before = snapshot.now, known.shapes
+    now, before = snapshot.now, known.job_categories
     projects = Projects((plan.memory.details, snapshot.cluster.details, snapshot.memory.details), before)
-    listed = known.shapes is snapshot.cluster.shapes
-    known, deleted = jobs_left(known, snapshot.cluster.shapes, snapshot.cluster.hosts, accounted, projects, now)
-    known, submitted = submissions(known, snapshot.cluster.shapes, projects, now)
+    listed = known.job_categories is snapshot.cluster.job_categories
+    known, deleted = jobs_left(known, snapshot.cluster.job_categories, snapshot.cluster.hosts, accounted, projects, now)
+    known, submitted = submissions(known, snapshot.cluster.job_categories, projects, now)
     known, short = _never_seen_waiting(known, accounted, now)
     known, counted = _countings(known, plan, projects, now, listed=listed)
-    known, ordered = _orders(known, snapshot.fleet.orders, _Whose((before, snapshot.cluster.shapes), projects), now)
+    known, ordered = _orders(
+        known, snapshot.fleet.orders, _Whose((before, snapshot.cluster.job_categories), projects), now
+    )
     known, joined = _joined(known, snapshot, plan)
     moved = runs_and_ends(known, snapshot.cluster.hosts, accounted, projects, now)
     known = replace(moved.known, serving=plan.served) if plan.served else moved.known
@@ -55,10 +57,10 @@ def _countings(
     known: Known, plan: Plan, projects: Projects, now: float, *, listed: bool
 ) -> tuple[Known, list[JobEvent]]:
     """Verdicts of the same listing with the same totals are compared seldom: there may be 50,000."""
-    totals = plan.waiting, plan.counted, len(plan.shapes)
+    totals = plan.waiting, plan.counted, len(plan.job_categories)
     if listed and totals == known.totals and 0 <= now - known.compared_at < COMPARED:
         return known, []
-    known, events = countings(known, plan.shapes, projects, now)
+    known, events = countings(known, plan.job_categories, projects, now)
     return replace(known, totals=totals, compared_at=now), events
 
 
@@ -132,7 +134,9 @@ class _Whose:
 
     def all_of(self, jobs: set[int]) -> tuple[str, str]:
         """The owner and the project that all these jobs have; '' where they differ, or that of one is not known."""
-        owners = {job: shape.ask.owner for shape in chain(*self.listings) for job in jobs.intersection(shape.jobs)}
+        owners = {
+            job: category.ask.owner for category in chain(*self.listings) for job in jobs.intersection(category.jobs)
+        }
         if not jobs or len(owners) < len(jobs):
             return "", ""
         return _common(owners.values()), _common(map(self.projects.of, jobs))

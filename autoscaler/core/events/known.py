@@ -1,4 +1,4 @@
-"""What earlier passes told of jobs, so that each thing is told once."""
+"""What earlier passes reported of jobs, so that each thing is reported once."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Known:
     """By category, the jobs for which the last pass that launched did so: an order is told by the pass after it."""
     since: float = float("-inf")
     """What happened before this time was told, though nobody kept that: the bound of the table pushed it out."""
-    shapes: tuple[JobCategory, ...] = ()
+    job_categories: tuple[JobCategory, ...] = ()
     verdicts: tuple[tuple[tuple[int, ...], ...], tuple[bool, ...]] = ((), ())
     """Jobs, and whether they counted."""
     totals: tuple[int, int, int] = (-1, -1, -1)

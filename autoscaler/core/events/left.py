@@ -22,21 +22,21 @@ SAID = "it is no longer listed, and accounting shows no start: most likely it wa
 
 def jobs_left(
     known: Known,
-    shapes: Sequence[JobCategory],
+    job_categories: Sequence[JobCategory],
     hosts: Sequence[ExecutionHost],
     accounted: Iterable[Accounted],
     projects: Projects,
     now: float,
 ) -> tuple[Known, list[JobEvent]]:
     """`known` as the last pass left it: with the listing of that pass."""
-    new, gone = ([], []) if shapes is known.shapes else compared(known.shapes, shapes)
+    new, gone = ([], []) if job_categories is known.job_categories else compared(known.job_categories, job_categories)
     if not gone and not known.left:
         return known, []
-    listed = set(chain.from_iterable(shapes[at].jobs for at in new))
+    listed = set(chain.from_iterable(job_categories[at].jobs for at in new))
     left = {job: each for job, each in known.left.items() if job not in listed}
-    for shape in (known.shapes[at] for at in gone):
-        owner = shape.ask.owner
-        new_left = (job for job in shape.jobs if job not in listed and job not in left)
+    for category in (known.job_categories[at] for at in gone):
+        owner = category.ask.owner
+        new_left = (job for job in category.jobs if job not in listed and job not in left)
         left |= {job: Left(now, owner, projects.of(job)) for job in new_left}
     if left:
         begun = {job.number for host in hosts for one in host.instances for job in one.jobs}

@@ -15,7 +15,7 @@ class Projects:
 
     details: Sequence[Mapping[int, JobDetail]]
     """Those of this pass first."""
-    shapes: Sequence[JobCategory]
+    job_categories: Sequence[JobCategory]
     """What waited in the pass before."""
 
     def of(self, job: int) -> str:
@@ -25,4 +25,9 @@ class Projects:
 
     @cached_property
     def _listed(self) -> Mapping[int, str]:
-        return {job: shape.ask.project for shape in self.shapes if shape.ask.project for job in shape.jobs}
+        return {
+            job: category.ask.project
+            for category in self.job_categories
+            if category.ask.project
+            for job in category.jobs
+        }

@@ -20,20 +20,20 @@ MANY = 10_000
 
 
 def submissions(
-    known: Known, shapes: tuple[JobCategory, ...], projects: Projects, now: float
+    known: Known, job_categories: tuple[JobCategory, ...], projects: Projects, now: float
 ) -> tuple[Known, list[JobEvent]]:
     """Jobs that were not told before: one event an owner and project, however many categories they are."""
-    if shapes is known.shapes:
+    if job_categories is known.job_categories:
         return known, []
     found: dict[tuple[str, str], list[tuple[int, float, int]]] = {}
-    for shape in (shapes[at] for at in compared(known.shapes, shapes)[0]):
-        for at in known.submitted.lacking(shape.jobs):
-            job = shape.jobs[at]
-            whose = shape.ask.owner, shape.ask.project or projects.of(job)
-            found.setdefault(whose, []).append((job, shape.submitted[at], task_count(shape.tasks[at])))
+    for category in (job_categories[at] for at in compared(known.job_categories, job_categories)[0]):
+        for at in known.submitted.lacking(category.jobs):
+            job = category.jobs[at]
+            whose = category.ask.owner, category.ask.project or projects.of(job)
+            found.setdefault(whose, []).append((job, category.submitted[at], task_count(category.tasks[at])))
     events = [_submitted(jobs, *whose, now) for whose, jobs in found.items()]
     new = {job for jobs in found.values() for job, _, _ in jobs}
-    return replace(known, shapes=shapes, submitted=known.submitted.plus(new)), events
+    return replace(known, job_categories=job_categories, submitted=known.submitted.plus(new)), events
 
 
 def _submitted(jobs: Sequence[tuple[int, float, int]], owner: str, project: str, now: float) -> JobEvent:
@@ -99,7 +99,9 @@ def without_ended(known: Known) -> Known:
     if max(len(known.submitted), len(known.counted)) <= 2 * waiting + MANY:
         return known
     there = (
-        _of(known.verdicts[0]) | _of(shape.jobs for shape in known.shapes) | {run.job for run in known.runs.values()}
+        _of(known.verdicts[0])
+        | _of(category.jobs for category in known.job_categories)
+        | {run.job for run in known.runs.values()}
     )
     return replace(
         known,

@@ -1,4 +1,4 @@
-"""What Grid Engine told us, in its own words, as immutable values.
+"""What Grid Engine reports, in its own terms, as immutable values.
 
 Read by `sge`, interpreted by `demand` and nobody after it. Nothing here decides; names are Grid Engine's (queue, PE,
 complex). Units: memory in bytes, durations in seconds, times as Unix seconds (UTC). Host names are as Grid Engine
@@ -224,9 +224,7 @@ class ExecutionHost:
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """What all jobs of one shape have in common, as Grid Engine prints it: the key that jobs are grouped by while the
-    XML is read.
-    """
+    """What all jobs of one category have in common, as Grid Engine prints it: their key while the XML is read."""
 
     state: str
     """`qw`, `hqw`, `Rq`, `Eqw`, …"""
@@ -335,7 +333,7 @@ class Cluster:
     """One complete reading of Grid Engine."""
 
     hosts: tuple[ExecutionHost, ...]
-    shapes: tuple[JobCategory, ...]
+    job_categories: tuple[JobCategory, ...]
     queues: Mapping[str, Queue]
     pes: Mapping[str, ParallelEnvironment]
     complexes: Mapping[str, Complex]

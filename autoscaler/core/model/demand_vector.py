@@ -24,7 +24,7 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one task of a counted shape needs, in the words of placement."""
+    """What one task of a counted category needs, in the words of placement."""
 
     pools: frozenset[str]
     """Pools of slots (a queue's) that may serve it."""
@@ -58,7 +58,7 @@ class CategoryDemand:
     oldest: float
     expired: bool
     asks: tuple[JobRequest, ...] = ()
-    """The shapes it came from, for verdicts."""
+    """The job categories it came from, for verdicts."""
     launches: tuple[str, ...] = ()
     """Autoscaled pools that may grow for it, in policy order. Empty: it keeps what can serve it, but nothing is
     launched.

@@ -1,4 +1,4 @@
-"""What a provider told us, in the clouds' words, as immutable values.
+"""What a provider reports, in the clouds' terms, as immutable values.
 
 A *bucket* is what can be had (node array × instance type × zone × price type × placement group); a *worker* is what
 we have; an *order* is what we asked for and may not see yet. Units: memory in bytes, prices per hour in the

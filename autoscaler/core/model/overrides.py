@@ -12,14 +12,12 @@ class Overrides:
     paused: bool = False
     paused_by: str = ""
     resumed_at: float | None = None
-    """When a person last resumed: what was counted before that no longer presses the circuit breaker. The shell has
-    then cleared `Memory.brake`.
-    """
+    """When a person last resumed: the circuit breaker counts from then on. The shell has cleared `Memory.brake`."""
     retried_at: float | None = None
-    """When a person last wanted what had failed to be tried again."""
+    """When a person last gave `retry`."""
     stop: str | None = None
-    """`drain`: launch nothing more, let running and waiting work end where it can, then release all.
-    `now`: let no further job start; release each worker as soon as it is empty.
+    """`drain`: launch nothing more, and give each worker back when no job needs it. `now`: disable all workers, and
+    give each back when it is empty.
     """
     keep: frozenset[str] = frozenset()
     """Hosts that are never to be removed."""

@@ -19,7 +19,7 @@ Fact = str | int | float | bool | None | tuple[str, ...]
 class Code(StrEnum):
     """Stable codes. Group comments say of what the verdict is."""
 
-    # -- waiting shapes: counted or not -----------------------------------------------------------------
+    # -- waiting job categories: counted or not -----------------------------------------------------------------
     COUNTED = "COUNTED"
     QUEUE_DEMAND_OFF = "QUEUE_DEMAND_OFF"
     FITS = "FITS"

@@ -110,9 +110,9 @@ def _limited(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
         return
     caps: dict[str, Reason] = {}
     last: Reason | None = None
-    for shape in plan.shapes:
-        for link in shape.reason.trail if shape.counted else ():
-            if link is not last:  # most shapes of a queue have the same link, and there may be 50,000
+    for category in plan.job_categories:
+        for link in category.reason.trail if category.counted else ():
+            if link is not last:  # most job categories of a queue have the same link, and there may be 50,000
                 caps.update({str(cap["cap"]): cap for cap in _capped(link)})
                 last = link
     for name, cap in caps.items():

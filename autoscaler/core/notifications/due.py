@@ -1,4 +1,4 @@
-"""Which notifications are due: a pure function of what was told before and of what holds now.
+"""Which notifications are due: a pure function of what was reported before and of what holds now.
 
 A cause is told once it has held for as long as its kind says, and once more when it has passed. One that comes and goes
 is told once an hour at most.

@@ -1,4 +1,4 @@
-"""What became of every waiting shape, in the order its tasks would find room: now, on what is coming, or not yet."""
+"""What became of every waiting category, in the order its tasks would find room: now, on what is coming, or not yet."""
 
 from __future__ import annotations
 

@@ -42,12 +42,12 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
         decided.forecast.results,
     )
     uncertain = unanswered(facts.snapshot.fleet.orders)
-    shapes = mark_uncertain(job_verdicts(demand, results, facts.policy, _said(facts, decided)), uncertain)
+    job_categories = mark_uncertain(job_verdicts(demand, results, facts.policy, _said(facts, decided)), uncertain)
     waiting = tell_waiting(
         Waiting(
             facts.snapshot.cluster,
             facts.snapshot.memory,
-            shapes,
+            job_categories,
             facts.pass_context.now,
             wanted=facts.policy.job_context,
             blocked=facts.blocked,
@@ -59,7 +59,7 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
         actions=(*_actions(steps, launches, facts.recovery, decided.unsatisfiable), *waiting.actions),
         memory=memory,
         due=_due(facts, decided, memory),
-        shapes=shapes,
+        job_categories=job_categories,
         workers=(*(step.verdict for step in steps), *_persistent(facts.observed, facts.policy)),
         buckets=launches.buckets,
         notes=(

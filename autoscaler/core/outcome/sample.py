@@ -141,7 +141,7 @@ def sample_of(snapshot: Snapshot, plan: Plan, observed: ObservedWorkers, runs: R
         slots=sum(instance.slots for instance in instances),
         slots_used=sum(instance.used for instance in instances),
         persistent=len(observed.others),
-        longest_wait=max((shape.waited for shape in plan.shapes if shape.counted), default=0.0),
+        longest_wait=max((category.waited for category in plan.job_categories if category.counted), default=0.0),
         most_waiting=plan.waiting,
         arrays={name: ArraySample(**numbers) for name, numbers in sorted(arrays.items())},
     )
@@ -171,8 +171,8 @@ def starts(
     jobs = {number for number, _ in new}
     submitted = {
         number: when
-        for shape in before.shapes
-        for number, when in zip(shape.jobs, shape.submitted, strict=True)
+        for category in before.job_categories
+        for number, when in zip(category.jobs, category.submitted, strict=True)
         if number in jobs
     }
     begun = [

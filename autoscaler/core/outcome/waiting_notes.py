@@ -95,7 +95,11 @@ def tell_waiting(waiting: Waiting) -> WaitingNotes:
     notes = waiting.memory.waiting_notes
     if not waiting.wanted and not notes:
         return WaitingNotes()
-    pending = {job: at for shape in waiting.cluster.shapes for job, at in zip(shape.jobs, shape.submitted, strict=True)}
+    pending = {
+        job: at
+        for category in waiting.cluster.job_categories
+        for job, at in zip(category.jobs, category.submitted, strict=True)
+    }
     before = {job: note for note in notes for job in _numbers(note.jobs)}
     running = _running(waiting.cluster) if before else frozenset()
     kept = {

@@ -19,22 +19,22 @@ class PerCategory(Generic[Value]):
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[JobCategory, Value]] = {}
-        self._shapes: tuple[JobCategory, ...] = ()
+        self._job_categories: tuple[JobCategory, ...] = ()
         self._values: tuple[Value, ...] = ()
 
-    def each(self, shapes: tuple[JobCategory, ...], of: Callable[[JobCategory], Value]) -> tuple[Value, ...]:
+    def each(self, job_categories: tuple[JobCategory, ...], of: Callable[[JobCategory], Value]) -> tuple[Value, ...]:
         """The function's value of each of these, in their order."""
-        if shapes is self._shapes:
+        if job_categories is self._job_categories:
             return self._values
         before, known, values = self._known, dict[int, tuple[JobCategory, Value]](), list[Value]()
-        for shape in shapes:
-            first = shape.jobs[0] if shape.jobs else 0
+        for category in job_categories:
+            first = category.jobs[0] if category.jobs else 0
             entry = before.get(first)
-            if entry is None or entry[0] is not shape:
-                entry = shape, of(shape)
+            if entry is None or entry[0] is not category:
+                entry = category, of(category)
             known[first] = entry
             values.append(entry[1])
-        self._known, self._shapes, self._values = known, shapes, tuple(values)
+        self._known, self._job_categories, self._values = known, job_categories, tuple(values)
         return self._values
 
 

@@ -52,11 +52,11 @@ def _cluster(cluster: Cluster, now: float, faults: list[Reason]) -> Cluster:
     odd = {name: value for name, value in odd_numbers(cluster) if name in _INTERVALS}
     faults += [fault("the configuration", name, value) for name, value in odd.items()]
     hosts = tuple(_host(host, now, faults) for host in cluster.hosts)
-    shapes = cluster.shapes
-    fine = _FINE.each(shapes, _is_fine)
+    job_categories = cluster.job_categories
+    fine = _FINE.each(job_categories, _is_fine)
     if not all(fine):
-        pairs = zip(shapes, fine, strict=True)
-        shapes = tuple(shape if is_fine else _shape(shape, now, faults) for shape, is_fine in pairs)
+        pairs = zip(job_categories, fine, strict=True)
+        job_categories = tuple(category if is_fine else _category(category, now, faults) for category, is_fine in pairs)
     queues = _all(cluster.queues, "queue", now, faults)
     for name, queue in queues.items():
         bad = {host: slots for host, slots in queue.slots_by_host.items() if not 0 <= slots <= 10**9}
@@ -67,7 +67,7 @@ def _cluster(cluster: Cluster, now: float, faults: list[Reason]) -> Cluster:
     return replace(
         cluster,
         hosts=hosts,
-        shapes=shapes,
+        job_categories=job_categories,
         queues=queues,
         pes=_all(cluster.pes, "parallel environment", now, faults),
         complexes=_complexes(cluster.complexes, faults),
@@ -88,19 +88,19 @@ def _complexes(complexes: Mapping[str, Complex], faults: list[Reason]) -> Mappin
 
 def _first_seen(cluster: Cluster, memory: Memory) -> Cluster:
     """The same where jobs of which no submission time is told count from the pass that saw them first."""
-    if not any(shape.undated for shape in cluster.shapes):
+    if not any(category.undated for category in cluster.job_categories):
         return cluster
     return replace(
         cluster,
-        shapes=tuple(
+        job_categories=tuple(
             replace(
-                shape,
+                category,
                 submitted=tuple(
-                    memory.able_since.get(job, at) if job in shape.undated else at
-                    for job, at in zip(shape.jobs, shape.submitted, strict=True)
+                    memory.able_since.get(job, at) if job in category.undated else at
+                    for job, at in zip(category.jobs, category.submitted, strict=True)
                 ),
             )
-            for shape in cluster.shapes
+            for category in cluster.job_categories
         ),
     )
 
@@ -128,26 +128,26 @@ NOT_COUNTED = "it is outside of what is counted with"
 _FINE = PerCategory[bool]()
 
 
-def _is_fine(shape: JobCategory) -> bool:
-    return not odd_numbers(shape.ask) and all_times(shape.submitted) and not odd_numbers(shape)
+def _is_fine(category: JobCategory) -> bool:
+    return not odd_numbers(category.ask) and all_times(category.submitted) and not odd_numbers(category)
 
 
-def _shape(shape: JobCategory, now: float, faults: list[Reason]) -> JobCategory:
+def _category(category: JobCategory, now: float, faults: list[Reason]) -> JobCategory:
     """Waiting jobs; where a number of theirs cannot be read they do not count."""
-    odd = odd_numbers(shape.ask)
+    odd = odd_numbers(category.ask)
     if odd:
         name, value = odd[0]
         value_asked = f"{_ASKED.get(name, name)} {shown(value)}"
         cause = because(Code.CANNOT_BE_READ, what="its request", value=value_asked, why=NOT_COUNTED)
-        shape = replace(shape, ask=replace(shape.ask, slots_min=1, slots_max=1, fault=cause))
-    if not all_times(shape.submitted):
-        late = [str(job) for job, at in zip(shape.jobs, shape.submitted, strict=True) if not 0 <= at <= LAST]
+        category = replace(category, ask=replace(category.ask, slots_min=1, slots_max=1, fault=cause))
+    if not all_times(category.submitted):
+        late = [str(job) for job, at in zip(category.jobs, category.submitted, strict=True) if not 0 <= at <= LAST]
         faults.append(because(Code.CANNOT_BE_READ, what=f"job {late[0]}", value="when it was submitted", why="no time"))
-        shape = replace(shape, submitted=times(shape.submitted, now))
-    if odd_numbers(shape):
-        faults.append(fault(f"job {shape.jobs[0]}", "count", shape.count))
-        shape = replace(shape, count=sum(map(task_count, shape.tasks)))
-    return shape
+        category = replace(category, submitted=times(category.submitted, now))
+    if odd_numbers(category):
+        faults.append(fault(f"job {category.jobs[0]}", "count", category.count))
+        category = replace(category, count=sum(map(task_count, category.tasks)))
+    return category
 
 
 def _odd_values(cluster: Cluster) -> Iterator[Reason]:

@@ -237,7 +237,9 @@ def let_go(cluster: Cluster, memory: Memory, where: JobPlaces, retry_after: floa
     """Release jobs that were rescheduled long enough ago, again if a lifted hold came back; forget those that run or
     are gone.
     """
-    held = frozenset(str(job) for shape in cluster.shapes if "h" in shape.ask.state for job in shape.jobs)
+    held = frozenset(
+        str(job) for category in cluster.job_categories if "h" in category.ask.state for job in category.jobs
+    )
     patience = REPORTS_TO_WAIT * cluster.load_report_time + MARGIN
     heard = {host.name: host.heard for host in cluster.hosts}
     kept: dict[str, HeldBack] = {}

@@ -1,4 +1,5 @@
-"""How a full node array stands: what there, were it empty, could run what waits, who could make room, and how soon.
+"""The state of a full node array: which workers could run the waiting jobs if they were empty, which could make room,
+and how soon.
 
 Reads one observation into the words of `change`. Nothing is decided here.
 """

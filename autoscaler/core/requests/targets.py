@@ -1,4 +1,4 @@
-"""What request sets want of each node array, and which workers are there for it.
+"""What request sets request of each node array, and which workers meet it.
 
 A worker is *surplus* that the queues' own demand leaves over: idle and not needed by any counted waiting job, or coming
 and not needed either. Targets of all live sets on an array add up and are met by surplus workers; growth launches what

@@ -1,5 +1,5 @@
-"""What to launch for groups: what those that are wanted lack, and new ones, each one order of one instance type in one
-zone, whole or not at all. Limits win over whatever is wanted (rule 5); batches do not divide a group.
+"""What to launch for groups: the missing workers of groups that are needed, and new groups, each one order of one
+instance type in one zone, whole or not at all. Limits win over every request (rule 5); batches do not divide a group.
 """
 
 from __future__ import annotations

@@ -199,7 +199,7 @@ class Judge:
 def _cluster(admission: Admission) -> Cluster:
     return Cluster(
         hosts=(),
-        shapes=(),
+        job_categories=(),
         queues=admission.queues,
         pools=admission.pools,
         pes=admission.pes,

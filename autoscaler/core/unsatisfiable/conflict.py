@@ -1,4 +1,4 @@
-"""What stands in the way of a demand that nothing allowed could ever serve: the smallest conflict, and the way out.
+"""What prevents a demand that nothing allowed could ever serve: the smallest conflict, and its remedy.
 
 A conflict is small where one request alone, asked otherwise, would let it fit. Only the request and the best that is
 allowed are looked at, so that the same words can be said when a job is submitted.

@@ -1,4 +1,4 @@
-"""Jobs that no allowed configuration can ever run: doubted, asked about, told of, and at last deleted or held (rule 6).
+"""Jobs that no allowed configuration can ever run: found, asked about, reported, and at last deleted or held (rule 6).
 
 Growth finds them; `proof` says what is certain of what they ask for, `certainty` how far each job has come: found so at
 two observations far enough apart, all it rests on unchanged, Grid Engine itself saying never. Here follows what is
@@ -90,7 +90,7 @@ class _Ledger:
         self._running = frozenset(
             job.number for host in situation.cluster.hosts for instance in host.instances for job in instance.jobs
         )
-        self._waiting = {job for shape in situation.cluster.shapes for job in shape.jobs}
+        self._waiting = {job for category in situation.cluster.job_categories for job in category.jobs}
 
     def judgement(self) -> DeadlockVerdicts:
         dues = (entry.verdict.due for entry in self._entries)
@@ -213,10 +213,10 @@ class _Ledger:
     def _tasks(self, one: Candidate) -> Iterator[tuple[str, JobRequest]]:
         """All its tasks that wait for the same things, as Grid Engine takes them, and what each was seen to ask for."""
         asked = request(one.ask)
-        for shape in self._situation.cluster.shapes:
-            if shape.ask.state in WAITING_STATES and request(shape.ask) == asked and one.job in shape.jobs:
-                for name in names_of(one.job, shape.tasks[shape.jobs.index(one.job)]):
-                    yield name, shape.ask
+        for category in self._situation.cluster.job_categories:
+            if category.ask.state in WAITING_STATES and request(category.ask) == asked and one.job in category.jobs:
+                for name in names_of(one.job, category.tasks[category.jobs.index(one.job)]):
+                    yield name, category.ask
 
     def notify_owners(self) -> None:
         """Leave in the job's context what stands in its way, once, before anything else happens to it."""

@@ -1,6 +1,6 @@
-"""What a pass knows that bears on impossible jobs, brought together for `deadlock`.
+"""What a pass knows about unsatisfiable jobs, brought together for `deadlock`.
 
-Costs nothing where growth refused nothing and nothing is remembered.
+Costs nothing where no demand was refused and nothing is remembered.
 """
 
 from __future__ import annotations

@@ -145,9 +145,9 @@ def _suspended_for_another(queue: str, observed: ObservedWorkers, cluster: Clust
         return None
     named = {
         name
-        for shape in cluster.shapes
-        if shape.ask.state in WAITING_STATES
-        for asked in (*shape.ask.queues, *(text for what, text in shape.ask.hard if what in ("q", "qname")))
+        for category in cluster.job_categories
+        if category.ask.state in WAITING_STATES
+        for asked in (*category.ask.queues, *(text for what, text in category.ask.hard if what in ("q", "qname")))
         for name in superiors
         if matches(asked.partition("@")[0], name)
     }

@@ -200,13 +200,13 @@ class Layer:
         """SQS and the price list speak JSON."""
         kind = "application/x-amz-json-1.1"
         try:
-            shape = wire.operation(name, service).input_shape
+            category = wire.operation(name, service).input_shape
             parameters = json.loads(body)
-            unknown = sorted(set(parameters) - set(shape.members)) if shape is not None else []
+            unknown = sorted(set(parameters) - set(category.members)) if category is not None else []
             if unknown:
                 raise Invalid("UnknownParameter", f"{name}.{unknown[0]} is not recognized")
-            if shape is not None:
-                wire.checked(parameters, shape, name)
+            if category is not None:
+                wire.checked(parameters, category, name)
         except Invalid as error:
             self.refused.append(str(error))
             return 400, json.dumps({"__type": error.code, "message": str(error)}).encode(), kind
