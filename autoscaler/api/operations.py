@@ -82,7 +82,7 @@ class Operations:
         overrides = self.store.overrides.load()
         failures = self.store.journal.failures(now - RECENT)
         failed = {each.bucket.instance_type: max(0.0, now - each.at) for each in failures if each.kind == "capacity"}
-        backoffs = [rest for rest in look.rests if rest.until > now]
+        backoffs = [backoff for backoff in look.rests if backoff.until > now]
         place = Place(self.place.cluster, look.region or self.place.region, look.subnet or self.place.subnet)
         return View(place, look, rows, overrides, failed, backoffs)
 

@@ -213,7 +213,7 @@ class Meter:
         self._measures.set("launches_allowed", float(allowed))
         self._measures.set("paused", float(bool(overrides.paused)))
         self._measures.set("circuit_breaker_open", float(memory.brake is not None))
-        self._measures.set("resting_offers", float(len({rest.bucket for rest in memory.rests})))
+        self._measures.set("resting_offers", float(len({backoff.bucket for backoff in memory.rests})))
         stopped: dict[Labels, float] = {}
         for array in snapshot.policy.node_arrays:
             protected = memory.protected.get(array.name)

@@ -103,7 +103,7 @@ def _resume(store: Store, who: str, at: float) -> Stored:
 def _retry(store: Store, who: str, at: float) -> Stored:
     memory = store.memory.load()
     nodes = store.retry(who=who, at=at)
-    again = [f"{rest.bucket.instance_type} ({rest.message})" for rest in memory.rests if rest.until > at]
+    again = [f"{backoff.bucket.instance_type} ({backoff.message})" for backoff in memory.rests if backoff.until > at]
     again += [f"{array} ({message})" for array, message in memory.stopped.items()]
     again += [f"node {name}" for name in nodes]
     again += [f"launches for {name}" for name, array in memory.protected.items() if array.categories]

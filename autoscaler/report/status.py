@@ -159,9 +159,12 @@ def status_pairs(document: Mapping[str, Any]) -> _Pairs:
     yield from _held_back_pairs(document)
     yield from _order_pairs(document)
     yield from _failed_worker_pairs(document)
-    for rest in document["backoff"]:
-        where = f" in {rest['zone']}" if rest["zone"] else ""
-        yield "back-off", f"no {rest['price_type']} {rest['instance_type']}{where} until {instant_of(rest['until'])}"
+    for backoff in document["backoff"]:
+        where = f" in {backoff['zone']}" if backoff["zone"] else ""
+        yield (
+            "back-off",
+            f"no {backoff['price_type']} {backoff['instance_type']}{where} until {instant_of(backoff['until'])}",
+        )
     for reason in document["protected"]:
         yield "protected", reason["text"]
     for trouble in document["troubles"] if document["serving"] else ():

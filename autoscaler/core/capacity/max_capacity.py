@@ -1,7 +1,7 @@
 """Whether a demand could ever be served by the best that is allowed: what no allowed configuration can run launches
 nothing, and its reason says what prevents it.
 
-Asked only of demand that does not fit now. Types that rest or are sold out still count (that passes), those a
+Asked only of demand that does not fit now. Types in backoff or sold out still count (that passes), those a
 provider rules out do not.
 """
 

@@ -167,7 +167,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class LaunchFailure:
-    """One candidate's refusal, from the journal: makes its bucket rest."""
+    """One candidate's refusal, from the journal: its bucket gets a backoff."""
 
     bucket: BucketKey
     at: float

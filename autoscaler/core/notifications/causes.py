@@ -95,10 +95,10 @@ def _stopped(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
 
 def _refused(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
     """Types that failed so often that they are in backoff."""
-    for rest in observed.plan.memory.rests:
-        kind, price_type, zone = rest.bucket.instance_type, rest.bucket.price_type.value, rest.bucket.zone
+    for backoff in observed.plan.memory.rests:
+        kind, price_type, zone = backoff.bucket.instance_type, backoff.bucket.price_type.value, backoff.bucket.zone
         reason = because(
-            Code.BUCKET_BACKOFF, type=kind, until_at=rest.until, failures=rest.failures, message=rest.message
+            Code.BUCKET_BACKOFF, type=kind, until_at=backoff.until, failures=backoff.failures, message=backoff.message
         )
         yield Cause(" ".join(filter(None, (kind, price_type, zone))), reason)
 

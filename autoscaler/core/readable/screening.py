@@ -273,7 +273,7 @@ def _memory(memory: Memory, now: float, faults: list[Reason]) -> Memory:
         suspicions=_all(memory.suspicions, "memory of job", now, faults),
         held_back=_all(memory.held_back, "memory of job", now, faults),
         swaps=_all(memory.swaps, "memory of node array", now, faults),
-        rests=tuple(mended(one, f"a rest of {one.bucket.instance_type}", now, faults) for one in memory.rests),
+        rests=tuple(mended(one, f"a backoff of {one.bucket.instance_type}", now, faults) for one in memory.rests),
         able_since=able,
         hearing=hearing,
         **counted,

@@ -199,7 +199,7 @@ def _options(array: NodeArrayPolicy, ledger: Ledger, waited: float = float("inf"
 
 
 def _short_ones(array: NodeArrayPolicy, site: Site) -> tuple[Backoff, ...]:
-    """Buckets that lately had not enough rest for groups after the first failure."""
+    """Buckets that had too little a moment ago get a backoff for groups after the first failure."""
     ends = ((failure, failure.at + array.unavailability_delay) for failure in site.failures)
     return tuple(
         Backoff(failure.bucket, end, 1, failure.kind, failure.message)
