@@ -90,6 +90,13 @@ def test_a_job_of_which_accounting_tells_nothing_pays_until_it_was_last_seen(wor
     assert world.costs(HOUR) == {"ann": 250_000, "(idle)": 750_000}
 
 
+def test_what_begins_and_ends_later_changes_nothing_of_a_job_that_was_last_seen_before(world: CostWorld) -> None:
+    world.jobs = [Job(1, "w1", 0, 1000, slots=4), Job(2, "w1", 1800, payer=BEN), Job(3, "w1", 2700, payer=BEN)]
+    for at in (0, 900, 1800, 2700, HOUR):
+        world.see(at)
+    assert world.costs(HOUR) == {"ann": 250_000, "ben": 125_000 + 62_500, "(idle)": 562_500}
+
+
 def test_another_process_goes_on_where_the_first_one_was(world: CostWorld) -> None:
     world.jobs = [Job(1, "w1", 0, 900, slots=4), Job(2, "w1", 900, slots=4, payer=BEN)]
     world.see(0)
