@@ -35,6 +35,13 @@ def test_on_a_worker_of_which_no_slots_are_known_a_job_pays_for_all_of_it(world:
     assert world.costs(HOUR) == {"ann": 1_000_000}
 
 
+def test_nobody_pays_for_a_job_that_cannot_be_read(world: CostWorld) -> None:
+    world.jobs = [Job(0, "w1", 0, slots=4)]
+    world.see(0)
+    world.see(HOUR)
+    assert world.costs(HOUR) == {"(idle)": 1_000_000}
+
+
 def test_an_ended_job_pays_until_the_end_that_accounting_tells(world: CostWorld) -> None:
     world.jobs = [Job(1, "w1", 0, HOUR / 2, slots=4)]
     world.see(0)
