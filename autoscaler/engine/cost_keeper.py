@@ -130,7 +130,7 @@ def runs_on(workers: tuple[WorkerState, ...], details: Mapping[int, JobDetail], 
             for job in instance.jobs:
                 if not 0 < job.number <= LARGEST:
                     continue  # 0 stands for one that cannot be read
-                task = min(int(job.task), LARGEST) if job.task.isdecimal() and len(job.task) < 19 else 0
+                task = min(int(job.task[:19]), LARGEST) if job.task.isdecimal() else 0
                 key = RunKey(worker.worker.id, job.number, task)
                 before = found.get(key)
                 detail = details.get(job.number)

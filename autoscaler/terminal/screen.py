@@ -93,21 +93,21 @@ def read_screen(
 def _host_rows(
     instances: Sequence[QueueInstance], lifetimes: Sequence[Lifetime], types: Mapping[str, str], now: float
 ) -> tuple[HostRow, ...]:
-    living = {one.name: one for one in lifetimes if one.ended_at is None and one.name}
+    living = {one.name or one.worker_id: one for one in lifetimes if one.ended_at is None}
     by_host: dict[str, list[QueueInstance]] = {}
     for instance in instances:
         by_host.setdefault(instance.host, []).append(instance)
     rows = [_host_row(name, parts, living.pop(name, None), types, now) for name, parts in by_host.items()]
     rows += [
         HostRow(
-            name=one.name or one.worker_id,
+            name=name,
             type=one.instance_type,
             state="ending" if one.removed_at else "booting",
             price_per_hour=one.price_per_hour,
             cost=one.cost(now),
             since=one.created_at,
         )
-        for one in living.values()
+        for name, one in living.items()
     ]
     return tuple(rows)
 

@@ -182,6 +182,13 @@ def test_a_job_ends_as_accounting_says(failed: bool, code: str) -> None:
     assert not ended.known.runs
 
 
+def test_jobs_that_end_alike_are_one_event_from_the_first_end_to_the_last() -> None:
+    ran = first(running(a_run(1), a_run(2)))
+    ended = then(ran, a_host(), accounted=(an_end(1), replace(an_end(2), ended=NOW + 9)))
+    event = only(ended, ENDED)
+    assert (event.jobs, event.at, event.until) == ("1-2", NOW + 4, NOW + 9)
+
+
 def test_of_what_accounting_never_tells_the_end_is_told_late() -> None:
     gone = then(first(running(a_run(1))), a_host())
     assert not then(gone, a_host(), after=10 + LATE - 1).events

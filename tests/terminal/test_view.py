@@ -1,6 +1,7 @@
 """What people see: a picture on a terminal, plain lines elsewhere, and each sentence once."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -48,12 +49,14 @@ def test_a_worker_that_never_served_is_joining_and_one_disabled_after_serving_is
         a_worker("w1"),
         a_worker("w2"),
         a_worker("w3"),
+        replace(a_worker("w4"), name=None),
+        a_worker("w5", state=MachineState.TERMINATED),
         joined=("i-w2",),
         instances=(an_instance("master", used=2), an_instance("w1", states="d"), an_instance("w2", states="d")),
     )
 
     states = {row.name: row.state for row in screen.hosts}
-    assert states == {"master": "busy", "w1": "joining", "w2": "draining", "w3": "booting"}
+    assert states == {"master": "busy", "w1": "joining", "w2": "draining", "w3": "booting", "i-w4": "booting"}
 
 
 def test_a_terminated_worker_no_longer_costs(tmp_path: Path) -> None:
