@@ -30,7 +30,7 @@ ROOT_PYTEST_ARGS := $(if $(AS_ROOT),-p no:cacheprovider)
 # A make that is killed outright cannot pass anything on.
 ENDS_WITH_MAKE := setpriv --pdeathsig TERM --
 
-.PHONY: help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-answers bench-clouds bench-events bench-contexts shape lock clean
+.PHONY: help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-answers bench-clouds bench-events bench-contexts bench-starting shape lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
@@ -122,6 +122,9 @@ bench-events: setup  ## what the events of jobs add to a pass
 
 bench-contexts: setup  ## how long a job waits for its start while the contexts of 10,000 others are written
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m bench.contexts
+
+bench-starting: setup  ## how long a job waits from the order of its worker to its start on a private cell, and for whom
+	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m bench.starting
 
 shape: setup  ## size of the product: files, lines, import cycles, largest rooms, longest functions
 	@$(BIN)/python -m bench.shape

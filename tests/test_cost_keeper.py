@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
 
 import pytest
 
+from autoscaler.errors import StateNotKept
 from tests.core.building import NOW
 from tests.cost_world import PAYER, CostWorld, Job, Machine, line_of
 
@@ -40,6 +42,18 @@ def test_nobody_pays_for_a_job_that_cannot_be_read(world: CostWorld) -> None:
     world.see(0)
     world.see(HOUR)
     assert world.costs(HOUR) == {"(idle)": 1_000_000}
+
+
+def test_what_a_full_disk_did_not_keep_is_told_again_of_whom_it_was(world: CostWorld) -> None:
+    world.jobs = [Job(1, "w1", 0, slots=2)]
+    with contextlib.suppress(StateNotKept), world.store.database.transaction():
+        world.see(0)
+        raise StateNotKept("the disk is full")
+    world.jobs = [Job(2, "w1", 0, slots=1, payer=BEN), Job(1, "w1", 0, slots=2)]
+    world.see(1)
+    world.see(HOUR)
+    costs = world.costs(HOUR)
+    assert (costs["ann"], costs["ben"]) == (500_000, 250_000)
 
 
 def test_an_ended_job_pays_until_the_end_that_accounting_tells(world: CostWorld) -> None:

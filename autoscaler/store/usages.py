@@ -97,7 +97,8 @@ class UsageTable(Table):
     # -- what is written -----------------------------------------------------------------------------------------
 
     def running(self) -> dict[RunKey, Run]:
-        """Those that no pass has seen to be over."""
+        """Those that no pass has seen to be over; nothing else is remembered of a transaction that was not kept."""
+        self._payers, self._by_id = {}, {}
         return {
             run.key: run for run in map(_run, self._database.rows(f"{_SELECT} WHERE observed = 1 AND ended IS NULL"))
         }

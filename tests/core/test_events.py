@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.core.events.event import UNLISTED, EventKind, JobEvent, bounds, ranges, those_within, within
+from autoscaler.core.events.event import UNLISTED, EventKind, JobEvent, bounds, ranges, span, those_within, within
 from autoscaler.core.events.events import COMPARED, PassEvents, events_of
 from autoscaler.core.events.known import Accounted, Known
 from autoscaler.core.events.running import LATE
@@ -305,7 +305,7 @@ def test_jobs_that_are_over_are_forgotten_where_they_are_many() -> None:
 
 def test_ranges_are_read_as_they_were_written() -> None:
     text = ranges([9, 4, 5, 6, 7, 7])
-    assert (text, bounds(text), ranges([])) == ("4-7,9", ((4, 7), (9, 9)), "")
+    assert (text, bounds(text), span(text), ranges([])) == ("4-7,9", ((4, 7), (9, 9)), (4, 9), "")
     assert [number for number in range(12) if within(text, number)] == [4, 5, 6, 7, 9]
     assert those_within(text, {1, 5, 9, 70}) == {5, 9}
 
