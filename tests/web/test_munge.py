@@ -181,6 +181,8 @@ def test_a_call_that_somebody_passes_on_proves_nothing() -> None:
     assert Call("GET", "/", "[::1]:8651").meant_for("::1")
     assert Call("GET", "/", "LOCALHOST:8651").meant_for("127.0.0.1")
     assert Call("GET", "/", "master:8651").meant_for("10.0.0.1")
+    assert Call("GET", "/", "10.0.0.1:8651").meant_for("::ffff:10.0.0.1")
+    assert Call("GET", "/", "localhost").meant_for("::ffff:127.0.0.1")
     passed_on = ("127.0.0.1:8651", "localhost:8651", "localhost", "[::1]:8651", "10.0.0.9")
     assert not any(Call("GET", "/", host).meant_for("10.0.0.1") for host in passed_on)
 
@@ -304,7 +306,7 @@ def test_a_daemon_that_hangs_keeps_no_proven_caller_waiting(site: Site) -> None:
         ]
         answered.set()
         told = {each.result(300).status_code for each in asked}
-    assert (proven, told <= {503, 429}) == ([200] * 5, True)
+    assert (proven, told) == ([200] * 5, {503})  # and nobody is told of wrong logins
 
 
 def test_where_it_is_not_set_it_proves_nothing(site: Site) -> None:
