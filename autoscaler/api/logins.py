@@ -137,6 +137,11 @@ class Logins:
         except Undecided as error:
             raise _ask_again(error) from error
 
+    @property
+    def unread(self) -> str:
+        """Why it is not known who manages Grid Engine; '' while it is."""
+        return "" if self.munge is None else self.munge.roles.unread
+
     def _take(self, peer: str) -> None:
         """Count one try, before it is known whether it is a wrong one: many may come at once."""
         now = self.stopwatch()

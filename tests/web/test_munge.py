@@ -26,7 +26,7 @@ from autoscaler.api.server import Address, Server
 from autoscaler.commands._http import network
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
-from autoscaler.errors import CommandTimedOut, SettingsError
+from autoscaler.errors import CommandTimedOut, GridEngineNotObservable, SettingsError
 from autoscaler.munge import MOST_AGE, Call, Undecided, Unproven, credential, uid_of
 from autoscaler.process import Completed, Runner, SystemRunner
 from autoscaler.settings.guarded_files import GuardedFile
@@ -143,6 +143,17 @@ def test_only_a_manager_acts_and_by_their_own_name(site: Site) -> None:
     assert standings == [True, False]
     create = site.sent(OTHER, site.call("POST", "/clusters/demo/scale/execute"))
     assert create.status_code == 403
+
+
+@as_root
+def test_where_grid_engine_does_not_answer_nobody_is_a_manager_and_that_is_said(site: Site) -> None:
+    def unanswered() -> list[str]:
+        raise GridEngineNotObservable("qconf did not end within 20 s")
+
+    assert site.logins.munge is not None
+    site.logins.munge.roles.managers = unanswered
+    told = site.sent(OWNER, site.call("POST", f"{OVERRIDES}/pause"))
+    assert (told.status_code, "cannot be read now: qconf did not end" in told.text) == (403, True)
 
 
 def test_the_client_acts_as_itself(site: Site) -> None:
