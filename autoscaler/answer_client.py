@@ -119,7 +119,7 @@ def override(place: Place, verb: str, query: Mapping[str, str]) -> dict[str, Any
 def _document(place: Place, reply: Reply, kind: str, version: int) -> dict[str, Any]:
     try:
         said = json.loads(reply.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         said = None
     if reply.status == 200 and isinstance(said, dict) and said.get(kind) == version:
         return said
