@@ -41,6 +41,8 @@ ROLE = "X-Asked-Role"
 SOURCE = "X-Asked-From"
 """And from which address."""
 TIMEOUT = 30.0
+LONG_TIMEOUT = 300.0
+"""For `cost`: of a million jobs it takes many seconds, and more where the machine is busy."""
 PATIENCE = 2.0
 """Seconds without an answer after which a service on this machine is asked no longer if it did nothing meanwhile."""
 _MOST_HEAD = 1 << 16
@@ -152,7 +154,7 @@ def _at_socket(place: Place, target: str, headers: Mapping[str, str], method: st
         try:
             made.connect(place.path)
             made.sendall("\r\n".join([*lines, "", ""]).encode("latin-1", "replace"))
-            said = bytearray(_begun(made))
+            said = bytearray(_begun(made, _timeout(target)))
             made.settimeout(TIMEOUT)
             while part := said and made.recv(1 << 16):
                 said += part
@@ -165,13 +167,18 @@ def _at_socket(place: Place, target: str, headers: Mapping[str, str], method: st
     return _read(place, bytes(said))
 
 
-def _begun(made: socket.socket) -> bytes:
-    """How the answer begins. Raises TimeoutError after TIMEOUT, and sooner where the service does nothing at all: one
+def _timeout(target: str) -> float:
+    """Seconds that who asks waits for an answer to begin."""
+    return LONG_TIMEOUT if target.startswith(f"{PREFIX}/cost") else TIMEOUT
+
+
+def _begun(made: socket.socket, timeout: float) -> bytes:
+    """How the answer begins. Raises TimeoutError after `timeout`, and sooner where the service does nothing at all: one
     that was stopped (SIGSTOP) is connected to all the same. On a busy machine one that works may take long.
     """
     pid = int.from_bytes(made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 4), sys.byteorder)
     worked = _worked(pid)
-    for _ in range(int(TIMEOUT / PATIENCE)):
+    for _ in range(int(timeout / PATIENCE)):
         try:
             return made.recv(1 << 16)
         except TimeoutError:
@@ -207,7 +214,7 @@ def _at_address(place: Place, target: str, headers: Mapping[str, str], method: s
 
     to = caller_address(place.url, plain=place.plain)
     sent = {**headers, **_authorization(place)}
-    with closing(connection_to(to, place.ca_file)) as connection:
+    with closing(connection_to(to, place.ca_file, _timeout(target))) as connection:
         try:
             connection.request(method, to.path + target, headers=sent)
             answer = connection.getresponse()
