@@ -58,7 +58,7 @@ def fill(file: Path, jobs: int) -> None:
                 Run(RunKey(worker.id, at * each + number + 1, 0), chance.choice(payers), 1, start, start + 600)
                 for number, start in enumerate(starts)
             )
-    store.usages.mark(None, now)
+    store.usages.mark(None, now, now)
     store.close()
 
 
