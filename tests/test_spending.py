@@ -77,9 +77,7 @@ def test_it_is_not_known_before_all_of_accounting_is_read(world: CostWorld, monk
         passes += 1
         world.see(1700 + passes)
     assert passes == 2
-    assert (
-        spending.spent["user ann"] == reader.read(policy(*BUDGETS), NOW + 1700 + passes + AGAIN).spent["user ann"] > 0
-    )
+    assert spending.spent["user ann"] > 0
     assert world.store.usages.since == NOW + 1701
 
 
