@@ -108,8 +108,9 @@ bench: setup  ## time and memory from qstat and qhost bytes to a plan; Grid Engi
 bench-idle: setup  ## processor time and memory of the service on a private cell where nothing happens
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m bench.idle
 
-bench-answers: setup  ## processor and wall time of commands that show something, of `top`, of one job in 500 MB of accounting
+bench-answers: setup  ## processor and wall time of commands that show something, of `top`, of one job in 500 MB of accounting, of `cost` of a million jobs
 	@$(BIN)/python -m bench.accounting
+	@$(BIN)/python -m bench.cost
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m bench.answers
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m bench.top
 

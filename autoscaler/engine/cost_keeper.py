@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 MOST = 2 << 20
 """Bytes of accounting that one pass takes in: some 8,000 lines. What is beyond waits for the next pass."""
+AT_FIRST = 16 << 20
+"""The same of a new or a lost store: budgets wait for all of it."""
 BACK = 64 << 20
 """Bytes that are read back where it is not known how far accounting was read: of a new or a lost store."""
 
@@ -42,6 +44,8 @@ class CostKeeper:
     _instances: Mapping[tuple[str, str], tuple[HostJob, ...]] = field(default_factory=dict)
     """By queue and worker, what the last pass saw; the same object has no news."""
     _said: str = ""
+    _since: float | None = None
+    """When this process first read accounting for a store that had read none."""
 
     def note(self, snapshot: Snapshot, observed: ObservedWorkers) -> None:
         """Call this after a pass, once its workers are in the history, within any transaction: what that does not keep
@@ -79,20 +83,21 @@ class CostKeeper:
     def _account(self, before: Mapping[RunKey, Run], now: float) -> Mapping[RunKey, Run]:
         """Take in the new lines of accounting."""
         table = self.store.usages
-        place = table.place
+        place, known = table.place, table.since is not None
+        self._since = now if self._since is None else self._since
         try:
-            tail = read_tail(self.accounting, place, MOST, BACK)
+            tail = read_tail(self.accounting, place, MOST if known else AT_FIRST, BACK)
         except OSError as error:
             if str(error) != self._said:
                 log.warning("the accounting file cannot be read, so it is not known what workers were for: %s", error)
             self._said = str(error)
-            table.mark(place, now)
+            table.mark(place, now, self._since)
             return before
         self._said = ""
         if tail.missing:
             log.warning("accounting was rotated away before it was read: what ran meanwhile counts as idle in `cost`")
         accounted = frozenset(table.account(self._runs_of(tail.data))) if tail.data else frozenset()
-        table.mark(tail.place, now)
+        table.mark(tail.place, now, None if tail.more and not known else self._since)
         return {key: run for key, run in before.items() if key not in accounted} if accounted else before
 
     def _runs_of(self, data: bytes) -> list[Run]:

@@ -178,14 +178,17 @@ class UsageTable(Table):
 
     @property
     def since(self) -> float | None:
-        """From when on it is known for whom workers were; None: nothing is."""
+        """From when on it is known for whom workers were; None: nothing is, or not all of accounting has been read."""
         row = self._database.row("SELECT max(since, coalesce(forgotten, since)) AS at FROM usage_marks")
         return None if row is None else row["at"]
 
-    def mark(self, place: Place | None, seen_at: float) -> None:
+    def mark(self, place: Place | None, seen_at: float, since: float | None) -> None:
+        """How far accounting was read. `since`: from when on it is known for whom workers were, unless that was told
+        before; None: it is not yet.
+        """
         self._database.execute(
             "UPDATE usage_marks SET inode = ?, offset = ?, mark = ?, seen_at = ?, since = coalesce(since, ?)",
-            (*((None, None, None) if place is None else (place.inode, place.offset, place.mark)), seen_at, seen_at),
+            (*((None, None, None) if place is None else (place.inode, place.offset, place.mark)), seen_at, since),
         )
 
     # -- what is read -----------------------------------------------------------------------------------------------
