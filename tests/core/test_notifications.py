@@ -174,7 +174,8 @@ def test_jobs_that_nothing_can_run_are_told_and_lost_ones_are_not(action: type[H
 def test_old_prices_are_told() -> None:
     today = datetime.fromtimestamp(NOW, UTC).date()
     old, young = today.replace(year=today.year - 1), today
-    assert [each.kind for each in told([at(0, CALM, oldest_price=old)])[0]] == ["old_prices"]
+    (news,) = told([at(0, CALM, oldest_price=old)])
+    assert [(each.kind, each.subject, each.reason.code) for each in news] == [("old_prices", "", Code.OLD_PRICES)]
     assert told([at(0, CALM, oldest_price=young)]) == [[]]
 
 
