@@ -63,6 +63,13 @@ def test_its_end_is_told_once_it_is_sure() -> None:
     assert told(scenes)[3] == [Notification("brake", "", NOW + 11 + SETTLED, BRAKE, passed=True)]
 
 
+def test_the_end_of_one_is_told_while_another_of_its_kind_goes_on() -> None:
+    both = passing(Memory(stopped={"execute": "refused", "gpu": "refused"}))
+    one = passing(Memory(stopped={"execute": "refused"}))
+    found = told([at(0, both), at(10, one), at(11 + SETTLED, one)])
+    assert [[(each.subject, each.passed) for each in news] for news in found[1:]] == [[], [("gpu", True)]]
+
+
 def test_its_end_is_not_told_where_nobody_wants_that() -> None:
     scenes = [at(0, TRIPPED), at(10, CALM), at(11 + SETTLED, CALM)]
     assert [len(each) for each in told(scenes, resolved=False)] == [1, 0, 0]
