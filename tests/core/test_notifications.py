@@ -15,7 +15,7 @@ from autoscaler.core.model.fleet import BucketKey, Ending, MachineState
 from autoscaler.core.model.memory import Backoff, Memory, ProtectedArray, WorkerNote
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.notifications.causes import BLIND_FOR, BY_NAME, KINDS, MOST_OF_A_KIND, Observed, Scene
-from autoscaler.core.notifications.due import AGAIN, SETTLED, Known, Notification, notifications_due
+from autoscaler.core.notifications.due import AGAIN, SETTLED, Known, Notification, notifications_due, title_of
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from autoscaler.core.snapshot import Plan, Snapshot
@@ -176,6 +176,10 @@ def test_jobs_that_nothing_can_run_are_told_and_lost_ones_are_not(action: type[H
     lost = action(("13",), why)
     found = told([at(0, passing(Memory(), actions=(proven, lost)))])[0]
     assert [(each.kind, each.subject) for each in found] == [("unsatisfiable_job", "job 12")]
+
+
+def test_a_kind_of_a_later_version_is_called_by_its_name() -> None:
+    assert (title_of("lost_worker"), title_of("some_later_kind")) == ("lost worker", "some later kind")
 
 
 def test_old_prices_are_told() -> None:
