@@ -120,7 +120,7 @@ def host_lines(document: Mapping[str, Any]) -> Iterator[str]:
     if machine and machine["message"]:
         yield f"the provider says: {machine['message']}"
     for name, value in (document["remembered"] or {}).items():
-        if value not in (None, False, (), 0, ""):
+        if value:
             said = instant_of(value) if name in MOMENTS else shown(name, value)
             what = name.removesuffix("_s").replace("_", " ")
             yield f"remembered: {what}{'' if value is True else f' {said}'}"

@@ -40,7 +40,6 @@ class _Progress:
     ids: dict[int, str] = field(default_factory=dict)
     errors: list[ProviderError] = field(default_factory=list)
     lost: Unreachable | None = None
-    unasked: int = 0
 
     @property
     def halted(self) -> bool:
@@ -97,7 +96,6 @@ class Orders:
         def ask(index: int) -> None:
             with guard:
                 if progress.halted or deadline.left < LAST_CALL:
-                    progress.unasked += 1
                     return
             try:
                 body = launch_body(order, index, self._settings, inherited)

@@ -224,6 +224,7 @@ def test_a_rescheduled_job_ends_on_one_host_and_starts_on_the_other() -> None:
     assert {(event.kind, event.hosts) for event in moved.events} == {(STARTED, ("h2",)), (ENDED, ("h1",))}
     unseen = then(ran, running(a_run(1, started=NOW + 5), host="h2"))
     assert {(event.kind, event.hosts) for event in unseen.events} == {(STARTED, ("h2",)), (ENDED, ("h1",))}
+    assert ([run.hosts for run in unseen.ended], [run.hosts for run in unseen.started]) == ([("h1",)], [("h2",)])
 
 
 def test_a_job_that_cannot_be_read_is_no_event() -> None:

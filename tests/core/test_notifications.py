@@ -22,7 +22,7 @@ from autoscaler.core.notifications.causes import (
     NotificationContext,
     Observed,
 )
-from autoscaler.core.notifications.due import AGAIN, SETTLED, Known, Notification, notifications_due
+from autoscaler.core.notifications.due import AGAIN, SETTLED, Known, Notification, notifications_due, title_of
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from autoscaler.core.snapshot import Plan, Snapshot
@@ -70,6 +70,13 @@ def test_its_end_is_told_once_it_is_sure() -> None:
     scenes = [at(0, TRIPPED), at(10, CALM), at(20, CALM), at(11 + SETTLED, CALM), at(12 + SETTLED, CALM)]
     assert [len(each) for each in told(scenes)] == [1, 0, 0, 1, 0]
     assert told(scenes)[3] == [Notification("brake", "", NOW + 11 + SETTLED, BRAKE, passed=True)]
+
+
+def test_the_end_of_one_is_told_while_another_of_its_kind_goes_on() -> None:
+    both = passing(Memory(stopped={"execute": "refused", "gpu": "refused"}))
+    one = passing(Memory(stopped={"execute": "refused"}))
+    found = told([at(0, both), at(10, one), at(11 + SETTLED, one)])
+    assert [[(each.subject, each.passed) for each in news] for news in found[1:]] == [[], [("gpu", True)]]
 
 
 def test_its_end_is_not_told_where_nobody_wants_that() -> None:
@@ -180,10 +187,15 @@ def test_jobs_that_nothing_can_run_are_told_and_lost_ones_are_not(action: type[H
     assert [(each.kind, each.subject) for each in found] == [("unsatisfiable_job", "job 12")]
 
 
+def test_a_kind_of_a_later_version_is_called_by_its_name() -> None:
+    assert (title_of("lost_worker"), title_of("some_later_kind")) == ("lost worker", "some later kind")
+
+
 def test_old_prices_are_told() -> None:
     today = datetime.fromtimestamp(NOW, UTC).date()
     old, young = today.replace(year=today.year - 1), today
-    assert [each.kind for each in told([at(0, CALM, oldest_price=old)])[0]] == ["old_prices"]
+    (news,) = told([at(0, CALM, oldest_price=old)])
+    assert [(each.kind, each.subject, each.reason.code) for each in news] == [("old_prices", "", Code.OLD_PRICES)]
     assert told([at(0, CALM, oldest_price=young)]) == [[]]
 
 

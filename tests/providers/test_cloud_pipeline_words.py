@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from autoscaler.core.model.fleet import Bucket, BucketKey, Ending, InstanceType, MachineState, PriceType
-from providers.cloud_pipeline.api import NotKnown, date_text, refusal, unix_time
+from providers.cloud_pipeline.api import NotKnown, date_text, is_interruption, refusal, unix_time
 from providers.cloud_pipeline.catalogue import arch_of, instance_type
 from providers.cloud_pipeline.credential import Credential, expiry
 from providers.cloud_pipeline.parameters import Inheritance, inheritance, launch_body
@@ -228,6 +228,18 @@ def test_a_record_that_cannot_be_understood_is_no_run(damage: dict[str, Any]) ->
 )
 def test_an_error_is_told_by_its_words(message: str, error: type[Exception]) -> None:
     assert isinstance(refusal("POST run", message), error)
+
+
+@pytest.mark.parametrize(
+    ("message", "interrupted"),
+    (
+        ("Spot instance was reclaimed by its cloud", True),
+        ("Insufficient instance capacity of spot", False),
+        ("the disk is full", False),
+    ),
+)
+def test_a_machine_that_its_cloud_took_back_is_told_from_one_that_never_was(message: str, interrupted: bool) -> None:
+    assert is_interruption(message) is interrupted
 
 
 def test_an_error_says_which_call_met_it_and_what_the_platform_said() -> None:

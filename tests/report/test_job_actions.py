@@ -84,7 +84,7 @@ def test_of_a_worker_times_are_told_as_times_and_lengths_as_lengths() -> None:
     world = a_snapshot(a_worker("w1", used=1))
     made = decide(world)
     ((worker_id, note),) = made.memory.workers.items()
-    silent = replace(note, silent_s=12.5, price_per_hour=0.096, moved=("31", "32"))
+    silent = replace(note, seen_disabled=True, silent_s=12.5, price_per_hour=0.096, moved=("31", "32"))
     made = replace(made, memory=replace(made.memory, workers={worker_id: silent}))
     told = explain_host(world, made, "w1", UTC)
     assert told is not None
@@ -94,6 +94,7 @@ def test_of_a_worker_times_are_told_as_times_and_lengths_as_lengths() -> None:
         "remembered: first seen 2027-01-15 07:00:00 UTC",
         "remembered: price per hour 0.096",
         "remembered: moved 31, 32",
+        "remembered: seen disabled",
     }
     assert (wanted - lines, [line for line in lines if "1970" in line or "<" in line]) == (set(), [])
     assert json.dumps(told["remembered"])

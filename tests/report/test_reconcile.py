@@ -18,7 +18,7 @@ from autoscaler.commands.main import main
 from autoscaler.core.model.fleet import InstanceType, MachineState, Worker
 from autoscaler.errors import SettingsError
 from autoscaler.report.bill import read_bill
-from autoscaler.report.reconcile import NOT_BILLED, NOT_KNOWN, Compared, compare
+from autoscaler.report.reconcile import NOT_BILLED, NOT_KNOWN, Compared, compare, reconciled_blocks
 from autoscaler.store.store import Store
 
 TAG = "cell-0123456789ab"
@@ -117,6 +117,13 @@ def test_a_bill_that_does_not_tell_all_hours_explains_nothing_by_time(tmp_path: 
     assert explained(compare([row("i-1", 0.2, 2.0)], bill)) == {"i-1": (-0.05, 0.0, -0.05, 0.0)}
 
 
+def test_a_bill_in_another_currency_says_that_it_cannot_be_compared(tmp_path: Path) -> None:
+    bill = read_bill(written(tmp_path / "cur.csv", CUR, aws(*LINES[0])), ["i-1"], TAG)
+    assert [len(block.lines) for block in reconciled_blocks([], bill, "USD")] == [1]
+    ((_, said),) = [block.lines for block in reconciled_blocks([], bill, "EUR")]
+    assert said.startswith("the bill is in USD, the estimate in EUR")
+
+
 def test_a_name_that_another_one_begins_with_is_another_machine(tmp_path: Path) -> None:
     file = written(tmp_path / "azure.csv", AZURE, azure("virtualMachines/execute-abc-10", "Virtual Machines", "1", "1"))
     bill = read_bill(file, ["execute-abc-1"], TAG)
@@ -190,7 +197,7 @@ def test_a_cost_that_is_no_amount_is_told_with_its_line(tmp_path: Path, value: s
         read_bill(file, ["i-1"], TAG)
 
 
-@pytest.mark.parametrize("date", ("12/31/9999", "01/01/0001"))
+@pytest.mark.parametrize("date", ("12/31/9999", "06/01/9999", "01/01/1970", "01/01/0001"))
 def test_a_time_without_a_next_day_or_a_day_before_is_told_with_its_line(tmp_path: Path, date: str) -> None:
     line = azure("virtualMachines/i-1", "Virtual Machines", "1", "1").replace("11/03/2026", date)
     with pytest.raises(SettingsError, match="line 2"):

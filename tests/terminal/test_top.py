@@ -187,6 +187,10 @@ def test_tables_are_sorted_and_filtered() -> None:
     async def play(top: Top, pilot: Pilot[None]) -> None:
         await until(pilot, lambda: bool(shown(top, "queue")))
         assert [row[0] for row in shown(top, "queue")] == ["3", "2"]
+        top.query_one("#log").focus()
+        await pilot.press("s")
+        assert [row[0] for row in shown(top, "queue")] == ["3", "2"], "the focused table is sorted"
+        top.query_one("#queue").focus()
         await pilot.press("s")
         assert [row[0] for row in shown(top, "queue")] == ["2", "3"]
         await pilot.press("S")
