@@ -55,6 +55,12 @@ def rented(scaling: Autoscaling) -> dict[str, float]:
     }
 
 
+def closed(scaling: Autoscaling, host: str) -> bool:
+    """Whether Grid Engine starts no job there, not even on a machine that is gone."""
+    instance = scaling.instances().get(f"main.q@{host}")
+    return instance is None or "d" in instance.states
+
+
 def test_cost_by_user_adds_up_over_a_lost_worker_a_restart_and_a_lost_store(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
@@ -83,6 +89,7 @@ def test_cost_by_user_adds_up_over_a_lost_worker_a_restart_and_a_lost_store(
         failures.kill(machine_of(scaling, host), empty_cell.tree)
     with scaling.running():  # another process
         until(lambda: host not in scaling.living(), 60, "the lost worker is not known to be gone")
+        until(lambda: closed(scaling, host), 30, "the lost worker's free slot was not closed")
         assert micros(scaling, "worker").items() >= ended.items()
         assert micros(scaling, "job")[held] > 0
         again = Gate(empty_cell, "again").submit("-P", "sun")
