@@ -30,7 +30,7 @@ ROOT_PYTEST_ARGS := $(if $(AS_ROOT),-p no:cacheprovider)
 # A make that is killed outright cannot pass anything on.
 ENDS_WITH_MAKE := setpriv --pdeathsig TERM --
 
-.PHONY: help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-answers bench-clouds bench-events bench-contexts shape lock clean
+.PHONY: help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-answers bench-clouds bench-events bench-contexts bench-starting shape lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
@@ -108,8 +108,9 @@ bench: setup  ## time and memory from qstat and qhost bytes to a plan; Grid Engi
 bench-idle: setup  ## processor time and memory of the service on a private cell where nothing happens
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m bench.idle
 
-bench-answers: setup  ## processor and wall time of commands that show something, of `top`, of one job in 500 MB of accounting
+bench-answers: setup  ## processor and wall time of commands that show something, of `top`, of one job in 500 MB of accounting, of `cost` of a million jobs
 	@$(BIN)/python -m bench.accounting
+	@$(BIN)/python -m bench.cost
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m bench.answers
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m bench.top
 
@@ -122,6 +123,9 @@ bench-events: setup  ## what the events of jobs add to a pass
 
 bench-contexts: setup  ## how long a job waits for its start while the contexts of 10,000 others are written
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m bench.contexts
+
+bench-starting: setup  ## how long a job waits from the order of its worker to its start on a private cell, and for whom
+	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m bench.starting
 
 shape: setup  ## size of the product: files, lines, import cycles, largest rooms, longest functions
 	@$(BIN)/python -m bench.shape

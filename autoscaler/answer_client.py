@@ -45,6 +45,8 @@ OF_CELL = "user"
 SOURCE = "X-Asked-From"
 """And from which address."""
 TIMEOUT = 30.0
+LONG_TIMEOUT = 300.0
+"""For `cost`: of a million jobs it takes many seconds, and more where the machine is busy."""
 PATIENCE = 2.0
 """Seconds without an answer after which a service on this machine is asked no longer if it did nothing meanwhile."""
 _MOST_HEAD = 1 << 16
@@ -119,7 +121,7 @@ def override(place: Place, verb: str, query: Mapping[str, str]) -> dict[str, Any
 def _document(place: Place, reply: Reply, kind: str, version: int) -> dict[str, Any]:
     try:
         said = json.loads(reply.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         said = None
     if reply.status == 200 and isinstance(said, dict) and said.get(kind) == version:
         return said
@@ -159,7 +161,7 @@ def _at_socket(place: Place, target: str, headers: Mapping[str, str], method: st
         try:
             made.connect(place.path)
             made.sendall("\r\n".join([*lines, "", ""]).encode("latin-1", "replace"))
-            await_answer(made)
+            await_answer(made, _timeout(target))
             said = bytearray()
             while part := made.recv(1 << 16):
                 said += part
@@ -172,15 +174,20 @@ def _at_socket(place: Place, target: str, headers: Mapping[str, str], method: st
     return _read(place, bytes(said))
 
 
-def await_answer(made: socket.socket) -> None:
-    """Wait until the answer on a Unix socket begins. Raises TimeoutError after TIMEOUT, and sooner where the service
-    does nothing at all: one that was stopped (SIGSTOP) is connected to all the same. On a busy machine one that works
-    may take long.
+def _timeout(target: str) -> float:
+    """Seconds that who asks waits for an answer to begin."""
+    return LONG_TIMEOUT if target.startswith(f"{PREFIX}/cost") else TIMEOUT
+
+
+def await_answer(made: socket.socket, timeout: float = TIMEOUT) -> None:
+    """Wait until the answer on a Unix socket begins. Raises TimeoutError after `timeout` seconds, and sooner where the
+    service does nothing at all: one that was stopped (SIGSTOP) is connected to all the same. On a busy machine one that
+    works may take long.
     """
     made.settimeout(PATIENCE)
     pid = int.from_bytes(made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 4), sys.byteorder)
     worked = _worked(pid)
-    for _ in range(int(TIMEOUT / PATIENCE)):
+    for _ in range(int(timeout / PATIENCE)):
         try:
             made.recv(1, socket.MSG_PEEK)
             made.settimeout(TIMEOUT)
@@ -217,9 +224,9 @@ def _at_address(place: Place, target: str, headers: Mapping[str, str], method: s
     import ssl
 
     to = caller_address(place.url, plain=place.plain)
-    target = to.path + target
+    timeout, target = _timeout(target), to.path + target
     sent = {**headers, "Host": to.named, **_authorization(place, method, target, to.named)}
-    with closing(connection_to(to, place.ca_file)) as connection:
+    with closing(connection_to(to, place.ca_file, timeout)) as connection:
         try:
             connection.request(method, target, headers=sent)
             answer = connection.getresponse()

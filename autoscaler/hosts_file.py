@@ -31,7 +31,8 @@ OF_WORKERS = b"# worker of sge-autoscaler"
 """Ends every line that stays for as long as its worker exists."""
 _NOT_ENDED = b"# (the line above was not ended) "
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+\Z")
-_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.IGNORECASE)
+NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.IGNORECASE | re.ASCII)
+"""What may be a name of a host."""
 
 
 class HostsFile:
@@ -163,7 +164,7 @@ class HostsFile:
 
 def _is_line(name: str, address: str) -> bool:
     """Whether these make one line of a hosts file: what a cloud's answer says is not written down unseen."""
-    return address_of(address) is not None and _NAME.fullmatch(name) is not None
+    return address_of(address) is not None and NAME.fullmatch(name) is not None
 
 
 def address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

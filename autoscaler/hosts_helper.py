@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, cast
 
 from autoscaler.core.model.actions import PROBE_HOST_PREFIX
 from autoscaler.errors import HostsFileUnusable
-from autoscaler.hosts_file import HOSTS, OF_WORKERS, PASSING, HostsFile, address_of
+from autoscaler.hosts_file import HOSTS, NAME, OF_WORKERS, PASSING, HostsFile, address_of
 
 SOCKET = Path("/run/sge-autoscaler-hosts.sock")
 LONGEST = 1 << 20
@@ -133,7 +133,7 @@ class Allowed:
         found = address_of(address)
         if found is None:
             return f"{name}: {address[:60]!r} is no address"
-        if pattern.fullmatch(name) is None:
+        if pattern.fullmatch(name) is None or NAME.fullmatch(name) is None:  # `[^.]` takes an end of line, too
             return f"{name[:100]!r} is no name that this helper writes"
         if not any(found in network for network in networks):
             return f"{name}: {address} is in no network that this helper writes"

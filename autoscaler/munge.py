@@ -59,6 +59,7 @@ class Call:
         name = self.host.rpartition("]")[0].removeprefix("[") or self.host.partition(":")[0]
         try:
             here = ipaddress.ip_address(address)
+            here = getattr(here, "ipv4_mapped", None) or here
             return here.is_loopback if name.lower() == "localhost" else ipaddress.ip_address(name) == here
         except ValueError:
             return True

@@ -68,7 +68,8 @@ def choose(rooms: Iterable[str], *, count: int, seed: int, listed: Survivors) ->
 
 def relevant_tests(paths: Iterable[str]) -> list[str]:
     """What may notice a change of these files: as for `make quick`, and all tests of the same room."""
-    imports, found = imports_of_tests(), set(select_tests(paths, imports_of_tests()))
+    imports = imports_of_tests()
+    found = set(select_tests(paths, imports))
     for path in paths:
         module = path.removesuffix(".py").replace("/", ".")
         found |= {test for test, imported in imports.items() if module in imported}

@@ -134,11 +134,15 @@ class JobReader:
             return
         elements = _parted(data, stretch)
         for element, key in zip(elements, their_keys or keys_of(elements), strict=True):
-            told = self.aside.count
             job = None if key is None else known.get(key)
-            job = job or self._wait(element) or self._wait_carefully(element + CLOSE, placed)
+            if job is None:
+                job = self._wait(element)
+            if job is None:
+                told = self.aside.count
+                job = self._wait_carefully(element + CLOSE, placed)
+                key = key if self.aside.count == told else None
             if job is not None:
-                keys.append(key if self.aside.count == told else None)
+                keys.append(key)
                 waiting.append(job)
 
     def _is_warning(self, text: bytes) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
 
 import pytest
 
+from autoscaler.errors import StateNotKept
 from tests.core.building import NOW
 from tests.cost_world import PAYER, CostWorld, Job, Machine, line_of
 
@@ -33,6 +35,25 @@ def test_on_a_worker_of_which_no_slots_are_known_a_job_pays_for_all_of_it(world:
     world.see(0)
     world.see(HOUR)
     assert world.costs(HOUR) == {"ann": 1_000_000}
+
+
+def test_nobody_pays_for_a_job_that_cannot_be_read(world: CostWorld) -> None:
+    world.jobs = [Job(0, "w1", 0, slots=4)]
+    world.see(0)
+    world.see(HOUR)
+    assert world.costs(HOUR) == {"(idle)": 1_000_000}
+
+
+def test_what_a_full_disk_did_not_keep_is_told_again_of_whom_it_was(world: CostWorld) -> None:
+    world.jobs = [Job(1, "w1", 0, slots=2)]
+    with contextlib.suppress(StateNotKept), world.store.database.transaction():
+        world.see(0)
+        raise StateNotKept("the disk is full")
+    world.jobs = [Job(2, "w1", 0, slots=1, payer=BEN), Job(1, "w1", 0, slots=2)]
+    world.see(1)
+    world.see(HOUR)
+    costs = world.costs(HOUR)
+    assert (costs["ann"], costs["ben"]) == (500_000, 250_000)
 
 
 def test_an_ended_job_pays_until_the_end_that_accounting_tells(world: CostWorld) -> None:
@@ -88,6 +109,13 @@ def test_a_job_of_which_accounting_tells_nothing_pays_until_it_was_last_seen(wor
     for at in (0, 900, 1800, HOUR):
         world.see(at)
     assert world.costs(HOUR) == {"ann": 250_000, "(idle)": 750_000}
+
+
+def test_what_begins_and_ends_later_changes_nothing_of_a_job_that_was_last_seen_before(world: CostWorld) -> None:
+    world.jobs = [Job(1, "w1", 0, 1000, slots=4), Job(2, "w1", 1800, payer=BEN), Job(3, "w1", 2700, payer=BEN)]
+    for at in (0, 900, 1800, 2700, HOUR):
+        world.see(at)
+    assert world.costs(HOUR) == {"ann": 250_000, "ben": 125_000 + 62_500, "(idle)": 562_500}
 
 
 def test_another_process_goes_on_where_the_first_one_was(world: CostWorld) -> None:

@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,20 @@ def test_what_it_was_not_started_for_is_refused_and_the_rest_is_kept(
     expected = {**WORKERS, "ip-10-0-0-6": "10.0.0.6"}
     expected.pop(name, None)
     assert (others, HostsFile(hosts, OF_WORKERS).kept(), ours.count("\n")) == (OTHERS, expected, len(expected))
+
+
+@pytest.mark.parametrize("do", ("keep", "put"))
+@pytest.mark.parametrize(
+    "name", ("ip-1\n10.6.6.6 login.example.org #", "ip-1 login", "ip-1\tlogin", "ip-1#", "", "ip-\ud800")
+)
+def test_a_name_makes_no_second_line_whatever_the_pattern_lets_through(tmp_path: Path, do: str, name: str) -> None:
+    """`[^.]` takes ends of lines, too."""
+    hosts = tmp_path / "hosts"
+    hosts.write_text(OTHERS)
+    helper = Helper(hosts, Allowed(re.compile("(ip-[^.]*.*)?", re.DOTALL), ALLOWED.networks))
+    asked, answers = {"do": do, "kind": "workers", "addresses": {name: "10.0.0.5"}}, BytesIO()
+    helper.serve(BytesIO(json.dumps(asked).encode() + b"\n"), answers)
+    assert ("no name that this helper writes" in answers.getvalue().decode(), hosts.read_text()) == (True, OTHERS)
 
 
 def test_a_probe_host_leads_to_the_loopback_only(hosts: Path, place: Path) -> None:

@@ -25,11 +25,12 @@ from autoscaler.core.plan import plan
 from autoscaler.core.policy import Policy
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Plan, Snapshot, WorkerVerdict
+from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.engine.loop import LONG_REST, RESTING, Loop, staying
 from autoscaler.engine.observe import Observation, Observer
 from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.wakeup import Wakeup
-from autoscaler.errors import GridEngineNotObservable, ProviderNotObservable, SettingsError
+from autoscaler.errors import GridEngineNotObservable, ProviderNotObservable, SettingsError, StateNotKept
 from autoscaler.store.nodes import NodeRow
 from autoscaler.store.overrides import Verb
 from providers.fake import FakeProvider, FakeSettings
@@ -81,6 +82,18 @@ def test_memory_goes_from_pass_to_pass(world: World) -> None:
     loop = looping(world, until=3)
     loop.run()
     assert loop.store.memory.load().passes == 2  # the third was stopped by a signal before it acted
+
+
+def test_who_held_slots_is_kept_with_the_history_or_neither_is(world: World) -> None:
+    loop = looping(world, until=9)
+
+    def refuse(_: Snapshot, __: ObservedWorkers) -> None:
+        raise StateNotKept("the disk is full")
+
+    loop.costs = refuse
+    with pytest.raises(StateNotKept):
+        loop.pass_once()
+    assert loop.store.looks.load() is None
 
 
 def test_a_pass_that_was_told_to_stop_begins_nothing(world: World) -> None:

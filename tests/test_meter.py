@@ -16,7 +16,7 @@ from autoscaler.core.model.fleet import Worker
 from autoscaler.core.snapshot import Plan
 from autoscaler.engine.loop import Loop
 from autoscaler.engine.measured_elsewhere import MeasuredElsewhere
-from autoscaler.engine.meter import PROGRAMS, Meter
+from autoscaler.engine.meter import DEFECT, FAILURES, GRID_ENGINE, PROGRAMS, PROVIDER, STATE, Meter
 from autoscaler.engine.monitor import Monitor
 from autoscaler.engine.qmaster_guard import QmasterGuard
 from autoscaler.report.metrics import METRICS, PREFIX, Kind, exposition
@@ -91,6 +91,17 @@ def test_a_pass_tells_what_waits_and_why(world: World) -> None:
     assert value(found, "passes_total", result="whole") == 1
     codes = {category.reason.code.value for category in done.plan.job_categories}
     assert {dict(labels)["reason"] for name, labels in found if name == "waiting_tasks"} == codes
+
+
+def test_what_has_not_happened_yet_is_a_series_at_0(world: World) -> None:
+    """Prometheus tells no increase of a series that begins with 1."""
+    loop = measured(world)
+    loop.pass_once()
+    found = read(loop.store)
+    failed = [value(found, "passes_total", result=result) for result in (GRID_ENGINE, PROVIDER, STATE, DEFECT)]
+    failed += [value(found, "launch_failures_total", kind=kind) for kind in FAILURES]
+    failed += [value(found, name) for name in ("started_tasks_total", "price_total", "lost_workers_total")]
+    assert set(failed) == {0}
 
 
 def test_a_life_of_workers_is_measured_from_order_to_end(world: World) -> None:

@@ -38,7 +38,7 @@ from autoscaler.settings import Process
 from autoscaler.settings.process_settings import OwnerNotice
 from autoscaler.store.calls import CallLog
 from autoscaler.store.store import Store
-from autoscaler.terminal.view import PlainView
+from autoscaler.terminal.lines import Lines
 from sge.admin import Administrator
 from sge.lookup import JobOwner
 from tests.commands.test_commands import environ
@@ -209,7 +209,7 @@ def test_the_line_that_systemctl_shows(hostile: str, tmp_path: Path) -> None:
 def test_tables_pairs_requests_and_the_demos_lines(hostile: str, capsys: pytest.CaptureFixture[str]) -> None:
     print_blocks([Block(columns=("name", hostile), rows=[(hostile, "b")], lines=[hostile])])
     print_pairs([(hostile, hostile)])
-    PlainView(Console(), 1).say(hostile)
+    Lines(Console()).say(hostile)
     sets = [{"name": hostile, "by": hostile, "expires_at": None, "targets": [], "arrays": [hostile]}]
     print(requests_text({"request_sets": sets, "nodes": [], "node_arrays": []}, UTC))
     assert harmless(capsys.readouterr().out)

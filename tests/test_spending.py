@@ -11,6 +11,7 @@ import pytest
 
 from autoscaler.core.cost.spending import Budget, BudgetAction, Whose
 from autoscaler.core.policy import Policy
+from autoscaler.engine import cost_keeper
 from autoscaler.engine.spending import AGAIN, SpendingReader
 from autoscaler.errors import SettingsError
 from autoscaler.report.status import Now, status, status_pairs
@@ -65,6 +66,19 @@ def test_of_a_store_that_no_pass_has_filled_it_is_not_known_what_is_spent(world:
     )
     world.see(1700)
     assert reader.read(policy(*BUDGETS), NOW + 1701).spent["user ann"] > 0
+
+
+def test_it_is_not_known_before_all_of_accounting_is_read(world: CostWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part would tell of less than was spent, and let a spent budget launch."""
+    monkeypatch.setattr(cost_keeper, "AT_FIRST", 200)
+    world.restart(lost=True)
+    reader, passes = SpendingReader(world.store), 0
+    while not (spending := reader.read(policy(*BUDGETS), NOW + 1700 + passes)).known:
+        passes += 1
+        world.see(1700 + passes)
+    assert passes == 2
+    assert spending.spent["user ann"] > 0
+    assert world.store.usages.since == NOW + 1701
 
 
 def test_all_workers_count_for_the_cell_and_held_slots_for_users_and_projects(world: CostWorld) -> None:

@@ -1,7 +1,7 @@
 """Answers for people and programs from what the last pass saw and decided: nothing is asked of Grid Engine for them.
 
-An answer says of when it is. Each is made in a thread of its own, one at a time, and kept for the pass, so that many
-who ask for the same cost one. Whoever asks too often is told to wait.
+An answer says of when it is. Each is made in a thread of its own, one at a time (and one that may take seconds beside
+them), and kept for the pass, so that many who ask for the same cost one. Whoever asks too often is told to wait.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ OF_STORE = frozenset({"cost", "events", "history", "passes", "status"})
 """Questions about what passes have left."""
 KEPT = frozenset({"status", "jobs", "queue", "workers"})
 """Answers that serve everybody who asks the same."""
+LONG = frozenset({"cost"})
+"""Questions that may take seconds: one of them is answered at a time, beside the others."""
 OF_OWNERS = frozenset({"status", "jobs", "queue"})
 """Of these, those that tell less to who is no manager, where details are for owners."""
 NO_PASS = "the autoscaler has just started, and no pass has been made yet: ask again in a moment"
@@ -150,6 +152,7 @@ class Answers:
     turns: Turns = field(default_factory=lambda: Turns())
     _kept: dict[tuple[str, str], _Kept] = field(default_factory=dict)
     _one: threading.Lock = field(default_factory=threading.Lock)
+    _long: threading.Lock = field(default_factory=threading.Lock)
     _line: Line = field(default_factory=lambda: Line())
     _taking_in: threading.Lock = field(default_factory=threading.Lock)
     _ended: threading.Event = field(default_factory=threading.Event)
@@ -164,12 +167,14 @@ class Answers:
         if (refused := self._line.enter(asker)) is not None:
             return refused
         try:
-            if not self._one.acquire(timeout=PATIENCE):
+            turn = self._long if question in LONG else self._one
+            if not turn.acquire(timeout=PATIENCE):
                 return refusal(HTTPStatus.SERVICE_UNAVAILABLE, BUSY, 5)
             began = time.thread_time()
             try:
                 return self._carefully(question, query, asker)
             finally:
+                turn.release()
                 self.turns.charge(asker.place, time.thread_time() - began)
         finally:
             self._line.leave(asker)
@@ -186,8 +191,6 @@ class Answers:
             return refusal(HTTPStatus.FORBIDDEN, str(error))
         except AutoscalerError as error:
             return refusal(HTTPStatus.SERVICE_UNAVAILABLE, str(error), 5)
-        finally:
-            self._one.release()
 
     def close(self) -> None:
         """Take in no more."""

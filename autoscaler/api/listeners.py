@@ -59,7 +59,7 @@ WORKERS = Listener(
     body=10.0,
     headers=(_CLOSE, ("Cache-Control", "no-store")),
 )
-"""What workers ask, with a token that is one machine's. In the clear, and reached by every job on a worker."""
+"""What workers ask, with a token of their order and machine. In the clear, and reached by every job on a worker."""
 
 
 def listener_of(scope: Scope) -> Listener | None:

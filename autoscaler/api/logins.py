@@ -111,24 +111,36 @@ class Logins:
         """
         if self.munge is None:
             raise LoginRefused(401, "MUNGE proves nothing here: a token, or user and password, is needed")
-        self._take(peer)
         try:
-            found = self.munge.caller(credential.strip(), call, address)
+            with self.munge.turn():  # fewer than an address may try: of many right ones at once none is a wrong login
+                self._take(peer)
+                try:
+                    found = self.munge.caller(credential.strip(), call, address)
+                except Undecided:
+                    self._give_back(peer)
+                    raise
         except Unproven as error:
             self._failed(peer, "a user by MUNGE")
             raise LoginRefused(401, str(error)) from error
         except Undecided as error:
-            self._give_back(peer)
             raise _ask_again(error) from error
         self._give_back(peer)
         return found
 
     def manages(self, name: str) -> bool:
         """Whether whom MUNGE proved is a manager of Grid Engine. Raises LoginRefused where it is not even judged."""
+        if self.munge is None:
+            return False
         try:
-            return self.munge is not None and self.munge.manages(name)
+            with self.munge.turn():
+                return self.munge.roles.manages(name)
         except Undecided as error:
             raise _ask_again(error) from error
+
+    @property
+    def unread(self) -> str:
+        """Why it is not known who manages Grid Engine; '' while it is."""
+        return "" if self.munge is None else self.munge.roles.unread
 
     def _take(self, peer: str) -> None:
         """Count one try, before it is known whether it is a wrong one: many may come at once."""

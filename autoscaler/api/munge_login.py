@@ -36,23 +36,18 @@ class MungeLogin:
     _turns: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(AT_ONCE))
 
     def caller(self, given: str, call: Call, address: str) -> Principal:
-        """Whose credential this is. `address`: at which the call came in. Raises Unproven, Undecided."""
-        with self._turn():
-            uid = uid_of(self.runner, self.socket, given, call)
-            if not call.meant_for(address):
-                raise Unproven(f"this credential is for {call.host}, which this machine is not called here")
-            try:
-                return of_munge(pwd.getpwuid(uid).pw_name)
-            except KeyError:
-                raise Unproven(f"no user of the autoscaler's machine has the uid {uid}") from None
-
-    def manages(self, name: str) -> bool:
-        """Whether this user is a manager of Grid Engine. Raises Undecided."""
-        with self._turn():
-            return self.roles.manages(name)
+        """Whose credential this is, within a turn. `address`: at which the call came in. Raises Unproven, Undecided."""
+        uid = uid_of(self.runner, self.socket, given, call)
+        if not call.meant_for(address):
+            raise Unproven(f"this credential is for {call.host}, which this machine is not called here")
+        try:
+            return of_munge(pwd.getpwuid(uid).pw_name)
+        except KeyError:
+            raise Unproven(f"no user of the autoscaler's machine has the uid {uid}") from None
 
     @contextlib.contextmanager
-    def _turn(self) -> Iterator[None]:
+    def turn(self) -> Iterator[None]:
+        """One of the few that are judged at once. Raises Undecided."""
         with contextlib.ExitStack() as held:
             if not self._line.acquire(blocking=False):
                 raise Undecided("too many ask at once")

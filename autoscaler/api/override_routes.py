@@ -51,7 +51,8 @@ def may_act(request: Request, caller: Caller) -> None:
     if caller.role < Role.ADMIN:
         local = listener_of(request.scope) is SOCKET
         said = f"{caller.name} may look, but not act on the autoscaler: {WHO_MAY[SOCKET if local else TCP]}"
-        unread = api_of(request).local.unread if local else ""
+        logins = api_of(request).logins
+        unread = api_of(request).local.unread if local else logins.unread if logins and caller.of_cell else ""
         raise HTTPException(403, f"{said}; who these managers are cannot be read now: {unread}" if unread else said)
     if not api_of(request).acts.take(caller.name):
         raise HTTPException(429, TOO_OFTEN, {"Retry-After": "1"})

@@ -1,9 +1,10 @@
-"""`sge-autoscaler demo`: ten jobs on a private Grid Engine, from nothing to nothing, with a live view."""
+"""`sge-autoscaler demo`: ten jobs on a private Grid Engine, from nothing to nothing, shown by `top`."""
 
 from __future__ import annotations
 
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 
 import click
@@ -14,9 +15,13 @@ from autoscaler.commands._done import says_json
 from autoscaler.commands._observation import print_json
 from autoscaler.errors import AutoscalerError
 from autoscaler.lab import private_root
-from autoscaler.lab.demo import PROVIDERS, SCENARIOS, run_demo
+from autoscaler.lab.demo import PROVIDERS, SCENARIOS, Summary, Watch, played
 from autoscaler.report import SCHEMA
-from autoscaler.terminal.view import open_view
+from autoscaler.terminal.lines import Lines
+from autoscaler.terminal.readings import Poller
+
+EVERY = 0.7
+"""Seconds from one look of `top` to the next: all is over in a minute."""
 
 
 @click.command("demo")
@@ -35,20 +40,49 @@ def command(mode: str, provider: str, as_json: bool) -> None:
     """Play one of the two examples on a private Grid Engine of its own.
 
     Needs root and Debian's Grid Engine packages (`make setup` installs them). Touches no Grid Engine that is already
-    here, and leaves nothing behind, however it ends.
+    here, and leaves nothing behind, however it ends. On a terminal `top` shows it, until all is over or `q`; elsewhere
+    each decision and event is a line.
     """
     problem = namespaces.probe() or private_root.missing()
     if problem:
         raise AutoscalerError(problem)
     signal.signal(signal.SIGTERM, _leave)
     console = Console(stderr=as_json)
-    with open_view(console, f"sge-autoscaler demo · {SCENARIOS[mode].title}", SCENARIOS[mode].tasks) as view:
-        summary = run_demo(mode, provider, view)
+    lines = Lines(console)
+    with played(mode, provider, lines.say) as watch:
+        watch.submit(lines.say)
+        summary = _watched(watch, lines, on_top=console.is_terminal and sys.stdin.isatty() and not as_json)
     if as_json:
         print_json({"schema": SCHEMA, **summary.document()})
         return
     for line in summary.lines():
         console.print(line, highlight=False, soft_wrap=True)
+
+
+def _watched(watch: Watch, lines: Lines, *, on_top: bool) -> Summary:
+    poller = Poller(watch.ask)
+
+    def tell() -> None:
+        lines.tell(poller.look())
+
+    if not on_top:
+        return watch.until_over(tell)
+    from autoscaler.terminal.top import Top
+
+    lines.quiet = True
+    with ThreadPoolExecutor(1) as pool:
+        result = pool.submit(watch.until_over, tell)
+        top = Top(watch.ask, every=EVERY, until=result.done)
+        try:
+            top.run()
+        finally:
+            signal.signal(signal.SIGTERM, _leave)  # Textual took it
+            lines.quiet = False
+            if top.return_code != 0:
+                watch.abandoned.set()
+        if top.return_code:
+            sys.exit(top.return_code)
+        return result.result()
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.snapshot import WorkerVerdict
 
-LEAST = 0.5
+LEAST = 0.25
 """Seconds between two observations, at least."""
 SHARE = 0.05
 """Of the time that a worker has waited: so much longer it may wait for the next observation."""
-PASSES = 4.0
+PASSES = 2.0
 """Times what a pass takes, at least: the loop leaves this machine most of its time."""
 _ON_THE_WAY = frozenset({Code.BOOTING, Code.BOOTED, Code.JOINING})
 

@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 MOST = 2 << 20
 """Bytes of accounting that one pass takes in: some 8,000 lines. What is beyond waits for the next pass."""
+AT_FIRST = 16 << 20
+"""The same of a new or a lost store: budgets wait for all of it."""
 BACK = 64 << 20
 """Bytes that are read back where it is not known how far accounting was read: of a new or a lost store."""
 
@@ -36,18 +38,22 @@ class CostKeeper:
     store: Store
     accounting: Path
     """SGE_ROOT/CELL/common/accounting."""
-    _running: dict[RunKey, Run] | None = None
+    _running: Mapping[RunKey, Run] = field(default_factory=dict)
+    _seen_at: float | None = None
+    """When the last pass saw these."""
     _instances: Mapping[tuple[str, str], tuple[HostJob, ...]] = field(default_factory=dict)
     """By queue and worker, what the last pass saw; the same object has no news."""
     _said: str = ""
+    _since: float | None = None
+    """When this process first read accounting for a store that had read none."""
 
     def note(self, snapshot: Snapshot, observed: ObservedWorkers) -> None:
-        """Call this after a pass, once its workers are in the history. Raises StateNotKept, and is then told again by
-        the next pass.
+        """Call this after a pass, once its workers are in the history, within any transaction: what that does not keep
+        is told again by the next pass. Raises StateNotKept.
         """
         table = self.store.usages
-        before, self._running = self._running, None  # read again where this is not written
-        running = table.running() if before is None else before
+        written = self._seen_at is not None and table.seen_at == self._seen_at
+        running = self._running if written else table.running()
         instances = {
             (instance.queue, worker.worker.id): instance.jobs
             for worker in observed.known
@@ -56,10 +62,10 @@ class CostKeeper:
             if instance.jobs
         }
         with self.store.database.transaction():
-            if before is None or instances != self._instances:
+            if not written or instances != self._instances:
                 running = self._follow(running, runs_on(observed.known, _details(snapshot), snapshot.now), snapshot.now)
             running = self._account(running, snapshot.now)
-        self._running, self._instances = running, instances
+        self._running, self._instances, self._seen_at = running, instances, snapshot.now
 
     def _follow(self, before: Mapping[RunKey, Run], seen: Mapping[RunKey, Run], now: float) -> dict[RunKey, Run]:
         """Those that run now; what began and what is over is written."""
@@ -74,27 +80,25 @@ class CostKeeper:
         kept = {key: run for key, run in before.items() if key in seen and key not in again}
         return kept | {run.key: run for run in began}
 
-    def _account(self, running: dict[RunKey, Run], now: float) -> dict[RunKey, Run]:
+    def _account(self, before: Mapping[RunKey, Run], now: float) -> Mapping[RunKey, Run]:
         """Take in the new lines of accounting."""
         table = self.store.usages
-        place = table.place
+        place, known = table.place, table.since is not None
+        self._since = now if self._since is None else self._since
         try:
-            tail = read_tail(self.accounting, place, MOST, BACK)
+            tail = read_tail(self.accounting, place, MOST if known else AT_FIRST, BACK)
         except OSError as error:
             if str(error) != self._said:
                 log.warning("the accounting file cannot be read, so it is not known what workers were for: %s", error)
             self._said = str(error)
-            table.mark(place, now)
-            return running
+            table.mark(place, now, self._since)
+            return before
         self._said = ""
         if tail.missing:
             log.warning("accounting was rotated away before it was read: what ran meanwhile counts as idle in `cost`")
-        if tail.data:
-            found = self._runs_of(tail.data)
-            for key in table.account(found):
-                running.pop(key, None)
-        table.mark(tail.place, now)
-        return running
+        accounted = frozenset(table.account(self._runs_of(tail.data))) if tail.data else frozenset()
+        table.mark(tail.place, now, None if tail.more and not known else self._since)
+        return {key: run for key, run in before.items() if key not in accounted} if accounted else before
 
     def _runs_of(self, data: bytes) -> list[Run]:
         """Of these lines, the runs on workers."""
@@ -130,7 +134,7 @@ def runs_on(workers: tuple[WorkerState, ...], details: Mapping[int, JobDetail], 
             for job in instance.jobs:
                 if not 0 < job.number <= LARGEST:
                     continue  # 0 stands for one that cannot be read
-                task = min(int(job.task), LARGEST) if job.task.isdecimal() and len(job.task) < 19 else 0
+                task = min(int(job.task[:19]), LARGEST) if job.task.isdecimal() else 0
                 key = RunKey(worker.worker.id, job.number, task)
                 before = found.get(key)
                 detail = details.get(job.number)

@@ -251,12 +251,12 @@ class Loop:
             self.store.looks.keep(self._look(snapshot, observed, plan), snapshot.now)
             if self.meter is not None:
                 self.meter.passed(done, observed, self._poll)
+            if self.costs is not None and not self.dry_run:
+                self.costs(snapshot, observed)
         if self.events is not None and not self.dry_run:
             self.events(snapshot, plan)
         if self.notifications is not None and not self.dry_run:
             self.notifications.passed(snapshot, plan)
-        if self.costs is not None and not self.dry_run:
-            self.costs(snapshot, observed)
         if self._cleaned_at is None or snapshot.now - self._cleaned_at > HOUSEKEEPING:
             self._cleaned_at = snapshot.now
             self.store.forget_old(snapshot.now, self.cost_kept)

@@ -30,8 +30,8 @@ class SpendingReader:
     _at: float | None = None
 
     def read(self, policy: Policy, now: float) -> Spending:
-        """Nothing where no budget is set, and not known before a pass has noted what workers were for: until then
-        the store of a new process may be empty because it was lost.
+        """Nothing where no budget is set, and not known before passes have read what workers were for: until then
+        the store may be new because it was lost.
         """
         if not policy.budgets:
             return Spending()

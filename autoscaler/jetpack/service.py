@@ -202,7 +202,7 @@ def _login(file: str) -> str:
 def _read(name: str, status: int, said: bytes) -> dict[str, Any]:
     try:
         document = json.loads(said)
-    except ValueError:
+    except (ValueError, RecursionError):
         document = None
     if status == http.client.OK and isinstance(document, dict):
         return document

@@ -24,7 +24,7 @@ from sge.qconf import replaced
 
 FIRST_HOST = 200
 """Declared hosts have the addresses from here on; those below are for workers that come and go."""
-STEP = 0.02
+STEP = 0.05
 """Seconds between two looks at something that is about to come up."""
 
 
@@ -86,7 +86,7 @@ class Cell:
             )
             request = cell.root / "default" / "common" / "sge_request"
             request.write_text(f"-o {cell.output}\n-e {cell.output}\n")
-            done(cell.runner, "cp", "-a", str(cell.root / "default"), str(cell.root / "pristine"))
+            cell._copy(cell.root / "default", cell.root / "pristine")
             cell._begin()
             yield cell
 
@@ -218,8 +218,7 @@ class Cell:
         private = [str(path) for path in (self.root / "default", *self.output.iterdir(), *self.home.iterdir())]
         done(self.runner, "rm", "-rf", "--", *private)
         done(self.runner, "find", str(self.tree.private), "-mindepth", "1", "-delete")
-        done(self.runner, "cp", "-a", str(self.root / "pristine"), str(self.root / "default"))
-        self._begin()
+        self._begin(again=True)
 
     def configure(self, **values: str) -> None:
         """Change the global configuration: `configure(max_unheard="00:00:05")`."""
@@ -253,8 +252,14 @@ class Cell:
         named = [host.name for host in self.declared if host.name != MASTER]
         return {1: MASTER} | {FIRST_HOST + number: name for number, name in enumerate(named)}
 
-    def _begin(self) -> None:
-        """From a pristine spool to the declared cell."""
+    def _begin(self, *, again: bool = False) -> None:
+        """From a pristine spool to the declared cell. `again`: what was told to the first qmaster is kept for the next,
+        since a dozen commands cost it, and this machine, more than its start.
+        """
+        kept = self.root / f"kept-{self.prepared}-{'-'.join(host.name for host in self.declared)}"
+        told = kept.exists()
+        if again:
+            self._copy(kept if told else self.root / "pristine", self.root / "default")
         with ThreadPoolExecutor(max_workers=4) as threads:
             machines = [
                 threads.submit(namespaces.start_host, self.tree, host.name)
@@ -262,17 +267,29 @@ class Cell:
                 if host.name != MASTER
             ]
             self.start_qmaster()
-            self.schedule(**self.scheduler)
-            if self.prepared:
-                self._prepare()
-            for host in self.declared:
-                self.enrol(host)
+            if not told:
+                self._declare()
+                if again:
+                    self.stop_qmaster()
+                    self._copy(self.root / "default", kept)
+                    self.start_qmaster()
             for machine in machines:
                 machine.result()
         for host in self.declared:
             self.start_execd(host.name)
         for host in self.declared:
             self.wait_for_report(host.name)
+
+    def _declare(self) -> None:
+        """Tell the qmaster what the cell consists of."""
+        self.schedule(**self.scheduler)
+        if self.prepared:
+            self._prepare()
+        for host in self.declared:
+            self.enrol(host)
+
+    def _copy(self, source: Path, target: Path) -> None:
+        done(self.runner, "cp", "-a", str(source), str(target))
 
     def _prepare(self) -> None:
         self._define("-Ahgrp", "hostgroup")

@@ -7,24 +7,24 @@ Engine's own accounting says that every task ended well, and Grid Engine and the
 from __future__ import annotations
 
 import statistics
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
+from autoscaler.answer_client import SOCKET_ENV, Place, ask, target
 from autoscaler.errors import AutoscalerError
 from autoscaler.lab.cell import Cell, ExecHost
 from autoscaler.lab.played_cloud import CLOUDS, played_cloud
 from autoscaler.lab.private_root import MASTER
 from autoscaler.process import Running
+from autoscaler.report.wording import count
 from autoscaler.store.history import Lifetime
 from autoscaler.store.store import Store
-from autoscaler.terminal.screen import Queueing, Screen, read_screen
-from autoscaler.terminal.view import View
-from sge.qstat import COMMAND as QSTAT
-from sge.qstat import read_qstat
 
 LOOK_EVERY = 0.7
 DEADLINE = 170.0
@@ -132,7 +132,7 @@ class Summary:
             waited = "?" if task.wait is None else f"{task.wait:.0f}"
             yield f"  task {task.task:>2} waited {waited:>3} s, ran on {task.host}"
         yield f"  waits: median {statistics.median(waits):.0f} s, longest {max(waits):.0f} s"
-        yield f"{len(self.workers)} additional workers launched and removed (qhost shows the master alone)"
+        yield f"{count(len(self.workers), 'additional worker')} launched and removed (qhost shows the master alone)"
         for worker in self.workers:
             cost = worker.cost(self.at)
             price = (
@@ -142,38 +142,55 @@ class Summary:
             )
             yield f"  {worker.name} {worker.instance_type}: {worker.seconds(self.at):.0f} s, {price}"
         total = sum(worker.seconds(self.at) for worker in self.workers)
-        yield f"  {total:.0f} worker-seconds, {sum(worker.cost(self.at) or 0.0 for worker in self.workers):.6f} in all"
+        currency = next((worker.currency for worker in self.workers if worker.currency), "USD")
+        cost = sum(worker.cost(self.at) or 0.0 for worker in self.workers)
+        yield f"  {total:.0f} worker-seconds, {cost:.6f} {currency} in all"
 
 
-def run_demo(mode: str, provider: str, view: View) -> Summary:
-    """Play one scenario to its end. Raises DemoFailed, NoControlPlane, CellError or NamespaceError."""
-    scenario = SCENARIOS[mode]
-    with Cell.up(hosts=[ExecHost(MASTER, slots=scenario.master_slots)], prepared=False) as cell:
-        view.say(f"a private Grid Engine is up: qmaster, one execution host of {scenario.master_slots} slots")
-        landlord = PROVIDERS[provider]
-        with _control_plane(cell, provider, view) as address:
-            environment = {**scenario.settings, **landlord.settings, **address, **_of_cell(cell, landlord)}
-            _prepare(cell, environment, view)
-            with _autoscaler(cell, environment) as running:
-                return _Watch(cell, scenario, landlord.master_type, view, running).until_over()
+Say = Callable[[str], None]
 
 
 @contextmanager
-def _control_plane(cell: Cell, provider: str, view: View) -> Iterator[Mapping[str, str]]:
+def played(mode: str, provider: str, say: Say) -> Iterator[Watch]:
+    """One scenario with the autoscaler running, until the block ends. Raises DemoFailed, NoControlPlane, CellError or
+    NamespaceError.
+    """
+    scenario = SCENARIOS[mode]
+    say(f"sge-autoscaler demo · {scenario.title}")
+    with Cell.up(hosts=[ExecHost(MASTER, slots=scenario.master_slots)], prepared=False) as cell:
+        say(f"a private Grid Engine is up: qmaster, one execution host of {scenario.master_slots} slots")
+        landlord = PROVIDERS[provider]
+        with _control_plane(cell, provider, say) as address:
+            environment = {**scenario.settings, **landlord.settings, **address, **_of_cell(cell, landlord)}
+            _prepare(cell, environment, say)
+            with _autoscaler(cell, environment) as running:
+                yield Watch(cell, scenario, running)
+
+
+@contextmanager
+def _control_plane(cell: Cell, provider: str, say: Say) -> Iterator[Mapping[str, str]]:
     """What to set to reach it; a cloud's serves until the block ends, `local` needs none."""
     if provider not in CLOUDS:
         yield {"CP_CAP_AUTOSCALE_PROVIDER": provider, "CP_CAP_AUTOSCALE_LOCAL_NETWORK": str(cell.tree.directory)}
         return
     with played_cloud(cell, provider) as cloud:
-        view.say(f"the control plane of {provider} serves on loopback: no cloud is asked, and nothing is paid for")
+        say(f"the control plane of {provider} serves on loopback: no cloud is asked, and nothing is paid for")
         yield cloud.environment
 
 
 def _of_cell(cell: Cell, landlord: Landlord) -> dict[str, str]:
-    return {"CP_CAP_AUTOSCALE_WORKDIR": str(cell.directory / "state"), "instance_size": landlord.master_type}
+    return {
+        "CP_CAP_AUTOSCALE_WORKDIR": str(cell.directory / "state"),
+        SOCKET_ENV: str(_socket(cell)),
+        "instance_size": landlord.master_type,
+    }
 
 
-def _prepare(cell: Cell, environment: Mapping[str, str], view: View) -> None:
+def _socket(cell: Cell) -> Path:
+    return cell.directory / "answers.sock"
+
+
+def _prepare(cell: Cell, environment: Mapping[str, str], say: Say) -> None:
     """What an administrator does once: let `init` make queue, host group and parallel environments."""
     done = cell.runner(("sge-autoscaler", "init", "--yes"), timeout=60.0, env={**cell.environment, **environment})
     if done.returncode != 0:
@@ -182,7 +199,7 @@ def _prepare(cell: Cell, environment: Mapping[str, str], view: View) -> None:
     cell.out("qconf", "-mattr", "queue", "tmpdir", str(cell.tree.private), "main.q")
     # Killed in the middle, jobs leave their folders; here they go with the machine.
     cell.out("qconf", "-rattr", "queue", "tmpdir", str(cell.tree.private), "main.q")
-    view.say("sge-autoscaler init --yes: queue main.q, host group @allhosts and two parallel environments are there")
+    say("sge-autoscaler init --yes: queue main.q, host group @allhosts and two parallel environments are there")
 
 
 @contextmanager
@@ -196,41 +213,38 @@ def _autoscaler(cell: Cell, environment: Mapping[str, str]) -> Iterator[Running]
         running.terminate(10.0)
 
 
-class _Watch:
+class Watch:
     """Looks at the cell until all is over. Only reads."""
 
-    def __init__(self, cell: Cell, scenario: Scenario, master_type: str, view: View, running: Running) -> None:
-        self._cell, self._scenario, self._view, self._running = cell, scenario, view, running
-        self._types = {MASTER: f"{master_type} (master)"}
-        self._began = time.monotonic()
-        self._screen = Screen(at=time.time())
+    def __init__(self, cell: Cell, scenario: Scenario, running: Running) -> None:
+        self._cell, self._scenario, self._running = cell, scenario, running
+        self._began, self._job = time.monotonic(), ""
         self._store: Store | None = None
+        self.abandoned = threading.Event()
+        """Set: nobody waits for the end any more."""
 
-    def until_over(self) -> Summary:
+    def submit(self, say: Say) -> None:
         argv = ("-b", "y", "-t", f"1:{self._scenario.tasks}", "sleep", str(self._scenario.task_seconds))
-        job = self._cell.submit(*argv)
-        self._view.say(f"qsub {' '.join(argv)}: job {job}")
-        while True:
-            ends = self._ended(job)
-            self._look(len(ends))
+        self._job = self._cell.submit(*argv)
+        say(f"qsub {' '.join(argv)}: job {self._job}")
+
+    def ask(self, question: str, query: Mapping[str, str]) -> dict[str, Any]:
+        """What the autoscaler answers. Raises AutoscalerError."""
+        return ask(Place(str(_socket(self._cell))), target(question, query))
+
+    def until_over(self, tell: Callable[[], None]) -> Summary:
+        """`tell` shows what is new, each time. Raises DemoFailed."""
+        while not self.abandoned.wait(LOOK_EVERY):
+            tell()
+            ends = self._ended(self._job)
             if len(ends) == self._scenario.tasks and self._all_gone():
                 return self._summary(ends)
             self._fail_if_hopeless(ends)
-            time.sleep(LOOK_EVERY)
+        raise DemoFailed("it was ended before the jobs were")
 
-    def _look(self, done: int) -> None:
+    def _lifetimes(self) -> tuple[Lifetime, ...]:
         store = self._opened_store()
-        answer = self._cell.runner(QSTAT, timeout=10.0)
-        if store is None or answer.returncode != 0:
-            return
-        listing = read_qstat(answer.stdout, datetime.now().astimezone().tzinfo or UTC)
-        queueing = Queueing(
-            waiting=sum(category.count for category in listing.job_categories),
-            running=sum(len(instance.jobs) for instance in listing.instances),
-            instances=listing.instances,
-        )
-        self._screen = read_screen(store, queueing, before=self._screen, now=time.time(), done=done, types=self._types)
-        self._view.show(self._screen)
+        return () if store is None else store.history.lifetimes()
 
     def _opened_store(self) -> Store | None:
         files = list((self._cell.directory / "state").glob("**/*.sqlite*"))
@@ -246,7 +260,7 @@ class _Watch:
     def _all_gone(self) -> bool:
         """Whether Grid Engine knows the master alone, and every machine that was ever rented has ended."""
         known = set(self._cell.out("qconf", "-sel").split())
-        rented = self._screen.lifetimes
+        rented = self._lifetimes()
         machines = self._cell.tree.hosts()
         return known == {MASTER} and bool(rented) and all(one.ended_at for one in rented) and not machines
 
@@ -269,9 +283,10 @@ class _Watch:
 
     def _summary(self, ends: tuple[TaskEnd, ...]) -> Summary:
         shown = self._cell.out("qhost").split()
-        if any(one.name in shown for one in self._screen.lifetimes):
+        workers = self._lifetimes()
+        if any(one.name in shown for one in workers):
             raise DemoFailed("qhost still shows a worker that was removed")
-        return Summary(ends, self._screen.lifetimes, time.monotonic() - self._began, time.time())
+        return Summary(ends, workers, time.monotonic() - self._began, time.time())
 
 
 def read_task_ends(text: str) -> tuple[TaskEnd, ...]:

@@ -6,13 +6,17 @@ error message of somebody else is taken out by its value before anything is writ
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import logging.handlers
+import os
+import stat
 import sys
 import textwrap
 from collections.abc import Mapping
 from datetime import datetime
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
@@ -130,6 +134,15 @@ class LogFile(logging.handlers.WatchedFileHandler):
     """A file that may not be written for a while, because its disk is full: that is said once, on the console."""
 
     _broken = False
+
+    def _open(self) -> TextIOWrapper:
+        """Never through a link that stands in its place: who may write there would have us write into any file."""
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(self.baseFilename, flags, 0o666)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(errno.EINVAL, "it is no regular file")
+        return os.fdopen(descriptor, "a", encoding=self.encoding)
 
     def emit(self, record: logging.LogRecord) -> None:
         try:

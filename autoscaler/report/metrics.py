@@ -6,11 +6,12 @@ exist. Jobs, hosts and users are in none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from autoscaler.plain_text import plain
 from autoscaler.store.measures import Measures
 
 if TYPE_CHECKING:
@@ -149,11 +150,16 @@ class _Collected:
             if metric.kind is Kind.HISTOGRAM:
                 histogram = HistogramMetricFamily(name, metric.help, labels=metric.labels)
                 for labels, seen in sorted(self._measures.histograms.get(metric.name, {}).items()):
-                    histogram.add_metric(labels, seen.cumulative(metric.buckets), seen.total)
+                    histogram.add_metric(_shown(labels), seen.cumulative(metric.buckets), seen.total)
                 yield histogram
                 continue
             of_kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
             family = of_kind(name, metric.help, labels=metric.labels)
             for labels, value in sorted(self._measures.values.get(metric.name, {}).items()):
-                family.add_metric(labels, value)
+                family.add_metric(_shown(labels), value)
             yield family
+
+
+def _shown(labels: Iterable[str]) -> list[str]:
+    """A type is called as its cloud says."""
+    return list(map(plain, labels))

@@ -47,6 +47,7 @@ def guarded_files(settings: Settings, environ: Mapping[str, str]) -> Iterator[Gu
         ("the certificate", process.http_certificate, False),
         ("the certificate's key", process.http_key, True),
         ("the file of notification URLs", process.notifications, True),
+        ("the directory of the socket", process.socket and process.socket.parent, False),
     )
     yield from (GuardedFile(what, path, private) for what, path, private in named if path is not None)
     if process.munge is not None:

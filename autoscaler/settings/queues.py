@@ -172,6 +172,8 @@ def multiplied(process: Process, queues: Mapping[str, QueueSettings]) -> Iterato
         if total is not None and (free or total < sum(set_)):
             continue
         parts = ", ".join(f"{name} {cap:g}" for name, cap in each.items() if cap is not None)
+        if unit == "an hour":
+            unit = f"{process.currency} an hour" if process.currency else "an hour in the currency of your prices"
         whole = f"together {sum(set_):g} {unit}" if not free else f"{', '.join(free)} without a limit"
         yield f"{env} applies to each queue separately: {parts}; {whole}. {total_env} limits the whole cell"
 

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from autoscaler.core.events.event import EventKind, JobEvent, bounds, those_within, within
+from autoscaler.core.events.event import EventKind, JobEvent, span, those_within, within
 from autoscaler.core.events.events import PassEvents
 from autoscaler.core.events.known import Known, Run
 from autoscaler.core.events.numbers import Numbers
@@ -240,10 +240,9 @@ def _names(event: JobEvent, host: str) -> bool:
 
 
 def _row(event: JobEvent) -> tuple[object, ...]:
-    parts = bounds(event.jobs)
-    ends = (parts[0][0], parts[-1][1]) if parts else (None, None)
+    first, last = span(event.jobs) or (None, None)
     plain = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
-    plain |= {"kind": event.kind.value, "hosts": " ".join(event.hosts), "first_job": ends[0], "last_job": ends[1]}
+    plain |= {"kind": event.kind.value, "hosts": " ".join(event.hosts), "first_job": first, "last_job": last}
     return tuple(plain[name] for name in _COLUMNS)
 
 

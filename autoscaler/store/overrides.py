@@ -29,6 +29,8 @@ TABLE: Migration = (
 )
 
 
+MOST = 10_000
+"""So many overrides are kept that are over, besides those whose word still counts."""
 AUTOSCALER = "autoscaler"
 """Begins `ended_by` of what was fulfilled, not taken back."""
 
@@ -161,6 +163,19 @@ class OverrideTable(Table):
     def ever(self, verb: Verb, host: str) -> bool:
         """Whether there has ever been such an override, also if it is fulfilled or cancelled."""
         return self._database.row("SELECT 1 FROM wishes WHERE verb = ? AND host = ?", (verb.value, host)) is not None
+
+    def forget(self, before: float) -> None:
+        """Drop what ended before this time, and of too many the oldest. The last of each verb says when a person
+        resumed or how a stop ended, and a drain of a caller's node that a person let it serve after all.
+        """
+        self._database.execute(
+            "DELETE FROM wishes WHERE ended_at IS NOT NULL"
+            " AND (ended_at < ? OR id <= (SELECT id FROM wishes ORDER BY id DESC LIMIT 1 OFFSET ?))"
+            " AND id NOT IN (SELECT max(id) FROM wishes GROUP BY verb)"
+            " AND (verb, at) NOT IN (SELECT verb, max(at) FROM wishes GROUP BY verb)"
+            " AND NOT (verb = ? AND host IN (SELECT worker_id FROM nodes WHERE worker_id IS NOT NULL))",
+            (before, MOST, Verb.DRAIN.value),
+        )
 
     def in_force(self) -> tuple[OverrideRow, ...]:
         rows = self._database.rows("SELECT * FROM wishes WHERE ended_at IS NULL ORDER BY id")

@@ -138,6 +138,7 @@ class Store:
             self.requests.lapse(now)
             self.journal.forget(now - history.KEPT_FOR)
             self.nodes.forget(now - history.KEPT_FOR)
+            self.overrides.forget(now - history.KEPT_FOR)
             self.verbs.forget(now - history.KEPT_FOR)
             self.auto_stops.forget(now - history.KEPT_FOR)
             for findings in (self.evidence, self.starts, self.health):

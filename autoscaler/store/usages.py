@@ -97,7 +97,8 @@ class UsageTable(Table):
     # -- what is written -----------------------------------------------------------------------------------------
 
     def running(self) -> dict[RunKey, Run]:
-        """Those that no pass has seen to be over."""
+        """Those that no pass has seen to be over; nothing else is remembered of a transaction that was not kept."""
+        self._payers, self._by_id = {}, {}
         return {
             run.key: run for run in map(_run, self._database.rows(f"{_SELECT} WHERE observed = 1 AND ended IS NULL"))
         }
@@ -177,14 +178,17 @@ class UsageTable(Table):
 
     @property
     def since(self) -> float | None:
-        """From when on it is known for whom workers were; None: nothing is."""
+        """From when on it is known for whom workers were; None: nothing is, or not all of accounting has been read."""
         row = self._database.row("SELECT max(since, coalesce(forgotten, since)) AS at FROM usage_marks")
         return None if row is None else row["at"]
 
-    def mark(self, place: Place | None, seen_at: float) -> None:
+    def mark(self, place: Place | None, seen_at: float, since: float | None) -> None:
+        """How far accounting was read. `since`: from when on it is known for whom workers were, unless that was told
+        before; None: it is not yet.
+        """
         self._database.execute(
             "UPDATE usage_marks SET inode = ?, offset = ?, mark = ?, seen_at = ?, since = coalesce(since, ?)",
-            (*((None, None, None) if place is None else (place.inode, place.offset, place.mark)), seen_at, seen_at),
+            (*((None, None, None) if place is None else (place.inode, place.offset, place.mark)), seen_at, since),
         )
 
     # -- what is read -----------------------------------------------------------------------------------------------

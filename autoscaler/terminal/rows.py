@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from autoscaler.plain_text import plain
-from autoscaler.report.wording import duration
+from autoscaler.report.wording import count, duration
 from autoscaler.terminal.readings import Document, Point, Readings
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -135,7 +135,7 @@ def subject_of(event: Document) -> str:
     """What is explained of an event: its launch, its worker, or its first job."""
     if event["kind"] == "ordered":
         return str(event["order_id"] or "")
-    if event["worker_id"]:
+    if event["kind"] == "joined":
         return str(event["worker_id"])
     return str(event["jobs"]).partition(",")[0].partition("-")[0]
 
@@ -171,12 +171,12 @@ def summary_lines(readings: Readings) -> Iterator[str]:
         return
     pass_at = f"pass {readings.number} at {clock(readings.as_of)}" if readings.as_of else "no pass has been made yet"
     yield plain(f"{status['cell']} · {status['provider'] or 'no provider'} · {pass_at}")
-    prices = f"{status['price_per_hour']:.3f} an hour"
+    prices = f"{status['price_per_hour']:.3f} {status['currency']} an hour"
     if status["unknown_prices"]:
         prices += f" and {status['unknown_prices']} of unknown price"
     ordered = f", {status['ordered']} ordered" if status["ordered"] else ""
     waiting = f"{status['waiting'] or 0} wait, {status['counted'] or 0} counted, {status['fitting'] or 0} can start"
-    yield f"{status['workers']} workers{ordered} · {prices} · {waiting}"
+    yield f"{count(status['workers'], 'worker')}{ordered} · {prices} · {waiting}"
     yield plain(" · ".join(_stops(status)))
 
 
@@ -210,6 +210,6 @@ def spark_lines(points: Sequence[Point], step: float, width: int) -> tuple[str, 
     def line(name: str) -> str:
         values = (None if (point := places.get(back)) is None else getattr(point, name) for back in range(room))
         bars = "".join(" " if value is None else BARS[min(int(value / most * 8), 7)] for value in values)[::-1]
-        return f"{name} {bars.lstrip() or ' '} {getattr(points[-1], name):g}"
+        return f"{name} {bars.lstrip() or ' '} {round(getattr(points[-1], name), 1):g}"
 
     return line("demand"), line("supply")

@@ -59,7 +59,7 @@ class Shown:
 
 
 class Top(App[None]):
-    """The application. `act`: None for who may only look."""
+    """The application. `act`: None for who may only look; `until`: ends it."""
 
     TITLE = "sge-autoscaler top"
     ENABLE_COMMAND_PALETTE = False
@@ -94,10 +94,12 @@ class Top(App[None]):
         Binding("k", "keep", "Keep"),
     ]
 
-    def __init__(self, ask: Ask, act: Act | None = None, *, every: float = LOOK_EVERY) -> None:
+    def __init__(
+        self, ask: Ask, act: Act | None = None, *, every: float = LOOK_EVERY, until: Callable[[], bool] = lambda: False
+    ) -> None:
         super().__init__()
         self.animation_level = "none"
-        self._question, self._act, self._every = ask, act, every
+        self._question, self._act, self._every, self._until = ask, act, every, until
         self._poller = Poller(ask)
         self._readings = Readings()
         self._ended = threading.Event()
@@ -148,6 +150,10 @@ class Top(App[None]):
                 told = readings
                 with contextlib.suppress(RuntimeError):  # it has ended meanwhile
                     self.call_from_thread(self._take, readings)
+            if self._until():
+                with contextlib.suppress(RuntimeError):
+                    self.call_from_thread(self.exit)
+                return
             self._ended.wait(self._every)
 
     def _take(self, readings: Readings) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +27,7 @@ from autoscaler.api.tokens import Tokens
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
 from autoscaler.errors import SettingsError
+from autoscaler.jetpack.service import Service, Unreachable
 from autoscaler.store.lock import hold, lock_directory
 from tests.cases.whole import whole
 from tests.commands.test_start import CLOUDS, DECIDING, SERVICE, imported_by
@@ -264,6 +267,29 @@ def test_the_site_may_name_address_and_token_in_a_file(
     file.write_text("CP_CAP_AUTOSCALE_URLL=x\n")
     with pytest.raises(SettingsError, match="line 1: 'CP_CAP_AUTOSCALE_URLL' is none of"):
         answer_client.remote(os.environ, file)
+
+
+@pytest.mark.parametrize("body", (b"[" * 100_000, b"nonsense", b"\xff", b'"text"', b"[]"))
+def test_what_is_no_answer_is_said_in_a_line(body: bytes, tmp_path: Path) -> None:
+    """Whoever listens there."""
+    path = tmp_path / "any.sock"
+
+    def answer() -> None:
+        made, _ = there.accept()
+        with made:
+            made.recv(65536)
+            made.sendall(b"HTTP/1.0 200 OK\r\n\r\n" + body)
+
+    with socket.socket(socket.AF_UNIX) as there:
+        there.bind(str(path))
+        there.listen()
+        with ThreadPoolExecutor(1) as threads:
+            threads.submit(answer)
+            with pytest.raises(answer_client.Unanswered):
+                answer_client.ask(Place(str(path)), "status")
+            threads.submit(answer)
+            with pytest.raises(Unreachable):
+                Service(str(path)).call("GET", "/requests")
 
 
 @pytest.mark.parametrize("pasted", ("sgea_paddedSECRET==", "SECRET=x", "sgea_SECRET"))

@@ -100,6 +100,23 @@ def test_what_others_may_write_refuses_the_start_and_doctor_names_the_command_th
     assert mend in f"{found[0].remedy} {found[0].found}" or f"chmod o= {path}" in found[0].remedy
 
 
+def test_a_socket_where_others_could_put_another_in_its_place_is_refused(files: dict[str, str], tmp_path: Path) -> None:
+    """They could answer in its place, and have root change the mode of any file."""
+    made(files)
+    place = tmp_path / "open"
+    place.mkdir()
+    place.chmod(0o777)
+    files["CP_CAP_AUTOSCALE_SOCKET"] = str(place / "a.sock")
+    with (
+        pytest.raises(SettingsError, match=f"the directory of the socket: .*chmod o-w {place}"),
+        serving(Invocation(files)),
+    ):
+        pass
+    assert [each.level for each in mode_findings(Invocation(files))] == [Level.FAIL]
+    place.chmod(0o1777)  # as /tmp: what is ours there stays
+    assert [each.level for each in mode_findings(Invocation(files))] == [Level.OK]
+
+
 def test_doctor_lists_all_at_once(files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made(files)
     kinds = [each for each in NAMES if each != "CP_CAP_AUTOSCALE_CONFIG"]

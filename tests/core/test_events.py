@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.core.events.event import UNLISTED, EventKind, JobEvent, bounds, ranges, those_within, within
+from autoscaler.core.events.event import UNLISTED, EventKind, JobEvent, bounds, ranges, span, those_within, within
 from autoscaler.core.events.events import COMPARED, PassEvents, events_of
 from autoscaler.core.events.known import Accounted, Known
 from autoscaler.core.events.running import LATE
@@ -182,6 +182,13 @@ def test_a_job_ends_as_accounting_says(failed: bool, code: str) -> None:
     assert not ended.known.runs
 
 
+def test_jobs_that_end_alike_are_one_event_from_the_first_end_to_the_last() -> None:
+    ran = first(running(a_run(1), a_run(2)))
+    ended = then(ran, a_host(), accounted=(an_end(1), replace(an_end(2), ended=NOW + 9)))
+    event = only(ended, ENDED)
+    assert (event.jobs, event.at, event.until) == ("1-2", NOW + 4, NOW + 9)
+
+
 def test_of_what_accounting_never_tells_the_end_is_told_late() -> None:
     gone = then(first(running(a_run(1))), a_host())
     assert not then(gone, a_host(), after=10 + LATE - 1).events
@@ -298,7 +305,7 @@ def test_jobs_that_are_over_are_forgotten_where_they_are_many() -> None:
 
 def test_ranges_are_read_as_they_were_written() -> None:
     text = ranges([9, 4, 5, 6, 7, 7])
-    assert (text, bounds(text), ranges([])) == ("4-7,9", ((4, 7), (9, 9)), "")
+    assert (text, bounds(text), span(text), ranges([])) == ("4-7,9", ((4, 7), (9, 9)), (4, 9), "")
     assert [number for number in range(12) if within(text, number)] == [4, 5, 6, 7, 9]
     assert those_within(text, {1, 5, 9, 70}) == {5, 9}
 

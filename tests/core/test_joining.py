@@ -226,6 +226,16 @@ def test_with_the_store_lost_a_complete_worker_that_enrolled_itself_may_be_disab
     assert "enable" not in [action.kind for action in (*made.actions, *later.actions)]
 
 
+def test_with_the_store_lost_that_also_holds_where_it_is_silent_at_first_and_reports_again_later() -> None:
+    silent = a_host("w1", states="du", heard=False, consumables=WHOLE.consumables)
+    made = plan(a_snapshot(itself(silent), Memory(), enrols_itself=True))
+    later = replace(a_snapshot(itself(WHOLE), enrols_itself=True), memory=made.memory, now=NOW + 15)
+    at_last = replace(later, memory=plan(later).memory, now=NOW + 30)
+
+    assert not [*made.actions, *plan(later).actions, *plan(at_last).actions]
+    assert told(plan(at_last), "w1") == ("keep", Code.DISABLED_BY_HAND)
+
+
 def test_a_worker_that_enrolled_itself_gets_what_its_image_does_not_give_it_before_it_is_let_in() -> None:
     has = a_host("w1", slots=3, states="d", consumables={"gpus": "7"})
     made = plan(a_snapshot(itself(has), enrols_itself=True, gpu_complex="gpus", exclusive_complex="exclusive"))

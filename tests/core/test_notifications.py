@@ -138,9 +138,10 @@ def test_a_worker_whose_machine_ended_unasked_is_lost(ending: Ending) -> None:
     (
         (WorkerNote(LONG_AGO, heard_at=LONG_AGO), Ending.RELEASED),
         (WorkerNote(LONG_AGO, heard_at=LONG_AGO, terminated_at=NOW - 5, retired_at=NOW - 9), Ending.UNKNOWN),
+        (WorkerNote(LONG_AGO, heard_at=LONG_AGO, retired_at=NOW - 9), Ending.UNKNOWN),
         (WorkerNote(LONG_AGO), Ending.UNKNOWN),
     ),
-    ids=("shut itself down", "ended by us", "never joined"),
+    ids=("shut itself down", "ended by us", "removed by us", "never joined"),
 )
 def test_a_worker_that_left_is_not_lost(note: WorkerNote, ending: Ending) -> None:
     gone = a_machine("w1", state=MachineState.TERMINATED, note=note, ending=ending)

@@ -248,6 +248,13 @@ def test_one_slot_of_a_wildcard_is_had_wherever_one_of_its_environments_is() -> 
     assert plan(with_second_queue(snapshot, pe_list=("local",))).fitting == 1
 
 
+def test_of_environments_of_one_rule_a_wildcard_takes_the_one_that_most_queues_have() -> None:
+    host = a_host("h1", slots=2, more=[QueueInstance("b.q", "h1", 2, 0, 0)])
+    both = ("team",)
+    snapshot = seen(a_job(slots=4, pe="*"), host, queue=main(pe_list=("mpi", *both)), pes={"team": "$fill_up"})
+    assert plan(with_second_queue(snapshot, pe_list=both)).fitting == 1
+
+
 # -- kinds of job ---------------------------------------------------------------------------------------------------
 
 INTERACTIVE = ("INTERACTIVE",)

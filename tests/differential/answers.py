@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 
@@ -10,11 +9,11 @@ from autoscaler.core.model.cluster import Cluster, JobCategory
 from autoscaler.core.model.fleet import Bucket, BucketKey, Fleet, InstanceType, MachineState, Worker
 from autoscaler.core.model.memory import Memory, WorkerNote
 from autoscaler.core.model.overrides import Overrides
-from autoscaler.core.model.reasons import Code, Reason
+from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
 from autoscaler.core.snapshot import Snapshot
-from tests.differential.worlds import HOSTS, QUEUES
+from tests.differential.worlds import GROUP, HOSTS, QUEUES
 
 
 class Answer(StrEnum):
@@ -28,21 +27,22 @@ class Answer(StrEnum):
 Said = tuple[Answer, str]
 """An answer with the words that came with it."""
 
-UNDECIDED = frozenset(
-    {Code.RESTRICTED_QUEUE, Code.PE_ELSEWHERE, Code.FOREIGN_QUEUE, Code.FOREIGN_HOST, Code.NOT_READ_YET}
-)
-"""What our core says where it does not judge whether the job fits: it is not ours to grow for."""
-OF_WORKERS = frozenset({Code.NO_BATCH_QUEUE, Code.NOT_IN_CKPT_LIST})
-"""What it says of workers to come: persistent hosts for which a queue differs may start the job."""
 LARGE = InstanceType("m5.large", "m5", 2, 8 * 1024**3)
-POLICY = Policy(
-    queues=tuple(QueuePolicy(queue, queue) for queue in QUEUES),
-    node_arrays=tuple(
-        NodeArrayPolicy(queue, queue, "@workers", instance_type=LARGE.name, limits=Limits(max_workers=10))
-        for queue in QUEUES
-    ),
-    master="master",
-)
+PLACES = ("@workers", GROUP, *HOSTS)
+"""Workers to come are as a queue is at one of these: where a job fits on any, it is said to fit. Of persistent hosts
+that differ from workers our core does not judge.
+"""
+POLICIES = {
+    place: Policy(
+        queues=tuple(QueuePolicy(queue, queue) for queue in QUEUES),
+        node_arrays=tuple(
+            NodeArrayPolicy(queue, queue, place, instance_type=LARGE.name, limits=Limits(max_workers=10))
+            for queue in QUEUES
+        ),
+        master="master",
+    )
+    for place in PLACES
+}
 FLEET = Fleet(
     workers=tuple(Worker(f"i-{host}", LARGE, QUEUES[0], MachineState.RUNNING, 0.0, host) for host in HOSTS),
     buckets=(Bucket(BucketKey(LARGE.name), LARGE, 0.1),),
@@ -69,28 +69,16 @@ def _alone(cluster: Cluster, category: JobCategory, place: int, now: float) -> S
         submitted=category.submitted[place : place + 1],
         count=category.count // len(category.jobs),
     )
-    snapshot = Snapshot(replace(cluster, job_categories=(first,)), FLEET, Overrides(), MEMORY, POLICY, now)
-    decided = plan(snapshot)
-    if decided.fitting:
-        return Answer.FITS, ""
-    reason = decided.job_categories[0].reason
-    undecided = reason.code in UNDECIDED and not _by_request(reason)
-    undecided = undecided or (reason.code in OF_WORKERS and _differ_by_host(cluster, category.ask.queues))
-    return (Answer.UNKNOWN if undecided else Answer.NOT), f"{reason.code} {dict(reason.facts)}"
-
-
-def _differ_by_host(cluster: Cluster, asked: Sequence[str]) -> bool:
-    """Whether a queue differs by host, or the job names one on a single host."""
-    own = any(queue.qtype_by_host or queue.ckpt_list_by_host for queue in cluster.queues.values())
-    return own or any("@" in name for name in asked)
-
-
-def _by_request(reason: Reason) -> bool:
-    """Whether what restricts the queue is a value that the request is against, not who asks."""
-    by = dict(reason.facts).get("by", ())
-    lists = ("user_lists", "xuser_lists", "projects", "xprojects")
-    return (
-        reason.code is Code.RESTRICTED_QUEUE
-        and isinstance(by, tuple)
-        and all(("=" in str(one) and not str(one).startswith(lists)) or "FORCED" in str(one) for one in by)
-    )
+    alone = replace(cluster, job_categories=(first,))
+    said = ""
+    for at, policy in POLICIES.items():
+        if at == GROUP and any(GROUP in name for name in category.ask.queues):
+            continue  # it would name workers wherever they are
+        decided = plan(Snapshot(alone, FLEET, Overrides(), MEMORY, policy, now))
+        if decided.fitting:
+            return Answer.FITS, ""
+        reason = decided.job_categories[0].reason
+        if reason.code is Code.NOT_READ_YET:
+            return Answer.UNKNOWN, f"{reason.code}"
+        said = said or f"{reason.code} {dict(reason.facts)}"
+    return Answer.NOT, said

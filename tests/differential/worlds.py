@@ -174,7 +174,7 @@ def _assignments(values: Mapping[str, str]) -> str:
 
 def _queue_values(random: Random) -> str:
     return _assignments(
-        {**_values(random, ("lic", "tok", "once", "ram"), 0.3), **_fixed(random, 0.12), **_forced(random, 0.04)}
+        {**_values(random, ("lic", "tok", "once", "ram"), 0.3), **_fixed(random, 0.12), **_forced(random, 0.02)}
     )
 
 
@@ -239,7 +239,7 @@ def a_request(random: Random) -> tuple[str, ...]:
         (f"colour={random.choice(('red', 'blue', 'r*', '!red'))}", 0.12),
         (f"size={random.randint(1, 4)}", 0.08),
         (f"must={random.choice(('1', '1', '0'))}", 0.06),
-        (f"toll={random.randint(0, 2)}", 0.06),
+        (f"toll={random.choice((0, 1, 1, 2, 2))}", 0.06),
         (f"h_rt={random.choice(('600', '7200'))}", 0.1),
         (f"arch={random.choice(('lx-amd64', 'lx-*', 'sol-*'))}", 0.04),
         (f"h={random.choice(('h1', 'h2|h3', '!h1'))}", 0.12),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -30,6 +31,9 @@ QUICK = {
     "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_DELAY": "0",
 }
 """An operator in a hurry: nothing waits longer than it must."""
+
+
+_SERVED = re.compile(r"(?m)^(?:workers ask|REST API) at ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +83,14 @@ class Autoscaling:
 
     @contextmanager
     def serving(self, **env: str) -> Iterator[None]:
-        """`sge-autoscaler serve` beside the test, where the settings have an address."""
-        if {"CP_CAP_AUTOSCALE_HTTP", "CP_CAP_AUTOSCALE_AUTOSTOP"} & {*self.environment, *env}:
-            with self._beside("serve", env):
-                yield
-        else:
+        """`sge-autoscaler serve` beside the test, where the settings have an address. Who is called may ask at it."""
+        addresses = {"CP_CAP_AUTOSCALE_HTTP", "CP_CAP_AUTOSCALE_AUTOSTOP"} & {*self.environment, *env}
+        if not addresses:
+            yield
+            return
+        before = len(_SERVED.findall(self.said()))
+        with self._beside("serve", env):
+            wait_for(lambda: len(_SERVED.findall(self.said())) == before + len(addresses), 30, step=0.05)
             yield
 
     @contextmanager

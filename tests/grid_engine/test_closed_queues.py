@@ -183,6 +183,28 @@ def test_workers_whose_queue_keeps_them_in_alarm_are_ordered_once_and_run_the_jo
     assert len(autoscaling.lifetimes()) == 2
 
 
+@pytest.mark.thorough
+def test_beside_a_worker_that_load_adjustments_keep_from_a_further_job_none_is_launched_for_it(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    """They are added to the load for each job that began a moment ago, and show in no state letter."""
+    autoscaling = Autoscaling(empty_cell, MANY)
+    show_on_failure["autoscaler"] = autoscaling.said
+    empty_cell.out("qconf", "-mattr", "queue", "load_thresholds", "np_load_avg=50", "main.q")
+    empty_cell.schedule(job_load_adjustments="np_load_avg=100", load_adjustment_decay_time="0:0:20")
+    gate = Gate(empty_cell)
+    first, second = gate.submit(), gate.submit()
+
+    with autoscaling.running():
+        until(lambda: autoscaling.running_on(first), 40, "the first job did not start")
+        assert not autoscaling.running_on(second)
+        until(lambda: autoscaling.running_on(second), 60, "the second job did not start")
+        gate.open()
+        until(autoscaling.all_gone, 30, "the worker did not leave")
+
+    assert len(autoscaling.lifetimes()) == 1
+
+
 @pytest.mark.parametrize("state", sample(("disabled", "enabled"), "disabled"))
 def test_workers_of_a_queue_with_an_initial_state_are_opened_once_and_run_its_jobs(
     empty_cell: Cell, until: Until, show_on_failure: Shown, state: str

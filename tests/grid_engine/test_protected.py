@@ -14,6 +14,7 @@ from autoscaler.core.model.reasons import Code
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, journal, told
+from tests.grid_engine.test_closed_queues import more_passes
 from tests.grid_engine.waiting import Until
 from tests.samples import sample
 
@@ -97,6 +98,8 @@ def test_workers_that_a_load_sensor_keeps_in_alarm_are_ordered_once_and_run_the_
 
     with scaling.running():
         until(lambda: in_alarm(scaling, job), 60, "nobody said that the worker is in alarm")
+        more_passes(scaling, until)
+        assert (len(scaling.living()), in_alarm(scaling, job)) == (1, True)
         mend()
         until(lambda: any(end.well for end in scaling.ends(job)), 60, "the job did not run")
         assert launches(scaling) == 1

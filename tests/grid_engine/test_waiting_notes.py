@@ -92,7 +92,8 @@ def test_jobs_that_wait_get_the_reason_and_lose_it_when_they_run(cell: Cell, act
     third, told = passed(acting, cell, second.memory, LATER + 20)
     assert told == [f"{plain} {array}"]
     assert (contexts(cell, plain), contexts(cell, array)) == ({"MINE": "a=b", "OTHER": "x"}, {})
-    assert third.memory.waiting_notes == ()
+    fourth, told = passed(acting, cell, third.memory, LATER + 30)
+    assert (told, fourth.memory.waiting_notes) == ([], ())
 
 
 def test_a_job_that_ends_in_between_is_no_failure(cell: Cell, acting: Acting) -> None:

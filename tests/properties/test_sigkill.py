@@ -6,8 +6,10 @@ could leave something half done, with a new process on the same store afterwards
 
 from __future__ import annotations
 
+import functools
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -291,6 +293,11 @@ class Life:
         self._step()  # one more look, so that the last machine's end is seen
         self._check_end()
         self.loop.store.close()
+        return self.told
+
+    @property
+    def told(self) -> list[str]:
+        """What went wrong until now."""
         return [f"{' and '.join(self.deaths) or 'undisturbed'}: {problem}" for problem in self.wrong]
 
     def _all_ended(self) -> bool:
@@ -372,16 +379,32 @@ class Life:
         return len(self.world.cloud.machines)
 
 
-@pytest.fixture
-def memory_directory(tmp_path: Path) -> Iterator[Callable[[], Path]]:
-    """Fresh directories where a commit need not wait for a disk."""
+@functools.cache
+def undisturbed_life(name: str) -> Life:
+    """That of a story, played once for all tests of it."""
+    (story,) = (story for story in STORIES if story.name == name)
+    with in_memory() as made:
+        life = Life(story, made, frozenset())
+        life.live()
+    return life
+
+
+@contextmanager
+def in_memory() -> Iterator[Path]:
+    """A directory where a commit need not wait for a disk."""
     fast = Path("/dev/shm")
-    base = fast if fast.is_dir() else tmp_path
-    with tempfile.TemporaryDirectory(dir=base, prefix="sge-autoscaler-test-") as made:
+    with tempfile.TemporaryDirectory(dir=fast if fast.is_dir() else None, prefix="sge-autoscaler-test-") as made:
+        yield Path(made)
+
+
+@pytest.fixture
+def memory_directory() -> Iterator[Callable[[], Path]]:
+    """Fresh ones, in memory."""
+    with in_memory() as made:
         numbers = iter(range(1_000_000))
 
         def fresh() -> Path:
-            directory = Path(made) / str(next(numbers))
+            directory = made / str(next(numbers))
             directory.mkdir()
             return directory
 
@@ -389,9 +412,9 @@ def memory_directory(tmp_path: Path) -> Iterator[Callable[[], Path]]:
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
-def test_undisturbed_all_goes_well(story: Story, memory_directory: Callable[[], Path]) -> None:
-    life = Life(story, memory_directory(), frozenset())
-    assert (life.live(), life.launched > 0 or story.killed > 0) == ([], True)
+def test_undisturbed_all_goes_well(story: Story) -> None:
+    life = undisturbed_life(story.name)
+    assert (life.told, life.launched > 0 or story.killed > 0) == ([], True)
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
@@ -399,8 +422,7 @@ def test_killed_around_a_call_or_commit_of_each_kind_it_converges(
     story: Story, memory_directory: Callable[[], Path]
 ) -> None:
     """A sample, always the same: of each kind of call or commit one instant before or after it, and some others."""
-    undisturbed = Life(story, memory_directory(), frozenset())
-    undisturbed.live()
+    undisturbed = undisturbed_life(story.name)
     chosen = sampled(undisturbed.instants.names, chance=Random(story.name))
     assert wrong_with([frozenset({instant}) for instant in chosen], undisturbed, memory_directory) == []
 
@@ -418,8 +440,7 @@ def test_a_sample_has_an_instant_of_each_kind() -> None:
 @pytest.mark.parametrize("share", range(SHARES))
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_killed_at_any_instant_it_converges(story: Story, share: int, memory_directory: Callable[[], Path]) -> None:
-    undisturbed = Life(story, memory_directory(), frozenset())
-    undisturbed.live()
+    undisturbed = undisturbed_life(story.name)
     instants: Sequence[int] = range(1, len(undisturbed.instants.names) + 1)
     if story.long and len(instants) > SAMPLE:
         instants = Random(story.name).sample(instants, SAMPLE)
@@ -431,8 +452,7 @@ def test_killed_at_any_instant_it_converges(story: Story, share: int, memory_dir
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_killed_twice_it_converges(story: Story, memory_directory: Callable[[], Path]) -> None:
     """The second time soon after the first: while what was left half done is mended."""
-    undisturbed = Life(story, memory_directory(), frozenset())
-    undisturbed.live()
+    undisturbed = undisturbed_life(story.name)
     chance, most = Random(story.name), len(undisturbed.instants.names)
     firsts = chance.sample(range(1, most), min(PAIRS, most - 1))
     pairs = [frozenset({first, first + chance.randint(1, 12)}) for first in firsts]

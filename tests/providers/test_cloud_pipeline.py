@@ -106,6 +106,20 @@ def test_listings_are_read_to_their_last_page(plane: CloudPipelinePlane) -> None
     assert {worker.id for worker in provider.workers()} == set(launched.ids)
 
 
+def test_an_ended_worker_is_listed_for_an_hour_and_what_clocks_may_differ_by(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run_id,) = provider.launch(order(provider)).ids
+    provider.terminate([run_id])
+    until_listed(plane, provider, state=MachineState.TERMINATED)
+    ended = provider.listing.known(run_id)
+    assert ended is not None
+    assert ended.ended_at is not None
+    for later, listed in ((3659.0, True), (3660.0, False)):
+        monkeypatch.setattr(provider.listing, "_clock", lambda now=ended.ended_at + later: now)
+        assert bool(provider.workers()) is listed
+
+
 def test_static_workers_of_the_master_are_not_ours_and_are_looked_at_once(
     plane: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
@@ -213,6 +227,19 @@ def test_after_a_lost_answer_nothing_is_created_until_the_platform_must_have_set
     assert sorted(provider.launch(asked).ids) == sorted(plane.billable())
 
 
+def test_an_order_of_which_nothing_came_is_asked_for_again_once_the_platform_must_have_settled(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(provider.orders, "_clock", lambda: now[0])
+    plane.process.control("fault", call="POST run", kind="status", times=1)
+    for now[0] in (0.0, orders.SETTLED - 1):
+        with pytest.raises(Unreachable):
+            provider.launch(order(provider))
+    now[0] = orders.SETTLED
+    assert len(provider.launch(order(provider)).ids) == 1
+
+
 def test_an_order_cut_short_by_a_crash_keeps_the_runs_it_got(plane: CloudPipelinePlane) -> None:
     provider = plane.connect(CELL)
     plane.process.control("set", limit=2)
@@ -220,6 +247,14 @@ def test_an_order_cut_short_by_a_crash_keeps_the_runs_it_got(plane: CloudPipelin
     plane.heal()
     again = plane.connect(CELL).launch(order(provider, 5))
     assert (set(again.ids), len(again.shortfalls)) == (set(got.ids), 1)
+
+
+def test_an_order_of_another_cell_is_refused_and_makes_nothing(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+) -> None:
+    with pytest.raises(Refused, match="for another, not for cell"):
+        provider.launch(replace(order(provider), cell="another"))
+    assert plane.billable() == []
 
 
 def test_a_quota_says_which_and_by_how_much(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
@@ -288,6 +323,15 @@ def test_a_token_that_is_no_longer_taken_is_renewed_and_the_call_made_again(
     assert provider.api.credential.token == plane.process.state["tokens"][-1]
 
 
+def test_a_token_that_is_given_again_though_it_is_no_longer_taken_is_said_by_the_name_of_its_variable(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provider.api, "_new_token", lambda: provider.api.credential.token)
+    plane.process.control("expire")
+    with pytest.raises(Unreachable, match="API_TOKEN"):
+        provider.workers()
+
+
 def test_a_token_that_cannot_be_renewed_is_said_by_the_name_of_its_variable_and_never_shown(
     plane: CloudPipelinePlane, provider: CloudPipelineProvider, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -330,6 +374,13 @@ def test_prices_are_estimated_and_one_that_the_platform_does_not_know_stays_unkn
     provider: CloudPipelineProvider,
 ) -> None:
     assert (bucket(provider).price_per_hour, bucket(provider, "p3.2xlarge").price_per_hour) == (0.096, None)
+
+
+def test_spot_is_offered_at_its_own_price(provider: CloudPipelineProvider) -> None:
+    prices = {
+        offer.key.price_type: offer.price_per_hour for offer in provider.buckets() if offer.type.name == "m5.large"
+    }
+    assert prices == {PriceType.ON_DEMAND: 0.096, PriceType.SPOT: 0.048}
 
 
 def test_prices_are_asked_for_once(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:

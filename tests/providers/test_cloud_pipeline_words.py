@@ -272,6 +272,12 @@ def test_a_type_has_the_family_and_the_machine_that_its_name_tells(
     assert (kind.vcpus, kind.memory, kind.gpus) == (8, 16.5 * 1024**3, 1)
 
 
+@pytest.mark.parametrize("damage", ({"name": None}, {"vcpu": None}, {"vcpu": -1}, {"memory": "16"}))
+def test_a_type_that_cannot_be_understood_is_no_type_of_size_0(damage: dict[str, Any]) -> None:
+    with pytest.raises(Unreachable, match="cannot understand an allowed instance type"):
+        instance_type({"name": "m5.large", "vcpu": 2, "memory": 8, **damage}, "AWS")
+
+
 # -- the token --------------------------------------------------------------------------------------------------------
 
 

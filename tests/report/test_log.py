@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,35 @@ def test_a_secret_is_hidden_by_value_wherever_it_stands(as_json: bool) -> None:
     said = console.getvalue()
     shown, hidden = said.count("hunter22"), said.count("(secret)")  # hidden: argument, source line, message, field
     assert (shown, hidden, "plainly" in said) == (0, 3 + as_json, True)
+
+
+def linked(place: Path) -> None:
+    place.symlink_to(place.parents[1] / "other")
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("put", (linked, os.mkfifo, Path.mkdir))
+def test_the_log_is_written_into_no_other_file_and_waits_for_nobody(
+    tmp_path: Path, put: Callable[[Path], None]
+) -> None:
+    other, place = tmp_path / "other", tmp_path / "logs" / FILE_NAME
+    other.write_text("kept\n")
+    place.parent.mkdir()
+    put(place)
+    with pytest.raises(SettingsError, match="cannot write a log in"):
+        configure_log(Process(log_directory=place.parent), {}, console=io.StringIO())
+    assert other.read_text() == "kept\n"
+
+
+def test_the_log_does_not_follow_a_link_that_comes_later(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other, place = tmp_path / "other", tmp_path / "logs" / FILE_NAME
+    other.write_text("kept\n")
+    configure_log(Process(log_directory=place.parent), {}, console=io.StringIO())
+    logging.getLogger("autoscaler").warning("first")
+    place.unlink()
+    place.symlink_to(other)
+    logging.getLogger("autoscaler").warning("second")
+    assert (other.read_text(), "cannot be written" in capsys.readouterr().err) == ("kept\n", True)
 
 
 def test_a_log_directory_that_cannot_be_used_is_a_settings_error(tmp_path: Path) -> None:

@@ -25,8 +25,12 @@ def test_a_limit_that_two_queues_have_is_told_with_what_it_comes_to() -> None:
         "CP_CAP_AUTOSCALE_WORKERS applies to each queue separately: main.q 2, gpu.q 3; together 5 workers. "
         "CP_CAP_AUTOSCALE_TOTAL_WORKERS limits the whole cell",
         "CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR applies to each queue separately: main.q 0.1, gpu.q 0.1; together 0.2 an "
-        "hour. CP_CAP_AUTOSCALE_TOTAL_PRICE_PER_HOUR limits the whole cell",
+        "hour in the currency of your prices. CP_CAP_AUTOSCALE_TOTAL_PRICE_PER_HOUR limits the whole cell",
     ]
+
+
+def test_what_limits_of_prices_come_to_has_its_currency() -> None:
+    assert any("together 0.2 EUR an hour. " in each for each in told(**PRICED, CP_CAP_AUTOSCALE_CURRENCY="EUR"))
 
 
 def test_a_queue_without_that_limit_is_named() -> None:

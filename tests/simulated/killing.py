@@ -41,7 +41,7 @@ class Instants:
             raise Killed(f"instant {len(self.names)}: {name}")
 
 
-ONE_OF = 24
+ONE_OF = 48
 """Of so many instants of which others like them are in a sample, one is in it too."""
 
 

@@ -23,6 +23,7 @@ from autoscaler.store.journal import Result
 from autoscaler.store.overrides import Verb
 from autoscaler.store.store import MIGRATIONS, Store
 from providers.interface import LaunchOrder
+from tests.store.test_nodes import node
 
 LARGE = InstanceType("m5.large", "m5", 2, 8 << 30)
 XLARGE = InstanceType("m5.xlarge", "m5", 4, 16 << 30)
@@ -344,3 +345,36 @@ def test_what_is_older_than_thirty_days_is_forgotten(store: Store) -> None:
     store.history.add_pass(2, 31 * 86_400.0, "pass 2", {})
     store.forget_old(31 * 86_400.0)
     assert [found.number for found in store.history.passes()] == [2]
+
+
+DAYS = 86_400.0
+
+
+def wishes(store: Store) -> list[tuple[str, float]]:
+    return [(row["verb"], row["at"]) for row in store.database.rows("SELECT verb, at FROM wishes ORDER BY id")]
+
+
+def test_overrides_that_ended_long_ago_are_forgotten_but_for_what_still_counts(store: Store) -> None:
+    store.nodes.create([node()])
+    store.nodes.bind("n1", "i-served")
+    for verb, host in ((Verb.PAUSE, ""), (Verb.KEEP, "w1"), (Verb.DRAIN, "i-served"), (Verb.DRAIN, "i-gone")):
+        store.overrides.ask(verb, who="ann", at=1.0, host=host)
+        store.overrides.end(verb, who="ann", at=2.0, host=host)
+    for at in (3.0, 4.0):
+        store.retry(who="ann", at=at)
+    store.overrides.ask(Verb.PAUSE, who="ann", at=5.0)
+    store.overrides.ask(Verb.KEEP, who="ann", at=6.0, host="w2")
+    store.overrides.ask(Verb.DRAIN, who="ann", at=7.0, host="w3")
+    before = store.overrides.load()
+    store.forget_old(40 * DAYS)
+    assert wishes(store) == [("drain", 1.0), ("retry", 4.0), ("pause", 5.0), ("keep", 6.0), ("drain", 7.0)]
+    assert store.overrides.load() == before
+    assert (store.overrides.ever(Verb.DRAIN, "i-served"), store.overrides.ever(Verb.DRAIN, "i-gone")) == (True, False)
+
+
+def test_of_overrides_that_are_over_no_more_than_some_are_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autoscaler.store.overrides.MOST", 10)
+    for at in range(50):
+        store.retry(who="a script", at=float(at))
+    store.forget_old(100.0)
+    assert wishes(store) == [("retry", float(at)) for at in range(40, 50)]

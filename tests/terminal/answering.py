@@ -80,6 +80,7 @@ class Service:
                 "workers": 2,
                 "ordered": 1,
                 "price_per_hour": 0.192,
+                "currency": "USD",
                 "unknown_prices": 0,
                 "stopped": {},
             },

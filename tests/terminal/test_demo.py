@@ -53,7 +53,7 @@ def test_the_summary_adds_up_worker_seconds_and_price() -> None:
 
     lines = list(Summary(tasks, (worker,), seconds=40.0, at=200.0).lines())
 
-    assert lines[-1].strip() == "36 worker-seconds, 0.000960 in all"
+    assert lines[-1].strip() == "36 worker-seconds, 0.000960 USD in all"
     assert "median 6 s, longest 8 s" in lines[3]
 
 

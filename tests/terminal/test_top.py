@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import DataTable
 
+from autoscaler.terminal.rows import subject_of
 from autoscaler.terminal.top import INTERRUPTED, Top
 from tests.terminal.answering import HOSTILE, Service, a_worker, an_event, waiting
 
@@ -50,7 +52,7 @@ def test_queue_workers_decisions_and_demand_are_on_one_screen(size: tuple[int, i
     async def play(top: Top, pilot: Pilot[None]) -> None:
         for words in (
             "default of master:6444 · local · pass 7",
-            "2 workers, 1 ordered · 0.192 an hour · 5 wait, 3 counted, 1 can start",
+            "2 workers, 1 ordered · 0.192 USD an hour · 5 wait, 3 counted, 1 can start",
             "waits for a worker",
             "w1",
             "ready",
@@ -348,3 +350,25 @@ def test_the_keyboard_ends_it_with_its_code() -> None:
 
     assert played(Service(), quits).return_code == 0
     assert played(Service(), interrupts).return_code == INTERRUPTED
+
+
+def test_it_ends_by_itself_when_what_it_watches_is_over() -> None:
+    over = threading.Event()
+
+    async def run() -> Top:
+        top = Top(Service().ask, every=0.02, until=over.is_set)
+        async with top.run_test(size=BROAD) as pilot:
+            await until(pilot, lambda: bool(top._readings.status))
+            assert top._running
+            over.set()
+            await until(pilot, lambda: not top._running)
+        return top
+
+    assert asyncio.run(asyncio.wait_for(run(), 300)).return_code == 0
+
+
+def test_what_is_explained_of_a_start_is_the_job_and_not_its_worker() -> None:
+    """Also where the event names the worker."""
+    started = an_event(9, "started", "job 40 of ann started on main.q@w1", jobs="40-41", worker_id="i-w1")
+    assert subject_of(started) == "40"
+    assert subject_of(an_event(9, "joined", "worker w1 joined", worker_id="i-w1")) == "i-w1"

@@ -9,6 +9,7 @@ import json
 import os
 import socket
 import tempfile
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
@@ -20,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from autoscaler import answer_client
 from autoscaler.answer_client import Place, ask
 from autoscaler.api import asking
 from autoscaler.api.answers import BURST, Answers, Asker, Line, Turns
@@ -35,6 +37,7 @@ from autoscaler.core.model.fleet import InstanceType, MachineState, Worker
 from autoscaler.core.plan import plan
 from autoscaler.engine.record import read_record
 from autoscaler.errors import GridEngineNotObservable, NotFound
+from autoscaler.report import cost
 from autoscaler.report.observed_plan import ObservedPlan
 from autoscaler.store.accounting_index import AccountingIndex
 from autoscaler.store.store import Store
@@ -178,6 +181,35 @@ def test_an_ended_job_is_told_with_what_it_cost(served: World) -> None:
     assert (cost["estimate"], cost["currencies"]) == (True, [{"currency": "EUR", "cost": 1.0, "slot_h": 2.0}])
     (block,) = served.ask("explain", subject="906", form="text")["blocks"]
     assert "it cost 1.00 EUR, for 2.00 slot hours on 1 worker (an estimate)" in block[3]
+
+
+def test_others_are_answered_while_the_cost_of_many_jobs_is_summed_up(
+    served: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, end = threading.Event(), threading.Event()
+    made = cost.cost_report
+
+    def slowly(*given: Any) -> Any:
+        begun.set()
+        assert end.wait(60)
+        return made(*given)
+
+    monkeypatch.setattr(cost, "cost_report", slowly)
+    found: list[dict[str, Any]] = []
+    asking = threading.Thread(target=lambda: found.append(served.ask("cost")))
+    asking.start()
+    try:
+        assert begun.wait(60)
+        assert served.ask("workers")["document"]["workers"] is not None
+        assert asking.is_alive()
+    finally:
+        end.set()
+        asking.join(60)
+    assert found[0]["document"]["by"] == "user"
+
+
+def test_who_asks_for_cost_waits_longer_for_it() -> None:
+    assert answer_client._timeout("/answers/v1/cost?by=user") > answer_client._timeout("/answers/v1/status")
 
 
 def test_what_does_not_exist_is_said_with_what_may_be_meant(served: World) -> None:

@@ -23,7 +23,9 @@ from autoscaler.api.passwords import Passwords
 from autoscaler.api.principal import Role
 from autoscaler.api.server import Address, Server
 from autoscaler.api.tokens import Tokens
+from autoscaler.report.metrics import exposition
 from autoscaler.store.calls import CallLog
+from autoscaler.store.measures import Measures
 from autoscaler.store.store import Store
 from tests.web.served import PASSWORD, USER, behind, password_file
 from tests.web.test_local_socket import _Connection
@@ -51,6 +53,16 @@ def application(tmp_path: Path) -> Iterator[tuple[FastAPI, CallLog]]:
 
 def read(text: str) -> dict[str, float]:
     return {family.name: family.samples[0].value for family in families(text) if family.samples}
+
+
+def test_what_a_cloud_calls_its_types_breaks_no_line(tmp_path: Path) -> None:
+    measures = Measures()
+    for number, name in enumerate(('a"} 1\n# HELP x', "\x1b]0;x", "a\rb", "\ud800")):
+        measures.values["workers"] = {**measures.values.get("workers", {}), ("ready", name): float(number)}
+    text = exposition(measures).decode()
+    told = [line for line in text.splitlines() if line.startswith("sge_autoscaler_workers{")]
+    assert (len(told), text.isprintable() or all(each in "\n" or each.isprintable() for each in text)) == (4, True)
+    assert "sge_autoscaler_workers" in read(text)
 
 
 def test_a_readers_token_and_a_password_may_read_it_and_nobody_else(store: Store, tmp_path: Path) -> None:

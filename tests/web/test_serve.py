@@ -16,6 +16,7 @@ import requests
 
 from autoscaler.api.passwords import Passwords, set_password
 from autoscaler.store.store import Store
+from tests.samples import sample
 from tests.web.served import PASSWORD, USER, Client, free_port
 
 ROOT = Path(__file__).parents[2]
@@ -132,12 +133,7 @@ def test_with_a_certificate_only_tls_is_spoken(environment: dict[str, str], tmp_
     assert (status.startswith("https://"), answer.status_code) == (True, 200)
 
 
-@pytest.mark.parametrize(
-    ("version", "spoken"), (("-tls1", False), ("-tls1_1", False), ("-tls1_2", True), ("-tls1_3", True))
-)
-def test_a_client_of_openssl_is_spoken_to_in_tls_1_2_or_newer(
-    environment: dict[str, str], tmp_path: Path, version: str, spoken: bool
-) -> None:
+def test_a_client_of_openssl_is_spoken_to_in_tls_1_2_or_newer(environment: dict[str, str], tmp_path: Path) -> None:
     certificate, key, lax = tmp_path / "cert.pem", tmp_path / "key.pem", tmp_path / "openssl.cnf"
     make_certificate(certificate, key)
     # A machine whose OpenSSL allows everything: what is refused, we refuse.
@@ -148,9 +144,19 @@ def test_a_client_of_openssl_is_spoken_to_in_tls_1_2_or_newer(
     more = {"CP_CAP_AUTOSCALE_HTTP_CERT": str(certificate), "CP_CAP_AUTOSCALE_HTTP_KEY": str(key)}
     with serving({**environment, "OPENSSL_CONF": str(lax)}, more) as (_, client):
         at = client.url.removeprefix("https://")
-        argv = ("openssl", "s_client", version, "-cipher", "ALL:@SECLEVEL=0", "-connect", at, "-CAfile", certificate)
-        done = subprocess.run(argv, input="", capture_output=True, text=True, timeout=120)
-    assert (done.returncode == 0 and "Verify return code: 0 (ok)" in done.stdout) == spoken, done.stdout + done.stderr
+        said = {
+            version: subprocess.run(
+                ("openssl", "s_client", version, "-cipher", "ALL:@SECLEVEL=0", "-connect", at, "-CAfile", certificate),
+                input="", capture_output=True, text=True, timeout=120,
+            )
+            for version in ("-tls1", "-tls1_1", "-tls1_2", "-tls1_3")
+        }  # fmt: skip
+    spoken = [
+        version
+        for version, done in said.items()
+        if done.returncode == 0 and "Verify return code: 0 (ok)" in done.stdout
+    ]
+    assert spoken == ["-tls1_2", "-tls1_3"], said
 
 
 def test_a_request_that_was_answered_is_not_made_twice_by_the_next_process(environment: dict[str, str]) -> None:
@@ -230,7 +236,7 @@ with _http.network(Invocation(os.environ, imports_provider=False)) as (server, p
 """
 
 
-@pytest.mark.parametrize("provider", ("aws", "cyclecloud", "tests.nowhere:Provider"))
+@pytest.mark.parametrize("provider", sample(("aws", "cyclecloud", "tests.nowhere:Provider"), "aws"))
 def test_it_imports_no_provider_and_no_library_of_a_cloud(environment: dict[str, str], provider: str) -> None:
     environment |= {"CP_CAP_AUTOSCALE_PROVIDER": provider, "CP_CAP_AUTOSCALE_AUTOSTOP": f"127.0.0.1:{free_port()}"}
     argv = (sys.executable, "-c", IMPORTED)

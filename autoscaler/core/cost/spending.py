@@ -48,4 +48,4 @@ class Spending:
     ends_at: float = 0.0
     """When the month ends, and all budgets begin anew."""
     known: bool = True
-    """False while no pass has read what workers were for, as after a lost store: each budget may be spent."""
+    """False while passes have not read what workers were for, as after a lost store: each budget may be spent."""

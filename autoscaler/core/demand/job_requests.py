@@ -350,8 +350,9 @@ class RequestReader:
             pe for name, pe in sorted(self._cluster.pes.items()) if matches(ask.pe, name) and not self._of_groups(name)
         ]
         refusals: list[Reason] = []
-        for pe in sorted(named, key=_strictness):
-            offering = self._offering(pe, queues)
+        offerings = {pe.name: self._offering(pe, queues) for pe in named}
+        for pe in sorted(named, key=lambda pe: (*_strictness(pe), -len(offerings[pe.name]), pe.name)):
+            offering = offerings[pe.name]
             slots = _slots_under(pe, ask)
             refusal = self._refused_by(pe, ask, slots, offering) or self._no_access(pe, ask)
             if refusal is not None or slots is None:
@@ -360,7 +361,7 @@ class RequestReader:
             if slots == (1, 1):  # a single slot stands alike under each of them
                 alike = (one for one in named if _slots_under(one, ask) == slots)
                 others = (one for one in alike if self._no_access(one, ask) is None)
-                offering = offering.union(*(self._offering(one, queues) for one in others if one.slots))
+                offering = offering.union(*(offerings[one.name] for one in others if one.slots))
             return pe.name, slots[0], slots[1], offering, False
         if refusals:
             return min(refusals, key=lambda refusal: _NEAREST.index(refusal.code) if refusal.code in _NEAREST else -1)
@@ -452,12 +453,12 @@ def _slot_range(ask: JobRequest) -> str:
     return str(ask.slots_min) if ask.slots_min == ask.slots_max else f"{ask.slots_min}-{ask.slots_max}"
 
 
-def _strictness(pe: ParallelEnvironment) -> tuple[int, int, str]:
+def _strictness(pe: ParallelEnvironment) -> tuple[int, int]:
     """Of several PEs that a wildcard names, the one that leaves most freedom first: Grid Engine tries them all."""
     rule = pe.allocation_rule
     if rule.isdecimal():
-        return 1, int(rule), pe.name
-    return (2 if rule == "$pe_slots" else 0), 0, pe.name
+        return 1, int(rule)
+    return (2 if rule == "$pe_slots" else 0), 0
 
 
 def _slots_under(pe: ParallelEnvironment, ask: JobRequest) -> tuple[int, int | None] | None:

@@ -82,6 +82,12 @@ def bounds(text: str) -> tuple[tuple[int, int], ...]:
     return tuple((int(found[1]), int(found[2] or found[1])) for found in _RANGE.finditer(text))
 
 
+def span(text: str) -> tuple[int, int] | None:
+    """The least and the greatest number of `4-7,9`; None of ''."""
+    least, greatest = text.partition(",")[0].partition("-")[0], text.rpartition(",")[2].rpartition("-")[2]
+    return (int(least), int(greatest)) if text else None
+
+
 def within(text: str, number: int) -> bool:
     """Whether the ranges of a text hold a number."""
     return any(first <= number <= last for first, last in bounds(text))

@@ -287,7 +287,10 @@ def _with_host(
         in_doubt=tuple(sorted(observation.claims.in_doubt(worker, host))) if worker.exists else (),
     )
     if enrols_itself:
-        if not observation.may_be_a_persons(worker, host, array):
+        if observation.may_be_a_persons(worker, host, array):
+            # It joined before, heard or not: when it reports again, it is not taken for one that joins only now.
+            seen = replace(seen, heard_at=observation.now)
+        else:
             seen = _made_by_its_image(seen, host, observation.now)
     elif before is None and worker.exists and cut_short(worker, host, array):
         seen = replace(seen, disabled_at=observation.now, disabling=Disabling.ENROL)

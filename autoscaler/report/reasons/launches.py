@@ -103,9 +103,9 @@ ROWS = {
         "`sge-autoscaler cost` shows what it was spent for.",
     ),
     Code.BUDGET_UNKNOWN: Row(
-        "what of the budget of {owner} is spent is not known until a first pass has read what workers were for",
+        "what of the budget of {owner} is spent is not known until passes have read what workers were for",
         short="budget not yet known",
-        remedy="Wait for the next pass.",
+        remedy="Wait for the next passes: accounting is read.",
     ),
     Code.LAUNCH_REPLACES: Row(
         "it replaces {worker}",

@@ -90,6 +90,10 @@ class Platform:
     guard: threading.RLock = field(default_factory=threading.RLock)
     _ids: Iterable[int] = field(default_factory=lambda: itertools.count(1001))
 
+    def price(self, name: str, *, spot: bool) -> float:
+        """An hour of a type; of spot, half as much."""
+        return self.prices.get(name, 0.0) / (2 if spot else 1)
+
     # -- tokens --------------------------------------------------------------------------------------------------
 
     def new_token(self, duration: float) -> str:
@@ -204,7 +208,7 @@ class Platform:
                 "spot": asked.get("isSpot"),
                 "cloudRegionId": asked.get("cloudRegionId"),
             },
-            "pricePerHour": self.prices.get(asked.get("instanceType", ""), 0.0),
+            "pricePerHour": self.price(asked.get("instanceType", ""), spot=bool(asked.get("isSpot"))),
             "tags": run.tags,
         }
         if up and run.status == "RUNNING":

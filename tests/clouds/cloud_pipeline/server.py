@@ -202,7 +202,7 @@ def dispatch(platform: Platform, method: str, path: list[str], query: dict[str, 
             asked = bodies.fields(body, bodies.PRICE)
             return {
                 "instanceType": asked["instanceType"],
-                "pricePerHour": platform.prices.get(asked["instanceType"], 0),
+                "pricePerHour": platform.price(asked["instanceType"], spot=asked["spot"]),
             }
         case "GET", ["cluster", "instance", "allowed"]:
             if query.keys() != {"regionId", "spot"} or query["spot"] not in ("true", "false"):
