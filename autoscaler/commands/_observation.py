@@ -25,7 +25,7 @@ from autoscaler.report.observed_plan import ObservedPlan
 if TYPE_CHECKING:
     from autoscaler.core.model.fleet import Bucket, Interruption, Worker
     from autoscaler.core.snapshot import Plan
-    from autoscaler.engine.observe import Observation
+    from autoscaler.engine.observe import Observation, Observer
     from autoscaler.store.store import Store
     from providers.interface import Launched, LaunchOrder, Problem, Provider
 
@@ -118,24 +118,31 @@ def observe_and_plan(invocation: Invocation, record: Path | None) -> ObservedPla
 
 def observe(invocation: Invocation) -> Observation:
     """Observe the live cell as the loop would, with the settings of the autoscaler that serves it, if there is one."""
-    from autoscaler.core.plan import details_wanted
-    from autoscaler.engine.observe import Observer
     from autoscaler.process import ReadOnlyRunner
 
     invocation = as_running(invocation)
     provider = invocation.provider()
     with reading_store(invocation, lenient=True) as store:
-        observer = Observer(
-            ReadOnlyRunner(invocation.runner),
-            read_only(provider),
-            store,
-            invocation.policy,
-            details_wanted,
-            invocation.zone,
-            grid_engine_timeout=invocation.settings.process.grid_engine_timeout,
-            rule_files=invocation.rule_files(provider),
-        )
+        observer = observer_of(invocation, store, provider)
+        observer.runner, observer.provider = ReadOnlyRunner(invocation.runner), read_only(provider)
         return observer.observe()
+
+
+def observer_of(invocation: Invocation, store: Store, provider: Provider) -> Observer:
+    """An observer of this cell, as the loop has it."""
+    from autoscaler.core.plan import details_wanted
+    from autoscaler.engine.observe import Observer
+
+    return Observer(
+        invocation.runner,
+        provider,
+        store,
+        invocation.policy,
+        details_wanted,
+        invocation.zone,
+        grid_engine_timeout=invocation.settings.process.grid_engine_timeout,
+        rule_files=invocation.rule_files(provider),
+    )
 
 
 @contextlib.contextmanager

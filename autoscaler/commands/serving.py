@@ -14,13 +14,14 @@ from socket import gethostbyname
 
 from autoscaler.api.auto_stop import Endpoint
 from autoscaler.background import on_thread
+from autoscaler.commands._observation import observer_of
 from autoscaler.commands._password_file import password_file, token_file
 from autoscaler.commands._requests import cluster
 from autoscaler.commands._socket_path import socket_path
 from autoscaler.commands.context import Invocation, with_platform
 from autoscaler.constraints.rule_files import RuleFiles
 from autoscaler.constraints.rules import load_rules
-from autoscaler.core.plan import details_wanted, plan
+from autoscaler.core.plan import plan
 from autoscaler.core.policy import Policy
 from autoscaler.core.requests.arrays import family_of, in_force
 from autoscaler.core.snapshot import Snapshot
@@ -77,21 +78,6 @@ from sge.leases import Leases
 from sge.lookup import Lookup
 from sge.probe_hosts import ProbeHosts
 
-
-def observer_of(invocation: Invocation, store: Store, provider: Provider) -> Observer:
-    """An observer of this cell, as the loop has it."""
-    return Observer(
-        invocation.runner,
-        provider,
-        store,
-        invocation.policy,
-        details_wanted,
-        invocation.zone,
-        grid_engine_timeout=invocation.settings.process.grid_engine_timeout,
-        rule_files=invocation.rule_files(provider),
-    )
-
-
 log = logging.getLogger("autoscaler.run")
 _FOR_LIFE = (
     *("provider", "work_directory", "tag", "dry_run", "notify_owner"),
@@ -120,9 +106,8 @@ def serving(invocation: Invocation, *, json_log: bool = False) -> Iterator[Loop]
     dry_run = settings.process.dry_run
     with contextlib.ExitStack() as stack:
         if not dry_run:
-            own = str(invocation.state_directory.resolve())
-            socket = str(socket_path(invocation))
-            stack.enter_context(hold(invocation.cell, lock_directory(), state=own, socket_path=socket))
+            own, path = str(invocation.state_directory.resolve()), str(socket_path(invocation))
+            stack.enter_context(hold(invocation.cell, lock_directory(), state=own, socket_path=path))
         store = Store.open(None if dry_run else invocation.store_file)
         stack.callback(store.close)
         store.service_settings.keep(given(invocation.environ), time.time())

@@ -91,7 +91,7 @@ class Asked:
         return {}
 
 
-@pytest.mark.parametrize("shapes", (1, 50))
+@pytest.mark.parametrize("job_categories", (1, 50))
 def test_a_kind_of_worker_is_asked_once_whatever_the_number_of_shapes(job_categories: int) -> None:
     asked = Asked()
     misses = Misses(Rules(), {})

@@ -7,6 +7,8 @@ that the machine is gone (rule 7).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from autoscaler.core.model.actions import Disable, Enable, Hold, Kill, Remove, Reschedule, Terminate
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code, because
@@ -51,6 +53,9 @@ _WITH_HOST = frozenset({Phase.JOINING, Phase.READY, Phase.DRAINING})
 _INTERRUPTED = _COMING | _WITH_HOST
 _READY, _ENDING = frozenset({Phase.READY}), frozenset({Phase.ENDING})
 _UNLISTED = frozenset(Phase) - {Phase.ORDERED, Phase.GONE}
+_FENCED: Row[Lost] = Row(
+    "It is silent for too long.", lambda of: of.too_long, fence, Terminate, Phase.ENDING, reasons=(Code.FENCED,)
+)
 RULES: tuple[Rule[Lost], ...] = (
     Rule(
         "remove_gone",
@@ -229,15 +234,7 @@ RULES: tuple[Rule[Lost], ...] = (
                 sources=_WITH_HOST,
                 reasons=(Code.TERMINATED_BEFORE_INTERRUPTION,),
             ),
-            Row(
-                "It is silent for too long.",
-                lambda of: of.too_long,
-                fence,
-                Terminate,
-                Phase.ENDING,
-                sources=_WITH_HOST,
-                reasons=(Code.FENCED,),
-            ),
+            replace(_FENCED, sources=_WITH_HOST),
             Row("Its jobs may end before it does.", always, waiting(lambda of: of.interrupted)),
         ),
         sources=_INTERRUPTED,
@@ -308,15 +305,7 @@ RULES: tuple[Rule[Lost], ...] = (
                 sources=_READY,
                 way_out=True,
             ),
-            Row(
-                "It is silent for too long.",
-                lambda of: of.too_long,
-                fence,
-                Terminate,
-                Phase.ENDING,
-                sources=_READY,
-                reasons=(Code.FENCED,),
-            ),
+            replace(_FENCED, sources=_READY),
             Row("It may report again.", always, waiting(lambda of: of.silent)),
         ),
     ),
