@@ -38,17 +38,16 @@ class Unreachable(AutoscaleError):
 
 
 class Silent(Unreachable):
-    """Who listens there did not answer. What it was asked to do it may do later."""
+    """Who listens there did not answer. `brief`: without what becomes of what it was asked."""
 
-    def __init__(self, name: str, *, changes: bool) -> None:
+    def __init__(self, name: str, then: str = "") -> None:
         self.brief = f"{name} does not answer: it hangs, or was stopped"
-        super().__init__(self.brief + (_LATER if changes else ""))
+        super().__init__(self.brief + then)
 
 
-_LATER = (
-    "; it may still do what it was asked when it goes on. Let it go on, or start it again (`sge-autoscaler status` "
-    "names its process); `sge-autoscaler requests` then shows what holds, and asking again is safe"
-)
+_GO_ON = "let it go on, or start it again (`sge-autoscaler status` names its process)"
+_NOT_ASKED = f"; nothing was asked of it: {_GO_ON}, and ask again"
+_LATER = f"; it may still do what it was asked: {_GO_ON}, and look at `sge-autoscaler requests`; asking again is safe"
 
 
 class Rejected(AutoscaleError):
@@ -137,13 +136,27 @@ class Service:
             body = None if document is None else json.dumps(document, allow_nan=False).encode()
         except (TypeError, ValueError) as error:
             raise Rejected(f"the request cannot be written as JSON: {error}") from error
+        changes = method != "GET"
+        if changes and self.url is None:
+            try:
+                self._sent("GET", "/requests", None)
+            except Silent as error:  # it would do later, over what was asked since, what it is given now
+                raise Silent(self.name, _NOT_ASKED) from error
+        try:
+            status, said = self._sent(method, place, body)
+        except Silent as error:
+            raise Silent(self.name, _LATER if changes else "") from error
+        return _read(self.name, status, said)
+
+    def _sent(self, method: str, place: str, body: bytes | None) -> tuple[int, bytes]:
+        """The answer's status and text. Raises Rejected, Unreachable."""
         connection, prefix, headers = self._connection()
         try:
             connection.request(method, prefix + place, body, headers)
             if self.url is None:
                 await_answer(connection.sock)
             answer = connection.getresponse()
-            status, said = answer.status, answer.read()
+            return answer.status, answer.read()
         except PermissionError as error:
             raise Rejected(
                 f"you may not call {self.path}; its owner may, and the group that {GROUP_ENV} names"
@@ -151,14 +164,13 @@ class Service:
         except ssl.SSLCertVerificationError as error:
             raise Unreachable(not_trusted(self.url or "", error.verify_message)) from error
         except TimeoutError as error:
-            raise Silent(self.name, changes=method != "GET") from error
+            raise Silent(self.name) from error
         except (OSError, http.client.HTTPException) as error:
             raise Unreachable(
                 f"{self.name} does not answer: {str(error) or type(error).__name__}; is it running?"
             ) from error
         finally:
             connection.close()
-        return _read(self.name, status, said)
 
     @property
     def name(self) -> str:

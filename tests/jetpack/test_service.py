@@ -256,3 +256,16 @@ def test_a_person_behind_sudo_is_told_to_the_service(service: Store, monkeypatch
     monkeypatch.setenv("SUDO_USER", "alice")
     jetpack.autoscale.update([])
     assert service.requests.load(1001.0).sets[0].by.startswith("alice (as ")
+
+
+def test_one_that_hangs_is_given_no_change_that_it_would_make_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+
+    def hangs(self: Service, method: str, place: str, body: bytes | None) -> tuple[int, bytes]:
+        sent.append(method)
+        raise service.Silent(self.name)
+
+    monkeypatch.setattr(Service, "_sent", hangs)
+    with pytest.raises(Unreachable, match="it hangs, or was stopped; nothing was asked of it"):
+        Service("/a.sock").call("POST", "/autoscale", {})
+    assert sent == ["GET"]
