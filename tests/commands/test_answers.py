@@ -275,14 +275,14 @@ def test_what_is_no_answer_is_said_in_a_line(body: bytes, tmp_path: Path) -> Non
     path = tmp_path / "any.sock"
 
     def answer() -> None:
-        made, _ = listening.accept()
+        made, _ = there.accept()
         with made:
             made.recv(65536)
             made.sendall(b"HTTP/1.0 200 OK\r\n\r\n" + body)
 
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(path))
-        listening.listen()
+    with socket.socket(socket.AF_UNIX) as there:
+        there.bind(str(path))
+        there.listen()
         with ThreadPoolExecutor(1) as threads:
             threads.submit(answer)
             with pytest.raises(answer_client.Unanswered):
