@@ -75,6 +75,12 @@ def owner(path: Path) -> int | None:
         return None
 
 
+def owner_name(path: Path) -> str | None:
+    """The same by name."""
+    uid = owner(path)
+    return None if uid is None else _user(uid)
+
+
 def _gid(group: str | None) -> int | None:
     try:
         return None if group is None else grp.getgrnam(group).gr_gid

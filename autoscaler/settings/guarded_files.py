@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoscaler import CONFIG_ENV
+from autoscaler.answer_client import OF_ROOT
 from autoscaler.settings.loading import Settings
-from autoscaler.strict_modes import GROUP_ENV, Exposure, exposure
+from autoscaler.strict_modes import GROUP_ENV, Exposure, exposure, owner_name
 
 _SECRET = re.compile(r"TOKEN|PASSWORD|SECRET|CREDENTIAL")
 _REFERENCE = "file:"
@@ -47,9 +48,10 @@ def guarded_files(settings: Settings, environ: Mapping[str, str]) -> Iterator[Gu
         ("the certificate", process.http_certificate, False),
         ("the certificate's key", process.http_key, True),
         ("the file of notification URLs", process.notifications, True),
-        ("the directory of the socket", process.socket and process.socket.parent, False),
     )
     yield from (GuardedFile(what, path, private) for what, path, private in named if path is not None)
+    if process.socket is not None:
+        yield GuardedFile("the directory of the socket", process.socket.parent, user=owner_name(OF_ROOT))
     if process.munge is not None:
         yield GuardedFile("the socket of MUNGE", process.munge, user="munge")
     for queue in settings.queues.values():

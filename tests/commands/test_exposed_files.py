@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from autoscaler.commands.doctor import mode_findings
 from autoscaler.commands.main import main
 from autoscaler.commands.serving import own_files, serving
 from autoscaler.errors import SettingsError
-from autoscaler.settings import load_settings
+from autoscaler.settings import guarded_files, load_settings
+from autoscaler.settings.guarded_files import exposed_files
 from autoscaler.store.identity import cell_secret
 from sge.checks import Level
 from tests.commands.test_commands import environ
@@ -115,6 +117,20 @@ def test_a_socket_where_others_could_put_another_in_its_place_is_refused(files: 
     assert [each.level for each in mode_findings(Invocation(files))] == [Level.FAIL]
     place.chmod(0o1777)  # as /tmp: what is ours there stays
     assert [each.level for each in mode_findings(Invocation(files))] == [Level.OK]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a directory away")
+def test_the_directory_that_systemd_made_for_the_account_is_no_strangers_to_root(
+    files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`config check` is root's."""
+    place = tmp_path / "run"
+    place.mkdir()
+    os.chown(place, 1, -1)
+    files["CP_CAP_AUTOSCALE_SOCKET"] = str(place / "a.sock")
+    assert "the directory of the socket" in str(exposed_files(Invocation(files).settings, files))
+    monkeypatch.setattr(guarded_files, "OF_ROOT", place)
+    assert exposed_files(Invocation(files).settings, files) == []
 
 
 def test_doctor_lists_all_at_once(files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

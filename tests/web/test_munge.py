@@ -90,7 +90,7 @@ def site(daemon: Path, tmp_path: Path) -> Iterator[Site]:
         operations, calls = stack.enter_context(behind(tmp_path / "store.sqlite"))
         roles = LocalRoles(None, lambda: list(service.managers))
         passwords = Passwords(password_file(tmp_path / "passwords"))
-        logins = Logins(passwords, munge=MungeLogin(daemon, roles, SystemRunner()))
+        logins = Logins(passwords, munge=MungeLogin(daemon, roles, SystemRunner()), stopwatch=lambda: 0.0)
         api = Api(operations, logins, calls, answers=RelayedAnswers(lambda: str(service.path)))
         server = stack.enter_context(Server(make_app(api), Address("127.0.0.1", 0)).beside())
 
