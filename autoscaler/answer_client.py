@@ -18,6 +18,7 @@ from autoscaler.caller_address import LOGIN_ENV as LOGIN_ENV
 from autoscaler.caller_address import PLAIN_ENV, TRUE, Address, caller_address, first_line, refuse_exposed_file
 from autoscaler.caller_address import URL_ENV as URL_ENV
 from autoscaler.errors import AutoscalerError, NotFound, SettingsError
+from autoscaler.outside_files import LARGEST_TEXT, read_regular, read_text
 
 if TYPE_CHECKING:
     import http.client
@@ -29,7 +30,8 @@ OF_ROOT = Path("/run/sge-autoscaler")
 """Where root's services listen, one socket a cell."""
 CLIENT_FILE = Path("/etc/sge-autoscaler/client")
 """What a submit host's users need not set: lines NAME=VALUE of the names below."""
-_OF_CALLERS = (URL_ENV, TOKEN_ENV, LOGIN_ENV, CA_ENV, PLAIN_ENV)
+MUNGE_ENV = "CP_CAP_AUTOSCALE_MUNGE"
+_OF_CALLERS = (URL_ENV, TOKEN_ENV, LOGIN_ENV, MUNGE_ENV, CA_ENV, PLAIN_ENV)
 VERSION = 1
 """Of the answers."""
 PREFIX = f"/answers/v{VERSION}"
@@ -38,6 +40,8 @@ OVERRIDES = f"/overrides/v{OVERRIDES_VERSION}"
 """Where operators tell the autoscaler what to do."""
 ROLE = "X-Asked-Role"
 """What a server that passes a question on says of whom it asks for: never more than it may itself."""
+OF_CELL = "user"
+"""A user of the cell: who is asked knows whether they are a manager."""
 SOURCE = "X-Asked-From"
 """And from which address."""
 TIMEOUT = 30.0
@@ -66,6 +70,8 @@ class Place:
     url: str = ""
     token_file: str = ""
     login_file: str = ""
+    munge: str = ""
+    """The socket of MUNGE's daemon, which proves who asks."""
     ca_file: str = ""
     plain: bool = False
     """Whether an address that other machines reach may be asked without TLS."""
@@ -92,7 +98,8 @@ def remote(environ: Mapping[str, str], file: Path = CLIENT_FILE) -> Place | None
     if not url:
         return None
     plain = given.get(PLAIN_ENV, "").lower() in TRUE
-    return Place("", url, given.get(TOKEN_ENV, ""), given.get(LOGIN_ENV, ""), given.get(CA_ENV, ""), plain)
+    token, login, munge = (given.get(name, "") for name in (TOKEN_ENV, LOGIN_ENV, MUNGE_ENV))
+    return Place("", url, token, login, munge, given.get(CA_ENV, ""), plain)
 
 
 def ask(place: Place, question: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -139,7 +146,7 @@ def target(question: str, query: Mapping[str, str]) -> str:
     """A question with its query."""
     from urllib.parse import urlencode
 
-    return f"{question}?{urlencode(query)}"
+    return f"{question}?{urlencode(query)}" if query else question
 
 
 def send(place: Place, target: str, headers: Mapping[str, str], method: str = "GET") -> Reply:
@@ -154,9 +161,9 @@ def _at_socket(place: Place, target: str, headers: Mapping[str, str], method: st
         try:
             made.connect(place.path)
             made.sendall("\r\n".join([*lines, "", ""]).encode("latin-1", "replace"))
-            said = bytearray(_begun(made, _timeout(target)))
-            made.settimeout(TIMEOUT)
-            while part := said and made.recv(1 << 16):
+            await_answer(made, _timeout(target))
+            said = bytearray()
+            while part := made.recv(1 << 16):
                 said += part
         except PermissionError as error:
             raise Unanswered(f"{place.path} is closed to you: ask root, or the user who runs the autoscaler") from error
@@ -168,19 +175,23 @@ def _at_socket(place: Place, target: str, headers: Mapping[str, str], method: st
 
 
 def _timeout(target: str) -> float:
-    """Seconds that who asks waits for an answer to begin."""
+    """Seconds that who asks waits for an answer to begin; `target` is a path with its query."""
     return LONG_TIMEOUT if target.startswith(f"{PREFIX}/cost") else TIMEOUT
 
 
-def _begun(made: socket.socket, timeout: float) -> bytes:
-    """How the answer begins. Raises TimeoutError after `timeout`, and sooner where the service does nothing at all: one
-    that was stopped (SIGSTOP) is connected to all the same. On a busy machine one that works may take long.
+def await_answer(made: socket.socket, timeout: float = TIMEOUT) -> None:
+    """Wait until the answer on a Unix socket begins. Raises TimeoutError after `timeout`, and sooner where the service
+    does nothing at all: one that was stopped (SIGSTOP) is connected to all the same. On a busy machine one that works
+    may take long.
     """
+    made.settimeout(PATIENCE)
     pid = int.from_bytes(made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 4), sys.byteorder)
     worked = _worked(pid)
     for _ in range(int(timeout / PATIENCE)):
         try:
-            return made.recv(1 << 16)
+            made.recv(1, socket.MSG_PEEK)
+            made.settimeout(TIMEOUT)
+            return
         except TimeoutError:
             before, worked = worked, _worked(pid)
             if worked == before:
@@ -213,10 +224,11 @@ def _at_address(place: Place, target: str, headers: Mapping[str, str], method: s
     import ssl
 
     to = caller_address(place.url, plain=place.plain)
-    sent = {**headers, **_authorization(place)}
-    with closing(connection_to(to, place.ca_file, _timeout(target))) as connection:
+    timeout, target = _timeout(target), to.path + target
+    sent = {**headers, "Host": to.named, **_authorization(place, method, target, to.named)}
+    with closing(connection_to(to, place.ca_file, timeout)) as connection:
         try:
-            connection.request(method, to.path + target, headers=sent)
+            connection.request(method, target, headers=sent)
             answer = connection.getresponse()
             return Reply(answer.status, answer.read(), {name.lower(): value for name, value in answer.getheaders()})
         except ssl.SSLCertVerificationError as error:
@@ -239,6 +251,8 @@ def connection_to(to: Address, ca_file: str, timeout: float = TIMEOUT) -> http.c
     if to.scheme == "http":
         return http.client.HTTPConnection(to.host, to.port, timeout=timeout)
     try:
+        if ca_file:
+            read_regular(Path(ca_file), LARGEST_TEXT)  # OpenSSL waits for whoever writes into a pipe
         context = ssl.create_default_context(cafile=ca_file or None)
     except OSError as error:
         raise SettingsError(f"{CA_ENV}: {ca_file} cannot be used: {error}") from error
@@ -252,8 +266,8 @@ def not_trusted(url: str, why: str) -> str:
     )
 
 
-def _authorization(place: Place) -> dict[str, str]:
-    """From files only: a command's words and its environment are seen by others."""
+def _authorization(place: Place, method: str, target: str, host: str) -> dict[str, str]:
+    """From files only, or for this call alone: a command's words and its environment are seen by others."""
     if place.token_file:
         from autoscaler.strict_modes import ours
 
@@ -267,6 +281,10 @@ def _authorization(place: Place) -> dict[str, str]:
 
         line = first_line(LOGIN_ENV, place.login_file, private=True)
         return {"Authorization": f"Basic {b64encode(line.encode()).decode()}"}
+    if place.munge:
+        from autoscaler.munge import Call, credential
+
+        return {"Authorization": f"MUNGE {credential(place.munge, Call(method, target, host))}"}
     return {}
 
 
@@ -275,12 +293,14 @@ def _proof(place: Place) -> str:
         return f"the token in {place.token_file}"
     if place.login_file:
         return f"the user and password in {place.login_file}"
+    if place.munge:
+        return "what MUNGE says of you"
     return f"who proves nothing ({TOKEN_ENV} names the file of a token)"
 
 
 def _read_file(file: Path) -> dict[str, str]:
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = read_text(file).splitlines()
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return {}
     except (OSError, UnicodeDecodeError) as error:
@@ -293,7 +313,7 @@ def _read_file(file: Path) -> dict[str, str]:
             continue
         if not equals or name.strip() not in _OF_CALLERS:
             told = repr(name) if equals and name.startswith("CP_CAP_") else "what stands there"
-            raise SettingsError(f"{file}, line {number}: {told} is none of {URL_ENV}, {TOKEN_ENV}, {CA_ENV}")
+            raise SettingsError(f"{file}, line {number}: {told} is none of {', '.join(_OF_CALLERS)}")
         given[name.strip()] = value.strip().strip("\"'")
     return given
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from autoscaler.errors import SettingsError
+from autoscaler.outside_files import read_text
 
 URL_ENV = "CP_CAP_AUTOSCALE_URL"
 LOGIN_ENV = "CP_CAP_AUTOSCALE_LOGIN"
@@ -26,6 +27,12 @@ class Address(NamedTuple):
     port: int | None
     path: str
 
+    @property
+    def named(self) -> str:
+        """As `Host` has it."""
+        name = f"[{self.host}]" if ":" in self.host else self.host.encode("idna").decode("ascii")
+        return name if self.port is None else f"{name}:{self.port}"
+
 
 def caller_address(url: str, *, plain: bool) -> Address:
     """Raises SettingsError where this is no address, or would carry what proves who asks through a network in the
@@ -37,6 +44,7 @@ def caller_address(url: str, *, plain: bool) -> Address:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
         named = parts.username is not None or bool(parts.query or parts.fragment)
+        (host or "").encode("idna")  # raises for what no DNS can know
     except ValueError:  # a port that is no number, half an IPv6 address
         raise SettingsError(f"{URL_ENV} {_NOT_SHOWN} is not an address: write https://HOST:PORT") from None
     if named:
@@ -76,8 +84,7 @@ def first_line(name: str, file: str, *, private: bool = False) -> str:
     SettingsError.
     """
     try:
-        with Path(file).open(encoding="utf-8") as lines:
-            line = lines.readline().strip()
+        line = read_text(Path(file)).partition("\n")[0].strip()
     except (OSError, UnicodeDecodeError, ValueError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or "it is no text"
         raise SettingsError(f"{name}: cannot read {_shown(file)}: {why}") from error

@@ -8,11 +8,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import tomllib
 from pathlib import Path
 from typing import Any
 
 TOO_DEEP = "it is nested too deeply"
+LARGEST_TEXT = 16 << 20
+"""Bytes of a file that a setting names."""
 
 
 def read_regular(path: Path, most: int) -> bytes:
@@ -29,8 +30,15 @@ def read_regular(path: Path, most: int) -> bytes:
     return data
 
 
+def read_text(path: Path) -> str:
+    """The text of a file that a setting names. Raises OSError as `read_regular`, UnicodeDecodeError."""
+    return read_regular(path, LARGEST_TEXT).decode("utf-8")
+
+
 def read_toml(text: str) -> dict[str, Any]:
     """The values of a TOML text. Raises tomllib.TOMLDecodeError, also where it is nested too deeply."""
+    import tomllib  # what only asks a running service reads none
+
     try:
         return tomllib.loads(text)
     except RecursionError as error:

@@ -7,11 +7,13 @@ nobody takes away what is another's, so that one exposes nothing that is ours.
 
 from __future__ import annotations
 
+import contextlib
 import grp
 import os
 import pwd
 import shlex
 import stat
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,19 +39,21 @@ class Exposure:
         return f"{self.path} {self.how}: {self.mend}{besides}"
 
 
-def exposure(path: Path, *, group: str | None = None, private: bool = False) -> Exposure | None:
+def exposure(
+    path: Path, *, group: str | None = None, private: bool = False, user: str | None = None
+) -> Exposure | None:
     """The first thing on the way to this file, the file included, that others could use; None: nothing. What is not
     there, or cannot be looked at, is not told of.
 
-    `group`: whose members may write, besides. `private`: others must not be able to read the file either. Raises
-    SettingsError where there is no such group.
+    `group`: whose members may write, besides. `private`: others must not be able to read the file either. `user`: who
+    may own it, besides, where there is such a user. Raises SettingsError where there is no such group.
     """
-    allowed = _gid(group)
+    allowed, owners = _gid(group), {0, os.geteuid(), *_uid(user)}
     *directories, last = _chain(path.absolute())
     for directory in directories:
-        if (found := _judged(directory, allowed)) is not None:
+        if (found := _judged(directory, allowed, owners)) is not None:
             return found
-    return _judged(last, allowed, private=private)
+    return _judged(last, allowed, owners, private=private)
 
 
 def refuse_exposed(what: str, path: Path, *, group: str | None = None, private: bool = False) -> None:
@@ -78,6 +82,12 @@ def _gid(group: str | None) -> int | None:
         raise SettingsError(f"{GROUP_ENV}: there is no group {group!r}: name one that `getent group` knows") from None
 
 
+def _uid(user: str | None) -> Iterator[int]:
+    with contextlib.suppress(KeyError):
+        if user is not None:
+            yield pwd.getpwnam(user).pw_uid
+
+
 def _chain(path: Path) -> list[Path]:
     """Every directory on the way, of links as well, from the root; the file itself, without links, is the last."""
     found: dict[Path, None] = {}
@@ -101,17 +111,17 @@ def _chain(path: Path) -> list[Path]:
     return [*found, last]
 
 
-def _judged(path: Path, allowed: int | None, *, private: bool = False) -> Exposure | None:
+def _judged(path: Path, allowed: int | None, owners: Collection[int], *, private: bool = False) -> Exposure | None:
     try:
         seen = path.lstat()
     except OSError:
         return None
     quoted, mode = shlex.quote(str(path)), seen.st_mode
-    if seen.st_uid not in (0, os.geteuid()):
+    if seen.st_uid not in owners:
         chown = "chown -h" if stat.S_ISLNK(mode) else "chown"
         return Exposure(path, f"belongs to {_user(seen.st_uid)}", f"{chown} {_user(os.geteuid())} {quoted}")
-    if stat.S_ISLNK(mode) or (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
-        return None
+    if stat.S_ISLNK(mode) or stat.S_ISSOCK(mode) or (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
+        return None  # to write to a socket is to ask who listens
     if private and mode & (stat.S_IRWXO & ~stat.S_IXOTH):
         return Exposure(path, "may be read by everybody", f"chmod o= {quoted}")
     if mode & stat.S_IWOTH:

@@ -6,7 +6,8 @@ exchanged in memory and only those tests run, up to the first that fails. No fil
 interrupted run leaves nothing changed. A mutant that runs into its time limit counts as noticed.
 
 What survives is written to tests/mutants/survivors.md, and is tried again by every later run of its room. A person
-moves a line to the equivalent ones there, with the reason; such a line stays, and counts neither way.
+moves a line to the equivalent ones there, with the reason; such a line stays while the code does, and counts neither
+way.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ from bench.mutants_file import Room, Survivors
 from bench.mutations import Mutant, code_named, mutants_of, mutated_code
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("autoscaler/api", "autoscaler/core", "autoscaler/engine", "autoscaler/store", "providers", "sge")
+FOLDERS = (
+    "autoscaler/api", "autoscaler/core", "autoscaler/engine", "autoscaler/report", "autoscaler/store",
+    "autoscaler/terminal", "providers", "sge",
+)  # fmt: skip
 SURVIVORS = ROOT / "tests/mutants/survivors.md"
 LEAST_SECONDS, MEMORY = 10.0, 4 << 30
 """Of a mutant's process: so long it may run at least, and so many bytes it may take."""
@@ -80,7 +84,7 @@ class Sampler:
         self.mutants = mutants
         self._root, self._until, self._tell = root, until, tell
         self.noticed: dict[Mutant, bool] = {}
-        """Without those that time did not suffice for, and those that are no Python."""
+        """Without those that time did not suffice for, and those that Python does not take."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -103,13 +107,16 @@ class Sampler:
             code = mutated_code(mutant, file.read_text(encoding="utf-8"), str(file))
         except SyntaxError:
             return
+        instead = {function: _code_at(code, function.__code__) for function in functions}
+        if any(new and len(new.co_freevars) != len(function.__code__.co_freevars) for function, new in instead.items()):
+            return  # Python takes no code for a function that uses other variables from around it
         wanted = {number for f in functions for number in calls.of.get(id(f.__code__), ())}
         limit = max(LEAST_SECONDS, 3 * sum(calls.seconds[number] for number in wanted))
         tests = [items[number] for number in sorted(wanted, key=lambda number: calls.seconds[number])]
 
         def run() -> bool:
-            for function in functions:
-                function.__code__ = code
+            for function, new in instead.items():
+                function.__code__ = new or function.__code__
             return _all_pass(tests)
 
         self.noticed[mutant] = bool(tests) and not _forked(run, limit)
@@ -186,14 +193,27 @@ def _all_pass(items: Sequence[pytest.Item], then: Sequence[pytest.Item] = ()) ->
 
 
 def _functions_of(file: Path, name: str) -> list[FunctionType]:
-    """The function objects of a file's function: none where no test imports the file."""
-    line = code_named(compile(file.read_text(encoding="utf-8"), str(file), "exec"), name).co_firstlineno
-    wanted = (str(file), name, line)
+    """The function objects of a file's function and of those inside it: none where no test imports the file."""
+    module = compile(file.read_text(encoding="utf-8"), str(file), "exec")
+    wanted = {_place(code) for code in _codes_in(code_named(module, name))}
+    return [one for one in gc.get_objects() if isinstance(one, FunctionType) and _place(one.__code__) in wanted]
 
-    def place(code: CodeType) -> tuple[str, str, int]:
-        return code.co_filename, code.co_qualname, code.co_firstlineno
 
-    return [one for one in gc.get_objects() if isinstance(one, FunctionType) and place(one.__code__) == wanted]
+def _codes_in(code: CodeType) -> Iterator[CodeType]:
+    """The function's code and that of each function inside it. No lambdas: several may stand on one line."""
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType) and not inner.co_name.startswith("<"):
+            yield from _codes_in(inner)
+
+
+def _code_at(code: CodeType, before: CodeType) -> CodeType | None:
+    """What stands there instead; None where the change took it away."""
+    return next((one for one in _codes_in(code) if _place(one) == _place(before)), None)
+
+
+def _place(code: CodeType) -> tuple[str, str, int]:
+    return code.co_filename, code.co_qualname, code.co_firstlineno
 
 
 def _forked(run: Callable[[], bool], limit: float) -> bool:
@@ -246,6 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tests", nargs="+", help="only these; default: all that import what is changed")
     given = parser.parse_args(arguments)
     listed = Survivors.read(SURVIVORS)
+    listed.leave_out_gone(ROOT)
     mutants = choose(given.rooms, count=given.count, seed=given.seed, listed=listed)
     tests = given.tests or relevant_tests({mutant.path for mutant in mutants})
     noticed = sample(mutants, tests, root=ROOT, minutes=given.minutes)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.mutations import Mutant
+from bench.mutations import Mutant, mutants_of
 
 Key = tuple[str, str, str, str]
 
@@ -62,6 +62,15 @@ class Survivors:
             else:
                 found.open[key] = int(line["line"])
         return found
+
+    def leave_out_gone(self, root: Path) -> None:
+        """Drop what is no place of the code any more: mutants of files and lines that went or changed, empty rooms."""
+        files = {key[0]: root / key[0] for key in (*self.open, *self.equivalent)}
+        texts = {path: file.read_text(encoding="utf-8") for path, file in files.items() if file.exists()}
+        there = {mutant.key for path, text in texts.items() for mutant in mutants_of(path, text)}
+        self.open = {key: line for key, line in self.open.items() if key in there}
+        self.equivalent = {key: why for key, why in self.equivalent.items() if key in there}
+        self.rooms = {room: of for room, of in self.rooms.items() if any((root / room).glob("*.py"))}
 
     def update(self, noticed: Mapping[Mutant, bool]) -> None:
         """Take in what a run found."""

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -114,6 +113,8 @@ def _needs(name: str, extras: Mapping[str, frozenset[str]]) -> Iterator[_Need]:
 
 def problems(document: dict[str, Any]) -> list[str]:
     """What the schema of CycloneDX refuses."""
+    from cyclonedx.validation.json import JsonStrictValidator  # its import computes for over a second
+
     found = JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(document), all_errors=True)
     return [str(each) for each in found or ()]
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, PriceType
 from autoscaler.errors import SettingsError, suggestion
-from autoscaler.outside_files import read_toml
+from autoscaler.outside_files import read_text, read_toml
 
 GIB = 1024**3
 _HEAD = ("cloud", "region", "currency", "as_of", "types")
@@ -90,7 +90,7 @@ def load_catalog(own: Path | None = None) -> Catalog:
         offers = _merged(offers, file.read_text(encoding="utf-8"), file.name)
     if own is not None:
         try:
-            text = own.read_text(encoding="utf-8")
+            text = read_text(own)
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"cannot read the catalogue {own}: {error}; check its path") from error
         offers = _merged(offers, text, str(own))
@@ -100,7 +100,7 @@ def load_catalog(own: Path | None = None) -> Catalog:
 def currency_of(own: Path | None) -> str:
     """The currency of the operator's own file; of those that come with us, dollars."""
     try:
-        head = {} if own is None else read_toml(own.read_text(encoding="utf-8"))
+        head = {} if own is None else read_toml(read_text(own))
     except (OSError, ValueError):
         head = {}  # said by whoever reads its figures
     return str(head.get("currency") or "USD")

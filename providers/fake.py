@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from autoscaler.core.model.fleet import Bucket, BucketKey, Ending, MachineState, PriceType, Worker
 from providers.catalog import Catalog, load_catalog
@@ -31,6 +30,7 @@ from providers.interface import (
     Throttled,
     Unreachable,
 )
+from providers.settings import ExtensionSettings
 
 LISTED_AFTER_END = 600.0
 """Seconds that a terminated machine is still listed."""
@@ -160,10 +160,10 @@ class FakeCloud:
         return machine
 
 
-class FakeSettings(BaseSettings):
+class FakeSettings(ExtensionSettings):
     """Under `CP_CAP_AUTOSCALE_FAKE_`."""
 
-    model_config = SettingsConfigDict(env_prefix="CP_CAP_AUTOSCALE_FAKE_", extra="forbid")
+    env_prefix = "CP_CAP_AUTOSCALE_FAKE_"
 
     boot_delay: float = Field(0.0, ge=0, description="Seconds from launch to running.")
     catalog: Path | None = Field(None, description="Your own catalogue file, which overrides the included one.")

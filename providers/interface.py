@@ -154,7 +154,7 @@ class Provider(Protocol):
     enrols_itself: ClassVar[bool]
     """Whether its workers register themselves in Grid Engine."""
     Settings: ClassVar[type[Any]]
-    """A pydantic-settings model that declares the provider's settings under its own prefix."""
+    """An `ExtensionSettings` that declares the provider's settings under its own prefix."""
 
     def buckets(self) -> Sequence[Bucket]:
         """All that may be ordered, problems included. A size that is known by name only has 0 vCPUs and no memory: the

@@ -12,13 +12,11 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any, cast
 
-from pydantic_settings import BaseSettings
-
 from autoscaler.errors import AutoscalerError, SettingsError
 from providers.catalog import currency_of
 from providers.extensions import Extensions
 from providers.interface import Provider
-from providers.settings import prefix_of, read_settings
+from providers.settings import ExtensionSettings, prefix_of, read_settings
 
 GROUP = "sge_autoscaler.providers"
 _PROVIDERS = Extensions(GROUP, "provider", "install what it needs, perhaps sge-autoscaler[{name}]")
@@ -89,9 +87,9 @@ def known_prefixes(chosen: str | None = None) -> tuple[str, ...]:
     return tuple(sorted(prefixes))
 
 
-def settings_of(name: str) -> type[BaseSettings]:
+def settings_of(name: str) -> type[ExtensionSettings]:
     """The settings model of a provider: for the reference page and `config show`."""
-    return cast("type[BaseSettings]", provider_class(name).Settings)
+    return cast("type[ExtensionSettings]", provider_class(name).Settings)
 
 
 def _checked(name: str, found: object) -> type[Provider]:
@@ -101,7 +99,7 @@ def _checked(name: str, found: object) -> type[Provider]:
     if missing:
         raise SettingsError(f"{name} is not a provider: it lacks {', '.join(missing)} (see providers/interface.py)")
     model = cast("Any", found).Settings
-    if not (inspect.isclass(model) and issubclass(model, BaseSettings)):
-        raise SettingsError(f"{name}.Settings is not a pydantic-settings model")
+    if not (inspect.isclass(model) and issubclass(model, ExtensionSettings)):
+        raise SettingsError(f"{name}.Settings is no ExtensionSettings of providers.settings")
     prefix_of(model)
     return cast("type[Provider]", found)

@@ -1,5 +1,5 @@
-"""A provider's own settings: declared by it as a pydantic-settings model, read here from values that were given, never
-from the process's environment behind our back.
+"""A provider's own settings, or a policy's: declared by it as a pydantic model, read here from values that were given,
+never from the process's environment behind our back.
 
 Unknown names under a provider's prefix are errors with a suggestion, as everywhere in this project. A secret is given
 as it is, or by reference (`env:NAME`, `file:PATH`), and hidden wherever it is printed.
@@ -10,22 +10,36 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import AliasChoices, BeforeValidator, SecretStr, ValidationError
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, PydanticBaseSettingsSource
 
 from autoscaler.errors import SettingsError, suggestion
+from autoscaler.outside_files import read_text
 
-Model = TypeVar("Model", bound=BaseSettings)
+
+class ExtensionSettings(BaseModel):
+    """Of a provider or a policy. A field listens to the environment name of prefix and field (`…_BOOT_DELAY`), or to
+    its `validation_alias`; its value comes as text.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True, validate_default=True
+    )
+
+    env_prefix: ClassVar[str]
+    """`CP_CAP_AUTOSCALE_MINE_`."""
+
+
+Model = TypeVar("Model", bound=ExtensionSettings)
 
 
 def _split(value: Any) -> Any:
     return tuple(word for word in value.replace(",", " ").split()) if isinstance(value, str) else value
 
 
-Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 """A list of names, written with commas or spaces in between."""
 
 
@@ -37,13 +51,13 @@ def _by_array(value: object) -> object:
     return {array: name for array, _, name in pairs}
 
 
-ByArray = Annotated[Mapping[str, str], NoDecode, BeforeValidator(_by_array)]
+ByArray = Annotated[Mapping[str, str], BeforeValidator(_by_array)]
 """A name for each node array; under '' that of all others."""
 
 
-def prefix_of(model: type[BaseSettings]) -> str:
+def prefix_of(model: type[ExtensionSettings]) -> str:
     """The model's prefix, `CP_CAP_AUTOSCALE_LOCAL_`. Raises SettingsError for a model without one of its own."""
-    prefix = str(model.model_config.get("env_prefix") or "").upper()
+    prefix = getattr(model, "env_prefix", "").upper()
     if not prefix.endswith("_") or prefix in ("CP_CAP_", "CP_CAP_AUTOSCALE_"):
         raise SettingsError(
             f"{model.__module__}.{model.__qualname__} needs its own env_prefix that ends in _, "
@@ -62,7 +76,7 @@ def read_settings(model: type[Model], values: Mapping[str, str], *, of: str = "t
     given = {name.upper(): text for name, text in values.items() if text != ""}
     problems = [_unknown(name, names) for name in given if name.startswith(prefix) and name not in names]
     try:
-        settings = _only_from(model, given)()
+        settings = model.model_validate(_by_field(model, given))
     except ValidationError as error:
         problems += [_wrong(model, prefix, dict(detail)) for detail in error.errors()]
     if problems:
@@ -70,13 +84,13 @@ def read_settings(model: type[Model], values: Mapping[str, str], *, of: str = "t
     return settings
 
 
-def main_names(model: type[BaseSettings]) -> dict[str, str]:
+def main_names(model: type[ExtensionSettings]) -> dict[str, str]:
     """The name to show for each field, in the order of the model: environment name → field."""
     prefix = prefix_of(model)
     return {names[0]: field for field, info in model.model_fields.items() if (names := _names_of(prefix, field, info))}
 
 
-def _names(model: type[BaseSettings]) -> dict[str, str]:
+def _names(model: type[ExtensionSettings]) -> dict[str, str]:
     """Every name the model listens to, with its field."""
     prefix = prefix_of(model)
     return {name: field for field, info in model.model_fields.items() for name in _names_of(prefix, field, info)}
@@ -94,39 +108,18 @@ def _names_of(prefix: str, field: str, info: FieldInfo) -> tuple[str, ...]:
             return ()
 
 
-class _Lenient(EnvSettingsSource):
-    """Leaves text that is no JSON, where a field wants some, to the model, which tells of it with all else."""
-
-    def prepare_field_value(self, field_name: str, field: FieldInfo, value: Any, value_is_complex: bool) -> Any:
-        try:
-            return super().prepare_field_value(field_name, field, value, value_is_complex)
-        except ValueError:
-            return value
-
-
-def _only_from(model: type[Model], given: Mapping[str, str]) -> type[Model]:
-    """The same model, listening to `given` instead of the environment."""
-
-    def sources(
-        _: type[BaseSettings],
-        /,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        **__: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        source = _Lenient(settings_cls, case_sensitive=False)
-        source.env_vars = {name.lower(): text for name, text in given.items()}
-        return init_settings, source
-
-    body = {"settings_customise_sources": classmethod(sources), "__module__": model.__module__}
-    return cast("type[Model]", type(model.__name__, (model,), body))
+def _by_field(model: type[ExtensionSettings], given: Mapping[str, str]) -> dict[str, str]:
+    """What is given for each field, by the first of its names that is given."""
+    names = {field: _names_of(model.env_prefix, field, info) for field, info in model.model_fields.items()}
+    found = {field: [given[name] for name in listened if name in given] for field, listened in names.items()}
+    return {field: texts[0] for field, texts in found.items() if texts}
 
 
 def _unknown(name: str, names: Mapping[str, str]) -> str:
     return f"{name} is not a setting; {suggestion(name, names)}"
 
 
-def _wrong(model: type[BaseSettings], prefix: str, detail: Mapping[str, Any]) -> str:
+def _wrong(model: type[ExtensionSettings], prefix: str, detail: Mapping[str, Any]) -> str:
     field = str(detail["loc"][0]) if detail["loc"] else ""
     info = model.model_fields.get(field)
     name = next(iter(_names_of(prefix, field, info)), field) if info else field.upper()
@@ -144,7 +137,7 @@ def _resolved(value: Any) -> Any:
         return os.environ[name]
     if kind == "file" and separator:
         try:
-            text = Path(name).read_text(encoding="utf-8").strip()
+            text = read_text(Path(name)).strip()
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}") from error
         if not text:

@@ -97,11 +97,11 @@ def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
         listing = read_qstat(outputs.qstat, zone)
     offers = Offers(()) if outputs.qhost is None else read_qhost(outputs.qhost)
     aside = Aside()
-    configuration = _without_phantoms(_read_configuration(outputs.qconf, aside))
+    configuration = _without_probe_hosts(_read_configuration(outputs.qconf, aside))
     met = _merge_hosts(listing, offers, whole=outputs.qhost is not None)
-    hosts = tuple(_with_access(host, configuration.access) for host in met if not _is_phantom(host.name))
+    hosts = tuple(_with_access(host, configuration.access) for host in met if not _is_probe_host(host.name))
     if _unplaced(listing, configuration.execution_hosts):
-        aside.put("a busy queue instance", "its host cannot be told: every host is taken as occupied")
+        aside.put("a busy queue instance", "its host is not known: every host counts as occupied")
         hosts = tuple(map(_occupied, hosts))
     _refuse_emptiness(listing, outputs.qhost, hosts, configuration)
     queues = configuration.queues or _queues_met(listing.instances)
@@ -144,7 +144,7 @@ def _unplaced(listing: Listing, known: frozenset[str] | None) -> bool:
         and any(
             (one.jobs or one.used or one.reserved)
             and one.host.partition(".")[0] not in labels
-            and not _is_phantom(one.host)
+            and not _is_probe_host(one.host)
             for one in listing.instances
         )
     )
@@ -237,14 +237,14 @@ def _max_reservation(text: str) -> int | None:
     return None if said is None else int(said)
 
 
-def _without_phantoms(read: _Configuration) -> _Configuration:
+def _without_probe_hosts(read: _Configuration) -> _Configuration:
     """The configuration as it is but for the moments in which Grid Engine is asked about hosts that do not exist."""
 
     def there(names: Iterable[str]) -> tuple[str, ...]:
-        return tuple(name for name in names if not _is_phantom(name))
+        return tuple(name for name in names if not _is_probe_host(name))
 
     def of_hosts(values: Mapping[str, _Value]) -> dict[str, _Value]:
-        return {name: value for name, value in values.items() if not _is_phantom(name)}
+        return {name: value for name, value in values.items() if not _is_probe_host(name)}
 
     queues = {
         name: replace(queue, hostlist=there(queue.hostlist), slots_by_host=of_hosts(queue.slots_by_host))
@@ -260,7 +260,7 @@ def _with_access(host: ExecutionHost, access: Mapping[str, Access]) -> Execution
     return replace(host, access=own) if own is not None and own.shown else host
 
 
-def _is_phantom(host: str) -> bool:
+def _is_probe_host(host: str) -> bool:
     return host.lower().startswith(PROBE_HOST_PREFIX)
 
 

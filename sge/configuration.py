@@ -3,8 +3,8 @@
 Grid Engine tells no client that its configuration changed (`qevent` knows of jobs only), so nobody could say for how
 long what was read holds. But one `qconf` takes many switches, costs little more than with one, and prints what each
 prints alone. Where all of it together is, byte for byte, what was read, nothing has changed. Where only hosts' places
-changed, as by every worker that joins or leaves, they are taken from what it printed (`sge.told_apart`). Otherwise all
-is read anew: no pass rests on a configuration that Grid Engine did not show in that pass (rule 2).
+changed, as by every worker that joins or leaves, `sge.split_output` takes them from what it printed. Otherwise all is
+read anew: no pass rests on a configuration that Grid Engine did not show in that pass (rule 2).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sge import access
 from sge.membership import split_objects
 from sge.messages import Meaning, meaning
 from sge.qconf import read_attributes, read_names, read_queue
-from sge.told_apart import Shown, told_apart
+from sge.split_output import Shown, split_output
 
 TIMEOUT = 30.0
 """Seconds for one call. A qmaster that needs longer is not observable now; the next pass asks again."""
@@ -124,7 +124,7 @@ def _shown_now(runner: Runner, timeout: float, shown: _Shown) -> _Shown | None:
         printed = _LOADS.sub(b"", _print(runner, timeout, part))
         if printed != _LOADS.sub(b"", b"".join(one.printed for one in part)):
             bare = [one._replace(printed=_LOADS.sub(b"", one.printed)) for one in part]
-            return told_apart(bare, printed) if len(parts) == 1 else None
+            return split_output(bare, printed) if len(parts) == 1 else None
     return shown
 
 

@@ -29,13 +29,8 @@ class Membership:
         )
 
 
-def membership(host: str, *, queues: str, host_groups: str) -> Membership:
-    """Read it from what `qconf -sq '*'` and `qconf -shgrp A -shgrp B …` print: objects one after the other."""
-    return memberships((host,), queues=queues, host_groups=host_groups)[host]
-
-
 def memberships(hosts: Sequence[str], *, queues: str, host_groups: str) -> dict[str, Membership]:
-    """The same of several hosts."""
+    """Read from what `qconf -sq '*'` and `qconf -shgrp A -shgrp B …` print: objects one after the other."""
     slots: dict[str, list[tuple[str, str]]] = {}
     named: dict[str, list[str]] = {}
     member_of: dict[str, list[str]] = {}

@@ -16,7 +16,7 @@ COMPLEX = "sge_autoscaler_notice"
 _NOTICE = re.compile(r"(terminate|stop|rebalance)@([0-9]{9,11})")
 
 
-def told_notices(hosts: Iterable[ExecutionHost], workers: Iterable[Worker]) -> Iterator[Interruption]:
+def reported_notices(hosts: Iterable[ExecutionHost], workers: Iterable[Worker]) -> Iterator[Interruption]:
     """Notices that hosts report which still report, of the workers that they are. Another text is no notice."""
     told = {
         host.name: (notice[1], float(notice[2]))

@@ -89,7 +89,7 @@ class ProbeHosts:
                     self._put_up(administrator, probe_hosts)
                     for some in _batches(jobs):
                         answers |= verdicts(some, self._said(administrator, some))
-                    answers |= self._asked_alone(administrator, answers)
+                    answers |= self._ask_one_by_one(administrator, answers)
                 except AutoscalerError as error:
                     trouble = str(error)
                 finally:
@@ -182,7 +182,7 @@ class ProbeHosts:
     def _said(self, administrator: Administrator, jobs: Sequence[int]) -> str:
         return administrator.verify([str(job) for job in jobs])
 
-    def _asked_alone(self, administrator: Administrator, answers: Mapping[int, Spoken]) -> dict[int, Spoken]:
+    def _ask_one_by_one(self, administrator: Administrator, answers: Mapping[int, Spoken]) -> dict[int, Spoken]:
         """What was said of several jobs at once is told apart by its order alone where no job was named in it: a job
         that such words would doom is asked about again by itself.
         """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import shutil
 import signal
@@ -10,7 +11,7 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
-from autoscaler import namespaces
+from autoscaler import garbage, namespaces
 from autoscaler.store import lock
 from tests import growing_report, samples
 from tests.order import spread
@@ -65,6 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--thorough"):
         os.environ[samples.THOROUGH] = "yes"
+    garbage.collect_rarely()  # a third of the time of collecting tests was a search for garbage
     growing_report.register(config)
 
 
@@ -87,6 +89,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     # After those that give the marker: tests/grid_engine/conftest.py.
     waiting = [item for item in items if item.get_closest_marker("cell") is not None]
     items[:] = spread(waiting, [item for item in items if item.get_closest_marker("cell") is None])
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay to the end: no search for garbage goes through them again."""
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -12,7 +12,7 @@ from autoscaler.core.model.fleet import MachineState
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.core.workers.observed import observe_workers
 from autoscaler.engine.cost_keeper import CostKeeper, slots_of
-from autoscaler.report.cost import CostReport, asked_cost, cost_report
+from autoscaler.report.cost import CostReport, cost_report, read_cost_query
 from autoscaler.store.store import Store
 from tests.core.building import NOW, XLARGE, a_host, a_machine, a_snapshot
 
@@ -142,7 +142,7 @@ class CostWorld:
         return changed(a_host(machine.name, slots=machine.slots), instances=instances)
 
     def report(self, at: float, by: str = "user", **query: str) -> CostReport:
-        asked = asked_cost({"by": by, "since": "2000-01-01", **query}, NOW + at)
+        asked = read_cost_query({"by": by, "since": "2000-01-01", **query}, NOW + at)
         return cost_report(self.store, asked, NOW + at)
 
     def costs(self, at: float, by: str = "user") -> dict[str, int]:

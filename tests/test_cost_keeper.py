@@ -28,6 +28,13 @@ def test_a_running_job_pays_for_its_slots_so_far(world: CostWorld) -> None:
     assert world.costs(HOUR, "department") == {"(known when its jobs end)": 500_000, "(idle)": 500_000}
 
 
+def test_on_a_worker_of_which_no_slots_are_known_a_job_pays_for_all_of_it(world: CostWorld) -> None:
+    world.machines, world.jobs = [Machine("w1", 0, slots=0)], [Job(1, "w1", 0)]
+    world.see(0)
+    world.see(HOUR)
+    assert world.costs(HOUR) == {"ann": 1_000_000}
+
+
 def test_an_ended_job_pays_until_the_end_that_accounting_tells(world: CostWorld) -> None:
     world.jobs = [Job(1, "w1", 0, HOUR / 2, slots=4)]
     world.see(0)

@@ -223,6 +223,7 @@ def test_a_rule_that_nobody_wrote_and_a_test_that_is_not_there_are_noticed() -> 
 
 TOUR = ROOT / "docs" / "understand.md"
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+_NAME = re.compile(r"`(\w+(?:\.\w+)*)`\s+\(`([\w/]+\.py)`")
 _FUNCTION = re.compile(r"`((?:\w+\.)*\w+)\(\)`(?:\s+in\s+`([\w/]+\.py)`)?")
 
 
@@ -231,8 +232,15 @@ def functions_named(text: str) -> list[tuple[str, str]]:
     return _FUNCTION.findall(text)
 
 
+def names_named(text: str) -> list[tuple[str, str]]:
+    """Classes, fields and tables in backticks, each with the file that stands in brackets behind it."""
+    return _NAME.findall(text)
+
+
 def files_named(text: str) -> set[str]:
-    return set(re.findall(r"`([\w/.-]+/[\w.-]+\.(?:py|md|cfg|toml))(?:::\w+)*`", text))
+    """Files, and folders (with a slash at the end), in backticks; names in capitals stand for what is to be added."""
+    named = re.findall(r"`([\w/.-]+/(?:[\w.-]+\.(?:py|md|cfg|toml))?)(?:::\w+)*`", text)
+    return {path for path in named if not re.search(r"[A-Z]{4}", path)} - {"build/"}
 
 
 @pytest.mark.parametrize("page", (TOUR, CONTRIBUTING), ids=lambda page: page.name)
@@ -257,6 +265,13 @@ def test_every_function_that_the_tour_names_is_where_it_says(page: Path) -> None
     assert wrong == []
 
 
+@pytest.mark.parametrize("page", (TOUR, CONTRIBUTING), ids=lambda page: page.name)
+def test_every_class_and_table_that_the_tour_names_is_where_it_says(page: Path) -> None:
+    named = names_named(page.read_text("utf-8"))
+    assert len(named) > 1
+    assert [(name, path) for name, path in named if not is_defined(path, *name.split("."))] == []
+
+
 def test_every_room_of_the_core_is_drawn_in_the_tour() -> None:
     drawing = TOUR.read_text("utf-8").partition("A room imports from the rooms below it only:")[2].split("```")[1]
     rooms = {path.name for path in (ROOT / "autoscaler" / "core").iterdir() if (path / "__init__.py").exists()}
@@ -270,7 +285,10 @@ def test_a_function_or_file_that_is_not_there_is_noticed() -> None:
     ]
     assert is_defined("autoscaler/engine/loop.py", "Loop", "pass_once")
     assert not is_defined("autoscaler/engine/loop.py", "Loop", "pass_twice")
-    assert files_named("`autoscaler/core/plan.py` and `sge/qstat.py::read_qstat`") == {
+    assert files_named("`autoscaler/core/plan.py`, `sge/qstat.py::read_qstat` and `providers/`; `providers/NAME/`") == {
         "autoscaler/core/plan.py",
         "sge/qstat.py",
+        "providers/",
     }
+    assert names_named("the `Loop`\n(`autoscaler/engine/loop.py`)") == [("Loop", "autoscaler/engine/loop.py")]
+    assert not is_defined("autoscaler/engine/loop.py", "Ring")

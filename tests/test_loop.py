@@ -346,7 +346,7 @@ class Calm:
     def __init__(self, rest: float = 0.0, times: float = 1.0, trouble: str = "") -> None:
         self.resting, self.times, self.said = rest, times, trouble
 
-    def rest(self, poll: float) -> float:
+    def pause(self, poll: float) -> float:
         return self.resting
 
     def slowed(self, poll: float) -> float:
@@ -396,9 +396,9 @@ def test_a_worker_on_its_way_waits_but_a_moment_for_qmaster_to_be_left_alone(
     monkeypatch.setattr("autoscaler.engine.loop.PERSONS_WAIT", 0.0)
     loop = start(world, decide=nothing)
     loop.guard, loop.stopwatch = Calm(rest=PATIENCE), time.monotonic
-    loop._arrivals.next_look([WorkerVerdict("w", "w", "wait", because(code))], world.clock.now, 0.01)
+    loop._arrivals.next_observation([WorkerVerdict("w", "w", "wait", because(code))], world.clock.now, 0.01)
     began = time.monotonic()
-    loop._rest(0.0, at_least=0.0)
+    loop._wait(0.0, at_least=0.0)
     assert time.monotonic() - began < PATIENCE / 2
 
 
@@ -407,11 +407,11 @@ def test_that_qmaster_is_left_alone_for_long_is_told_and_its_end(
 ) -> None:
     loop, guard = start(world, decide=nothing), Calm(rest=3 * LONG_REST)
     loop.guard = guard
-    loop._tell_troubles()
-    loop._tell_troubles()
+    loop._report_troubles()
+    loop._report_troubles()
     assert (loop._troubles, caplog.messages.count(RESTING)) == ((RESTING,), 1)
     loop.guard = Calm()
-    loop._tell_troubles()
+    loop._report_troubles()
     assert loop._troubles == ()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,9 +31,16 @@ def endless(x: int) -> int:
     while x > 0:
         x -= 1
     return x
+
+def makes(y: int):
+    def inside(x: int) -> int:
+        return x + y
+    return inside
+
+made = makes(1)
 '''
 TESTS = """
-from planted import endless, noticed, not_noticed
+from planted import endless, made, noticed, not_noticed
 
 def test_noticed():
     assert noticed(1) == 2
@@ -42,6 +50,9 @@ def test_not_noticed():
 
 def test_endless():
     assert endless(1) == 0
+
+def test_of_a_function_that_was_made_before_any_test():
+    assert made(1) == 2
 
 def test_that_fails_anyway():
     assert not_noticed(1) == 3
@@ -62,7 +73,7 @@ def test_a_change_that_a_test_notices_is_told_from_one_that_none_does(tmp_path: 
     files = {"planted.py": PLANTED, "test_planted.py": TESTS, "pytest.ini": "[pytest]\nmarkers =\n  cell\n  slow\n"}
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    argv = (sys.executable, "-B", "-c", RUN, "x - 1", "x += 1", str(stretched(5.0)))
+    argv = (sys.executable, "-B", "-c", RUN, "x - 1", "x += 1", "x - y", str(stretched(5.0)))
     env = {"PYTHONPATH": f"{ROOT}:{tmp_path}", "PATH": "/usr/bin:/bin"}
     ran = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=500)
     assert json.loads(ran.stdout.splitlines()[-1]) == {
@@ -70,6 +81,7 @@ def test_a_change_that_a_test_notices_is_told_from_one_that_none_does(tmp_path: 
         "not_noticed: x - 1": False,
         "not_called: x - 1": False,
         "endless: x += 1": True,
+        "makes: x - y": True,
     }, ran.stderr
     assert {name: (tmp_path / name).read_text() for name in files} == files, "only memory is changed"
     assert "left out, for it fails without any change: test_planted.py::test_that_fails_anyway" in ran.stderr
@@ -112,6 +124,19 @@ def test_what_survives_stays_in_the_file_until_a_test_notices_it(tmp_path: Path)
     assert set(again.open) == {mutant("a | `b`").key}
     assert again.equivalent == {mutant("a <= b").key: (9, "they are never equal")}
     assert "| core | 10 | 7 | 1 | 78% |" in again.text()
+
+
+def test_what_is_no_place_of_the_code_any_more_leaves_the_file(tmp_path: Path) -> None:
+    (tmp_path / "core").mkdir()
+    (tmp_path / "core/f.py").write_text("def f(a, b):\n    return a < b\n")
+    listed = Survivors(rooms={"core": Room(10, 7, 1), "gone": Room(9, 9, 0)})
+    listed.update({mutant("a <= b", 7): False, mutant("a != b"): False, replace(mutant("pass"), path="gone.py"): False})
+    listed.equivalent = {("core/f.py", "f", "return a < b", "return None"): (2, "nobody looks"),
+                         ("core/f.py", "g", "return a < b", "return None"): (2, "nobody looks")}  # fmt: skip
+    listed.leave_out_gone(tmp_path)
+    assert set(listed.open) == {mutant("a <= b").key}
+    assert set(listed.equivalent) == {("core/f.py", "f", "return a < b", "return None")}
+    assert set(listed.rooms) == {"core"}
 
 
 def test_a_line_that_is_none_of_it_is_an_error(tmp_path: Path) -> None:

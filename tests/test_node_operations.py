@@ -15,7 +15,8 @@ import pytest
 
 from autoscaler.core.policy import Brake
 from autoscaler.engine.loop import Loop
-from autoscaler.report.explain import explain_host, host_lines
+from autoscaler.report.explain import explain_host
+from autoscaler.report.explain_lines import host_lines
 from autoscaler.store.overrides import Verb
 from providers.fake import FakeProvider, FakeSettings
 from providers.interface import ProviderError, Refused, Unreachable

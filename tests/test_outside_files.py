@@ -5,21 +5,32 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from autoscaler.answer_client import Place, ask, remote
+from autoscaler.api.passwords import Passwords
+from autoscaler.api.tokens import Tokens
+from autoscaler.commands.serving import refuse_unusable
 from autoscaler.constraints.rules import load_rules
 from autoscaler.constraints.vm_sizes import load_vm_sizes
+from autoscaler.engine.deliver import Message, deliver
 from autoscaler.engine.record import read_record
 from autoscaler.errors import SettingsError
+from autoscaler.jetpack.service import Service
+from autoscaler.jetpack.service import Unreachable as Unreached
 from autoscaler.outside_files import read_regular
 from autoscaler.settings import load_settings
 from providers.aws.notices import notice_of
 from providers.catalog import load_catalog
+from providers.cyclecloud.settings import CycleCloudSettings
 from providers.interface import Unreachable
 from providers.rest import Answer
+from providers.settings import read_settings
 
+WELL = {"instance_size": "m5.large", "CP_CAP_AUTOSCALE_PROVIDER": "fake"}
 DEEP = "[" * 100_000
 QSTAT = "<?xml version='1.0'?><job_info><queue_info/><job_info/></job_info>"
 
@@ -99,6 +110,39 @@ def test_rules_sizes_and_settings_that_are_no_file_are_refused(
 ) -> None:
     put(tmp_path / "it")
     with pytest.raises(SettingsError, match="it"):
+        read(tmp_path / "it")
+
+
+def asked_with(**files: str) -> None:
+    ask(replace(Place(url="https://127.0.0.1:1"), **files), "status")  # type: ignore[arg-type]
+
+
+OF_SETTINGS: tuple[Callable[[Path], object], ...] = (
+    lambda path: asked_with(token_file=str(path)),
+    lambda path: asked_with(login_file=str(path)),
+    lambda path: asked_with(ca_file=str(path)),
+    lambda path: remote({}, path),
+    lambda path: Service(url="https://127.0.0.1:1", login=str(path)).call("GET", "/requests"),
+    lambda path: Passwords(path),
+    lambda path: Tokens(path),
+    lambda path: deliver(Message(str(path), "", "")),
+    lambda path: load_catalog(path),
+    lambda path: refuse_unusable(load_settings({"CP_CAP_AUTOSCALE_WORKER_BOOTSTRAP": str(path), **WELL})),
+    lambda path: read_settings(CycleCloudSettings, {"CP_CAP_AUTOSCALE_CYCLECLOUD_PASSWORD": f"file:{path}"}),
+)
+OF = ("token", "login", "CA", "client", "jetpack", "passwords", "tokens", "services", "catalogue", "script", "secret")
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("read", OF_SETTINGS, ids=OF)
+def test_what_a_setting_names_and_is_no_file_is_refused(
+    tmp_path: Path, read: Callable[[Path], object], put: Callable[[Path], object]
+) -> None:
+    """A pipe of one's own, too, at which a command would wait for ever."""
+    put(tmp_path / "it")
+    if not (tmp_path / "it").is_symlink():
+        (tmp_path / "it").chmod(0o700)
+    with pytest.raises((SettingsError, Unreached), match="it"):
         read(tmp_path / "it")
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import click
 import pytest
-import structlog
 from rich.console import Console
 
 from autoscaler.api.app import make_app
@@ -101,7 +100,6 @@ def _logging_as_before() -> Iterator[None]:
         if handler not in handlers:
             handler.close()
     root.handlers[:], root.level = handlers, level
-    structlog.reset_defaults()
 
 
 @pytest.mark.usefixtures("_logging_as_before")
@@ -112,7 +110,7 @@ def test_the_log_and_its_file(hostile: str, as_json: bool, tmp_path: Path) -> No
     configure_log(Process(log_directory=tmp_path), {}, console=console, as_json=as_json)
     logger = logging.getLogger("autoscaler.test")
     logger.warning("hold %s: refused", hostile)
-    structlog.get_logger("autoscaler").info("pass 1", queue=hostile)
+    logger.info("pass 1", extra={"host": hostile})
     try:
         raise ValueError(hostile)
     except ValueError:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from tests.clouds.aws import machines as aws
 from tests.clouds.cloud_pipeline.platform import Run, usual_platform
 
 MACHINE = SimpleNamespace(id="i-1", state="running", private_dns_name="ip-10-1-0-4.ec2.internal")
@@ -49,6 +48,8 @@ def beside(act: Callable[[], object], begun: list[Thread]) -> Callable[[], None]
 def test_a_machine_of_aws_whose_host_starts_has_neither_shut_down_nor_outlives_its_end(
     monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
+    from tests.clouds.aws import machines as aws  # moto's import computes for a second, in every worker of a run
+
     ended: list[str] = []
     begun: list[Thread] = []
     launching = SimpleNamespace(guard=RLock())

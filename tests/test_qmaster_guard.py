@@ -61,7 +61,7 @@ class Played:
             for _ in range(commands):
                 self.guard(("qstat", "-f"), timeout=30.0)
             made += 1
-            self.rests.append(self.guard.rest(poll))
+            self.rests.append(self.guard.pause(poll))
             self.runner.now += max(self.rests[-1], 0.2)
         return made
 
@@ -102,7 +102,7 @@ def test_an_outage_is_paid_for_within_minutes(played: Played) -> None:
         with pytest.raises(CommandTimedOut):
             played.guard(("qstat",), timeout=30.0)
     played.runner.now += WINDOW
-    assert played.guard.rest(POLL) == pytest.approx(0.0)
+    assert played.guard.pause(POLL) == pytest.approx(0.0)
 
 
 def listings(played: Played, takes: float, count: int) -> None:

@@ -51,4 +51,12 @@ def test_parameters_are_counted_without_self() -> None:
 
 
 def test_lines_and_files_are_those_of_the_project(planted: Path) -> None:
-    assert shape.report(shape.measure(planted, ("autoscaler",)))[0] == "3 files, 7 lines"
+    assert shape.report(shape.measure(planted, ("autoscaler",)))[0] == (
+        "3 files, 7 lines, 2 of them code (no docstrings, comments, imports, empty lines)"
+    )
+
+
+def test_code_is_what_is_left_without_docstrings_comments_imports_and_empty_lines() -> None:
+    source = '"""A docstring\nof two lines."""\nimport os\n\nLIMIT = 3\n"""Of a value."""\n\n\n# Why.\n'
+    source += 'def text():\n    """What it does."""\n    return """two\nlines"""  # two lines of a value count\n'
+    assert shape.read_module(Path("autoscaler/text.py"), source).code == 4

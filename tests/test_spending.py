@@ -88,6 +88,14 @@ def test_all_workers_count_for_the_cell_and_held_slots_for_users_and_projects(wo
     assert (ends.day, ends.hour, spending.ends_at > NOW) == (1, 0, True)
 
 
+def test_a_worker_of_unknown_price_spends_nothing_of_any_budget(world: CostWorld) -> None:
+    before = SpendingReader(world.store).read(policy(*BUDGETS), NOW + 1800).spent
+    world.machines.append(Machine("w3", 0, price=None))
+    world.jobs.append(Job(4, "w3", 0, slots=4))
+    world.see(1800)
+    assert SpendingReader(world.store).read(policy(*BUDGETS), NOW + 1800).spent == before
+
+
 def test_what_one_reader_finds_again_and_again_a_new_one_finds_at_once(world: CostWorld) -> None:
     """What is kept of ended workers is what they cost."""
     kept, chance, at = SpendingReader(world.store), Random(1), 1800.0

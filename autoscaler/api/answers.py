@@ -71,6 +71,8 @@ class Asker:
     """Whether they may see the jobs of others where only owners do."""
     source: str = ""
     """Where they ask from, if not on this machine: a token may serve many hosts."""
+    of_cell: bool = False
+    """Whether this is a user of the cell elsewhere, of whom who answers finds out whether they are a manager."""
 
     @property
     def place(self) -> str:
@@ -252,41 +254,51 @@ class Answers:
     def _of_store(self, asked: _Question) -> Any:
         """What is told before the first pass, too."""
         from autoscaler.report import history
-        from autoscaler.report.events import asked_events, events_document, events_lines
-        from autoscaler.report.passes import asked_passes, passes_lines
+        from autoscaler.report.events import events_document, events_lines, find_events
+        from autoscaler.report.passes import find_passes, passes_lines, without_names
         from autoscaler.report.status import status_pairs
         from autoscaler.report.tables import pairs_block
 
         text, now = asked.form == "text", self.clock()
         match asked.name:
             case "status":
-                document = self._of_own_budgets(self.status(), asked.asker)
+                document = self._of_own(self.status(), asked.asker)
                 return [pairs_block(status_pairs(document))] if text else document
             case "events":
-                document = events_document(self._visible(asked_events(self.store.events, asked.query, now), asked), now)
+                document = events_document(self._visible(find_events(self.store.events, asked.query, now), asked), now)
                 return [Block(lines=events_lines(document))] if text else document
             case "passes":
-                document = asked_passes(self.store.history, asked.query, now)
+                document = find_passes(self.store.history, asked.query, now)
+                if self._only(asked.asker) is not None:
+                    document["passes"] = [
+                        {**each, "sentence": without_names(each["sentence"])} for each in document["passes"]
+                    ]
                 return [Block(lines=list(passes_lines(document)))] if text else document
             case "cost":
                 return self._cost(asked)
             case _:
                 assert asked.name == "history", asked.name
         currency = "USD" if asked.decided is None else asked.decided[0].snapshot.policy.currency
-        report = history.asked_history(self.store.samples, asked.query, now, currency)
+        report = history.find_history(self.store.samples, asked.query, now, currency)
         if asked.form == "csv":
             return history.csv_text(report)
         return [history.history_block(report)] if text else history.document(report, now)
 
-    def _of_own_budgets(self, document: dict[str, Any], asker: Asker) -> dict[str, Any]:
-        """Without the budgets of other users and of projects, where details are for owners."""
+    def _of_own(self, document: dict[str, Any], asker: Asker) -> dict[str, Any]:
+        """Without the budgets of other users and of projects, and numbers of jobs, where details are for owners."""
         from autoscaler.core.cost.spending import Budget, Whose
+        from autoscaler.report.passes import without_names
 
         only = self._only(asker)
         if only is None:
             return document
         theirs = {Budget(Whose.CELL, "", 0.0).owner, Budget(Whose.USER, only, 0.0).owner}
-        return {**document, "budgets": [each for each in document["budgets"] if each["owner"] in theirs]}
+        said = {
+            "sentence": document["sentence"] and without_names(document["sentence"]),
+            "troubles": [without_names(each) for each in document["troubles"]],
+            "budgets": [each for each in document["budgets"] if each["owner"] in theirs],
+        }
+        return {**document, **said}
 
     def _only(self, asker: Asker) -> str | None:
         """Whose jobs alone an asker may see; None: everybody's."""
@@ -303,10 +315,10 @@ class Answers:
 
     def _cost(self, asked: _Question) -> Any:
         """Where details of jobs are for their owners, those of others are one row."""
-        from autoscaler.report.cost import asked_cost, cost_blocks, cost_report, csv_text, document
+        from autoscaler.report.cost import cost_blocks, cost_report, csv_text, document, read_cost_query
 
         now = self.clock()
-        report = cost_report(self.store, asked_cost(asked.query, now, self._only(asked.asker)), now)
+        report = cost_report(self.store, read_cost_query(asked.query, now, self._only(asked.asker)), now)
         match asked.form:
             case "text":
                 return cost_blocks(report)

@@ -1,6 +1,6 @@
 """The routes of answers: what the last pass saw and decided, for readers, on this machine and elsewhere.
 
-Their version is in the path. What is added later (cost, metrics of a pass) is another question under it.
+Their version is in the path. A further question is one more class in `QUESTIONS`.
 """
 
 from __future__ import annotations
@@ -8,18 +8,13 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
+from pydantic import BaseModel, Field
 
 from autoscaler.answer_client import PREFIX
 from autoscaler.api.answers import Asker
 from autoscaler.api.asking import api_of, asker_of, known_only
 from autoscaler.api.listeners import SOCKET, TCP, served_at
 
-Form = Annotated[
-    Literal["document", "text"], Query(description="The document that `--json` prints, or blocks of text for people.")
-]
-HistoryForm = Annotated[
-    Literal["document", "text", "csv"], Query(description="`csv`: the document is a text of lines.")
-]
 By = Annotated[Asker, Depends(asker_of)]
 
 _SAID: dict[str, Any] = {
@@ -27,7 +22,10 @@ _SAID: dict[str, Any] = {
     "required": ["answers", "pass", "as_of", "age_s", "trouble"],
     "properties": {
         "answers": {"const": 1, "description": "Version of these answers; fields may be added."},
-        "pass": {"type": ["integer", "null"], "description": "Number of the pass that is told of; null: none yet."},
+        "pass": {
+            "type": ["integer", "null"],
+            "description": "Number of the pass that is shown; null: none yet.",
+        },
         "as_of": {"type": ["string", "null"], "description": "When that pass observed."},
         "age_s": {"type": ["number", "null"]},
         "trouble": {"type": "string", "description": "Why nothing was observed since; empty while there is."},
@@ -69,108 +67,93 @@ def _answer(request: Request, question: str, by: Asker) -> Response:
     return Response(b"".join(reply.parts), reply.status, headers, "application/json")
 
 
-@answers.get("/status", dependencies=[Depends(known_only("form"))], responses=_RESPONSES, response_class=Response)
-def status(request: Request, by: By, form: Form = "document") -> Response:
+class _Question(BaseModel):
+    form: Annotated[
+        Literal["document", "text"],
+        Field(description="The document that `--json` prints, or blocks of text for people."),
+    ] = "document"
+
+
+class Status(_Question):
     """The last pass, workers and their price, what waits, pauses and troubles."""
-    return _answer(request, "status", by)
 
 
-@answers.get("/jobs", dependencies=[Depends(known_only("form"))], responses=_RESPONSES, response_class=Response)
-def jobs(request: Request, by: By, form: Form = "document") -> Response:
+class Jobs(_Question):
     """Every waiting job: whether it counts, and why it waits."""
-    return _answer(request, "jobs", by)
 
 
-@answers.get("/queue", dependencies=[Depends(known_only("form"))], responses=_RESPONSES, response_class=Response)
-def queue(request: Request, by: By, form: Form = "document") -> Response:
+class Queue(_Question):
     """What waits, by reason, with the jobs that have waited longest."""
-    return _answer(request, "queue", by)
 
 
-@answers.get("/workers", dependencies=[Depends(known_only("form"))], responses=_RESPONSES, response_class=Response)
-def workers(request: Request, by: By, form: Form = "document") -> Response:
+class Workers(_Question):
     """Every worker and persistent host with its verdict."""
-    return _answer(request, "workers", by)
 
 
-@answers.get(
-    "/explain", dependencies=[Depends(known_only("subject", "form"))], responses=_RESPONSES, response_class=Response
-)
-def explain(
-    request: Request,
-    by: By,
-    subject: Annotated[str, Query(max_length=300, description="A job (`12`, `12.3`), a host, or a worker's id.")],
-    form: Form = "document",
-) -> Response:
+class Explain(_Question):
     """Why a job waits or waited, where it ran and how it ended; why a worker stays or leaves."""
-    return _answer(request, "explain", by)
+
+    subject: Annotated[str, Field(max_length=300, description="A job (`12`, `12.3`), a host, or a worker's id.")]
 
 
-@answers.get(
-    "/history",
-    dependencies=[Depends(known_only("since", "step", "array", "form"))],
-    responses=_RESPONSES,
-    response_class=Response,
-)
-def history(
-    request: Request,
-    by: By,
-    since: Annotated[float, Query(description="Seconds to look back.")] = 3600.0,
-    step: Annotated[float | None, Query(description="Seconds of a period.")] = None,
-    array: Annotated[str, Query(max_length=300, description="Only this node array's workers.")] = "",
-    form: HistoryForm = "document",
-) -> Response:
-    """Jobs, workers and cost, period by period."""
-    return _answer(request, "history", by)
-
-
-@answers.get(
-    "/events",
-    dependencies=[Depends(known_only("job", "host", "since", "after", "last", "form"))],
-    responses=_RESPONSES,
-    response_class=Response,
-)
-def events(
-    request: Request,
-    by: By,
-    job: Annotated[str, Query(max_length=40, description="Only this job's or task's (`12`, `12.3`).")] = "",
-    host: Annotated[str, Query(max_length=300, description="Only this host's, or this worker's, by its id.")] = "",
-    since: Annotated[str, Query(max_length=40, description="Seconds to look back.")] = "",
-    after: Annotated[str, Query(max_length=40, description="Only events of a greater number.")] = "",
-    last: Annotated[str, Query(max_length=40, description="The newest so many, at most 1,000.")] = "100",
-    form: Form = "document",
-) -> Response:
+class Events(_Question):
     """What happened to jobs and workers."""
-    return _answer(request, "events", by)
+
+    job: Annotated[str, Field(max_length=40, description="Only this job's or task's (`12`, `12.3`).")] = ""
+    host: Annotated[str, Field(max_length=300, description="Only this host's, or this worker's, by its id.")] = ""
+    since: Annotated[str, Field(max_length=40, description="Seconds to look back.")] = ""
+    after: Annotated[str, Field(max_length=40, description="Only events of a greater number.")] = ""
+    last: Annotated[str, Field(max_length=40, description="The newest so many, at most 1,000.")] = "100"
 
 
-@answers.get(
-    "/passes", dependencies=[Depends(known_only("last", "form"))], responses=_RESPONSES, response_class=Response
-)
-def passes(
-    request: Request,
-    by: By,
-    last: Annotated[str, Query(max_length=40, description="The newest so many, at most 200.")] = "20",
-    form: Form = "document",
-) -> Response:
+class Passes(_Question):
     """What the last passes decided: those that had news."""
-    return _answer(request, "passes", by)
+
+    last: Annotated[str, Field(max_length=40, description="The newest so many, at most 200.")] = "20"
 
 
-@answers.get(
-    "/cost",
-    dependencies=[Depends(known_only("by", "month", "since", "until", "form"))],
-    responses=_RESPONSES,
-    response_class=Response,
-)
-def cost(
-    request: Request,
-    by: By,
-    rows: Annotated[str, Query(alias="by", max_length=20, description="user, group, department, project, …")] = "user",
-    month: Annotated[str, Query(max_length=10, description="`2026-11`; without it and `since`, this month.")] = "",
-    since: Annotated[str, Query(max_length=40, description="A date, or a length of time to look back.")] = "",
-    until: Annotated[str, Query(max_length=40, description="A date, or a length of time to look back.")] = "",
-    form: HistoryForm = "document",
-) -> Response:
+class _Table(BaseModel):
+    form: Annotated[
+        Literal["document", "text", "csv"], Field(description="`csv`: the document is a text of lines.")
+    ] = "document"
+
+
+class History(_Table):
+    """Jobs, workers and cost, period by period."""
+
+    since: Annotated[float, Field(description="Seconds to look back.")] = 3600.0
+    step: Annotated[float | None, Field(description="Seconds of a period.")] = None
+    array: Annotated[str, Field(max_length=300, description="Only this node array's workers.")] = ""
+
+
+class Cost(_Table):
     """What workers cost, and for whom; an estimate."""
-    return _answer(request, "cost", by)
+
+    by: Annotated[str, Field(max_length=20, description="user, group, department, project, …")] = "user"
+    month: Annotated[str, Field(max_length=10, description="`2026-11`; without it and `since`, this month.")] = ""
+    since: Annotated[str, Field(max_length=40, description="A date, or a length of time to look back.")] = ""
+    until: Annotated[str, Field(max_length=40, description="A date, or a length of time to look back.")] = ""
+
+
+QUESTIONS: tuple[type[BaseModel], ...] = (
+    *(Status, Jobs, Queue, Workers, Explain),
+    *(History, Events, Passes, Cost),
+)
+"""Each is asked at the path of its name; its fields are what a query may have."""
+
+
+def _serve(question: type[BaseModel]) -> None:
+    name = question.__name__.lower()
+
+    # What a query may have is checked here, and read by the function that answers, which commands call, too.
+    def route(request: Request, by: By, query: BaseModel) -> Response:
+        return _answer(request, name, by)
+
+    route.__name__, route.__doc__ = name, question.__doc__
+    route.__annotations__ = {"request": Request, "by": By, "query": Annotated[question, Query()]}
+    known = Depends(known_only(*question.model_fields))
+    answers.get(f"/{name}", dependencies=[known], responses=_RESPONSES, response_class=Response)(route)
+
+
+for _each in QUESTIONS:
+    _serve(_each)

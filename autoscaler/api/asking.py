@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, TypeVar, cast
+from urllib.parse import unquote
 
 from fastapi import Depends, HTTPException, Path, Request, Response
 from fastapi.security.http import HTTPBase
 from pydantic import BaseModel, ValidationError
 from starlette.requests import HTTPConnection
 
-from autoscaler.answer_client import ROLE, SOURCE
+from autoscaler.answer_client import OF_CELL, ROLE, SOURCE
 from autoscaler.api.answers import TOO_OFTEN, Answering, Asker, Turns
 from autoscaler.api.auto_stop import AutoStops
 from autoscaler.api.gate import KINDS
@@ -24,6 +25,7 @@ from autoscaler.api.principal import ON_BEHALF, Principal, Role, of_process
 from autoscaler.api.request_service import LONGEST_DOCUMENT, RequestService
 from autoscaler.constraints.json_text import read_json
 from autoscaler.errors import SettingsError
+from autoscaler.munge import Call
 from autoscaler.store.calls import CallLog
 
 USER, OPERATION = "autoscaler.user", "autoscaler.operation"
@@ -87,14 +89,31 @@ def principal(
     if listener_of(request.scope) is SOCKET:
         found = local_caller(request)
     elif listener_of(request.scope) is TCP and logins is not None:
-        try:
-            found = logins.caller(request.headers.get("Authorization", ""), peer_of(request))
-        except LoginRefused as error:
-            raise HTTPException(error.status, error.text, error.headers) from error
+        found = _proven(request, logins)
     if found is None:
         raise HTTPException(401, "user and password are required", {"WWW-Authenticate": REALM})
     request.scope[USER] = found.name
     return found
+
+
+def _proven(request: Request, logins: Logins) -> Principal:
+    header, peer = request.headers.get("Authorization", ""), peer_of(request)
+    scheme, _, given = header.partition(" ")
+    try:
+        if scheme.lower() != "munge":
+            return logins.caller(header, peer)
+        if request.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in request.headers:
+            raise LoginRefused(401, "MUNGE proves calls without a body: a token, or user and password, is needed")
+        found = logins.by_munge(given, _call(request), request.scope["server"][0], peer)
+        acts = request.method not in _LOOKS and logins.manages(found.name)
+        return replace(found, role=Role.ADMIN) if acts else found
+    except LoginRefused as error:
+        raise HTTPException(error.status, error.text, error.headers) from error
+
+
+def _call(request: Request) -> Call:
+    path, query = request.scope["raw_path"].decode("latin-1"), request.scope["query_string"].decode("latin-1")
+    return Call(request.method, f"{path}?{query}" if query else path, request.headers.get("Host", ""))
 
 
 def peer_of(request: Request) -> str:
@@ -122,11 +141,22 @@ def asker_of(request: Request, caller: Annotated[Principal, Depends(principal)])
     """Who a question is asked for: a server that passes on what others ask says for whom, and what they may."""
     local, name, told = api_of(request).local, caller.name, request.headers.get(ROLE)
     if listener_of(request.scope) is not SOCKET:
-        return Asker(name, lambda: caller.role >= Role.ADMIN, peer_of(request) or UNKNOWN)
+        return Asker(name, lambda: _administers(request, caller), peer_of(request) or UNKNOWN, of_cell=caller.of_cell)
     if caller.role >= Role.ADMIN and told is not None:
-        source = request.headers.get(SOURCE, "")
-        return Asker(request.headers.get(ON_BEHALF, ""), lambda: told == str(Role.ADMIN), source)
+        name, source = unquote(request.headers.get(ON_BEHALF, "")), request.headers.get(SOURCE, "")
+        return Asker(name, lambda: told == str(Role.ADMIN) or (told == OF_CELL and local.manages(name)), source)
     return Asker(name, lambda: caller.role >= Role.ADMIN or local.manages(name))
+
+
+def _administers(request: Request, caller: Principal) -> bool:
+    """Of a caller over the network. Whether a user manages Grid Engine is asked where it makes a difference."""
+    logins = api_of(request).logins
+    if caller.role >= Role.ADMIN or not caller.of_cell or logins is None:
+        return caller.role >= Role.ADMIN
+    try:
+        return logins.manages(caller.name)
+    except LoginRefused as error:
+        raise HTTPException(error.status, error.text, error.headers) from error
 
 
 def user(caller: Annotated[Principal, Depends(principal)]) -> str:

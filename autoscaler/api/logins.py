@@ -1,4 +1,4 @@
-"""Judges what a caller of the REST API proves: user and password (Basic), or a token (Bearer).
+"""Judges what a caller of the REST API proves: user and password (Basic), a token (Bearer), or a credential of MUNGE.
 
 Whoever proved it before is let in at once: they never wait for those who have not. Guesses are limited by address, few
 are worked on at once, and none waits for long, so that guessing neither takes all processors nor keeps others out.
@@ -16,9 +16,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from autoscaler.api.munge_login import MungeLogin
 from autoscaler.api.passwords import Passwords
 from autoscaler.api.principal import Principal, of_rest
 from autoscaler.api.tokens import Tokens
+from autoscaler.munge import Call, Undecided, Unproven
 from autoscaler.plain_text import plain
 
 BURST, EVERY = 20, 3.0
@@ -59,6 +61,7 @@ class Logins:
 
     passwords: Passwords | None = None
     tokens: Tokens | None = None
+    munge: MungeLogin | None = None
     stopwatch: Callable[[], float] = time.monotonic
     failures: int = 0
     """Wrong logins since the start."""
@@ -102,6 +105,31 @@ class Logins:
         why = "this token has expired" if self.tokens.expired(token) else "this token is not known"
         raise LoginRefused(401, why)
 
+    def by_munge(self, credential: str, call: Call, address: str, peer: str) -> Principal:
+        """Who makes this call, by a credential that is for no other. `address`: ours, at which it came in. Raises
+        LoginRefused.
+        """
+        if self.munge is None:
+            raise LoginRefused(401, "MUNGE proves nothing here: a token, or user and password, is needed")
+        self._take(peer)
+        try:
+            found = self.munge.caller(credential.strip(), call, address)
+        except Unproven as error:
+            self._failed(peer, "a user by MUNGE")
+            raise LoginRefused(401, str(error)) from error
+        except Undecided as error:
+            self._give_back(peer)
+            raise _ask_again(error) from error
+        self._give_back(peer)
+        return found
+
+    def manages(self, name: str) -> bool:
+        """Whether whom MUNGE proved is a manager of Grid Engine. Raises LoginRefused where it is not even judged."""
+        try:
+            return self.munge is not None and self.munge.manages(name)
+        except Undecided as error:
+            raise _ask_again(error) from error
+
     def _take(self, peer: str) -> None:
         """Count one try, before it is known whether it is a wrong one: many may come at once."""
         now = self.stopwatch()
@@ -137,6 +165,10 @@ class Logins:
         if len(self._addresses) > _MOST_ADDRESSES:
             self._addresses.popitem(last=False)
         return known
+
+
+def _ask_again(error: Undecided) -> LoginRefused:
+    return LoginRefused(503, f"MUNGE cannot be asked now: {error}", 1)
 
 
 def network_of(peer: str) -> str:

@@ -28,7 +28,7 @@ By = Annotated[Asker, Depends(asker_of)]
 Caller = Annotated[Principal, Depends(principal)]
 WHO_MAY = {
     SOCKET: "only root, the user who runs the autoscaler, the group of its socket and Grid Engine's managers may",
-    TCP: "only an admin may",
+    TCP: "only an admin may, and whom MUNGE proves to be a manager of Grid Engine",
 }
 
 

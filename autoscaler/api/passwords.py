@@ -20,6 +20,7 @@ from pathlib import Path
 from autoscaler.api.login_file import changed, replace_file, state_of
 from autoscaler.api.principal import Role
 from autoscaler.errors import SettingsError
+from autoscaler.outside_files import read_text
 from autoscaler.strict_modes import exposure
 
 COST, BLOCK, PARALLEL = 2**14, 8, 1
@@ -137,7 +138,7 @@ class Passwords:
 
 def _read(path: Path) -> dict[str, Entry]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_text(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(
             f"cannot read the passwords in {path}: {error}; write them with `sge-autoscaler serve passwd USER`"

@@ -37,11 +37,18 @@ class Principal:
     by: str
     """The name as it stands in the store and the log."""
     role: Role = Role.ADMIN
+    of_cell: bool = False
+    """Whether this is a user of the cell, who may be a manager of Grid Engine."""
 
 
 def of_rest(name: str, role: Role) -> Principal:
     """A caller of the REST API."""
     return Principal(name, f"{name} (REST)", role)
+
+
+def of_munge(name: str) -> Principal:
+    """A user of a machine that this one believes."""
+    return Principal(name, f"{name} (MUNGE)", Role.READER, of_cell=True)
 
 
 def of_process(uid: int, headers: Mapping[str, str], role: Role = Role.ADMIN) -> Principal:

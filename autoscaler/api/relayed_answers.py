@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import quote, urlencode
 
-from autoscaler.answer_client import PREFIX, ROLE, SOURCE, Place, Unanswered, send
+from autoscaler.answer_client import OF_CELL, PREFIX, ROLE, SOURCE, Place, Unanswered, send
 from autoscaler.api.answers import Asker, Reply, refusal
 from autoscaler.api.principal import ON_BEHALF, Role
 
@@ -25,8 +25,8 @@ class RelayedAnswers:
         path = self.find()
         if not path:
             return refusal(HTTPStatus.SERVICE_UNAVAILABLE, "no autoscaler runs on this machine now: ask again", 5)
-        role = Role.ADMIN if asker.manages() else Role.READER
-        headers = {ON_BEHALF: quote(asker.name, safe="@:.-_")[:64], ROLE: str(role), SOURCE: asker.source}
+        role = OF_CELL if asker.of_cell else str(Role.ADMIN if asker.manages() else Role.READER)
+        headers = {ON_BEHALF: quote(asker.name, safe="@:.-_"), ROLE: role, SOURCE: asker.source}
         try:
             reply = send(Place(path), f"{PREFIX}/{question}?{urlencode(query)}", headers)
         except Unanswered as error:

@@ -19,6 +19,7 @@ from pathlib import Path
 from autoscaler.api.login_file import changed, replace_file, state_of
 from autoscaler.api.principal import Role
 from autoscaler.errors import SettingsError
+from autoscaler.outside_files import read_text
 from autoscaler.strict_modes import exposure
 
 PREFIX = "sgea_"
@@ -60,7 +61,7 @@ def revoke(path: Path, name: str) -> bool:
 def read(path: Path) -> dict[str, Token]:
     """All tokens of a file by name; none where there is no file. Raises SettingsError."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_text(path).splitlines()
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:

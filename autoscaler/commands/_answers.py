@@ -1,14 +1,17 @@
 """How commands that show something (`main.ANSWERED`) are answered: by the running autoscaler of this cell, else by the
-one of the site. Imports next to nothing; where nobody answers, a command looks for itself.
+one of the site. Imports next to nothing; where nobody answers, a command reads the state or observes by itself.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
+
+import click
 
 from autoscaler.answer_client import OF_ROOT, SOCKET_ENV, Place, Unanswered, ask, named_by, remote, target
 from autoscaler.commands._echo import echo
@@ -24,25 +27,32 @@ OLD = 60.0
 """Seconds from which on the age of an answer is said first."""
 
 
-def told(invocation: Invocation, question: str, query: Mapping[str, str], *, as_json: bool) -> bool:
+def print_answer(
+    invocation: Invocation, question: str, query: Mapping[str, str], *, as_json: bool, as_csv: bool = False
+) -> bool:
     """Print what the running autoscaler answers. False: none does, which was said, and this machine's own cell can be
-    looked at. Raises NotFound, Unanswered where an address is named, Refused, SettingsError.
+    read. Raises UsageError, NotFound, Unanswered where an address is named, Refused, SettingsError.
     """
-    said = answered(invocation, question, {**query, "form": "document" if as_json else "text"})
+    if as_csv and as_json:
+        raise click.UsageError("give --csv or --json, not both")
+    said = answered(invocation, question, {**query, "form": "document" if as_json else "csv" if as_csv else "text"})
     if said is None:
-        look_as_the_account(invocation)
+        continue_as_service_account(invocation)
         return False
+    if as_csv:
+        sys.stdout.write(said["document"])
+        return True
     if as_json:
-        tell_age(invocation, said, late_only=True)
+        print_age(invocation, said, late_only=True)
         echo(plain_json(json.dumps(said["document"], indent=2, ensure_ascii=False)))
         return True
     print_blocks(Block(*block) for block in said["blocks"])
-    tell_age(invocation, said)
+    print_age(invocation, said)
     return True
 
 
-def look_as_the_account(invocation: Invocation) -> None:
-    """Root looks for itself as the account of the service."""
+def continue_as_service_account(invocation: Invocation) -> None:
+    """Root reads the state as the account of the service."""
     if os.geteuid() == 0:
         from autoscaler.commands._account import become_owner_of_state
 
@@ -60,11 +70,11 @@ def answered(invocation: Invocation, question: str, query: Mapping[str, str]) ->
         if place.url:
             raise
         invocation.silent = True
-        invocation.note(f"{error}: this command {_INSTEAD.get(question, 'looks for itself')}")
+        invocation.note(f"{error}: this command {_INSTEAD.get(question, 'observes by itself')}")
     return None
 
 
-def tell_age(invocation: Invocation, said: Mapping[str, Any], *, late_only: bool = False) -> None:
+def print_age(invocation: Invocation, said: Mapping[str, Any], *, late_only: bool = False) -> None:
     """Of when the answer is, on standard error."""
     if said["as_of"] is None:
         return
@@ -76,7 +86,7 @@ def tell_age(invocation: Invocation, said: Mapping[str, Any], *, late_only: bool
         invocation.note(plain(f"nothing was observed since: {said['trouble']}"))
 
 
-def tell_that_nobody_serves(invocation: Invocation) -> None:
+def warn_not_running(invocation: Invocation) -> None:
     """Where what follows is read from what an autoscaler has left."""
     if invocation.running is None:
         invocation.note(f"no autoscaler serves cell {invocation.cell.title} on this machine")

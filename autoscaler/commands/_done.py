@@ -14,7 +14,7 @@ from autoscaler.report import SCHEMA
 says_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-def tell_done(message: str, *, as_json: bool, done: bool = True, **facts: object) -> None:
+def print_result(message: str, *, as_json: bool, done: bool = True, **facts: object) -> None:
     """`done`: whether anything changed. `facts`: what the sentence rests on."""
     if as_json:
         print_json({"schema": SCHEMA, "done": done, "message": message, **facts})
@@ -22,7 +22,7 @@ def tell_done(message: str, *, as_json: bool, done: bool = True, **facts: object
         echo(plain(message))
 
 
-def tell_line(message: str, *, as_json: bool, **facts: object) -> None:
+def print_progress(message: str, *, as_json: bool, **facts: object) -> None:
     """What a command says on its way: a line, with `--json` an object in a line."""
     if as_json:
         document = {"schema": SCHEMA, "message": message, **facts}

@@ -23,6 +23,7 @@ from autoscaler.commands.serving import auto_stop_endpoint, order_secret, refuse
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.engine.loop import Loop
 from autoscaler.errors import SettingsError, StateNotKept
+from autoscaler.process import SystemRunner
 from autoscaler.store import lock
 from autoscaler.store.calls import CallLog
 from autoscaler.store.observations import seen_arrays
@@ -30,6 +31,7 @@ from autoscaler.store.store import Store
 
 if TYPE_CHECKING:
     from autoscaler.api.logins import Logins
+    from autoscaler.api.munge_login import MungeLogin
     from autoscaler.api.operations import Operations
     from autoscaler.api.server import Address, Server
 
@@ -124,7 +126,7 @@ def network(invocation: Invocation) -> Iterator[tuple[Server, Mapping[str, str]]
         servers: dict[str, Server] = {}
         if endpoint is not None and auto_stops is not None:
             servers["workers ask at {}/autostop"] = Server(app, Address(endpoint.address, endpoint.port), WORKERS)
-            stack.enter_context(told_of_passes(auto_stops, store))
+            stack.enter_context(following_passes(auto_stops, store))
         if at is not None:
             try:
                 servers[f"REST API at {{}}/clusters/{cluster(invocation)}"] = Server(app, at)
@@ -141,7 +143,7 @@ def network(invocation: Invocation) -> Iterator[tuple[Server, Mapping[str, str]]
 
 
 @contextlib.contextmanager
-def told_of_passes(auto_stops: AutoStops, store: Store) -> Iterator[None]:
+def following_passes(auto_stops: AutoStops, store: Store) -> Iterator[None]:
     """Whoever answers workers sees what each pass leaves in the store, until the end of the block."""
     ended = threading.Event()
 
@@ -202,10 +204,21 @@ def _logins(invocation: Invocation) -> Iterator[tuple[Logins, CallLog]]:
     from autoscaler.api.tokens import Tokens
 
     group = invocation.settings.process.trusted_group
-    tokens = Tokens(token_file(invocation), group)
-    passwords = Passwords(password_file(invocation), group, may_be_empty=bool(tokens))
+    tokens, munge = Tokens(token_file(invocation), group), _munge(invocation)
+    passwords = Passwords(password_file(invocation), group, may_be_empty=bool(tokens or munge))
     with contextlib.closing(CallLog.open(invocation.store_file.with_suffix(".calls"))) as calls:
-        yield Logins(passwords, tokens), calls
+        yield Logins(passwords, tokens, munge), calls
+
+
+def _munge(invocation: Invocation) -> MungeLogin | None:
+    """Who may call by MUNGE; None: nobody. Raises SettingsError where it is not installed."""
+    from autoscaler.api.munge_login import MungeLogin
+    from autoscaler.munge import refuse_missing
+
+    if (socket_of_daemon := invocation.settings.process.munge) is None:
+        return None
+    refuse_missing()
+    return MungeLogin(socket_of_daemon, local_roles(invocation), SystemRunner())
 
 
 def operations_of(

@@ -9,7 +9,7 @@ from typing import TextIO
 
 import click
 
-from autoscaler.commands._done import says_json, tell_done
+from autoscaler.commands._done import print_result, says_json
 from autoscaler.commands._echo import echo
 from autoscaler.constraints.autoscale_json import import_autoscale, settings_lines
 from autoscaler.constraints.json_text import read_json
@@ -50,7 +50,7 @@ def command(document: TextIO, folder: Path | None, as_json: bool) -> None:
     if as_json:
         said = "nothing was written: --to names a folder" if folder is None else f"wrote {', '.join(map(str, texts))}"
         files = {str(path): text for path, text in texts.items()}
-        tell_done(said, as_json=True, done=folder is not None, files=files, notes=list(found.notes))
+        print_result(said, as_json=True, done=folder is not None, files=files, notes=list(found.notes))
         return
     if folder is None:
         echo("\n".join(f"# {path}\n{text}" for path, text in texts.items()).rstrip("\n"))

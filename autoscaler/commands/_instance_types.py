@@ -43,7 +43,7 @@ def unknown_types(settings: Settings, buckets: Sequence[Bucket]) -> Iterator[str
         )
 
 
-def told_types(provider: Provider) -> tuple[Bucket, ...]:
+def offers_in_time(provider: Provider) -> tuple[Bucket, ...]:
     """The provider's offers. Raises AutoscalerError; NotObservable if the provider takes too long."""
     answers: list[tuple[Bucket, ...] | AutoscalerError] = []
 

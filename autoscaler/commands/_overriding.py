@@ -11,8 +11,8 @@ from dataclasses import replace
 from autoscaler.answer_client import Place, Unanswered, named_by, remote, standing
 from autoscaler.answer_client import override as ask_for
 from autoscaler.commands._answers import socket_of_service
-from autoscaler.commands._done import tell_done
-from autoscaler.commands._running import tell_where_nobody_serves
+from autoscaler.commands._done import print_result
+from autoscaler.commands._running import warn_unless_running
 from autoscaler.commands.context import Invocation
 from autoscaler.engine.operator_commands import OperatorCommand, Stored, carry_out
 from autoscaler.errors import AutoscalerError, SettingsError
@@ -22,7 +22,7 @@ def override(invocation: Invocation, command: OperatorCommand, *, as_json: bool)
     """Store a command where the autoscaler finds it, and say what came of it and what it waits for."""
     place = place_to_ask(invocation)
     stored = _stored(invocation, command) if place is None else _asked(place, command)
-    tell_done(stored.message, as_json=as_json, done=stored.changed, **stored.facts)
+    print_result(stored.message, as_json=as_json, done=stored.changed, **stored.facts)
 
 
 def place_to_ask(invocation: Invocation) -> Place | None:
@@ -39,7 +39,7 @@ def place_to_ask(invocation: Invocation) -> Place | None:
 
 
 def _stored(invocation: Invocation, command: OperatorCommand) -> Stored:
-    tell_where_nobody_serves(invocation)
+    warn_unless_running(invocation)
     with invocation.store() as store:
         stored = carry_out(store, command, who=invocation.who, at=time.time())
     who = invocation.running
@@ -63,7 +63,7 @@ def _asked(place: Place, command: OperatorCommand) -> Stored:
     try:
         said = ask_for(place, command.verb.value, query)
     except Unanswered as error:
-        raise Unanswered(f"{error}; if it was asked to {command.verb}, it does so when it goes on") from error
+        raise Unanswered(f"{error}; if it received the command, it carries it out when it continues") from error
     return _with(Stored(said["message"], said["done"], said["facts"]), said["warning"] or "")
 
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from autoscaler.answer_client import OF_ROOT
 from autoscaler.commands._socket_path import named, socket_path
@@ -54,6 +54,27 @@ def reachable(invocation: Invocation) -> Service | None:
         places.insert(0, Path(invocation.running.socket))
     found = first_listening(places)
     return None if found is None else Service(found)
+
+
+def call(invocation: Invocation, method: str, place: str, document: Any = None) -> dict[str, Any] | None:
+    """What the service answers; None: none does, and this cell's state is to be used instead. That a service hangs is
+    said. Raises Rejected, Unreachable.
+    """
+    from autoscaler.jetpack.service import Silent, Unreachable
+
+    listening = reachable(invocation)
+    if listening is None:
+        return None
+    try:
+        return listening.call(method, place, document)
+    except Unreachable as error:
+        hangs = isinstance(error, Silent)
+        if listening.url is not None or (hangs and method != "GET" and not _ours_to_write(invocation)):
+            raise
+        if isinstance(error, Silent):
+            instead = "shows what it has stored" if method == "GET" else "stores this for when it goes on"
+            invocation.note(f"{error.brief}: this command {instead}")
+        return None  # left behind by a crash, a socket stands for nobody
 
 
 @contextlib.contextmanager

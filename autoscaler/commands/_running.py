@@ -5,7 +5,7 @@ from __future__ import annotations
 from autoscaler.commands.context import Invocation
 
 
-def tell_where_nobody_serves(invocation: Invocation) -> None:
+def warn_unless_running(invocation: Invocation) -> None:
     """Say on standard error that no autoscaler runs which would act on this now."""
     if invocation.running is None:
         invocation.note(

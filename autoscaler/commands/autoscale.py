@@ -13,7 +13,7 @@ import click
 from autoscaler.commands._duration import Duration
 from autoscaler.commands._echo import echo
 from autoscaler.commands._observation import as_json, print_json
-from autoscaler.commands._requests import own_store, reachable, service
+from autoscaler.commands._requests import call, own_store, service
 from autoscaler.commands.context import Invocation
 from autoscaler.constraints.json_text import read_json
 from autoscaler.constraints.request_documents import DEFAULT_EXPIRATION
@@ -89,16 +89,12 @@ def command(
 
 
 def ask(invocation: Invocation, asked: dict[str, Any]) -> dict[str, Any]:
-    """Send the request to the service; if none listens and we may write this cell's state, store it there. Raises
+    """Send the request to the service; if none answers and we may write this cell's state, store it there. Raises
     SettingsError, Rejected, Unreachable.
     """
-    listening = reachable(invocation)
-    if listening is not None:
-        try:
-            return listening.call("POST", "/autoscale", asked)
-        except Unreachable:
-            if listening.url is not None:
-                raise  # left behind by a crash, a socket stands for nobody
+    answer = call(invocation, "POST", "/autoscale", asked)
+    if answer is not None:
+        return answer
     with own_store(invocation) as store:
         names = [array.name for array in invocation.settings.policy(master="").node_arrays]
         status, answer = service(invocation, store, lambda: names, lambda: None).update(

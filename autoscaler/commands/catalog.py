@@ -11,7 +11,7 @@ from typing import TextIO
 
 import click
 
-from autoscaler.commands._done import tell_done
+from autoscaler.commands._done import print_result
 from autoscaler.commands._echo import echo
 from autoscaler.commands._observation import as_json, print_json
 from autoscaler.commands.context import Invocation
@@ -69,7 +69,7 @@ def refresh(invocation: Invocation, output: Path | None, as_json: bool) -> None:
     said = f"{file}: {len(offers)} types of {offers[0].region}; {new} are new, {changed} have other prices"
     if _own_file(invocation) != file:
         said += f"; set {setting}={file} to use it"
-    tell_done(said, as_json=as_json, file=str(file), types=len(offers), new=new, changed=changed)
+    print_result(said, as_json=as_json, file=str(file), types=len(offers), new=new, changed=changed)
 
 
 @command.command("sizes")
@@ -87,11 +87,11 @@ def sizes(skus: TextIO, only: tuple[str, ...], output: Path | None, as_json: boo
     if output is None and not as_json:
         echo(text.rstrip("\n"))
     elif output is None:
-        tell_done("no file was written: --output names one", as_json=True, done=False, text=text)
+        print_result("no file was written: --output names one", as_json=True, done=False, text=text)
     else:
         _write(output, text)
         said = f"wrote {output}; set CP_CAP_AUTOSCALE_VM_SIZES={output} to use it"
-        tell_done(said, as_json=as_json, file=str(output))
+        print_result(said, as_json=as_json, file=str(output))
 
 
 def _asked(invocation: Invocation, setting: str) -> Sequence[Offer]:

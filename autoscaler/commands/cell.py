@@ -10,7 +10,7 @@ import time
 import click
 
 from autoscaler import namespaces
-from autoscaler.commands._done import says_json, tell_done, tell_line
+from autoscaler.commands._done import print_progress, print_result, says_json
 from autoscaler.commands._echo import echo
 from autoscaler.commands._observation import print_json
 from autoscaler.errors import NotFound
@@ -56,14 +56,14 @@ def up(name: str | None, hosts: int, slots: int, bare: bool, as_json: bool) -> N
         Cell.up(hosts=declared, directory=place, prepared=not bare) as cell,
     ):
         said = f"cell {place.name} is up: master and {count(hosts, 'host')}, SGE_ROOT {cell.root}"
-        tell_line(said, as_json=as_json, cell=place.name, hosts=hosts, sge_root=str(cell.root))
+        print_progress(said, as_json=as_json, cell=place.name, hosts=hosts, sge_root=str(cell.root))
         if not as_json:
             echo(f"enter it with: sge-autoscaler cell exec {place.name} -- qstat -f")
         if sys.stdin.isatty():
             _run(cell, ("bash", "--norc"), None)
         else:
             _hold(cell)
-    tell_line(f"cell {place.name} has ended", as_json=as_json, cell=place.name)
+    print_progress(f"cell {place.name} has ended", as_json=as_json, cell=place.name)
 
 
 @command.command("exec", context_settings={"ignore_unknown_options": True})
@@ -96,7 +96,7 @@ def down(name: str | None, as_json: bool) -> None:
         if time.monotonic() > deadline:
             raise CellError(f"cell {place.name} did not end within 10 s")
         time.sleep(0.02)
-    tell_done(f"cell {place.name} has ended", as_json=as_json, cell=place.name)
+    print_result(f"cell {place.name} has ended", as_json=as_json, cell=place.name)
 
 
 @command.command("list")

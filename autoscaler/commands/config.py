@@ -12,26 +12,27 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from pydantic_settings import BaseSettings
 from rich.console import Console
 from rich.table import Table
 
 from autoscaler.api.auto_stop import Endpoint
 from autoscaler.commands import _import
-from autoscaler.commands._done import says_json, tell_done
+from autoscaler.commands._done import print_result, says_json
 from autoscaler.commands._echo import echo
-from autoscaler.commands._instance_types import told_types, unknown_types
+from autoscaler.commands._instance_types import offers_in_time, unknown_types
 from autoscaler.commands._observation import print_json
 from autoscaler.commands.context import with_platform
 from autoscaler.constraints.rule_files import RuleFiles
 from autoscaler.errors import AutoscalerError, SettingsError
+from autoscaler.munge import refuse_missing
 from autoscaler.policies import registry as policies
+from autoscaler.process import SystemRunner
 from autoscaler.report import SCHEMA
 from autoscaler.settings import Settings, load_settings, master_type_problem
 from autoscaler.settings.guarded_files import exposed_files
 from autoscaler.settings.pages import Row, generated, given_rows, model_rows, shown_rows
 from providers.registry import known, known_prefixes, load, settings_of
-from providers.settings import main_names, read_settings
+from providers.settings import ExtensionSettings, main_names, read_settings
 
 _FOR_TESTS = frozenset({"fake"})
 """Providers that operators do not use."""
@@ -95,7 +96,7 @@ def check(file: Path | None, as_json: bool) -> None:
         problems += _wrong_for_provider(settings) or _wrong_types(settings, notes)
     problems += policies.problems(settings.process.policies, settings.for_provider(os.environ))
     problems += _wrong_in_files(settings)
-    problems += exposed_files(settings, os.environ)
+    problems += exposed_files(settings, os.environ) or _wrong_services(settings)
     problems += _wrong_addresses(settings)
     notes += [f"{name}: this host has no executable program at this path" for name in _programs_missing(settings)]
     if as_json:
@@ -120,9 +121,22 @@ def _wrong_in_files(settings: Settings) -> list[str]:
     return []
 
 
+def _wrong_services(settings: Settings) -> list[str]:
+    """Errors in the file of notification URLs; nothing is sent."""
+    from autoscaler.commands.serving import notification_settings  # takes a while to import
+    from autoscaler.engine.notifications import unusable_services
+
+    return unusable_services(notification_settings(settings), SystemRunner(), os.environ)
+
+
 def _wrong_addresses(settings: Settings) -> list[str]:
-    """Errors in the addresses of listeners."""
+    """Errors in the addresses of listeners, and in what proves there who calls."""
     process, wrong = settings.process, []
+    try:
+        if process.munge is not None and process.http:
+            refuse_missing()
+    except SettingsError as error:
+        wrong.append(str(error))
     try:
         if process.auto_stop:
             Endpoint.parse(process.auto_stop)
@@ -161,7 +175,7 @@ def docs(only_check: bool, root: Path, as_json: bool) -> None:
         path.write_text(texts[path], "utf-8")
     if as_json:
         said = f"{len(stale)} pages {'are out of date' if only_check else 'were written'}"
-        tell_done(said, as_json=True, done=bool(stale) and not only_check, stale=list(map(str, stale)))
+        print_result(said, as_json=True, done=bool(stale) and not only_check, stale=list(map(str, stale)))
     for path in () if as_json else stale:
         if only_check:
             echo(f"{path} is out of date: run `sge-autoscaler config docs`", err=True)
@@ -210,7 +224,7 @@ def _wrong_types(settings: Settings, notes: list[str]) -> list[str]:
     """Instance types that the provider does not have. If it cannot be asked here, a note more says so."""
     try:
         provider = load(settings.process.provider or "", settings.for_provider(os.environ), "config-check")
-        return list(unknown_types(settings, told_types(provider)))
+        return list(unknown_types(settings, offers_in_time(provider)))
     except AutoscalerError as error:
         notes.append(f"provider {settings.process.provider} cannot be asked for its instance types here: {error}")
         return []
@@ -220,15 +234,15 @@ def _load(file: Path | None, platform: Mapping[str, str]) -> Settings:
     return load_settings(os.environ, file, known_prefixes=known_prefixes, platform=platform)
 
 
-def _models() -> dict[str, type[BaseSettings]]:
+def _models() -> dict[str, type[ExtensionSettings]]:
     """Settings of the included providers."""
     return {name: settings_of(name) for name in known() if name not in _FOR_TESTS}
 
 
-def _policy_models() -> dict[str, type[BaseSettings]]:
+def _policy_models() -> dict[str, type[ExtensionSettings]]:
     """Settings of the included autoscale policies."""
     return {name: policies.settings_of(name) for name in policies.known()}
 
 
-def _declared(models: Mapping[str, type[BaseSettings]]) -> dict[str, list[Row]]:
+def _declared(models: Mapping[str, type[ExtensionSettings]]) -> dict[str, list[Row]]:
     return {name: list(model_rows(model, main_names(model))) for name, model in models.items()}

@@ -125,15 +125,15 @@ class Invocation:
         """The settings of the running autoscaler, without secrets: from its socket, else from its state. None: none
         runs, or they cannot be read.
         """
-        from autoscaler.jetpack.service import PATIENCE, AutoscaleError, Service
+        from autoscaler.jetpack.service import AutoscaleError, Service
 
         who = self.running
         if who is None:
             return None
         if who.socket and not self.silent:
             with contextlib.suppress(AutoscaleError):
-                service = Service(who.socket, timeout=PATIENCE)
-                return {name: str(value) for name, value in service.call("GET", "/settings").items()}
+                said = Service(who.socket).call("GET", "/settings")
+                return {name: str(value) for name, value in said.items()}
         with contextlib.suppress(SettingsError, StateNotKept, PermissionError):
             if self.store_file.exists():
                 with self.store() as store:

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from autoscaler.commands._answers import answered, tell_age, tell_that_nobody_serves, told
+from autoscaler.commands._answers import answered, print_age, print_answer, warn_not_running
 from autoscaler.commands._observation import as_json, print_json, reading_store
 from autoscaler.commands.context import Invocation
 
@@ -41,28 +41,21 @@ def command(
     sum to what the workers cost by their price an hour: an estimate of the bill, which also has disks, network and
     discounts. --reconcile explains the difference.
     """
-    if as_csv and as_json:
-        raise click.UsageError("give --csv or --json, not both")
     if bill is not None:
         if by or as_csv or any(times.values()):
             raise click.UsageError("--reconcile goes with --json only: workers and time are those of the bill")
         _reconcile(invocation, bill, as_json=as_json)
         return
     query = {"by": by or "user", **times}
-    if as_csv:
-        said = answered(invocation, "cost", {**query, "form": "csv"})
-        if said is not None:
-            sys.stdout.write(said["document"])
-            return
-    elif told(invocation, "cost", query, as_json=as_json):
+    if print_answer(invocation, "cost", query, as_json=as_json, as_csv=as_csv):
         return
-    tell_that_nobody_serves(invocation)
+    warn_not_running(invocation)
     from autoscaler.report.blocks import print_blocks
-    from autoscaler.report.cost import asked_cost, cost_blocks, cost_report, csv_text, document
+    from autoscaler.report.cost import cost_blocks, cost_report, csv_text, document, read_cost_query
 
     now = time.time()
     with reading_store(invocation) as store:
-        report = cost_report(store, asked_cost(query, now), now)
+        report = cost_report(store, read_cost_query(query, now), now)
     if as_json:
         print_json(document(report))
     elif as_csv:
@@ -96,15 +89,15 @@ def _workers(invocation: Invocation, times: Mapping[str, str]) -> dict[str, Any]
     query = {"by": "worker", **times}
     said = answered(invocation, "cost", {**query, "form": "document"})
     if said is not None:
-        tell_age(invocation, said, late_only=True)
+        print_age(invocation, said, late_only=True)
         document: dict[str, Any] = said["document"]
         return document
-    from autoscaler.report.cost import asked_cost, cost_report
+    from autoscaler.report.cost import cost_report, read_cost_query
     from autoscaler.report.cost import document as cost_document
 
     now = time.time()
     with reading_store(invocation) as store:
-        return cost_document(cost_report(store, asked_cost(query, now), now))
+        return cost_document(cost_report(store, read_cost_query(query, now), now))
 
 
 def _iso(at: float) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from autoscaler.commands._account import cannot_read, program_files, unreadable_to
-from autoscaler.commands._instance_types import told_types, unknown_types
+from autoscaler.commands._instance_types import offers_in_time, unknown_types
 from autoscaler.commands._network_findings import network_findings
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.init import preparations, verifier_place
@@ -23,8 +23,7 @@ from autoscaler.constraints.rule_files import RuleFiles
 from autoscaler.constraints.rule_words import strange_names
 from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.model.reasons import Code
-from autoscaler.engine.deliver import Message
-from autoscaler.engine.notifications import call
+from autoscaler.engine.notifications import unusable_services
 from autoscaler.errors import AutoscalerError
 from autoscaler.plain_text import plain
 from autoscaler.process import Runner, SystemRunner
@@ -151,7 +150,7 @@ def mode_findings(invocation: Invocation) -> tuple[Finding, ...]:
         return (Finding("file modes", Level.FAIL, str(error), "see `sge-autoscaler config check`"),)
     found = {(str(each), each.mend): f"{what}: {each.path} {each.how}" for what, each in looked if each is not None}
     return tuple(Finding("file modes", Level.FAIL, told, mend) for (_, mend), told in found.items()) or (
-        Finding("file modes", Level.OK, "nobody else may write what the autoscaler goes by"),
+        Finding("file modes", Level.OK, "nobody else may write the files that the autoscaler relies on"),
     )
 
 
@@ -159,21 +158,12 @@ def notification_findings(invocation: Invocation) -> tuple[Finding, ...]:
     """Whether the services that notify operators can be used, as far as that shows without a message."""
     try:
         settings = notification_settings(invocation.settings)
-        if settings.file is None:
-            return ()
-        message = Message(str(settings.file), "", "", settings.group, send=False)
-        wrong = [each for each in call(SystemRunner(), message, invocation.environ) if each.why]
     except AutoscalerError as error:
-        return (Finding("notifications", Level.FAIL, str(error), "docs/operate/notifications.md says how to write it"),)
-    found = [
-        Finding(
-            "notifications",
-            Level.FAIL,
-            f"line {each.line} of {settings.file}, {each.service}: {each.why}",
-            "correct it; docs/operate/notifications.md",
-        )
-        for each in wrong
-    ]
+        return (Finding("notifications", Level.FAIL, str(error), "see `sge-autoscaler config check`"),)
+    if settings.file is None:
+        return ()
+    wrong = unusable_services(settings, SystemRunner(), invocation.environ)
+    found = [Finding("notifications", Level.FAIL, why, "correct it; docs/operate/notifications.md") for why in wrong]
     with contextlib.suppress(AutoscalerError):
         if invocation.store_file.exists():
             with invocation.store() as store:
@@ -219,7 +209,7 @@ def type_findings(invocation: Invocation) -> tuple[Finding, ...]:
     """Instance types and families of the settings that the provider does not have."""
     try:
         settings = invocation.settings
-        unknown = tuple(unknown_types(settings, told_types(invocation.provider())))
+        unknown = tuple(unknown_types(settings, offers_in_time(invocation.provider())))
     except AutoscalerError:
         return ()  # told by what the provider itself is found to lack
     remedy = "`sge-autoscaler buckets --all` lists the instance types that there are"

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from autoscaler.answer_client import Place, Unanswered, ask, target
-from autoscaler.commands._answers import look_as_the_account, place_of_service, tell_that_nobody_serves, told
+from autoscaler.commands._answers import continue_as_service_account, place_of_service, print_answer, warn_not_running
 from autoscaler.commands._duration import Duration
 from autoscaler.commands._echo import echo
 from autoscaler.commands._observation import as_json, print_json, reading_store
@@ -60,17 +60,17 @@ def command(
         _follow(_asked(place, query), job, last, as_json=as_json)
         return
     if follow:
-        look_as_the_account(invocation)
-    elif told(invocation, "events", {**query, "last": str(last)}, as_json=as_json):
+        continue_as_service_account(invocation)
+    elif print_answer(invocation, "events", {**query, "last": str(last)}, as_json=as_json):
         return
-    tell_that_nobody_serves(invocation)
-    from autoscaler.report.events import asked_events, events_document, events_lines
+    warn_not_running(invocation)
+    from autoscaler.report.events import events_document, events_lines, find_events
 
     with reading_store(invocation) as store:
 
         def read(after: int, most: int) -> dict[str, Any]:
             asked, now = {**query, "after": str(after), "last": str(most)}, time.time()
-            return events_document(asked_events(store.events, asked, now), now)
+            return events_document(find_events(store.events, asked, now), now)
 
         if follow:
             _follow(read, job, last, as_json=as_json)

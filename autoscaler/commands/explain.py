@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autoscaler.commands._answers import told
+from autoscaler.commands._answers import print_answer
 from autoscaler.commands._echo import echo
 from autoscaler.commands._observation import as_json, from_record, observe_and_plan, print_json, reading_store
 from autoscaler.commands.context import Invocation
@@ -34,7 +34,7 @@ def command(invocation: Invocation, subject: str, record: Path | None, as_json: 
 
     The running autoscaler answers, as of its last pass. If none runs, the command observes by itself.
     """
-    if record is None and told(invocation, "explain", {"subject": subject}, as_json=as_json):
+    if record is None and print_answer(invocation, "explain", {"subject": subject}, as_json=as_json):
         return
     from autoscaler.report.subjects import Known, explain, lines_of
 

@@ -7,7 +7,7 @@ import time
 
 import click
 
-from autoscaler.commands._answers import answered, tell_that_nobody_serves, told
+from autoscaler.commands._answers import print_answer, warn_not_running
 from autoscaler.commands._duration import Duration
 from autoscaler.commands._observation import as_json, print_json, reading_store
 from autoscaler.commands.context import Invocation
@@ -32,22 +32,15 @@ def command(invocation: Invocation, since: float, step: float | None, array: str
     """
     if step is not None and step < 1:
         raise click.BadParameter("a period is at least one second", param_hint="--step")
-    if as_csv and as_json:
-        raise click.UsageError("give --csv or --json, not both")
     query = {"since": str(since), "array": array} | ({} if step is None else {"step": str(step)})
-    if as_csv:
-        said = answered(invocation, "history", {**query, "form": "csv"})
-        if said is not None:
-            sys.stdout.write(said["document"])
-            return
-    elif told(invocation, "history", query, as_json=as_json):
+    if print_answer(invocation, "history", query, as_json=as_json, as_csv=as_csv):
         return
-    tell_that_nobody_serves(invocation)
-    from autoscaler.report.history import asked_history, document, print_history, write_csv
+    warn_not_running(invocation)
+    from autoscaler.report.history import document, find_history, print_history, write_csv
 
     now = time.time()
     with reading_store(invocation) as store:
-        found = asked_history(store.samples, query, now, invocation.as_running.currency())
+        found = find_history(store.samples, query, now, invocation.as_running.currency())
     if as_json:
         print_json(document(found, now))
     elif as_csv:

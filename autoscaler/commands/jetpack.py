@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from autoscaler.commands._done import says_json, tell_done
+from autoscaler.commands._done import print_result, says_json
 from autoscaler.commands._echo import echo
 from autoscaler.errors import SettingsError
 
@@ -108,7 +108,7 @@ def command(change: str | None, as_json: bool) -> None:
         paths, verb = place.remove(), "removed"
     lines = [f"{verb} {path}" for path in paths] or ["nothing was installed"]
     if as_json:
-        tell_done("; ".join(lines), as_json=True, done=bool(paths), files=list(map(str, paths)))
+        print_result("; ".join(lines), as_json=True, done=bool(paths), files=list(map(str, paths)))
     for line in () if as_json else lines:
         echo(line)
 

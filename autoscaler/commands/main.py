@@ -29,7 +29,9 @@ _AS_ROOT = frozenset(
 )
 """Commands that write nothing among the state, or write where only root may."""
 ANSWERED = frozenset({"cost", "events", "explain", "history", "jobs", "status", "top", "workers"})
-"""Commands that the running autoscaler answers: they become another user only where none does (`_answers.told`)."""
+"""Commands that the running autoscaler answers: they become another user only where none does
+(`_answers.print_answer`).
+"""
 NOT_YOURS = "you may not read it: ask root, or the user who runs the autoscaler"
 _NO_COMMANDS = frozenset({"main", "context", "serving"})
 

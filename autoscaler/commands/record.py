@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from autoscaler.commands._done import says_json, tell_done
+from autoscaler.commands._done import print_result, says_json
 from autoscaler.commands._observation import observe
 from autoscaler.commands.context import Invocation
 from autoscaler.engine.anonymous import write_anonymous
@@ -39,7 +39,7 @@ def command(invocation: Invocation, directory: Path, name: str | None, as_json: 
     else:
         _write(invocation, directory)
     said = f"wrote {directory}: look at it with `sge-autoscaler plan --from {directory}`"
-    tell_done(said, as_json=as_json, directory=str(directory))
+    print_result(said, as_json=as_json, directory=str(directory))
 
 
 def _write(invocation: Invocation, directory: Path) -> None:

@@ -8,13 +8,12 @@ from urllib.parse import quote
 
 import click
 
-from autoscaler.commands._done import tell_done
+from autoscaler.commands._done import print_result
 from autoscaler.commands._echo import echo
 from autoscaler.commands._observation import as_json, print_json, reading_store
-from autoscaler.commands._requests import own_store, reachable
+from autoscaler.commands._requests import call, own_store
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import NotFound
-from autoscaler.jetpack.service import Unreachable
 from autoscaler.report.requests import requests_document, requests_text
 
 
@@ -27,7 +26,7 @@ def command(invocation: Invocation, ended: str | None, as_json: bool) -> None:
     if ended is not None:
         if not _end(invocation, ended):
             raise NotFound(f"request set {ended} does not exist{_near(invocation, ended)}")
-        tell_done(f"request set {ended} has ended", as_json=as_json, request_set=ended)
+        print_result(f"request set {ended} has ended", as_json=as_json, request_set=ended)
         return
     document = _live(invocation)
     if as_json:
@@ -46,25 +45,17 @@ def _near(invocation: Invocation, name: str) -> str:
 
 
 def _live(invocation: Invocation) -> dict[str, Any]:
-    listening = reachable(invocation)
-    if listening is not None:
-        try:
-            return listening.call("GET", "/requests")
-        except Unreachable:
-            if listening.url is not None:
-                raise
+    answer = call(invocation, "GET", "/requests")
+    if answer is not None:
+        return answer
     with reading_store(invocation) as store:
         now = time.time()
         return requests_document(store.requests.load(now), now, store.history.living())
 
 
 def _end(invocation: Invocation, set_name: str) -> bool:
-    listening = reachable(invocation)
-    if listening is not None:
-        try:
-            return bool(listening.call("DELETE", f"/requests/{quote(set_name, safe='')}")["ended"])
-        except Unreachable:
-            if listening.url is not None:
-                raise
+    answer = call(invocation, "DELETE", f"/requests/{quote(set_name, safe='')}")
+    if answer is not None:
+        return bool(answer["ended"])
     with own_store(invocation) as store:
         return store.requests.end(set_name)

@@ -7,9 +7,10 @@ import logging
 import click
 
 from autoscaler.commands._echo import echo
-from autoscaler.commands._instance_types import told_types, unknown_types
+from autoscaler.commands._instance_types import offers_in_time, unknown_types
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import AutoscalerError, NotObservable
+from autoscaler.garbage import share_one_arena
 from autoscaler.report.log import configure_log
 from providers.interface import Provider
 
@@ -37,6 +38,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
     if not settings.scales:
         echo("CP_CAP_AUTOSCALE is false: the autoscaler does not scale this cluster and ends")
         return 0
+    share_one_arena()
     configure_log(settings.process, invocation.environ, as_json=as_json or None)
     for warning in invocation.settings_in_force.warnings:
         log.warning(warning)
@@ -52,7 +54,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
         Events(directory=folder) as events,
     ):
         _check(loop.observer.provider)
-        _tell_unknown_types(invocation, loop.observer.provider)
+        _report_unknown_types(invocation, loop.observer.provider)
         cell = invocation.cell
         log.info(
             "serving cell %s of %s:%d by provider %s%s",
@@ -84,10 +86,10 @@ def _check(provider: Provider) -> None:
         raise NotReady(f"provider {provider.name}: " + " | ".join(fatal))
 
 
-def _tell_unknown_types(invocation: Invocation, provider: Provider) -> None:
+def _report_unknown_types(invocation: Invocation, provider: Provider) -> None:
     """Report at once types of the settings that the provider does not have, and not only when a job waits for one."""
     try:
-        for told in unknown_types(invocation.settings_in_force, told_types(provider)):
+        for told in unknown_types(invocation.settings_in_force, offers_in_time(provider)):
             log.error(told)
     except AutoscalerError as error:
         log.warning("provider %s does not list its instance types yet: %s", provider.name, error)

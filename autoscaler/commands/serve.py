@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from autoscaler.commands._done import says_json, tell_done, tell_line
+from autoscaler.commands._done import print_progress, print_result, says_json
 from autoscaler.commands._duration import Duration
 from autoscaler.commands._echo import echo
 from autoscaler.commands._observation import print_json
@@ -73,7 +73,7 @@ def _serve(invocation: Invocation, *, as_json: bool) -> None:
 
     with network(invocation) as (server, places):
         for said, url in sorted(places.items()):
-            tell_line(said.format(url), as_json=as_json, url=url)
+            print_progress(said.format(url), as_json=as_json, url=url)
         if lock.running(invocation.cell) is None:
             said = "no loop serves this cell: this server only stores requests, and `sge-autoscaler run` acts on them"
             echo(said, err=True)
@@ -105,7 +105,7 @@ def passwd(invocation: Invocation, user: str, role: str | None, as_json: bool) -
     path = password_file(invocation)
     new = set_password(path, user, password, None if role is None else Role[role.upper()])
     said = f"{user} {'may call' if new else 'has a new password'}: {path}"
-    tell_done(said, as_json=as_json, user=user, new=new, path=str(path))
+    print_result(said, as_json=as_json, user=user, new=new, path=str(path))
 
 
 @command.command("calls")
@@ -174,7 +174,7 @@ def create_token(invocation: Invocation, name: str, role: str, expires: float, a
     if expires > MOST_DAYS * 86_400:
         raise click.BadParameter(f"a token is good for {MOST_DAYS} days at most", param_hint="--expires")
     made = tokens.create(token_file(invocation), name, Role[role.upper()], time.time() + expires)
-    tell_done(made, as_json=as_json, name=name, role=role, token=made)
+    print_result(made, as_json=as_json, name=name, role=role, token=made)
 
 
 @token.command("list")
@@ -215,4 +215,4 @@ def revoke_token(invocation: Invocation, name: str, as_json: bool) -> None:
 
     if not tokens.revoke(token_file(invocation), name):
         raise NotFound(f"there is no token {name}: `sge-autoscaler serve token list` shows all")
-    tell_done(f"token {name} is revoked", as_json=as_json, name=name)
+    print_result(f"token {name} is revoked", as_json=as_json, name=name)

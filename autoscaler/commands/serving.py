@@ -49,6 +49,7 @@ from autoscaler.engine.worker_values import configuration_of
 from autoscaler.errors import SettingsError
 from autoscaler.hosts_file import OF_WORKERS, PASSING
 from autoscaler.hosts_helper import names_at
+from autoscaler.outside_files import read_text
 from autoscaler.policies.asking import VALID, Policies
 from autoscaler.policies.registry import load as load_policies
 from autoscaler.policies.registry import unclaimed
@@ -95,7 +96,7 @@ log = logging.getLogger("autoscaler.run")
 _FOR_LIFE = (
     *("provider", "work_directory", "tag", "dry_run", "notify_owner"),
     *("policies", "policies_deadline", "auto_stop", "socket", "socket_group"),
-    *("http", "http_passwords", "http_certificate", "http_key", "http_cluster"),
+    *("http", "http_passwords", "http_certificate", "http_key", "http_cluster", "munge"),
 )
 """Settings that a process cannot change once it serves."""
 OWN_PATIENCE = 2
@@ -136,15 +137,12 @@ def serving(invocation: Invocation, *, json_log: bool = False) -> Iterator[Loop]
         guard = QmasterGuard(invocation.runner, tell=meter.command)
         decide = plan if dry_run else stack.enter_context(_lease(invocation, wakeup)).guarded(plan)
         context = _execution_context(invocation, store, provider, guard)
-        observer = observer_of(invocation, store, provider)
-        observer.runner = guard
         accounting = invocation.common / "accounting"
+        observer = _guarded_observer(invocation, store, provider, guard, wakeup)
         reporter = PassReporter(store, settings.process.verbose, invocation.zone)
         log_level = LogLevelOverride(store.overrides, reporter, settings.process)
         notifications = _notifications(invocation, store)
         stack.callback(notifications.close)
-        observer.policies = _policies(invocation, store, wakeup)
-        observer.gather = Failures(accounting, store.starts, lambda: store.memory.saved_at).gather
         yield Loop(
             observer=observer,
             decide=decide,
@@ -168,6 +166,17 @@ def serving(invocation: Invocation, *, json_log: bool = False) -> Iterator[Loop]
             guard=guard,
             before_pass=log_level.apply,
         )
+
+
+def _guarded_observer(
+    invocation: Invocation, store: Store, provider: Provider, guard: QmasterGuard, wakeup: Wakeup
+) -> Observer:
+    """An observer that also asks the autoscale policies and counts failed jobs, and spares qmaster."""
+    observer = observer_of(invocation, store, provider)
+    observer.runner = guard
+    observer.policies = _policies(invocation, store, wakeup)
+    observer.gather = Failures(invocation.common / "accounting", store.starts, lambda: store.memory.saved_at).gather
+    return observer
 
 
 def _execution_context(
@@ -281,7 +290,7 @@ def refuse_exposed_files(invocation: Invocation, settings: Settings) -> None:
             [] if found is None else [f"{what} {path} is not used, since others could change or read it: {found}"]
         )
     if problems:
-        raise SettingsError("\n  - ".join(("others may write what the autoscaler goes by:", *problems)))
+        raise SettingsError("\n  - ".join(("others may write files that the autoscaler relies on:", *problems)))
 
 
 def own_files(invocation: Invocation) -> Iterator[tuple[str, Path]]:
@@ -358,7 +367,7 @@ def _hook(path: Path | None) -> str:
     if path is None:
         return ""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"cannot read the script CP_CAP_AUTOSCALE_WORKER_BOOTSTRAP={path}: {error}") from error
     if not text.startswith("#!") or "\0" in text:

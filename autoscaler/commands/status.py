@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from autoscaler.commands._answers import told
+from autoscaler.commands._answers import print_answer
 from autoscaler.commands._observation import as_json, print_json, reading_store
 from autoscaler.commands.context import Invocation
 
@@ -19,7 +19,7 @@ def command(invocation: Invocation, as_json: bool) -> None:
     The running autoscaler answers, also while Grid Engine or the provider does not: it shows the last observation and
     its time. If none runs, its state is read.
     """
-    if told(invocation, "status", {}, as_json=as_json):
+    if print_answer(invocation, "status", {}, as_json=as_json):
         return
     from autoscaler.commands._answering import status_of
     from autoscaler.report.status import status_pairs

@@ -7,7 +7,7 @@ import time
 
 import click
 
-from autoscaler.commands._done import says_json, tell_line
+from autoscaler.commands._done import print_progress, says_json
 from autoscaler.commands._echo import echo
 from autoscaler.commands._overriding import override, place_to_ask
 from autoscaler.commands.context import Invocation
@@ -58,7 +58,7 @@ def command(invocation: Invocation, verb: str | None, no_wait: bool, as_json: bo
         if _served(invocation) and _wait(invocation, store, Verb(verb), as_json=as_json):
             return 0
         if not _wished(store, Verb(verb)):
-            tell_line("somebody cancelled the stop", as_json=as_json, stop=verb, done=False)
+            print_progress("somebody cancelled the stop", as_json=as_json, stop=verb, done=False)
             return 1
     return _serve_until_released(invocation, as_json=as_json)
 
@@ -75,18 +75,18 @@ def _wait(invocation: Invocation, store: Store, verb: Verb, *, as_json: bool) ->
     """Wait until the running autoscaler has carried out the stop; False if it ended before, or if the stop was
     cancelled.
     """
-    tell_line("waiting for the running autoscaler; Ctrl-C ends the waiting, not the stop", as_json=as_json)
+    print_progress("waiting for the running autoscaler; Ctrl-C ends the waiting, not the stop", as_json=as_json)
     told = store.history.passes(1)[0].number if store.history.passes(1) else 0
     while _served(invocation):
         for done in reversed(store.history.passes(5)):
             if done.number > told:
                 told = done.number
-                tell_line(done.sentence, as_json=as_json, **{"pass": told})
+                print_progress(done.sentence, as_json=as_json, **{"pass": told})
         if not _wished(store, verb):
             break
         time.sleep(LOOK_EVERY)
     if store.overrides.fulfilled(verb):
-        tell_line("all workers have been removed and terminated", as_json=as_json, stop=str(verb), done=True)
+        print_progress("all workers have been removed and terminated", as_json=as_json, stop=str(verb), done=True)
         return True
     return False
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from autoscaler.commands._answers import told
+from autoscaler.commands._answers import print_answer
 from autoscaler.commands._observation import as_json, from_record, observe_and_plan, print_json
 from autoscaler.commands.context import Invocation
 
@@ -20,7 +20,7 @@ def command(invocation: Invocation, record: Path | None, as_json: bool) -> None:
 
     The running autoscaler answers, as of its last pass. If none runs, the command observes by itself.
     """
-    if record is None and told(invocation, "workers", {}, as_json=as_json):
+    if record is None and print_answer(invocation, "workers", {}, as_json=as_json):
         return
     from autoscaler.report.tables import print_workers
 

@@ -21,9 +21,9 @@ from autoscaler.core.constraints.constraint import (
     Never,
     NodePropertyConstraint,
     NodeResourceConstraint,
+    NodeUse,
     Not,
     Or,
-    Standing,
     XOr,
 )
 from autoscaler.core.constraints.default_resources import (
@@ -77,6 +77,7 @@ __all__ = [
     "NodeProperties",
     "NodePropertyConstraint",
     "NodeResourceConstraint",
+    "NodeUse",
     "Not",
     "OfNode",
     "OfResource",
@@ -92,7 +93,6 @@ __all__ = [
     "SharedNonConsumableResource",
     "Size",
     "SizeFacts",
-    "Standing",
     "VmSizes",
     "Who",
     "Worker",

@@ -68,7 +68,7 @@ class RuleFiles:
         """The same fleet, its types with what the file of VM sizes knows better. What nobody knows is left out."""
         workers = tuple(self._worker(worker) for worker in fleet.workers)
         buckets = [self._bucket(bucket) for bucket in fleet.buckets]
-        self._tell_unknown(frozenset(bucket.type.name for bucket in buckets if not _is_known(bucket.type)))
+        self._report_unknown(frozenset(bucket.type.name for bucket in buckets if not _is_known(bucket.type)))
         return replace(fleet, workers=workers, buckets=tuple(one for one in buckets if _is_known(one.type)))
 
     def facts(self, rules: Rules | None, fleet: Fleet) -> Rules | None:
@@ -87,7 +87,7 @@ class RuleFiles:
     def _located(self, rules: Rules) -> Rules:
         return replace(rules, location=rules.location or self.location)
 
-    def _tell_unknown(self, names: frozenset[str]) -> None:
+    def _report_unknown(self, names: frozenset[str]) -> None:
         """Once for each."""
         for name in sorted(names - self._unknown):
             log.warning(

@@ -25,14 +25,14 @@ from autoscaler.core.placement.queue_instances import with_queue_instances
 from autoscaler.core.readable.screening import readable
 from autoscaler.core.replace.swap import swap_workers, under_way
 from autoscaler.core.replace.swap_context import SwapContext
-from autoscaler.core.scale_down.auto_stop import remembering_who_asks, told_to_stop
+from autoscaler.core.scale_down.auto_stop import remember_stop_request, stop_if_requested
 from autoscaler.core.scale_down.floors import floors_of, short_of_floors
 from autoscaler.core.scale_down.leaving import leave_alone, leave_further
 from autoscaler.core.scale_up.group_launches import launch_groups
 from autoscaler.core.scale_up.launches import Launches, LaunchNeeds, launch_all
 from autoscaler.core.sizing.replacement import SwapPlan
 from autoscaler.core.snapshot import Plan, Snapshot
-from autoscaler.core.unsatisfiable.doubts import judge_unsatisfiable
+from autoscaler.core.unsatisfiable.judgement import judge_unsatisfiable
 from autoscaler.core.workers.group_verdict import group_verdict_of
 from autoscaler.core.workers.phases import Procedure
 from autoscaler.core.workers.step import WorkerStep
@@ -107,7 +107,7 @@ def _steps(facts: Facts, forecast: Forecast, serving: Serving, swaps: SwapPlan) 
     """Why workers stay, go on, or leave: one step each."""
     pass_context, workers = facts.pass_context, facts.observed.workers
     return [
-        remembering_who_asks(step, facts.snapshot.requests.auto_stops, pass_context.now)
+        remember_stop_request(step, facts.snapshot.requests.auto_stops, pass_context.now)
         for step in (
             # Workers on their way in go on, whatever is paused: they cost already. Not where all are given back in the
             # end, and nothing waits that they could serve first.
@@ -147,7 +147,7 @@ def _leave(worker: WorkerState, facts: Facts, forecast: Forecast, serving: Servi
     again = because(Code.NEEDED_AGAIN) if of_group or worker.name in forecast.again else None
     needed = swaps.called_off.get(worker.worker.id) or again or serving.holding.back.get(worker.worker.id)
     needed = None if worker.worker.id in facts.replaced else needed
-    return told_to_stop(leave_further(worker, facts.pass_context, needed=needed), facts.pass_context.asking)
+    return stop_if_requested(leave_further(worker, facts.pass_context, needed=needed), facts.pass_context.asking)
 
 
 def _launches(

@@ -30,7 +30,7 @@ class Arrivals:
         """Whether a worker was on its way at the last observation: it costs already, and jobs wait for it."""
         return bool(self._since)
 
-    def next_look(self, workers: Iterable[WorkerVerdict], now: float, took: float) -> float | None:
+    def next_observation(self, workers: Iterable[WorkerVerdict], now: float, took: float) -> float | None:
         """Seconds from now, after a pass that `took` so many; None: no worker is on its way."""
         waiting = {
             (worker.id, worker.reason.code)

@@ -201,7 +201,7 @@ class CellLease:
                 return  # another was faster: the next look shows who
         except GridEngineRefused as error:
             self._impossible = True
-            log.warning("an autoscaler on another machine is not kept away from this cell: no lease: %s", error)
+            log.warning("nothing keeps an autoscaler on another machine away from this cell: no lease: %s", error)
             return
         still = self.store.read(before.number) if before is not None else None
         if self.store.newest() != number or (still is not None and still != before):

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
 from autoscaler.errors import SettingsError
+from autoscaler.outside_files import read_text
 from autoscaler.plain_text import plain
 from autoscaler.strict_modes import refuse_exposed
 
@@ -141,7 +142,7 @@ def read(path: Path, group: str | None) -> str:
     """The file, if nobody else could have changed or read it. Raises SettingsError."""
     refuse_exposed(WHAT, path, group=group, private=True)
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
         raise SettingsError(f"{WHAT} {path} cannot be read: {why}") from error

@@ -66,7 +66,7 @@ class EventKeeper:
             upto, ends = read_on_ends(file, offset if before in (None, str(file)) else None)
         except OSError as error:
             if str(error) != self._said:
-                log.warning("the accounting file cannot be read, so events do not tell how jobs ended: %s", error)
+                log.warning("the accounting file cannot be read, so events do not say how jobs ended: %s", error)
             self._said = str(error)
             return (before, offset), ()
         self._said = ""

@@ -30,7 +30,7 @@ class Fulfilment:
         changes.
         """
         store, now = self._store, snapshot.now
-        self._tell_lapsed(snapshot)
+        self._report_lapsed(snapshot)
         found = tuple(answers(snapshot.fleet.orders))
         lost, empty = lost_workers(snapshot), empty_arrays(snapshot)
         new = frozenset(found) - self._bound
@@ -51,7 +51,7 @@ class Fulfilment:
                 store.overrides.ask(Verb.DRAIN, who=by, at=now, host=worker_id)
         self._bound = frozenset(found)
 
-    def _tell_lapsed(self, snapshot: Snapshot) -> None:
+    def _report_lapsed(self, snapshot: Snapshot) -> None:
         """Log the request sets that lapsed since the last observation: nobody repeated them in time."""
         before, self._live = self._live, {live.name: live for live in snapshot.requests.sets}
         for name, live in before.items():

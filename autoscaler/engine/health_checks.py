@@ -78,9 +78,9 @@ class HealthChecks:
         try:
             answer = self.runner(one.argv, timeout=TIMEOUT)
         except CommandError as error:
-            return self._nothing_said(one, str(error))
+            return self._no_answer(one, str(error))
         if answer.returncode not in (HEALTHY, SICK):
-            return self._nothing_said(one, f"{one.command[0]} ended with {answer.returncode}")
+            return self._no_answer(one, f"{one.command[0]} ended with {answer.returncode}")
         healthy = answer.returncode == HEALTHY
         said = "" if healthy else _first_line(answer.stdout)
         self.table.note(one.worker.id, self.clock(), healthy=healthy, message=said)
@@ -88,7 +88,7 @@ class HealthChecks:
             self.on_sick()
         return None
 
-    def _nothing_said(self, one: Check, why: str) -> None:
+    def _no_answer(self, one: Check, why: str) -> None:
         self.table.unknown(one.worker.id)
         with self._lock:
             known = why in self._said

@@ -32,7 +32,7 @@ class Failures:
     accounting: Path
     """SGE_ROOT/CELL/common/accounting. Of this and `accounting.jsonl` beside it that is read which was written last."""
     table: StartTable
-    last_look: Callable[[], float]
+    last_reading: Callable[[], float]
     """The time of the last observation."""
     _said: str = ""
     _file: Path | None = None
@@ -43,7 +43,7 @@ class Failures:
             file = written_last(self.accounting)
             # How far one file was read says nothing of the other: what is in that is no news.
             same = self._file in (None, file)
-            before = self.table.offset if same and now - self.last_look() <= LONGEST_GAP else None
+            before = self.table.offset if same and now - self.last_reading() <= LONGEST_GAP else None
             offset, starts = read_on(file, before)
         except OSError as error:
             if str(error) != self._said:

@@ -64,7 +64,7 @@ log = logging.getLogger("autoscaler.engine.loop")
 class Reporter(Protocol):
     """Tells a pass to people."""
 
-    def tell(self, observation: Observation, plan: Plan) -> bool:
+    def report(self, observation: Observation, plan: Plan) -> bool:
         """Say it if it is worth saying; returns whether it was."""
         ...
 
@@ -83,7 +83,7 @@ class Wakes(Protocol):
 class Guard(Protocol):
     """`engine.qmaster_guard.QmasterGuard`: how long qmaster is to be left alone, at a polling delay in seconds."""
 
-    def rest(self, poll: float) -> float: ...
+    def pause(self, poll: float) -> float: ...
 
     def slowed(self, poll: float) -> float: ...
 
@@ -210,9 +210,9 @@ class Loop:
         outcomes = [] if self._stop else self._act(plan, snapshot)
         done = Pass(observation, plan, outcomes, {**timings, "act": self.stopwatch() - began})
         self._note_ends(outcomes)
-        self.reporter.tell(replace(observation, timings=timings), plan)
-        self._tell_outcomes(outcomes)
-        self._tell_troubles()
+        self.reporter.report(replace(observation, timings=timings), plan)
+        self._report_outcomes(outcomes)
+        self._report_troubles()
         self._remember(done)
         if self.admissions is not None and not self.dry_run:
             self.admissions(snapshot, self.poll)
@@ -280,7 +280,7 @@ class Loop:
                 if _label(host) not in there and host not in ids:
                     self.store.overrides.end(verb, who=f"{AUTOSCALER}: the host is gone", at=snapshot.now, host=host)
 
-    def _tell_outcomes(self, outcomes: Sequence[Outcome]) -> None:
+    def _report_outcomes(self, outcomes: Sequence[Outcome]) -> None:
         """What failed, machines that never joined included; what stays the same from pass to pass is said once."""
         complaints = set()
         for outcome in outcomes:
@@ -298,14 +298,14 @@ class Loop:
                 log.warning(line, extra=fields)
         self._told = frozenset(complaints)
 
-    def _tell_troubles(self) -> None:
+    def _report_troubles(self) -> None:
         """Why it observes less often than it could; each is said when it begins, and when it is over."""
         found = []
         if self._events is not None and (why := self._events.trouble):
             found.append(f"no events of Grid Engine ({why}): it is polled every {self._poll:g} s")
         if self.guard is not None and (slow := self.guard.trouble(self.poll)):
             found.append(slow)
-        if self.guard is not None and self.guard.rest(self.poll) > max(LONG_REST, 2 * self.poll):
+        if self.guard is not None and self.guard.pause(self.poll) > max(LONG_REST, 2 * self.poll):
             found.append(RESTING)
         before, self._troubles = self._troubles, tuple(found)
         for trouble in self._troubles:
@@ -350,7 +350,7 @@ class Loop:
             spare.give_back(self.stopwatch())
             if self._released():
                 return True
-            self._rest(pause, at_least=min(self.stopwatch() - began, self.poll))
+            self._wait(pause, at_least=min(self.stopwatch() - began, self.poll))
             if self._reload_wanted:
                 self._reload()
         return False
@@ -384,7 +384,7 @@ class Loop:
         self._blind, self._blind_passes = "", 0
         self.notifier.status(f"pass {done.plan.memory.passes}: {done.plan.waiting} wait")
         now, due = self.observer.clock(), done.plan.due
-        arriving = self._arrivals.next_look(done.plan.workers, now, self.stopwatch() - began)
+        arriving = self._arrivals.next_observation(done.plan.workers, now, self.stopwatch() - began)
         looks = [self._poll, *([SOON] if done.acted else []), *([] if arriving is None else [arriving])]
         return min(looks) if due is None else min(*looks, max(GATHER, due - now))
 
@@ -404,13 +404,13 @@ class Loop:
         self._blind_passes += 1
         return min(self.poll, SOON * 2.0 ** min(self._blind_passes - 1, 16))
 
-    def _rest(self, pause: float, *, at_least: float) -> None:
+    def _wait(self, pause: float, *, at_least: float) -> None:
         """Wait for the poll or for a reason to observe earlier; never less than the last pass took, so that a storm of
         events leaves this machine half of its time, nor less than qmaster is to be left alone. A person, and a worker
         on its way, wait for that a few seconds at most.
         """
         began = self.stopwatch()
-        alone = 0.0 if self.guard is None else self.guard.rest(self.poll)
+        alone = 0.0 if self.guard is None else self.guard.pause(self.poll)
         if self._arrivals.expected:
             alone = min(alone, PERSONS_WAIT)
         pause, earliest, person = max(pause, alone), began + max(at_least, alone), False

@@ -21,7 +21,7 @@ class Monitor:
     table: SampleTable
     tell: Callable[[Sample, Starts], None] | None = None
     """Who measures besides: told of each sample, and of what began since the one before."""
-    _last: _Look | None = None
+    _last: _LastPass | None = None
 
     def see(self, snapshot: Snapshot, plan: Plan, observed: ObservedWorkers) -> None:
         """Add the state since the last observation. `observed`: the states of the snapshot's workers. Raises
@@ -32,13 +32,13 @@ class Monitor:
             begun = starts(last.cluster, last.sample.at, last.runs, runs, last.able_since)
             self.table.add(last.sample, snapshot.now, begun)
         sample = sample_of(snapshot, plan, observed, runs)
-        self._last = _Look(sample, snapshot.cluster, runs, plan.memory.able_since)
+        self._last = _LastPass(sample, snapshot.cluster, runs, plan.memory.able_since)
         if self.tell is not None:
             self.tell(sample, begun)
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _LastPass:
     """What the next sample is compared with."""
 
     sample: Sample

@@ -18,7 +18,7 @@ from datetime import date, tzinfo
 from pathlib import Path
 
 from autoscaler.background import Executor, on_thread
-from autoscaler.core.notifications.causes import Observed, Scene
+from autoscaler.core.notifications.causes import NotificationContext, Observed
 from autoscaler.core.notifications.due import Known, Notification, notifications_due
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.engine.deliver import PATIENCE, Message, Sent
@@ -35,7 +35,7 @@ GIVEN_UP_AFTER = 86_400.0
 LAST_CALL = 5.0
 """Seconds that the end waits for a message that is under way; it is sent again after a restart."""
 PRICES_HOLD = 3600.0
-"""Seconds from one look at the date of prices to the next."""
+"""Seconds from one reading of the date of prices to the next."""
 PROGRAM = (sys.executable, "-m", "autoscaler.engine.deliver")
 _ENVIRONMENT = frozenset(
     {"PATH", "HOME", "LANG", "TZ", "TMPDIR", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
@@ -82,7 +82,7 @@ class Notifications:
         """After a whole pass. Raises StateNotKept."""
         if self.settings.file is not None:
             self._keep(
-                Scene(
+                NotificationContext(
                     snapshot.now,
                     Observed(snapshot, plan),
                     oldest_price=self._oldest_price(snapshot.now),
@@ -96,13 +96,13 @@ class Notifications:
         if self.settings.file is None:
             return
         try:
-            self._keep(Scene(at, unobserved=str(error)))
+            self._keep(NotificationContext(at, unobserved=str(error)))
         except StateNotKept as full:
             log.debug("what is due to be notified of cannot be kept: %s", full)
 
-    def _keep(self, scene: Scene) -> None:
+    def _keep(self, context: NotificationContext) -> None:
         known = self.table.known() if self._known is None else self._known
-        due = notifications_due(known, scene, resolved=self.settings.resolved)
+        due = notifications_due(known, context, resolved=self.settings.resolved)
         if due.known is not known or due.notifications:
             self.table.keep(due)
         self._known = due.known
@@ -193,6 +193,17 @@ class Notifications:
         """Wait briefly for a message that is under way."""
         if self._sending is not None:
             wait_for([self._sending], LAST_CALL)
+
+
+def unusable_services(settings: NotificationSettings, runner: Runner, environ: Mapping[str, str]) -> list[str]:
+    """What is wrong with the file of services and each of its lines, as far as that shows without a message."""
+    if settings.file is None:
+        return []
+    try:
+        found = call(runner, Message(str(settings.file), "", "", settings.group, send=False), environ)
+    except (CommandError, SettingsError) as error:
+        return [str(error)]
+    return [f"line {each.line} of {settings.file}, {each.service}: {each.why}" for each in found if each.why]
 
 
 def call(runner: Runner, message: Message, environ: Mapping[str, str]) -> Sequence[Sent]:

@@ -33,7 +33,7 @@ from autoscaler.process import Runner
 from autoscaler.store.store import Store
 from providers.interface import HasInterruptions, Provider, ProviderError
 from sge.cluster import Outputs, cluster_from, read_outputs
-from sge.notices import told_notices
+from sge.notices import reported_notices
 from sge.qstat import ListingReader
 from sge.reading import TIMEOUT, ConfigurationReader
 
@@ -131,7 +131,7 @@ class Observer:
         fleet = self._fleet(listed, now)
         cluster = cluster_from(outputs, zone=self.zone, now=now)
         fleet = fleet if self.rule_files is None else self.rule_files.sized(fleet)
-        fleet = _with_notices(fleet, told_notices(cluster.hosts, fleet.workers))
+        fleet = _with_notices(fleet, reported_notices(cluster.hosts, fleet.workers))
         parsed = self.stopwatch()
         if parsed - began > self.stale_after:
             raise NotObservable(

@@ -31,7 +31,7 @@ class PassReporter:
     _told: str | None = field(default=None, init=False)
     _verdicts: Verdicts = field(default_factory=lambda: Verdicts(), init=False)
 
-    def tell(self, observation: Observation, plan: Plan) -> bool:
+    def report(self, observation: Observation, plan: Plan) -> bool:
         """Say the pass and keep its document; a pass that says nothing new is a debug line only, and False."""
         number = plan.memory.passes
         line, said = sentence(plan, number), news(plan)

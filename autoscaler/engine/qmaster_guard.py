@@ -69,7 +69,7 @@ class QmasterGuard:
             if self.tell is not None:
                 self.tell(argv[0], seconds, done is not None and done.returncode == 0)
 
-    def rest(self, poll: float) -> float:
+    def pause(self, poll: float) -> float:
         """Seconds that no command should run now, at a polling delay of `poll`."""
         with self._lock:
             self._refill()

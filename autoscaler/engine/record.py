@@ -82,9 +82,7 @@ def write_record(directory: Path, snapshot: Snapshot, *, outputs: Outputs, setti
         "evidence.json": encoding.write(snapshot.evidence, indent=2) + "\n",
         "wishes.json": encoding.write(snapshot.overrides, indent=2) + "\n",
         "requests.json": encoding.write(_without_words(snapshot.requests), indent=2) + "\n",
-        "spending.json": None
-        if snapshot.spending == Spending()
-        else encoding.write(snapshot.spending, indent=2) + "\n",
+        "spending.json": _spending_text(snapshot.spending),
         "rules.json": document_of(snapshot.policy.rules),
         "master": snapshot.policy.master + "\n",
         "now": now.isoformat() + "\n",

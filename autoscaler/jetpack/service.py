@@ -17,16 +17,14 @@ from typing import Any
 
 from autoscaler.answer_client import CA_ENV as CA_ENV
 from autoscaler.answer_client import OF_ROOT as OF_ROOT
-from autoscaler.answer_client import PATIENCE as PATIENCE
+from autoscaler.answer_client import PATIENCE, await_answer, connection_to, not_trusted
 from autoscaler.answer_client import SOCKET_ENV as SOCKET_ENV
-from autoscaler.answer_client import connection_to, not_trusted
 from autoscaler.caller_address import LOGIN_ENV as LOGIN_ENV
 from autoscaler.caller_address import PLAIN_ENV, TRUE, caller_address, first_line
 from autoscaler.caller_address import URL_ENV as URL_ENV
 from autoscaler.errors import AutoscalerError, SettingsError
 
 GROUP_ENV = "CP_CAP_AUTOSCALE_SOCKET_GROUP"
-TIMEOUT = 30.0
 
 
 class AutoscaleError(AutoscalerError):
@@ -37,6 +35,20 @@ class Unreachable(AutoscaleError):
     """No service answered; the message says who was asked, and what to do."""
 
     exit_code = 4
+
+
+class Silent(Unreachable):
+    """Who listens there did not answer. What it was asked to do it may do later."""
+
+    def __init__(self, name: str, *, changes: bool) -> None:
+        self.brief = f"{name} does not answer: it hangs, or was stopped"
+        super().__init__(self.brief + (_LATER if changes else ""))
+
+
+_LATER = (
+    "; it may still do what it was asked when it goes on. Let it go on, or start it again (`sge-autoscaler status` "
+    "names its process); `sge-autoscaler requests` then shows what holds, and asking again is safe"
+)
 
 
 class Rejected(AutoscaleError):
@@ -101,7 +113,6 @@ class Service:
     """Whether an address that other machines reach may be called without TLS."""
     ca_file: str = ""
     """Certificate of who signed that of the address; '': those that this machine trusts."""
-    timeout: float = TIMEOUT
 
     @classmethod
     def find(cls, environ: Mapping[str, str] = os.environ) -> Service:
@@ -129,6 +140,8 @@ class Service:
         connection, prefix, headers = self._connection()
         try:
             connection.request(method, prefix + place, body, headers)
+            if self.url is None:
+                await_answer(connection.sock)
             answer = connection.getresponse()
             status, said = answer.status, answer.read()
         except PermissionError as error:
@@ -137,6 +150,8 @@ class Service:
             ) from error
         except ssl.SSLCertVerificationError as error:
             raise Unreachable(not_trusted(self.url or "", error.verify_message)) from error
+        except TimeoutError as error:
+            raise Silent(self.name, changes=method != "GET") from error
         except (OSError, http.client.HTTPException) as error:
             raise Unreachable(
                 f"{self.name} does not answer: {str(error) or type(error).__name__}; is it running?"
@@ -151,18 +166,18 @@ class Service:
 
     def _connection(self) -> tuple[http.client.HTTPConnection, str, dict[str, str]]:
         if self.url is None:
-            return _OverSocket(self.path or "", self.timeout), "", _on_behalf()
+            return _OverSocket(self.path or ""), "", _on_behalf()
         try:
             to = caller_address(self.url, plain=self.plain)
             headers = {} if self.login is None else {"Authorization": f"Basic {_login(self.login)}"}
-            return connection_to(to, self.ca_file, self.timeout), to.path, headers
+            return connection_to(to, self.ca_file), to.path, headers
         except SettingsError as error:
             raise Unreachable(str(error)) from error
 
 
 class _OverSocket(http.client.HTTPConnection):
-    def __init__(self, path: str, timeout: float) -> None:
-        super().__init__("localhost", timeout=timeout)
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=PATIENCE)
         self._path = path
 
     def connect(self) -> None:

@@ -177,7 +177,7 @@ class Cell:
         self.enrol(host)
         self.start_execd(host.name)
         if wait:
-            self.wait_heard(host.name)
+            self.wait_for_report(host.name)
 
     def enrol(self, host: ExecHost) -> None:
         """Tell the qmaster of an execution host, as an administrator would."""
@@ -187,7 +187,7 @@ class Cell:
             self.out("qconf", "-aattr", "hostgroup", "hostlist", host.name, "@allhosts")
 
     def start_execd(self, name: str) -> None:
-        """Start the execd of a living machine; `wait_heard` tells when it is there.
+        """Start the execd of a living machine; `wait_for_report` tells when it is there.
 
         With SGE_ND it does not make itself a daemon, which takes 2 s for sleeps; so it is heard after 0.1 s.
         """
@@ -196,7 +196,7 @@ class Cell:
         argv = ("setsid", "--fork", "sge_execd")
         self.start(argv, host=host, env={"SGE_ND": "1"}, output=output).wait(private_root.TIMEOUT)
 
-    def wait_heard(self, name: str) -> None:
+    def wait_for_report(self, name: str) -> None:
         """Until the qmaster has load values of the host."""
         self._until(lambda: "load_avg=" in self.out("qconf", "-se", name), f"{name} was not heard")
 
@@ -272,7 +272,7 @@ class Cell:
         for host in self.declared:
             self.start_execd(host.name)
         for host in self.declared:
-            self.wait_heard(host.name)
+            self.wait_for_report(host.name)
 
     def _prepare(self) -> None:
         self._define("-Ahgrp", "hostgroup")

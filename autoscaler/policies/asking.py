@@ -23,7 +23,7 @@ from autoscaler.core.policy import Policy
 from autoscaler.core.requests.arrays import arrays_present, in_force
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.errors import SettingsError
-from autoscaler.policies.interface import Arrays, AutoscalePolicy, set_of, wanted_before
+from autoscaler.policies.interface import Arrays, AutoscalePolicy, set_before, set_of
 from autoscaler.store.samples import SampleTable
 from autoscaler.store.store import Store
 
@@ -162,17 +162,17 @@ class Policies:
         if not question.late:
             question.late = True
             before = self._written.get(name, _Written("[]", 0.0)).arrays
-            question.answer.add_done_callback(partial(self._tell_if_new, before))
+            question.answer.add_done_callback(partial(self._report_if_new, before))
         return False
 
-    def _tell_if_new(self, before: str, answer: Future[str]) -> None:
+    def _report_if_new(self, before: str, answer: Future[str]) -> None:
         if answer.exception() is None and answer.result() != before:
             self.on_late()
 
     def _keep(self, name: str, arrays: str, snapshot: Snapshot, base: Policy) -> bool:
         """Write what a policy wants where it is news, or lapses soon."""
         wanted, written = json.loads(arrays), self._written.get(name)
-        stands = wanted_before(name, snapshot) is not None
+        stands = set_before(name, snapshot) is not None
         known = written is not None and written.arrays == arrays and snapshot.now - written.at < RENEWED
         if stands == bool(wanted) and (known or not wanted):
             return False

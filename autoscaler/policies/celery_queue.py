@@ -10,15 +10,15 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BeforeValidator, Field
+from pydantic_core import from_json
 
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.errors import SettingsError
-from autoscaler.policies.interface import Arrays, Past, wanted_before
-from providers.settings import Names, Secret
+from autoscaler.policies.interface import Arrays, Past, set_before
+from providers.settings import ExtensionSettings, Names, Secret
 
 SETTLED = 30.0
 """For so many seconds no Celery worker may have had a task before anything is let go."""
@@ -26,13 +26,17 @@ SILENT_FOR = 120.0
 """Who answered once, or took the last tasks, is taken to be at work for so many seconds of silence."""
 
 
-class CeleryQueueSettings(BaseSettings):
+def _from_json(value: object) -> object:
+    return from_json(value) if isinstance(value, str) else value
+
+
+class CeleryQueueSettings(ExtensionSettings):
     """Which queues, and what a task takes."""
 
-    model_config = SettingsConfigDict(env_prefix="CP_CAP_AUTOSCALE_POLICY_CELERY_QUEUE_", extra="forbid")
+    env_prefix = "CP_CAP_AUTOSCALE_POLICY_CELERY_QUEUE_"
 
     broker: Secret = Field(description="The broker's URL, or `env:NAME` or `file:PATH` where it holds a password.")
-    transport_options: dict[str, Any] = Field(
+    transport_options: Annotated[dict[str, Any], BeforeValidator(_from_json)] = Field(
         {}, description="Celery's `broker_transport_options`, as JSON, where the broker needs any."
     )
     queues: Names = Field(("celery",), description="Names of the Celery queues.")
@@ -113,7 +117,7 @@ class CeleryQueue:
     """Wants vCPUs of one node array for what is in Celery's queues and with its workers."""
 
     name: ClassVar[str] = "celery_queue"
-    Settings: ClassVar[type[BaseSettings]] = CeleryQueueSettings
+    Settings: ClassVar[type[ExtensionSettings]] = CeleryQueueSettings
 
     def __init__(
         self,
@@ -136,7 +140,7 @@ class CeleryQueue:
 
     def _before(self, snapshot: Snapshot) -> int:
         """What it wants as of this observation: survives a restart, and ends where nobody heard of it for minutes."""
-        held = wanted_before(self.name, snapshot)
+        held = set_before(self.name, snapshot)
         return sum(target.cores or 0 for target in held.targets) if held is not None else 0
 
     def _array(self, cores: int) -> dict[str, Any]:

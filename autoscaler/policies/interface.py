@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
-from pydantic_settings import BaseSettings
-
 from autoscaler.core.model.request_sets import POLICY_PREFIX, RequestSet
 from autoscaler.core.outcome.sample import Sample
 from autoscaler.core.snapshot import Snapshot
+from providers.settings import ExtensionSettings
 
 Arrays = Sequence[Mapping[str, Any]]
 """A list of node arrays as `jetpack.autoscale.update` takes it: `[{"Name": "execute", "TargetCount": 2}]`."""
@@ -34,7 +33,7 @@ class AutoscalePolicy(Protocol):
 
     name: ClassVar[str]
     """Lower-case letters, digits and `_`."""
-    Settings: ClassVar[type[BaseSettings]]
+    Settings: ClassVar[type[ExtensionSettings]]
     """Its options, under the environment prefix `CP_CAP_AUTOSCALE_POLICY_<NAME>_`."""
 
     def requests(self, snapshot: Snapshot, past: Past) -> Arrays:
@@ -52,6 +51,6 @@ def set_of(name: str) -> str:
     return POLICY_PREFIX + name
 
 
-def wanted_before(name: str, snapshot: Snapshot) -> RequestSet | None:
+def set_before(name: str, snapshot: Snapshot) -> RequestSet | None:
     """What a policy's set holds as of this observation; None: nothing. So it need not remember anything itself."""
     return next((one for one in snapshot.requests.sets if one.name == set_of(name)), None)

@@ -10,13 +10,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from pydantic_settings import BaseSettings
-
 from autoscaler.errors import SettingsError
 from autoscaler.policies.interface import AutoscalePolicy
 from autoscaler.settings import POLICY_PREFIX
 from providers.extensions import Extensions
-from providers.settings import prefix_of, read_settings
+from providers.settings import ExtensionSettings, prefix_of, read_settings
 
 GROUP = "sge_autoscaler.policies"
 _POLICIES = Extensions(GROUP, "autoscale policy")
@@ -94,7 +92,7 @@ def known() -> tuple[str, ...]:
     return _POLICIES.known()
 
 
-def settings_of(name: str) -> type[BaseSettings]:
+def settings_of(name: str) -> type[ExtensionSettings]:
     """The options of a policy, for the reference page."""
     return policy_class(name).Settings
 
@@ -108,8 +106,8 @@ def _checked(name: str, found: object) -> type[AutoscalePolicy]:
     policy = cast("Any", found)
     if not (isinstance(policy.name, str) and _NAME.fullmatch(policy.name)):
         raise SettingsError(f"{name}.name is {policy.name!r}: use lower-case letters, digits and _ only")
-    if not (isinstance(policy.Settings, type) and issubclass(policy.Settings, BaseSettings)):
-        raise SettingsError(f"{name}.Settings is not a pydantic-settings model")
+    if not (isinstance(policy.Settings, type) and issubclass(policy.Settings, ExtensionSettings)):
+        raise SettingsError(f"{name}.Settings is no ExtensionSettings of providers.settings")
     wanted = f"{POLICY_PREFIX}{policy.name.upper()}_"
     if prefix_of(policy.Settings) != wanted:
         raise SettingsError(f"{name}.Settings needs the env_prefix {wanted}")

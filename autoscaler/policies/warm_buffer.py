@@ -8,10 +8,10 @@ from typing import Annotated, Any, ClassVar
 from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BeforeValidator, Field
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.policies.interface import Arrays, Past
+from providers.settings import ExtensionSettings
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
@@ -47,10 +47,10 @@ def _known_zone(name: str) -> str:
     return name
 
 
-class WarmBufferSettings(BaseSettings):
+class WarmBufferSettings(ExtensionSettings):
     """When, of what and how much."""
 
-    model_config = SettingsConfigDict(env_prefix="CP_CAP_AUTOSCALE_POLICY_WARM_BUFFER_", extra="forbid")
+    env_prefix = "CP_CAP_AUTOSCALE_POLICY_WARM_BUFFER_"
 
     node_array: str = Field("execute", description="Node array in which workers wait for jobs.")
     count: int = Field(1, ge=0, description="Number of workers beyond those that the queue's own jobs need.")
@@ -60,7 +60,7 @@ class WarmBufferSettings(BaseSettings):
     begin: time = Field(time(7, 30), description="Time of the day at which the buffer begins.")
     end: time = Field(time(10, 0), description="Time at which it ends; earlier than `BEGIN`: on the next day.")
     zone: Annotated[str, AfterValidator(_known_zone)] = Field("UTC", description="Time zone, such as `Europe/Vienna`.")
-    holidays: Annotated[tuple[date, ...], NoDecode, BeforeValidator(_dates)] = Field(
+    holidays: Annotated[tuple[date, ...], BeforeValidator(_dates)] = Field(
         (), description="Dates without the buffer, such as `2026-12-25 2027-01-01`."
     )
 
@@ -69,7 +69,7 @@ class WarmBuffer:
     """On working days, from `BEGIN` to `END` as the clock on the wall has them, `COUNT` surplus workers."""
 
     name: ClassVar[str] = "warm_buffer"
-    Settings: ClassVar[type[BaseSettings]] = WarmBufferSettings
+    Settings: ClassVar[type[ExtensionSettings]] = WarmBufferSettings
 
     def __init__(self, settings: WarmBufferSettings) -> None:
         self.settings = settings

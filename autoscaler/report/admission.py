@@ -121,6 +121,8 @@ def build(kind: Any, value: Any) -> Any:
         return tuple(build(each, one) for each, one in zip(inner, value, strict=True))
     if origin is not None and issubclass(origin, Mapping):
         return {key: build(typing.get_args(kind)[1], one) for key, one in value.items()}
+    if origin is frozenset:
+        return frozenset(value)
     if isinstance(kind, type) and is_dataclass(kind):
         return kind(**{name: build(hint, value[name]) for name, hint in _hints(kind).items() if name in value})
     return kind(value) if isinstance(kind, type) and issubclass(kind, Enum) else value

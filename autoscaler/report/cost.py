@@ -120,7 +120,7 @@ class CostReport:
     """From when on cost is kept; None: since ever."""
 
 
-def asked_cost(query: Mapping[str, str], now: float, visible: str | None = None) -> Asked:
+def read_cost_query(query: Mapping[str, str], now: float, visible: str | None = None) -> Asked:
     """What a query names: `by`, and `month`, or `since` and `until`. Raises SettingsError."""
     by = query.get("by") or "user"
     if by not in BY:

@@ -22,7 +22,7 @@ _JOB = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,18}))?")
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
-def asked_events(table: EventTable, query: Mapping[str, str], now: float) -> tuple[KeptEvent, ...]:
+def find_events(table: EventTable, query: Mapping[str, str], now: float) -> tuple[KeptEvent, ...]:
     """What a query names: `job` (`12`, `12.3`), `host`, `since` (seconds to look back), `after` (the number of an
     event), `last` (so many at most). Raises SettingsError.
     """
@@ -30,18 +30,18 @@ def asked_events(table: EventTable, query: Mapping[str, str], now: float) -> tup
     job = _JOB.fullmatch(named)
     if named and job is None:
         raise SettingsError(f"job: {named!r} is not a job: write 12, or 12.3 for a task")
-    since = asked_number(query, "since", int(KEPT_FOR))
+    since = query_number(query, "since", int(KEPT_FOR))
     return table.read(
         job=int(job[1]) if job else None,
         task=int(job[2]) if job and job[2] else None,
         host=query.get("host", ""),
-        after=asked_number(query, "after", 0),
+        after=query_number(query, "after", 0),
         since=now - since if query.get("since") else 0.0,
-        last=min(max(asked_number(query, "last", LAST), 1), MOST),
+        last=min(max(query_number(query, "last", LAST), 1), MOST),
     )
 
 
-def asked_number(query: Mapping[str, str], name: str, default: int) -> int:
+def query_number(query: Mapping[str, str], name: str, default: int) -> int:
     value = query.get(name) or str(default)
     if not _NUMBER.fullmatch(value.removesuffix(".0")):
         raise SettingsError(f"{name}: {value!r} is not a whole number")

@@ -1,6 +1,7 @@
 """Answers `explain`: why a job waits or does not count and what it would get, why a host stays or leaves.
 
-Made of a plan's verdicts, never of a judgement of its own. Answers are plain values, printed as JSON or by `lines`.
+Made of a plan's verdicts, never of a judgement of its own. Answers are plain values, printed as JSON or for people by
+`explain_lines`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from autoscaler.core.model.actions import Action, AskGridEngine, JobAction, Launch, Reschedule, WorkerAction
-from autoscaler.core.model.cluster import ExecutionHost, JobRequest
+from autoscaler.core.model.cluster import ExecutionHost, HostJob, JobRequest
 from autoscaler.core.model.memory import WorkerNote
 from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.outcome.constraint_verdicts import rules_for_job, rules_of_host
@@ -22,12 +23,9 @@ from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan, Snapshot
 from autoscaler.report import SCHEMA
 from autoscaler.report.document import action_part, document, reason_part, worker_part
-from autoscaler.report.events import event_line
-from autoscaler.report.job_cost import cost_lines
-from autoscaler.report.reasons.table import REASONS
-from autoscaler.report.requests import cap_lines, caps_of
-from autoscaler.report.rules import rule_lines, rule_rows
-from autoscaler.report.wording import count, duration, instant_of, shown, text
+from autoscaler.report.requests import caps_of
+from autoscaler.report.rules import rule_rows
+from autoscaler.report.wording import text
 from autoscaler.store import encoding
 from autoscaler.store.history import Explanation, Lifetime
 from autoscaler.store.journal import OrderRecord
@@ -78,32 +76,9 @@ def explain_job(
     past = past or Past()
     verdicts = [verdict for verdict in plan.shapes if job in verdict.jobs]
     rows = [row for row in document(snapshot, _only(plan, verdicts), {}, by_job=True)["shapes"] if _is(row, job)]
-    runs = [
-        {
-            "host": host.name,
-            "queue": instance.queue,
-            "state": run.state,
-            "slots": run.slots,
-            "task": run.task,
-            "started_at": None if run.started is None else _at(run.started, zone),
-            "worker": _verdict_of(plan, host.name),
-        }
-        for host in snapshot.cluster.hosts
-        for instance in host.instances
-        for run in instance.jobs
-        if run.number == job
-    ]
+    runs = [_run_part(plan, host, queue, run, zone) for host, queue, run in _runs(snapshot, job)]
     if not rows and not runs:
         return None
-    launches = [
-        action_part(action)
-        for action in plan.actions
-        if isinstance(action, Launch)
-        and any(
-            v.counted and v.reason.code not in _STARTS_WITHOUT and _serves(snapshot.policy, action.node_array, v.ask)
-            for v in verdicts
-        )
-    ]
     return {
         "schema": SCHEMA,
         "job": str(job),
@@ -111,8 +86,8 @@ def explain_job(
         "now": _at(snapshot.now, zone),
         "waiting": rows,
         "running": runs,
-        "launches": launches,
-        "actions": [action_part(action) for action in plan.actions if _is_about(action, job)],
+        "launches": [action_part(launch) for launch in _launches_for(snapshot.policy, plan, verdicts)],
+        "actions": [_action_on(action, job) for action in plan.actions if _is_about(action, job)],
         "done": [_done_part(row, zone) for row in done],
         "waited": [_past_part(job, past.last.verdict)] if past.last is not None and not rows else [],
         "launched": [_order_part(order, zone) for order in past.launched],
@@ -122,6 +97,32 @@ def explain_job(
         "rules": rule_rows(rules_for_job(snapshot, job)),
         "caps": _caps(snapshot, verdicts),
     }
+
+
+def _runs(snapshot: Snapshot, job: int) -> Iterator[tuple[str, str, HostJob]]:
+    """Host and queue of each of its running tasks."""
+    for host in snapshot.cluster.hosts:
+        for instance in host.instances:
+            yield from ((host.name, instance.queue, run) for run in instance.jobs if run.number == job)
+
+
+def _run_part(plan: Plan, host: str, queue: str, run: HostJob, zone: tzinfo | None) -> dict[str, Any]:
+    return {
+        "host": host,
+        "queue": queue,
+        "state": run.state,
+        "slots": run.slots,
+        "task": run.task,
+        "started_at": None if run.started is None else _at(run.started, zone),
+        "worker": _verdict_of(plan, host),
+    }
+
+
+def _launches_for(policy: Policy, plan: Plan, verdicts: Iterable[JobCategoryVerdict]) -> list[Launch]:
+    """The launches of this pass that may serve the job, if it cannot start without one."""
+    asks = [each.ask for each in verdicts if each.counted and each.reason.code not in _STARTS_WITHOUT]
+    launches = [action for action in plan.actions if isinstance(action, Launch)]
+    return [launch for launch in launches if any(_serves(policy, launch.node_array, ask) for ask in asks)]
 
 
 def _caps(snapshot: Snapshot, verdicts: Iterable[JobCategoryVerdict]) -> list[dict[str, Any]]:
@@ -252,6 +253,12 @@ def _is_about(action: Action, job: int) -> bool:
     return isinstance(action, JobAction | Reschedule) and any(one.partition(".")[0] == str(job) for one in action.jobs)
 
 
+def _action_on(action: Action, job: int) -> dict[str, Any]:
+    """Without the other jobs with which the same is done."""
+    part = action_part(action)
+    return part | {"jobs": [one for one in part["jobs"] if one.partition(".")[0] == str(job)]}
+
+
 def explain_gone(life: Lifetime, now: float, zone: tzinfo | None = None) -> dict[str, Any]:
     """A worker that is no more, from the history."""
     return {
@@ -270,139 +277,6 @@ def explain_gone(life: Lifetime, now: float, zone: tzinfo | None = None) -> dict
             for name in ("created_at", "joined_at", "removed_at", "ended_at")
         },
     }
-
-
-def gone_lines(document: Mapping[str, Any]) -> Iterator[str]:
-    """The same for people."""
-    yield (
-        f"{document['host'] or document['id']} ({document['instance_type']} of {document['node_array']}, "
-        f"{document['id']}) is gone:"
-    )
-    for name in ("created_at", "joined_at", "removed_at", "ended_at"):
-        if document[name]:
-            yield f"  {name.removesuffix('_at')} {instant_of(document[name])}"
-    if document["cost"] is not None:
-        yield f"  it cost {document['cost']:.3f} {document['currency']}"
-
-
-def job_lines(document: Mapping[str, Any]) -> Iterator[str]:
-    """`explain JOB` for people."""
-    if document["state"] == "ended":
-        yield f"job {document['job']} neither waits nor runs; what is known of it, as of {instant_of(document['now'])}:"
-    for row in (*document["waiting"], *document["waited"]):
-        past = document["state"] == "ended" or row in document["waited"]
-        verb = "waited" if past else "waits"
-        counts = ("counted" if row["counted"] else "did not count") if past else "counts"
-        counts = "does not count" if not past and not row["counted"] else counts
-        yield (
-            f"job {row['jobs'][0]} {verb} {duration(row['waited_s'])}, {_slots(row['slots'])} a task, and {counts} as "
-            f"demand{'; last said of it' if past else ''}:"
-        )
-        yield from _reason_lines(row["reason"])
-    for order in document["launched"]:
-        workers = f": {', '.join(order['workers'])}" if order["workers"] else ", and none came"
-        said = f" ({order['message']})" if order["message"] else ""
-        what = f"{order['count']} {order['instance_type']} of {order['node_array']}"
-        yield f"launched for jobs such as it at {instant_of(order['at'])}: {what}{workers}{said}"
-    for run in document["running"]:
-        task = f".{run['task']}" if run["task"] else ""
-        where = f"{run['queue']}@{run['host']}"
-        since = f" since {instant_of(run['started_at'])}" if run["started_at"] else ""
-        yield f"job {document['job']}{task} is on {where}{since}: {_slots(run['slots'])}, state {run['state']}"
-        if run["worker"] is not None:
-            yield f"{run['host']} ({run['worker']['id']}): {run['worker']['verdict']}:"
-            yield from _reason_lines(run["worker"]["reason"])
-    for end in document["ended"]:
-        task = f".{end['task']}" if end["task"] else ""
-        where = f"{end['queue']}@{end['host']}, {_slots(end['slots'])}"
-        if end["started_at"] is None:
-            yield f"job {document['job']}{task} was not started on {where}: {end['how']}"
-        else:
-            ended = instant_of(end["ended_at"]) if end["ended_at"] else "a time that is not known"
-            began = instant_of(end["started_at"])
-            yield f"job {document['job']}{task} ran on {where}, from {began} to {ended}: {end['how']}"
-    yield from cost_lines(document)
-    for action in document["actions"]:
-        yield f"in this pass: {action['kind']}:"
-        yield from _reason_lines(action["reason"])
-    for done in document["done"]:
-        said = f" ({done['message']})" if done["message"] else ""
-        yield f"{done['kind']} at {instant_of(done['at'])}: {done['result'] or 'not ended'}{said}:"
-        yield from _reason_lines(done["reason"])
-    for launch in document["launches"]:
-        what = f"{launch['count']} {launch['instance_type']} for {launch['node_array']}"
-        yield f"it would get a worker of this launch: {what}:"
-        yield from _reason_lines(launch["reason"])
-    if document["events"]:
-        yield "what happened to it, oldest first:"
-    for event in document["events"]:
-        yield f"  {event_line(event)}"
-    yield from rule_lines(document.get("rules", ()))
-    yield from cap_lines(document.get("caps", ()), datetime.fromisoformat(document["now"]).tzinfo)
-
-
-def host_lines(document: Mapping[str, Any]) -> Iterator[str]:
-    """`explain HOST` for people."""
-    machine = document["machine"]
-    kind = f"{machine['instance_type']} of {machine['node_array']}, {document['id']}" if machine else "persistent"
-    yield f"{document['name']} ({kind}): {document['verdict']}:"
-    yield from _reason_lines(document["reason"])
-    for action in document["actions"]:
-        if action["reason"] == document["reason"]:
-            yield f"in this pass: {action['kind']}"
-        else:
-            yield f"in this pass: {action['kind']}:"
-            yield from _reason_lines(action["reason"])
-    for instance in document["instances"]:
-        jobs = ", ".join(instance["jobs"]) or "none"
-        state = f", state {in_words(instance['states'])}" if instance["states"] else ""
-        yield (
-            f"{instance['queue']}: {instance['used']} of {_slots(instance['slots'])} used, "
-            f"{instance['reserved']} reserved{state}; jobs: {jobs}"
-        )
-    if machine and machine["message"]:
-        yield f"the provider says: {machine['message']}"
-    for name, value in (document["remembered"] or {}).items():
-        if value not in (None, False, (), 0, ""):
-            said = instant_of(value) if name in _MOMENTS else shown(name, value)
-            what = name.removesuffix("_s").replace("_", " ")
-            yield f"remembered: {what}{'' if value is True else f' {said}'}"
-    yield from rule_lines(document["rules"])
-
-
-_LETTERS = {
-    "a": "load alarm",
-    "A": "suspend alarm",
-    "u": "no load report",
-    "d": "disabled",
-    "D": "off by calendar",
-    "E": "error",
-    "s": "suspended",
-    "S": "suspended for another queue",
-    "C": "suspended by calendar",
-    "P": "preempted",
-    "c": "configuration ambiguous",
-    "o": "orphaned",
-}
-
-
-def in_words(states: str) -> str:
-    """Letters of a queue instance with what they mean: `au (load alarm, not heard)`."""
-    said = [_LETTERS[letter] for letter in states if letter in _LETTERS]
-    return f"{states} ({', '.join(said)})" if said else states
-
-
-def _slots(number: int) -> str:
-    return count(number, "slot")
-
-
-def _reason_lines(reason: Mapping[str, Any], indent: str = "  ") -> Iterator[str]:
-    added = "".join(f"; {link['text']}" for link in reason["trail"])
-    yield f"{indent}{reason['text'].removesuffix(added)} [{reason['code']}]"
-    for link in reason["trail"]:
-        yield from _reason_lines(link, indent + "  ")
-    if remedy := REASONS[Code(reason["code"])].remedy:
-        yield f"{indent}→ {remedy}"
 
 
 def _only(plan: Plan, verdicts: list[JobCategoryVerdict]) -> Plan:
@@ -436,7 +310,7 @@ def _instances(host: ExecutionHost) -> Iterator[dict[str, Any]]:
         }
 
 
-_MOMENTS = tuple(
+MOMENTS = tuple(
     each.name for each in fields(WorkerNote) if each.name == "first_seen" or each.name.endswith(("_at", "_since"))
 )
 
@@ -447,7 +321,7 @@ def _remembered(plan: Plan, worker_id: str | None, zone: tzinfo | None) -> dict[
         return None
     remembered = {name: value for name, value in asdict(note).items() if name not in ("host", "bucket")}
     remembered["quarantined"] = None if note.quarantined is None else text(note.quarantined)
-    return remembered | {name: _at(remembered[name], zone) for name in _MOMENTS if remembered[name] is not None}
+    return remembered | {name: _at(remembered[name], zone) for name in MOMENTS if remembered[name] is not None}
 
 
 def _at(seconds: float, zone: tzinfo | None) -> str:

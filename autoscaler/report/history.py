@@ -80,7 +80,7 @@ def history_report(
     return HistoryReport(since, until, length, tuple(_periods(samples, length, zone)), zone, known)
 
 
-def asked_history(table: SampleTable, query: Mapping[str, str], now: float, currency: str = "USD") -> HistoryReport:
+def find_history(table: SampleTable, query: Mapping[str, str], now: float, currency: str = "USD") -> HistoryReport:
     """What a query names: `since` and `step` in seconds, `array`. Raises SettingsError, NotFound."""
     since, step, array = _seconds(query, "since", 3600.0), _seconds(query, "step", None), query.get("array", "")
     if since is None or not 0 < since <= LONGEST:

@@ -1,38 +1,30 @@
-"""The log: structlog over stdlib logging, to the console and, where a log directory is set, to a file in it.
+"""The log, to the console and, where a log directory is set, to a file in it.
 
 A line is a sentence for people, or one JSON object on request. Secrets never get here by intent; what slips into an
-error message of somebody else is taken out by name and by value before anything is written.
+error message of somebody else is taken out by its value before anything is written.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import logging.handlers
 import sys
 import textwrap
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
-# structlog imports rich where it is, for tracebacks that nobody here asks for: 4 MB of the service for all its life.
-_seen = "rich" in sys.modules
-if not _seen:
-    sys.modules["rich"] = None  # type: ignore[assignment]
-import structlog  # noqa: E402
-from structlog.typing import EventDict, Processor  # noqa: E402
-
-if not _seen:
-    del sys.modules["rich"]
-
-from autoscaler.errors import SettingsError  # noqa: E402
-from autoscaler.plain_text import plain, plain_lines  # noqa: E402
-from autoscaler.settings import Process, is_secret  # noqa: E402
+from autoscaler.errors import SettingsError
+from autoscaler.plain_text import plain, plain_lines
+from autoscaler.settings import Process, is_secret
 
 FILE_NAME = "sge-autoscaler.log"
 HIDDEN = "(secret)"
+FIELDS = ("pass", "code", "job", "owner", "host", "kind", "result")
 PRINTED = "printed"
 """Name of the handler that prints."""
-FIELDS = frozenset({"pass", "code", "job", "owner", "host", "kind", "result"})
 """Fields of a line of JSON, as far as it is about one."""
 _SHORTEST_SECRET = 6
 """A shorter value of a variable named like a secret (`1`, `none`) is none, and would blot out half a line."""
@@ -46,22 +38,7 @@ def configure_log(
     `as_json` overrides `CP_CAP_AUTOSCALE_LOGGING_FORMAT`. Raises SettingsError where the log directory cannot be used.
     """
     json_lines = process.log_format == "json" if as_json is None else as_json
-    before: list[Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=False, key="time"),
-        Redaction(environ),
-    ]
-    formatter = structlog.stdlib.ProcessorFormatter(
-        # What a line of JSON says besides its sentence: the sentence has it for people.
-        foreign_pre_chain=[*before, structlog.stdlib.ExtraAdder(allow=FIELDS)] if json_lines else before,
-        processors=[
-            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            structlog.processors.format_exc_info,
-            Redaction(environ),  # once more: a traceback is text only now
-            structlog.processors.JSONRenderer() if json_lines else plain_line,
-        ],
-    )
+    formatter = (JsonFormatter if json_lines else PlainFormatter)(Redaction(environ))
     handlers = [_levelled(logging.StreamHandler(console or sys.stderr), process.log_level_console)]
     handlers[0].set_name(PRINTED)
     if process.log_directory is not None:
@@ -76,12 +53,6 @@ def configure_log(
     root.setLevel(min(handler.level for handler in handlers))
     for chatty in ("urllib3", "botocore", "azure"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    structlog.configure(
-        processors=[*before, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=False,
-    )
 
 
 def print_from(level: str) -> None:
@@ -94,42 +65,60 @@ def print_from(level: str) -> None:
 
 
 class Redaction:
-    """A processor that hides values of names like secrets, and the values such variables have in the environment."""
+    """Hides the values that variables named like secrets have in the environment."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         values = {value for name, value in environ.items() if is_secret(name) and len(value) >= _SHORTEST_SECRET}
         self._values = sorted(values, key=len, reverse=True)
 
-    def __call__(self, logger: Any, method: str, event: EventDict) -> EventDict:
-        for name, value in event.items():
-            event[name] = HIDDEN if is_secret(name.upper()) else self._clean(value)
-        return event
-
-    def _clean(self, value: Any) -> Any:
-        if isinstance(value, str):
-            for secret in self._values:
-                value = value.replace(secret, HIDDEN)
-            return value
-        if isinstance(value, Mapping):
-            return {key: HIDDEN if is_secret(str(key).upper()) else self._clean(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [self._clean(item) for item in value]
-        return value
+    def __call__(self, text: str) -> str:
+        for secret in self._values:
+            text = text.replace(secret, HIDDEN)
+        return text
 
 
-def plain_line(logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
-    """`2026-11-21 09:04:23 pass 812: …`; levels above info are named, further fields follow as name=value.
+class PlainFormatter(logging.Formatter):
+    """`2026-11-21 09:04:23 pass 812: …`; levels above info are named.
 
     One line whatever it says, so that nobody forges another; a traceback follows, indented.
     """
-    when = str(event.pop("time", ""))[:19].replace("T", " ")
-    level = str(event.pop("level", "info"))
-    trace = event.pop("exception", None)
-    loud = "" if level in ("info", "debug") else f"{level.upper()}: "
-    message = str(event.pop("event", ""))
-    fields = "".join(f" {name}={value}" for name, value in event.items())
-    line = plain(" | ".join(f"{message}{fields}".split("\n")))
-    return f"{when} {loud}{line}" + (f"\n{textwrap.indent(plain_lines(str(trace)), '  ')}" if trace else "")
+
+    def __init__(self, redaction: Redaction) -> None:
+        super().__init__()
+        self.redact = redaction
+
+    def format(self, record: logging.LogRecord) -> str:
+        when = _local_time(record).isoformat(" ", "seconds")
+        loud = f"{record.levelname}: " if record.levelno > logging.INFO else ""
+        line = plain(" | ".join(self.redact(record.getMessage()).split("\n")))
+        trace = self.redact(self.formatException(record.exc_info)) if record.exc_info else ""
+        return f"{when} {loud}{line}" + (f"\n{textwrap.indent(plain_lines(trace), '  ')}" if trace else "")
+
+
+class JsonFormatter(logging.Formatter):
+    """An object a line, which says besides its sentence what it is about, as far as it is about one thing."""
+
+    def __init__(self, redaction: Redaction) -> None:
+        super().__init__()
+        self.redact = redaction
+
+    def format(self, record: logging.LogRecord) -> str:
+        told = {
+            "event": record.getMessage(),
+            "level": record.levelname.lower(),
+            "time": _local_time(record).isoformat(),
+            **{name: vars(record)[name] for name in FIELDS if name in vars(record)},
+        }
+        if record.exc_info:
+            told["exception"] = self.formatException(record.exc_info)
+        return json.dumps(
+            {name: self.redact(value) if isinstance(value, str) else value for name, value in told.items()}, default=str
+        )
+
+
+def _local_time(record: logging.LogRecord) -> datetime:
+    """As the clock on this machine's wall has it, without its zone."""
+    return datetime.fromtimestamp(record.created).astimezone().replace(tzinfo=None)
 
 
 def _levelled(handler: logging.Handler, level: str) -> logging.Handler:

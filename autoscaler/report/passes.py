@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from autoscaler.core.cost.spending import Whose
 from autoscaler.report import SCHEMA
-from autoscaler.report.events import asked_number, at_zone
+from autoscaler.report.events import at_zone, query_number
 from autoscaler.report.wording import instant_of
 from autoscaler.store.history import History
 
 MOST, LAST = 200, 20
+_JOB = r"\d+(?:\.[\d:,-]*\d)?"
+_JOBS = re.compile(rf"\b(?:(job)|jobs) {_JOB}((?:, {_JOB})*)")
+_BUDGETS = re.compile(rf"\bbudget of ({Whose.USER}|{Whose.PROJECT}) .*?(?= (?:are |is )?spent\b)")
 
 
-def asked_passes(history: History, query: Mapping[str, str], now: float) -> dict[str, Any]:
+def find_passes(history: History, query: Mapping[str, str], now: float) -> dict[str, Any]:
     """The newest so many (`last`), oldest first. Raises SettingsError."""
-    found = history.passes(min(max(asked_number(query, "last", LAST), 1), MOST))
+    found = history.passes(min(max(query_number(query, "last", LAST), 1), MOST))
     passes = [{"pass": one.number, "at": at_zone(one.at), "sentence": one.sentence} for one in reversed(found)]
     return {"schema": SCHEMA, "now": at_zone(now), "passes": passes}
+
+
+def without_names(sentence: str) -> str:
+    """What a pass says for those who may not know whose jobs these are: no number of a job, no owner of a budget."""
+    said = _JOBS.sub(lambda found: "a job" if found[1] and not found[2] else "jobs", sentence)
+    return _BUDGETS.sub(r"budget of a \1", said)
 
 
 def passes_lines(document: Mapping[str, Any]) -> Iterator[str]:

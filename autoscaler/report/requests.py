@@ -121,7 +121,7 @@ def _said_by(array: ArrayDefinition | None, sets: Mapping[str, Mapping[str, Any]
     }
 
 
-def asked_line(document: Mapping[str, Any]) -> str:
+def requests_line(document: Mapping[str, Any]) -> str:
     """A document of `requests_document` in one line: `execute: 2 workers (policy:warm_buffer, standard)`."""
     by: dict[str, list[str]] = {}
     for one in document["request_sets"]:

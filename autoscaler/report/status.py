@@ -16,14 +16,15 @@ from autoscaler.core.model.memory import Backoff
 from autoscaler.core.policy import Policy
 from autoscaler.report import SCHEMA
 from autoscaler.report.document import reason_part
-from autoscaler.report.requests import asked_line, requests_document
+from autoscaler.report.requests import requests_document, requests_line
 from autoscaler.report.wording import count, duration, instant_of
 from autoscaler.store.lock import Holder
 from autoscaler.store.store import Store
 from providers.interface import OLD_PRICES
 
+_Pairs = Iterator[tuple[str, str]]
 LATELY = 1800.0
-"""Seconds for which failures of launches are told."""
+"""Seconds for which failures of launches are shown."""
 MOST_FAILURES = 5
 
 
@@ -43,7 +44,7 @@ class Now:
     """What holds; None: not known."""
     spending: Spending = field(default_factory=Spending)
     oldest_price: date | None = None
-    """Of the figures that the provider goes by; None: it asks its cloud, or knows none."""
+    """Of the figures that the provider uses; None: it asks its cloud, or knows none."""
 
 
 def status(store: Store, now: Now) -> dict[str, Any]:
@@ -79,7 +80,7 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "prices_as_of": None if now.oldest_price is None else now.oldest_price.isoformat(),
         "unknown_prices": sum(price is None for price in prices),
         "request_sets": asked["request_sets"],
-        "asked": asked_line(asked),
+        "asked": requests_line(asked),
         "log_level": None if level is None else {"level": level.level.value, "by": level.who},
         "paused": {"by": overrides.paused_by} if overrides.paused else None,
         "stop": overrides.stop,
@@ -146,31 +147,56 @@ def _failed_workers(store: Store) -> list[dict[str, Any]]:
     ]
 
 
-def status_pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def status_pairs(document: Mapping[str, Any]) -> _Pairs:
     """The same for people, the calm lines left out."""
     yield "cell", document["cell"]
     yield "autoscaler", _who(document)
     yield "provider", document["provider"] or "none set (CP_CAP_AUTOSCALE_PROVIDER)"
+    yield from _pass_pairs(document)
+    yield from _price_pairs(document)
+    if document["asked"]:
+        yield "requested", document["asked"]
+    yield from _held_back_pairs(document)
+    yield from _order_pairs(document)
+    yield from _failed_worker_pairs(document)
+    for rest in document["backoff"]:
+        where = f" in {rest['zone']}" if rest["zone"] else ""
+        yield "back-off", f"no {rest['price_type']} {rest['instance_type']}{where} until {instant_of(rest['until'])}"
+    for reason in document["protected"]:
+        yield "protected", reason["text"]
+    for trouble in document["troubles"] if document["serving"] else ():
+        yield "watching", trouble
+    yield from _notification_pairs(document.get("notifications", {}))
+    for name, phrase in (("keep", "kept by command"), ("drain", "drained by command")):
+        if document[name]:
+            yield phrase, ", ".join(document[name])
+
+
+def _pass_pairs(document: Mapping[str, Any]) -> _Pairs:
+    """What the last pass said, what waited, and which workers there are."""
     if document["sentence"] is None:
         yield "last news", "none: no pass has been made yet"
     else:
-        yield (
-            "last news",
-            f"{document['sentence']} ({duration(document['pass_age_s'])} ago; {document['pass']} passes so far)",
-        )
+        age = f"{duration(document['pass_age_s'])} ago; {document['pass']} passes so far"
+        yield "last news", f"{document['sentence']} ({age})"
         waiting = count(document["waiting"], "task")
         yield "waiting", f"{waiting}, {document['counted']} counted, {document['fitting']} of these can start"
-    unknown = f" and {document['unknown_prices']} of unknown price" if document["unknown_prices"] else ""
     ordered = f", {document['ordered']} ordered" if document["ordered"] else ""
     yield "workers", f"{document['workers']} additional{ordered}, {document['persistent'] or 0} persistent"
+
+
+def _price_pairs(document: Mapping[str, Any]) -> _Pairs:
     currency = document["currency"]
+    unknown = f" and {document['unknown_prices']} of unknown price" if document["unknown_prices"] else ""
     yield "price", f"{document['price_per_hour']:.3f} {currency} an hour{unknown}"
     for budget in document["budgets"]:
         yield "budget", f"of {budget['owner']}: {_spent(budget, currency)}{_then(budget)}"
     if document["prices_as_of"] and _days(document["prices_as_of"], document["now"]) > OLD_PRICES:
         yield "prices", f"of {document['prices_as_of']}, older than {OLD_PRICES} days: `sge-autoscaler catalog refresh`"
-    if document["asked"]:
-        yield "requested", document["asked"]
+
+
+def _held_back_pairs(document: Mapping[str, Any]) -> _Pairs:
+    """What keeps the autoscaler from acting."""
     if document["paused"]:
         yield "paused", f"by {document['paused']['by']}; `sge-autoscaler resume` goes on"
     if document["log_level"]:
@@ -182,41 +208,38 @@ def status_pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "brake", f"{document['brake']['text']}; `sge-autoscaler resume` goes on"
     for array, why in document["stopped"].items():
         yield "no launches", f"for {array}: {why}"
+
+
+def _order_pairs(document: Mapping[str, Any]) -> _Pairs:
+    """Orders that failed, or that their provider did not answer."""
     for failed in document["failures"][:MOST_FAILURES]:
-        times = "once" if failed["count"] == 1 else f"{failed['count']} times"
-        last = f"{failed['instance_type']} failed {times}, last at {instant_of(failed['last_at'])}"
-        yield "launches", f"{last}: {failed['message']}"
+        last = f"failed {_times(failed['count'])}, last at {instant_of(failed['last_at'])}"
+        yield "launches", f"{failed['instance_type']} {last}: {failed['message']}"
     for order in document["unanswered"]:
-        again = (
-            f"; the autoscaler asks again after {instant_of(order['asked_again_at'])} on"
-            if order["asked_again_at"]
-            else ""
-        )
+        at = order["asked_again_at"]
+        again = f"; the autoscaler asks again after {instant_of(at)}" if at else ""
         yield "no answer", f"to an order of {order['count']} {order['instance_type']}: {order['message']}{again}"
+
+
+def _failed_worker_pairs(document: Mapping[str, Any]) -> _Pairs:
+    """Workers that did not come up, and those that their provider does not terminate."""
     for worker in document["failed_workers"][:MOST_FAILURES]:
         yield "failed", f"{worker['name'] or worker['worker_id']}: {worker['message'] or 'its provider says no more'}"
     for end in document["refused_ends"][:MOST_FAILURES]:
-        times = "once" if end["times"] == 1 else f"{end['times']} times"
-        yield (
-            "not ended",
-            f"{end['worker_id']}, refused {times}, last at {instant_of(end['last_at'])}: {end['message']}",
-        )
-    for rest in document["backoff"]:
-        where = f" in {rest['zone']}" if rest["zone"] else ""
-        yield "back-off", f"no {rest['price_type']} {rest['instance_type']}{where} until {instant_of(rest['until'])}"
-    for reason in document["protected"]:
-        yield "protected", reason["text"]
-    for trouble in document["troubles"] if document["serving"] else ():
-        yield "watching", trouble
-    told = document.get("notifications", {})
-    if told.get("failing_since"):
-        since = f"{told['waiting']} not sent since {instant_of(told['failing_since'])}"
-        yield "notified", f"{since}: {told['message']}; `sge-autoscaler notify --test` tries"
-    if told.get("dropped"):
-        yield "notified", f"{count(told['dropped'], 'notification')} could never be sent"
-    for name, phrase in (("keep", "kept by command"), ("drain", "drained by command")):
-        if document[name]:
-            yield phrase, ", ".join(document[name])
+        last = f"refused {_times(end['times'])}, last at {instant_of(end['last_at'])}"
+        yield "not ended", f"{end['worker_id']}, {last}: {end['message']}"
+
+
+def _notification_pairs(state: Mapping[str, Any]) -> _Pairs:
+    if state.get("failing_since"):
+        since = f"{state['waiting']} not sent since {instant_of(state['failing_since'])}"
+        yield "notified", f"{since}: {state['message']}; `sge-autoscaler notify --test` tries"
+    if state.get("dropped"):
+        yield "notified", f"{count(state['dropped'], 'notification')} could never be sent"
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def _budgets(policy: Policy, spending: Spending) -> Iterator[dict[str, Any]]:

@@ -23,10 +23,8 @@ from autoscaler.report.explain import (
     explain_host,
     explain_job,
     explain_past,
-    gone_lines,
-    host_lines,
-    job_lines,
 )
+from autoscaler.report.explain_lines import gone_lines, host_lines, job_lines
 from autoscaler.report.explain_order import explain_order, order_lines
 from autoscaler.report.job_cost import job_cost
 from autoscaler.report.observed_plan import ObservedPlan
@@ -110,8 +108,12 @@ def _job(job: Job, known: Known) -> dict[str, Any]:
         done, last = store.journal.outcomes_of_job(job.number), store.history.explanation(job.number)
         happened = store.events.read(job=job.number, task=int(job.task) if job.task else None, last=MOST_EVENTS)
         told = [event_part(event, seen.zone) for event in shown_to(known.owner, happened)]
+        launched = _launched(store, seen.snapshot, last, ended)
+        if known.owner is not None:  # of launches for others' jobs like it nothing is told
+            for_it = {one.event.order_id for one in happened}
+            launched = tuple(order for order in launched if order.id in for_it)
         cost = job_cost(store, job.number, int(job.task) if job.task else None, seen.snapshot.now)
-        past = Past(last, _launched(store, seen.snapshot, last, ended), ended, told, cost)
+        past = Past(last, launched, ended, told, cost)
     document = explain_job(seen.snapshot, seen.plan, job.number, seen.zone, done, past) or explain_past(
         job.number, past, done, seen.zone
     )

@@ -25,11 +25,13 @@ class GuardedFile:
     private: bool = False
     of_environment: bool = False
     """Only the environment can say which group may write it."""
+    user: str | None = None
+    """Whose it may be, besides root's and our own."""
 
     def exposure(self, settings: Settings, environ: Mapping[str, str]) -> Exposure | None:
         """What is wrong with its mode, owner or place; None: nothing. Raises SettingsError."""
         group = (environ.get(GROUP_ENV) or None) if self.of_environment else settings.process.trusted_group
-        return exposure(self.path, group=group, private=self.private)
+        return exposure(self.path, group=group, private=self.private, user=self.user)
 
 
 def guarded_files(settings: Settings, environ: Mapping[str, str]) -> Iterator[GuardedFile]:
@@ -47,6 +49,8 @@ def guarded_files(settings: Settings, environ: Mapping[str, str]) -> Iterator[Gu
         ("the file of notification URLs", process.notifications, True),
     )
     yield from (GuardedFile(what, path, private) for what, path, private in named if path is not None)
+    if process.munge is not None:
+        yield GuardedFile("the socket of MUNGE", process.munge, user="munge")
     for queue in settings.queues.values():
         if queue.health_check:
             yield GuardedFile("the health check", Path(shlex.split(queue.health_check)[0]))

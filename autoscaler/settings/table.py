@@ -482,6 +482,13 @@ class Process(_Section):
     caller_login: Path | None = setting(
         "CP_CAP_AUTOSCALE_LOGIN", None, "For callers only: file whose first line is USER:PASSWORD for that address."
     )
+    munge: Path | None = setting(
+        "CP_CAP_AUTOSCALE_MUNGE",
+        None,
+        "Socket of MUNGE's daemon (/run/munge/munge.socket.2). `serve`: users of submit hosts log in by MUNGE, as "
+        "readers, and Grid Engine's managers may act. For commands that ask at that address: they prove so who asks. "
+        "Default: no login by MUNGE.",
+    )
     http: str | None = setting(
         "CP_CAP_AUTOSCALE_HTTP",
         None,
@@ -827,10 +834,6 @@ class QueueSettings(_Section):
     unavailability_count_failure: AtLeastOne = setting(
         "CP_CAP_AUTOSCALE_INSTANCE_UNAVAILABILITY_COUNT_FAILURE", 5, "Failed boots that start the backoff."
     )
-
-
-SECTIONS: tuple[type[BaseModel], ...] = (Process, QueueSettings)
-"""Names the settings file; stands outside the table because it cannot be written in the file itself."""
 
 
 def rows(section: type[BaseModel]) -> dict[str, str]:

@@ -484,10 +484,6 @@ class Journal(Table):
 
     # -- looking back --------------------------------------------------------------------------------------------
 
-    def without_outcome(self) -> list[sqlite3.Row]:
-        """Actions that have begun, or will: rows of id, kind, host, order_id."""
-        return self._database.rows("SELECT id, kind, host, order_id FROM actions WHERE result IS NULL ORDER BY id")
-
     def outcomes_of(self, host: str, limit: int = 20) -> list[sqlite3.Row]:
         """What was done with a host, newest first: rows of at, kind, action (JSON), result, message, ended_at."""
         return self._database.rows(

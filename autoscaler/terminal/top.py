@@ -265,9 +265,9 @@ class Top(App[None]):
 
     def action_pause(self) -> None:
         if self._readings.status.get("paused"):
-            self._ask_first(["resume"], "End the pause, and every other stop of launches?")
+            self._confirm(["resume"], "End the pause, and every other stop of launches?")
         else:
-            self._ask_first(["pause"], "Launch and remove nothing until `resume`?")
+            self._confirm(["pause"], "Launch and remove nothing until `resume`?")
 
     def action_drain(self) -> None:
         self._of_worker(
@@ -287,11 +287,11 @@ class Top(App[None]):
             return
         name = found["name"] or found["id"]
         if {name, found["id"]} & set(self._readings.status.get(verb, ())):
-            self._ask_first([verb, "--undo", name], undo.format(name))
+            self._confirm([verb, "--undo", name], undo.format(name))
         else:
-            self._ask_first([verb, name], text.format(name))
+            self._confirm([verb, name], text.format(name))
 
-    def _ask_first(self, words: Sequence[str], text: str) -> None:
+    def _confirm(self, words: Sequence[str], text: str) -> None:
         self.push_screen(Question(text), lambda done: self._carry_out(words) if done else None)
 
     def _carry_out(self, words: Sequence[str]) -> None:

@@ -53,7 +53,7 @@ def problems(calls: Calls, settings: AwsSettings, market: Market, cell: str) -> 
         return
     yield from of_old_prices(
         market.oldest_price(),
-        "let AWS be asked (pricing:GetProducts, CP_CAP_AUTOSCALE_AWS_PRICES=ask), or refresh the file of "
+        "allow the call pricing:GetProducts (CP_CAP_AUTOSCALE_AWS_PRICES=ask), or refresh the file of "
         "CP_CAP_AUTOSCALE_AWS_CATALOG: `sge-autoscaler catalog refresh`",
     )
     yield from _placement_groups(calls, settings)

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from providers.settings import ByArray, Names
+from providers.settings import ByArray, ExtensionSettings, Names
 
 PREFIX = "CP_CAP_AUTOSCALE_AWS_"
 ARRAY_IMAGE, ARRAY_DISK = "CP_CAP_AUTOSCALE_INSTANCE_IMAGE", "CP_CAP_AUTOSCALE_INSTANCE_DISK"
@@ -18,12 +17,10 @@ ARRAY_IMAGE, ARRAY_DISK = "CP_CAP_AUTOSCALE_INSTANCE_IMAGE", "CP_CAP_AUTOSCALE_I
 IMAGE = "ami-"
 
 
-class AwsSettings(BaseSettings):
+class AwsSettings(ExtensionSettings):
     """Under `CP_CAP_AUTOSCALE_AWS_`."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True
-    )
+    env_prefix = PREFIX
 
     region: str | None = Field(
         None,

@@ -8,10 +8,10 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import AliasChoices, BeforeValidator, Field, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from autoscaler.core.model.fleet import ANY
-from providers.settings import ByArray, Names
+from autoscaler.outside_files import read_text
+from providers.settings import ByArray, ExtensionSettings, Names
 
 PREFIX = "CP_CAP_AUTOSCALE_AZURE_"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -24,18 +24,16 @@ def _key(value: object) -> object:
     """A public key itself, or the file that holds it."""
     if isinstance(value, str) and value.startswith("file:"):
         try:
-            return Path(value.removeprefix("file:")).read_text(encoding="utf-8").strip()
+            return read_text(Path(value.removeprefix("file:"))).strip()
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"{value.removeprefix('file:')} cannot be read: {error}") from error
     return value
 
 
-class AzureSettings(BaseSettings):
+class AzureSettings(ExtensionSettings):
     """Under `CP_CAP_AUTOSCALE_AZURE_`."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True
-    )
+    env_prefix = PREFIX
 
     subscription: str = Field(
         validation_alias=AliasChoices(f"{PREFIX}SUBSCRIPTION", "AZURE_SUBSCRIPTION_ID"),

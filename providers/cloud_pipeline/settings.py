@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import AliasChoices, Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from providers.settings import Names, Secret
+from providers.settings import ExtensionSettings, Names, Secret
 
 Name = Annotated[str, Field(min_length=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -19,16 +18,10 @@ def _also(setting: str, container: str) -> AliasChoices:
     return AliasChoices(setting, container)
 
 
-class CloudPipelineSettings(BaseSettings):
+class CloudPipelineSettings(ExtensionSettings):
     """Under `CP_CAP_AUTOSCALE_CLOUD_PIPELINE_`, and the variables of the master's container by their own names."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="CP_CAP_AUTOSCALE_CLOUD_PIPELINE_",
-        extra="forbid",
-        frozen=True,
-        allow_inf_nan=False,
-        populate_by_name=True,
-    )
+    env_prefix = "CP_CAP_AUTOSCALE_CLOUD_PIPELINE_"
 
     api: Name = Field(validation_alias="API", description="Address of the platform's REST API.")
     token: Secret = Field(

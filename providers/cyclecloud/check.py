@@ -63,7 +63,7 @@ def _of_status(status: Status, settings: CycleCloudSettings) -> Iterator[Problem
         reasons = dict.fromkeys(f"{array.name} {bucket.machine_type}: {bucket.problem}" for array, bucket in buckets)
         yield Problem(
             f"no bucket of cluster {status.cluster} can be ordered from: {'; '.join(reasons) or 'there is none'}",
-            "mend machine types and limits in its template, or ask Azure for more quota",
+            "correct machine types and limits in its template, or ask Azure for more quota",
         )
     for array in served:
         if array.own_cloud_init and settings.boot is Boot.CLOUD_INIT:

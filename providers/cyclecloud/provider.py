@@ -229,7 +229,7 @@ class CycleCloudProvider:
                 return array
         raise Refused(
             f"cluster {self.api.cluster} has no node array that offers {key.instance_type} ({key.price_type}) "
-            f"for {key.node_array}: mend its template or {self.settings.model_config['env_prefix']}NODE_ARRAYS"
+            f"for {key.node_array}: mend its template or {self.settings.env_prefix}NODE_ARRAYS"
         )
 
     def _node_set(self, order: LaunchOrder, bucket: Bucket, array: NodeArray, count: int) -> dict[str, Any]:
@@ -267,7 +267,7 @@ class CycleCloudProvider:
             return OutOfCapacity(said)
         offered = next((each.bucket(machine_type) for each in status.arrays if each.name == array), None)
         least = offered.least if offered is not None else None
-        if offered is None or least is None or least.left > 0 or offered.failed_lately(self.settings.capacity_delay):
+        if offered is None or least is None or least.left > 0 or offered.failed_recently(self.settings.capacity_delay):
             return OutOfCapacity(said)
         full = next((counter for counter in offered.counters if counter.quota and counter.left <= 0), None)
         if full is not None:

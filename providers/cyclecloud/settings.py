@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, FilePath, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from providers.settings import Names, Secret
+from providers.settings import ExtensionSettings, Names, Secret
 
 Seconds = Annotated[float, Field(gt=0)]
 
@@ -26,12 +25,10 @@ class Boot(StrEnum):
     """Not at all: the array's image or cluster-init starts the execution daemon by itself."""
 
 
-class CycleCloudSettings(BaseSettings):
+class CycleCloudSettings(ExtensionSettings):
     """Under `CP_CAP_AUTOSCALE_CYCLECLOUD_`."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="CP_CAP_AUTOSCALE_CYCLECLOUD_", extra="forbid", frozen=True, allow_inf_nan=False
-    )
+    env_prefix = "CP_CAP_AUTOSCALE_CYCLECLOUD_"
 
     url: str = Field(description="Address of the CycleCloud server, https://HOST.")
     username: str = Field(description="CycleCloud user who may add and end nodes of the cluster.")

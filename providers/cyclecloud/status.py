@@ -47,11 +47,11 @@ class Offered:
 
     def available(self, capacity_delay: float) -> int | None:
         """How many more nodes can be had now; None: no counter was given."""
-        if self.failed_lately(capacity_delay):
+        if self.failed_recently(capacity_delay):
             return 0
         return None if self.least is None else max(0, self.least.left)
 
-    def failed_lately(self, capacity_delay: float) -> bool:
+    def failed_recently(self, capacity_delay: float) -> bool:
         return self.last_capacity_failure is not None and self.last_capacity_failure < capacity_delay
 
     @property

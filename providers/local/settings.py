@@ -6,19 +6,16 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from providers.settings import Names
+from providers.settings import ExtensionSettings, Names
 
 Seconds = Annotated[float, Field(ge=0)]
 
 
-class LocalSettings(BaseSettings):
+class LocalSettings(ExtensionSettings):
     """Under `CP_CAP_AUTOSCALE_LOCAL_`."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="CP_CAP_AUTOSCALE_LOCAL_", extra="forbid", frozen=True, allow_inf_nan=False
-    )
+    env_prefix = "CP_CAP_AUTOSCALE_LOCAL_"
 
     network: Path = Field(description="Directory of the cell's namespace tree, on whose network the machines live.")
     state: Path | None = Field(

@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from autoscaler.commands.main import main
 from autoscaler.constraints.vm_sizes import load_vm_sizes
 from autoscaler.core.model.fleet import InstanceType
 from providers.catalog import GIB, Offer, load_catalog
 from providers.fake import FakeProvider
+from providers.settings import ExtensionSettings
 
 C9 = InstanceType("c9.large", "c9", 2, 4 * GIB)
 
 
-class PricedSettings(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix="CP_CAP_AUTOSCALE_PRICED_", extra="forbid", frozen=True)
+class PricedSettings(ExtensionSettings):
+    env_prefix = "CP_CAP_AUTOSCALE_PRICED_"
     catalog: Path | None = None
 
 

@@ -73,6 +73,38 @@ def test_check_says_that_it_logs_in_to_the_provider() -> None:
     assert "It logs in to the provider" in " ".join(CliRunner().invoke(command, ["check", "--help"]).output.split())
 
 
+@pytest.mark.parametrize(
+    ("text", "mode", "said"),
+    (
+        (None, 0, "cannot be read: No such file"),
+        ("", 0o600, "has no URL"),
+        ("json://h/x\n", 0o644, "chmod"),
+        ("nonsense://secret\njson://h/x\n", 0o600, "line 1 of"),
+    ),
+    ids=("none", "empty", "others may read it", "no service"),
+)
+def test_check_finds_what_is_wrong_with_the_services_that_notify(
+    tmp_path: Path, text: str | None, mode: int, said: str
+) -> None:
+    urls = tmp_path / "urls"
+    if text is not None:
+        urls.write_text(text)
+        urls.chmod(mode)
+    done = CliRunner().invoke(command, ["check"], env={**WELL, "CP_CAP_AUTOSCALE_NOTIFICATIONS": str(urls)})
+    assert (done.exit_code, said in done.output, "secret" in done.output) == (2, True, False), done.output
+    urls.write_text("json://h/x\n")
+    urls.chmod(0o600)
+    done = CliRunner().invoke(command, ["check"], env={**WELL, "CP_CAP_AUTOSCALE_NOTIFICATIONS": str(urls)})
+    assert done.exit_code == 0, done.output
+
+
+def test_check_finds_where_munge_is_set_and_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    values = {"CP_CAP_AUTOSCALE_MUNGE": str(tmp_path / "socket"), "CP_CAP_AUTOSCALE_HTTP": "8651"}
+    done = CliRunner().invoke(command, ["check"], env={**WELL, **values})
+    assert (done.exit_code, "MUNGE is not installed here" in done.output) == (2, True), done.output
+
+
 def test_check_finds_what_is_wrong_in_the_rules(tmp_path: Path) -> None:
     rules = tmp_path / "rules.toml"
     rules.write_text("[[apply]]\nqueue = 'main.q'\nconstraints = { exclusive = 2 }\n")

@@ -110,6 +110,11 @@ def test_a_time_that_is_none_is_refused(
     assert says in capsys.readouterr().err
 
 
+def test_all_that_was_ever_kept_can_be_asked_for(filled: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", "--since", "1970-01-01", "--until", "9999-01-01", "--json"]) == 0
+    assert json.loads(last(capsys))["currencies"][0]["cost"] == 3.84
+
+
 def test_a_month_is_one_of_utc(filled: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cost", "--json"]) == 0
     since = datetime.fromisoformat(json.loads(last(capsys))["since"])

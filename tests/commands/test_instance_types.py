@@ -8,11 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 from autoscaler.commands import _instance_types
-from autoscaler.commands._instance_types import told_types, unknown_types
+from autoscaler.commands._instance_types import offers_in_time, unknown_types
 from autoscaler.commands.config import command
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.doctor import type_findings
-from autoscaler.commands.run import _tell_unknown_types
+from autoscaler.commands.run import _report_unknown_types
 from autoscaler.errors import NotObservable
 from autoscaler.settings import load_settings
 from providers.fake import FakeProvider, FakeSettings
@@ -85,7 +85,7 @@ def test_doctor_fails_on_it() -> None:
 
 def test_run_says_it_at_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
-        _tell_unknown_types(Invocation(WRONG), a_fake())
+        _report_unknown_types(Invocation(WRONG), a_fake())
     assert "m5.lrage" in caplog.text
 
 
@@ -108,5 +108,5 @@ def test_one_that_hangs_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(_instance_types, "PATIENCE", 0.05)
     monkeypatch.setattr(FakeProvider, "buckets", lambda self: () if never.wait(120) else None)
     with pytest.raises(NotObservable, match=r"no answer within 0\.05 s"):
-        told_types(a_fake())
+        offers_in_time(a_fake())
     never.set()

@@ -14,7 +14,7 @@ import requests
 from requests.auth import HTTPBasicAuth
 
 from autoscaler.api.auto_stop import AutoStops
-from autoscaler.commands._http import listening, network, operations_of, told_of_passes, unserved
+from autoscaler.commands._http import following_passes, listening, network, operations_of, unserved
 from autoscaler.commands._socket_path import socket_path
 from autoscaler.commands.context import Invocation
 from autoscaler.core.model.fleet import Worker
@@ -119,7 +119,7 @@ def test_whoever_answers_workers_hears_of_each_pass_of_another_process(
         def passed(self, workers: Sequence[Worker], memory: Memory) -> None:
             heard.append(memory.passes)
 
-    with invocation.store() as store, told_of_passes(cast("AutoStops", Told()), store):
+    with invocation.store() as store, following_passes(cast("AutoStops", Told()), store):
         assert wait_for(lambda: heard == [1], 30)
         loop.pass_once()
         assert wait_for(lambda: heard[-1] == 2, 30)

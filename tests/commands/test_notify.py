@@ -12,7 +12,7 @@ from autoscaler.commands.doctor import notification_findings
 from autoscaler.commands.main import main
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, because
-from autoscaler.core.notifications.causes import Observed, Scene
+from autoscaler.core.notifications.causes import NotificationContext, Observed
 from autoscaler.core.notifications.due import Known, notifications_due
 from autoscaler.core.snapshot import Plan
 from autoscaler.store.store import Store
@@ -37,7 +37,7 @@ def urls(environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def tripped(environ: dict[str, str], *, failing: str = "") -> None:
     """A store in which the circuit breaker was told, or is to be told and cannot be."""
     brake = because(Code.CIRCUIT_BREAKER, what="removals", count=300, most=200, window_s=600.0)
-    due = notifications_due(Known(), Scene(NOW, Observed(a_snapshot(), Plan((), Memory(brake=brake)))))
+    due = notifications_due(Known(), NotificationContext(NOW, Observed(a_snapshot(), Plan((), Memory(brake=brake)))))
     store = Store.open(Invocation(environ).store_file)
     store.notifications.keep(due)
     (upto, _) = store.notifications.waiting()[-1]

@@ -6,7 +6,7 @@ import io
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 
 from autoscaler.api.app import make_app
 from autoscaler.api.asking import Api
+from autoscaler.commands import _requests
 from autoscaler.commands._http import request_socket
 from autoscaler.commands._requests import service
 from autoscaler.commands._socket_path import socket_path
@@ -27,10 +28,11 @@ from autoscaler.jetpack.service import OF_ROOT
 from autoscaler.store.lock import hold, lock_directory
 from autoscaler.store.store import Store
 from tests.cases.whole import whole
+from tests.commands.test_answers import listening
 from tests.commands.test_commands import environ
 from tests.web.served import serve_requests
 
-__all__ = ["environ"]
+__all__ = ["environ", "listening"]
 
 EXECUTE = '[{"Name": "execute", "TargetCount": 2}]'
 
@@ -141,6 +143,43 @@ def test_a_socket_that_a_crash_left_stands_for_nobody(invocation: Invocation, st
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(socket_path(invocation)))
     assert (main(["autoscale", "--name=execute", "--count=2"]), len(live(store))) == (0, 1)
+
+
+@pytest.fixture
+def hanging(invocation: Invocation, listening: Callable[[str], Path]) -> Iterator[Invocation]:
+    """A service that is connected to and does nothing: it would be waited for five minutes."""
+    state, path = str(invocation.state_directory), str(listening("hangs"))
+    with hold(invocation.cell, lock_directory(), state=state, socket_path=path):
+        yield invocation
+
+
+@pytest.mark.timeout(120)
+def test_for_a_service_that_hangs_requests_are_stored_and_taken_back(
+    hanging: Invocation, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["autoscale", "--name=execute", "--count=2"]) == 0
+    said = capsys.readouterr()
+    assert ("request set standard: execute" in said.out, said.err.count("it hangs, or was stopped")) == (True, 1)
+    assert "this command stores this for when it goes on" in said.err
+    assert [one.targets for one in live(store)] == [(Target("execute", count=2),)]
+    assert main(["requests"]) == 0
+    said = capsys.readouterr()
+    assert ("execute" in said.out, "this command shows what it has stored" in said.err) == (True, True)
+    assert main(["requests", "--end", "standard"]) == 0
+    assert "stores this for when it goes on" in capsys.readouterr().err
+    assert live(store) == ()
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("words", (["autoscale", "--name=execute", "--count=2"], ["requests", "--end", "standard"]))
+def test_who_can_only_ask_a_service_that_hangs_is_told_that_it_may_act_later(
+    hanging: Invocation, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(_requests, "_ours_to_write", lambda invocation: False)
+    assert main(words) == 4
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert "it hangs, or was stopped; it may still do what it was asked when it goes on. Let it go on" in said.err
 
 
 def test_a_wrong_request_is_refused_without_a_listener_too(store: Store, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autoscaler.commands._observation import as_running
-from autoscaler.commands._running import tell_where_nobody_serves
+from autoscaler.commands._running import warn_unless_running
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
 from autoscaler.settings.sharing import differing, given, with_settings
@@ -110,7 +110,7 @@ def test_what_is_said_of_the_settings_is_said_once_however_often_a_command_looks
         as_running(invocation)
     judged = capsys.readouterr().err
     for _ in range(2):
-        tell_where_nobody_serves(invocation)
+        warn_unless_running(invocation)
     kept = capsys.readouterr().err
     assert [said.count("no autoscaler serves cell") for said in (judged, kept)] == [1, 1]
 

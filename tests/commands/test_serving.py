@@ -11,7 +11,6 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-import structlog
 
 from autoscaler.commands._observation import reading_store
 from autoscaler.commands.context import Invocation
@@ -234,4 +233,3 @@ def test_settings_read_again_change_the_log_and_keep_what_the_command_line_asked
             assert (loop.reporter.verbose, console.level, json.loads(line)["event"]) == (True, logging.DEBUG, "hello")
     finally:
         root.handlers[:], root.level = handlers, level
-        structlog.reset_defaults()

@@ -13,10 +13,10 @@ import click
 
 from autoscaler.commands.main import cli, described
 
-SERVICE = ("fastapi", "starlette", "uvicorn", "jinja2", "structlog", "autoscaler.api.app", "autoscaler.engine.loop")
+SERVICE = ("fastapi", "starlette", "uvicorn", "jinja2", "autoscaler.api.app", "autoscaler.engine.loop")
 CLOUDS = ("boto3", "botocore", "azure", "requests")
 DECIDING = ("autoscaler.core.plan", "autoscaler.engine.observe")
-HEAVY = (*SERVICE, *CLOUDS, *DECIDING, "pydantic", "pydantic_settings", "rich", "filelock", "psutil", "asyncio")
+HEAVY = (*SERVICE, *CLOUDS, *DECIDING, "pydantic", "rich", "filelock", "psutil", "asyncio")
 QUICK = (
     *("completion", "drain", "explain", "history", "jetpack", "jobs", "keep", "pause", "plan", "requests", "resume"),
     *("retry", "status", "worker", "workers"),

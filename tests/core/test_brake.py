@@ -135,7 +135,7 @@ def test_node_arrays_share_the_window() -> None:
 def test_launches_that_helped_nobody_press_the_brake() -> None:
     reason = tripped(FOUR, (), NOW, helped_nobody=launches_at(2, 3))
     assert reason is not None
-    assert (reason.code, dict(reason.facts)["what"]) == (Code.CIRCUIT_BREAKER, "launches that helped nobody")
+    assert (reason.code, dict(reason.facts)["what"]) == (Code.CIRCUIT_BREAKER, "launches that helped no job")
 
 
 @dataclass
@@ -157,7 +157,7 @@ def test_workers_that_helped_nobody_press_the_brake_in_the_pass_that_finds_them(
     world.machines = {name: replace(machine, state=MachineState.TERMINATED) for name, machine in world.machines.items()}
     world.go_on(300.0, until=lambda: world.memory.brake is not None)
     assert world.memory.brake is not None
-    assert (world.memory.brake["what"], world.memory.brake["count"]) == ("launches that helped nobody", 2)
+    assert (world.memory.brake["what"], world.memory.brake["count"]) == ("launches that helped no job", 2)
     world.go_on(3600.0)
     assert len(world.launched) == 2
 

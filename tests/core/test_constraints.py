@@ -17,9 +17,9 @@ from autoscaler.core.constraints.constraint import (
     Never,
     NodePropertyConstraint,
     NodeResourceConstraint,
+    NodeUse,
     Not,
     Or,
-    Standing,
     XOr,
 )
 from autoscaler.core.constraints.matching import put_one
@@ -42,16 +42,16 @@ VERSION = SharedNonConsumableResource("prodversion", "/etc/version", "1.2.3")
 ONE, FIVE = MinimumResource("ncpus", 1), MinimumResource("ncpus", 5)
 
 
-def asked(*constraints: Constraint, job: str = "j", node: Node | None = None) -> Standing | str:
-    """A task with these constraints on one node: the standing after it, or why not."""
-    after = put_one(job, constraints, Standing(node or Node(F2, HAS)))
+def asked(*constraints: Constraint, job: str = "j", node: Node | None = None) -> NodeUse | str:
+    """A task with these constraints on one node: the use after it, or why not."""
+    after = put_one(job, constraints, NodeUse(node or Node(F2, HAS)))
     return text(after) if isinstance(after, Reason) else after
 
 
 def left(name: str, *constraints: Constraint) -> Value:
     """What is left of a resource after one task."""
     after = asked(*constraints)
-    assert isinstance(after, Standing), after
+    assert isinstance(after, NodeUse), after
     return after.node.remaining(name)
 
 
@@ -131,7 +131,7 @@ def test_a_constraint_says_why_it_rejects_a_node(constraint: Constraint, why: st
     ),
 )
 def test_text_may_have_wildcards(constraint: Constraint, met: bool) -> None:
-    assert isinstance(asked(constraint, node=Node(F2, {**HAS, "rack": "r[1]"})), Standing) is met
+    assert isinstance(asked(constraint, node=Node(F2, {**HAS, "rack": "r[1]"})), NodeUse) is met
 
 
 def test_a_node_in_a_placement_group_is_rejected_where_none_is_wanted() -> None:
@@ -140,9 +140,9 @@ def test_a_node_in_a_placement_group_is_rejected_where_none_is_wanted() -> None:
 
 
 def test_a_rejected_task_takes_nothing() -> None:
-    standing = Standing(Node(F2, HAS))
-    put_one("j", [ONE, Never("no")], standing)
-    assert standing == Standing(Node(F2, HAS))
+    use = NodeUse(Node(F2, HAS))
+    put_one("j", [ONE, Never("no")], use)
+    assert use == NodeUse(Node(F2, HAS))
 
 
 @pytest.mark.parametrize("constraint", (NodePropertyConstraint("spot", (1,)), NodeResourceConstraint("ncpus", True)))
@@ -152,8 +152,8 @@ def test_true_is_no_number(constraint: Constraint) -> None:
 
 def test_what_all_share_is_used_up_over_all_nodes() -> None:
     first = asked(SharedConsumableConstraint([LICENSES], 2))
-    assert isinstance(first, Standing)
-    after = put_one("k", [SharedConsumableConstraint([LICENSES], 2)], Standing(Node(F2), "k", first.spent))
+    assert isinstance(first, NodeUse)
+    after = put_one("k", [SharedConsumableConstraint([LICENSES], 2)], NodeUse(Node(F2), "k", first.spent))
     assert isinstance(after, Reason)
 
 
@@ -164,7 +164,7 @@ def test_of_several_shared_resources_each_must_have_enough() -> None:
 
 def test_what_all_share_and_cannot_be_used_up_is_only_read() -> None:
     after = asked(SharedConstraint([VERSION], "1.2.3"))
-    assert isinstance(after, Standing)
+    assert isinstance(after, NodeUse)
     assert not after.spent
 
 
@@ -173,12 +173,12 @@ def test_what_all_share_and_cannot_be_used_up_is_only_read() -> None:
 
 def on(jobs: Mapping[str, Constraint]) -> str:
     """A task of each of these jobs in turn on one node: the last one's answer."""
-    standing: Standing = Standing(Node(F2, HAS))
+    use: NodeUse = NodeUse(Node(F2, HAS))
     answer = "taken"
     for job, constraint in jobs.items():
-        after = asked(constraint, ONE, job=job.rstrip("'"), node=standing.node)
-        if isinstance(after, Standing):
-            standing, answer = after, "taken"
+        after = asked(constraint, ONE, job=job.rstrip("'"), node=use.node)
+        if isinstance(after, NodeUse):
+            use, answer = after, "taken"
         else:
             answer = after
     return answer
@@ -231,10 +231,10 @@ CONSTRAINTS = st.recursive(
 @given(CONSTRAINTS)
 def test_no_constraint_takes_what_is_not_there_or_gives_back(constraint: Constraint) -> None:
     after = asked(constraint)
-    if isinstance(after, Standing):
+    if isinstance(after, NodeUse):
         assert all(0 <= amount <= HAS[name] for name, amount in after.node.left.items())  # type: ignore[operator]
 
 
 @given(CONSTRAINTS)
 def test_exactly_one_of_a_constraint_and_its_opposite_takes_a_node(constraint: Constraint) -> None:
-    assert isinstance(asked(constraint), Standing) is not isinstance(asked(Not(constraint)), Standing)
+    assert isinstance(asked(constraint), NodeUse) is not isinstance(asked(Not(constraint)), NodeUse)

@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from autoscaler.core.cost.amounts import divided, in_units, nanos_of, rent
@@ -67,6 +67,11 @@ def test_shown_parts_add_up_to_the_shown_sum() -> None:
     assert in_units([3_333_333, 3_333_333, 3_333_334], 10_000) == ([333, 333, 334], 1000)
 
 
+@pytest.mark.parametrize(("amount", "shown"), ((50, 0), (51, 1), (149, 1), (150, 2), (250, 2)))
+def test_a_sum_is_rounded_to_the_nearest_unit_and_halves_to_the_even_one(amount: int, shown: int) -> None:
+    assert in_units([amount], 100) == ([shown], shown)
+
+
 times = st.integers(0, 40).map(lambda tenth: tenth * 97_001)
 a_random_use = st.builds(
     lambda payer, slots, ends: a_use(payer, slots, min(ends), max(ends)),
@@ -124,6 +129,7 @@ def test_shares_are_those_of_every_single_moment(slots: int, uses: list[Use]) ->
 
 
 @given(st.integers(0, 10**9), st.lists(st.integers(0, 10**12), min_size=1, max_size=9))
+@example(5, [0, 1])
 def test_what_is_divided_is_neither_more_nor_less(amount: int, weights: list[int]) -> None:
     parts = divided(amount, weights)
     assert sum(parts) == (amount if any(weights) else 0)

@@ -14,7 +14,14 @@ from autoscaler.core.model.cluster import JobRequest
 from autoscaler.core.model.fleet import BucketKey, Ending, MachineState
 from autoscaler.core.model.memory import Backoff, Memory, ProtectedArray, WorkerNote
 from autoscaler.core.model.reasons import Code, Reason, because
-from autoscaler.core.notifications.causes import BLIND_FOR, BY_NAME, KINDS, MOST_OF_A_KIND, Observed, Scene
+from autoscaler.core.notifications.causes import (
+    BLIND_FOR,
+    BY_NAME,
+    KINDS,
+    MOST_OF_A_KIND,
+    NotificationContext,
+    Observed,
+)
 from autoscaler.core.notifications.due import AGAIN, SETTLED, Known, Notification, notifications_due
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
@@ -30,18 +37,20 @@ def passing(memory: Memory, *, actions: tuple[Hold | Kill, ...] = ()) -> Observe
     return Observed(a_snapshot(), Plan(actions, memory))
 
 
-def told(scenes: Sequence[Scene], known: Known | None = None, *, resolved: bool = True) -> list[list[Notification]]:
-    """What each scene adds."""
+def told(
+    contexts: Sequence[NotificationContext], known: Known | None = None, *, resolved: bool = True
+) -> list[list[Notification]]:
+    """What each context adds."""
     known, found = known or Known(), []
-    for scene in scenes:
-        due = notifications_due(known, scene, resolved=resolved)
+    for context in contexts:
+        due = notifications_due(known, context, resolved=resolved)
         known = due.known
         found.append(list(due.notifications))
     return found
 
 
-def at(seconds: float, observed: Observed | None, **more: object) -> Scene:
-    return replace(Scene(NOW + seconds, observed), **more)  # type: ignore[arg-type]
+def at(seconds: float, observed: Observed | None, **more: object) -> NotificationContext:
+    return replace(NotificationContext(NOW + seconds, observed), **more)  # type: ignore[arg-type]
 
 
 TRIPPED, CALM = passing(Memory(brake=BRAKE)), passing(Memory())

@@ -9,11 +9,13 @@ import pytest
 from autoscaler.core.demand.categories import assignment_of, category_key
 from autoscaler.core.model.actions import Launch
 from autoscaler.core.model.demand_vector import CategoryDemand, Demand, Property
+from autoscaler.core.model.fleet import MachineState
+from autoscaler.core.model.memory import LaunchTrial, Memory
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
-from tests.core.building import NOW, a_job, a_snapshot, codes, jobs, launched, shape_of
+from tests.core.building import NOW, Thing, a_job, a_machine, a_snapshot, a_worker, codes, jobs, launched, shape_of
 from tests.properties.barren import BOOT, POLL, Barren, Cause
 from tests.properties.world import LIMITS
 
@@ -183,6 +185,30 @@ def test_a_worker_that_a_person_sends_away_is_no_failure() -> None:
     world.overrides = Overrides(drain=frozenset(world.machines))
     world.go_on(2 * BOOT, until=lambda: not world.machines)
     assert not failing(world)
+
+
+@pytest.mark.parametrize("more_coming", (True, False))
+def test_a_launch_for_a_part_of_a_jobs_hosts_is_no_failure_while_another_brings_the_rest(more_coming: bool) -> None:
+    parts = ((category_key(Demand(frozenset({"main.q"}), 4)), 1),)
+    trials = {"o1": LaunchTrial("execute", NOW - 1000, parts, workers=1, joined_at=NOW - 700, joined_s=650)}
+    things: list[Thing] = [a_job(slots=4, pe="mpi"), a_worker("w1", idle=30, order_id="o1")]
+    if more_coming:
+        trials["o2"] = LaunchTrial("execute", NOW - 60, parts, workers=1)
+        things.append(a_machine("w2", order_id="o2", state=MachineState.PENDING, age=50))
+    made = plan(a_snapshot(*things, Memory(passes=7, looked_at=NOW - 15, trials=trials)))
+    assert made.memory.trials["o1"].closed is not more_coming
+
+
+@pytest.mark.parametrize(("workers", "more"), ((2, 1), (3, 0)))
+def test_beside_a_worker_that_takes_no_job_only_its_own_task_waits(workers: int, more: int) -> None:
+    """Of three tasks one fits on `w2`, and `w1` has come for another one. A third worker that is gone was for the
+    last.
+    """
+    parts = ((category_key(Demand(frozenset({"main.q"}), 2, 2)), workers),)
+    trials = {"o1": LaunchTrial("execute", NOW - 300, parts, workers=workers, joined_at=NOW - 90, joined_s=75)}
+    there = (a_worker("w1", states="E", idle=60, order_id="o1"), a_worker("w2", idle=60, order_id="o1"))
+    made = plan(a_snapshot(jobs(3, slots=2), *there, Memory(passes=7, looked_at=NOW - 15, trials=trials)))
+    assert launched(made) == ({"m5.large": more} if more else {})
 
 
 def test_a_launch_that_its_cloud_refused_is_no_failure_of_protected_mode() -> None:

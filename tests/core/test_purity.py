@@ -94,7 +94,7 @@ def test_core_has_no_clock_log_chance_environment_or_io(path: Path) -> None:
         "from pathlib import Path",
         "import sqlite3",
         "import subprocess",
-        "import structlog",
+        "import requests",
         "from autoscaler import errors",
         "from autoscaler.settings import table",
         "from autoscaler.corex import y",

@@ -13,9 +13,9 @@ from autoscaler.core.constraints.constraint import (
     MinimumResource,
     Never,
     NodeResourceConstraint,
+    NodeUse,
     Not,
     Or,
-    Standing,
     XOr,
 )
 from autoscaler.core.constraints.matching import put_one
@@ -66,7 +66,7 @@ def _above(children: st.SearchStrategy[Constraint]) -> st.SearchStrategy[Constra
 def test_there_is_room_for_as_many_as_fit_one_by_one(constraint: Constraint) -> None:
     most, fit, node = 40, 0, NODE
     while fit < most:
-        after = put_one("j", (constraint,), Standing(node))
+        after = put_one("j", (constraint,), NodeUse(node))
         if isinstance(after, Reason):
             break
         fit, node = fit + 1, after.node

@@ -10,7 +10,7 @@ import pytest
 
 from autoscaler.constraints.library import read_rules
 from autoscaler.core.capacity.unmet_constraints import Misses
-from autoscaler.core.constraints.constraint import Document, Never, Standing
+from autoscaler.core.constraints.constraint import Document, Never, NodeUse
 from autoscaler.core.constraints.ruleset import Entry, Rules
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.plan import plan
@@ -83,7 +83,7 @@ class Asked:
 
     nodes: list[str] = field(default_factory=list)
 
-    def take(self, standing: Standing) -> Standing | Reason:
+    def take(self, standing: NodeUse) -> NodeUse | Reason:
         self.nodes.append(standing.node.properties.vm_size)
         return because(Code.NEVER, message="no")
 

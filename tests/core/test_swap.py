@@ -357,6 +357,13 @@ def test_where_set_off_nothing_is_swapped_and_the_pass_says_so() -> None:
     assert (acts(made), noted(made)[-1]) == ([], Code.SWAP_OFF)
 
 
+def test_no_worker_is_kept_for_a_job_over_several_hosts_that_has_no_room_even_with_it() -> None:
+    seen = a_snapshot(
+        a_job(slots=6, pe="mpi"), a_host("h1", slots=16, used=14), idle("w1", 900), limits=Limits(1), hybrid=True
+    )
+    assert acts(plan(replace(seen, policy=replace(seen.policy, swap=False)))) == [("disable", "w1")]
+
+
 def test_not_where_the_hours_launches_are_spent() -> None:
     limits = Limits(max_workers=2, max_launches_per_hour=1)
     made = plan(a_full_cluster(idle("w1"), busy("w2"), limits=limits, launches=(Event(NOW - 600, 1, "execute"),)))

@@ -21,7 +21,7 @@ from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
 from autoscaler.core.requests.arrays import in_force
 from autoscaler.core.scale_up.launches import LaunchNeeds, launch_all
 from autoscaler.core.sizing.replacement import Replacement, SwapPlan
-from autoscaler.core.sizing.sizing import LaunchContext, Replacing
+from autoscaler.core.sizing.sizing import LaunchContext, Replacing, Shortfall
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.report.wording import text
 from tests.core.building import (
@@ -156,12 +156,10 @@ def a_replacement(*options: tuple[str, PriceType], total: int, before: int) -> R
 def test_beside_a_swap_nothing_takes_what_another_queue_launched_a_moment_ago() -> None:
     policy = two_queues(limits=Limits(max_workers=10, total_workers=4)).policy
     mine, now = policy.node_arrays[0], Usage(total_workers=3)
-    swap = a_replacement(total=2, before=1)
-    growth = swap.size_launch(mine, (), (), OpenPlacement(()), now, a_ground(policy), short_of_floor=3)
+    swap, short = a_replacement(total=2, before=1), Shortfall((), (), OpenPlacement(()), workers=3)
+    growth = swap.size_launch(mine, short, now, a_ground(policy))
     assert growth.launch is None, "2 kept and 2 launched elsewhere are 4"
-    growth = swap.size_launch(
-        mine, (), (), OpenPlacement(()), Usage(total_workers=1), a_ground(policy), short_of_floor=3
-    )
+    growth = swap.size_launch(mine, short, Usage(total_workers=1), a_ground(policy))
     assert growth.launch is not None
     assert growth.launch.candidates[0].count == 2
 

@@ -19,8 +19,8 @@ from autoscaler.core.outcome.waiting_notes import (
     RETRY,
     TOGETHER,
     TOLD,
-    ToldWaiting,
     Waiting,
+    WaitingNotes,
     ranges,
     stable,
     tell_waiting,
@@ -81,7 +81,7 @@ class Passes:
         failed = [(tuple(map(str, jobs)), refused)]
         self.memory = replace(self.memory, waiting_notes=with_failures(self.memory, failed))
 
-    def _remember(self, told: ToldWaiting) -> None:
+    def _remember(self, told: WaitingNotes) -> None:
         at = self.now if told.actions else self.memory.waiting_told_at
         self.memory = Memory(waiting_notes=told.notes, waiting_told_at=at)
 

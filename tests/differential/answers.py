@@ -51,32 +51,13 @@ FLEET = Fleet(
 MEMORY = Memory(workers={worker.id: WorkerNote(1.0, heard_at=1.0, host=worker.name) for worker in FLEET.workers})
 
 
-def ours(cluster: Cluster, now: float, host_lists: Sequence[str]) -> dict[int, Said]:
-    """By job, what our core says of it, every job alone. `host_lists`: hosts whose access lists the core does not read:
-    where they decide, nothing is known.
-    """
-    return {
-        job: _said(cluster, shape, place, now, host_lists)
-        for shape in cluster.shapes
-        for place, job in enumerate(shape.jobs)
-    }
-
-
-def _said(cluster: Cluster, shape: JobCategory, place: int, now: float, host_lists: Sequence[str]) -> Said:
-    """Of the job at this place of its category."""
-    said = _alone(cluster, shape, place, now)
-    if host_lists and said[0] is Answer.FITS:
-        without = _alone(_without_hosts(cluster, host_lists), shape, place, now)
-        if without[0] is not said[0]:
-            return Answer.UNKNOWN, "ACCESS_LIST"
-    return said
-
-
-def _without_hosts(cluster: Cluster, names: Sequence[str]) -> Cluster:
-    return replace(cluster, hosts=tuple(host for host in cluster.hosts if host.name not in names))
+def ours(cluster: Cluster, now: float) -> dict[int, Said]:
+    """By job, what our core says of it, every job alone."""
+    return {job: _alone(cluster, shape, place, now) for shape in cluster.shapes for place, job in enumerate(shape.jobs)}
 
 
 def _alone(cluster: Cluster, shape: JobCategory, place: int, now: float) -> Said:
+    """Of the job at this place of its category."""
     first = replace(
         shape,
         jobs=shape.jobs[place : place + 1],
@@ -107,5 +88,5 @@ def _by_request(reason: Reason) -> bool:
     return (
         reason.code is Code.RESTRICTED_QUEUE
         and isinstance(by, tuple)
-        and all("=" in str(one) and not str(one).startswith(lists) for one in by)
+        and all(("=" in str(one) and not str(one).startswith(lists)) or "FORCED" in str(one) for one in by)
     )

@@ -160,7 +160,7 @@ def in_world(
     dispatch(cell)
     requests = _submit(cell, jobs, "sleep")
     said = _asked(cell, sorted(requests))
-    mine = ours(_read(cell, sorted(requests)), time.time(), world.host_lists)
+    mine = ours(_read(cell, sorted(requests)), time.time())
     _delete(cell, *map(str, requests))
     compared = {
         job: Compared(name, f"{shlex.join(options)} (by {user})", said[job], mine.get(job, (Answer.UNKNOWN, "unseen")))

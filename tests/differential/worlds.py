@@ -42,8 +42,6 @@ class World:
     """Shell, run in a directory with the files: makes any world into this one."""
     running: tuple[tuple[str, ...], ...]
     """Options of `qsub`, one job each."""
-    host_lists: tuple[str, ...]
-    """Hosts that not everybody may use."""
 
 
 def a_world(random: Random) -> World:
@@ -63,7 +61,7 @@ def a_world(random: Random) -> World:
         files[f"pe_{pe}"] = _with(text, values)
     for host, slots in HOSTS.items():
         values = {"slots": str(slots)} if random.random() < 0.7 else {}
-        values |= _values(random, ("lic", "tok", "once", "ram"), 0.35) | _fixed(random, 0.3)
+        values |= _values(random, ("lic", "tok", "once", "ram"), 0.35) | _fixed(random, 0.3) | _forced(random, 0.08)
         text = render("exechost", name=host, complex_values=_assignments(values))
         files[f"host_{host}"] = _with(text, _listed(random, host == of_host))
     for queue in QUEUES:
@@ -83,11 +81,15 @@ def a_world(random: Random) -> World:
         files[f"queue_{queue}"] = _with(text, changes)
     files["quotas"] = "\n".join(_quota(random, name) for name in ("one", "two")[: random.choice((1, 1, 2))])
     running = tuple(_running(random) for _ in range(random.randint(0, 3)))
-    return World(files, _SCRIPT, running, (of_host,) if of_host else ())
+    return World(files, _SCRIPT, running)
 
 
-def a_plain_world(members: str = "h3", hosts: Mapping[str, str] = MappingProxyType({}), **queue: str) -> World:
-    """A cell where all is as it is by default but for these attributes of main.q and `complex_values` of hosts."""
+def a_plain_world(
+    members: str = "h3", hosts: Mapping[str, str] = MappingProxyType({}), forced: str = "", **queue: str
+) -> World:
+    """A cell where all is as it is by default but for these attributes of main.q and `complex_values` of hosts.
+    `forced`: a complex of those that Grid Engine ships, made FORCED.
+    """
     world = a_world(Random("plain"))
     files = {name: text for name, text in world.files.items() if not name.startswith(("pe_", "host_", "queue_"))}
     files |= {
@@ -101,7 +103,9 @@ def a_plain_world(members: str = "h3", hosts: Mapping[str, str] = MappingProxyTy
         files[f"queue_{name}"] = _with(render("queue", private="/tmp"), changes)
     files |= {"complexes": "\n".join((*COMPLEXES, "")), "group": f"group_name {GROUP}\nhostlist {members}\n"}
     files["quotas"] = "{\nname one\ndescription NONE\nenabled FALSE\nlimit to slots=99\n}\n"
-    return World(files, _SCRIPT, (), ())
+    as_shipped = "cat shipped complexes"
+    made = f"""awk '$1 == "{forced}" {{ $5 = "FORCED" }} 1' shipped complexes"""
+    return World(files, _SCRIPT.replace(as_shipped, made if forced else as_shipped), ())
 
 
 _CKPT = " ".join(
@@ -158,12 +162,20 @@ def _fixed(random: Random, often: float) -> dict[str, str]:
     return {name: value for name, value in values.items() if random.random() < often}
 
 
+def _forced(random: Random, often: float) -> dict[str, str]:
+    """What only jobs that request it may use."""
+    values = {"must": random.choice(("TRUE", "FALSE")), "toll": str(random.randint(0, 3))}
+    return {name: value for name, value in values.items() if random.random() < often}
+
+
 def _assignments(values: Mapping[str, str]) -> str:
     return ",".join(f"{name}={value}" for name, value in values.items()) or "NONE"
 
 
 def _queue_values(random: Random) -> str:
-    return _assignments({**_values(random, ("lic", "tok", "once", "ram"), 0.3), **_fixed(random, 0.12)})
+    return _assignments(
+        {**_values(random, ("lic", "tok", "once", "ram"), 0.3), **_fixed(random, 0.12), **_forced(random, 0.04)}
+    )
 
 
 def _pes(random: Random) -> str:
@@ -226,6 +238,8 @@ def a_request(random: Random) -> tuple[str, ...]:
         (f"ram={random.choice(('1G', '1.5G', '3G'))}", 0.2),
         (f"colour={random.choice(('red', 'blue', 'r*', '!red'))}", 0.12),
         (f"size={random.randint(1, 4)}", 0.08),
+        (f"must={random.choice(('1', '1', '0'))}", 0.06),
+        (f"toll={random.randint(0, 2)}", 0.06),
         (f"h_rt={random.choice(('600', '7200'))}", 0.1),
         (f"arch={random.choice(('lx-amd64', 'lx-*', 'sol-*'))}", 0.04),
         (f"h={random.choice(('h1', 'h2|h3', '!h1'))}", 0.12),

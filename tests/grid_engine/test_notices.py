@@ -15,7 +15,7 @@ from autoscaler.lab.cell import Cell, ExecHost
 from autoscaler.namespaces import start_host
 from sge.admin import Administrator
 from sge.cluster import cluster_from, read_outputs
-from sge.notices import COMPLEX, told_notices
+from sge.notices import COMPLEX, reported_notices
 from sge.prepare import Preparation, carry_out, differences, read_present
 from tests.grid_engine.waiting import Until
 
@@ -36,7 +36,7 @@ def define(cell: Cell, saved: Path) -> Sequence[str]:
 def notices(cell: Cell, name: str) -> tuple[Interruption, ...]:
     outputs, _ = read_outputs(cell.runner, wanted=lambda *_: (), zone=UTC)
     hosts = cluster_from(outputs, zone=UTC, now=time.time()).hosts
-    return tuple(told_notices(hosts, [replace(WORKER, name=name)]))
+    return tuple(reported_notices(hosts, [replace(WORKER, name=name)]))
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def host(empty_cell: Cell) -> str:
     empty_cell.enrol(ExecHost(name, 2))
     Administrator(empty_cell.runner).sense(name, str(sensor))
     empty_cell.start_execd(name)
-    empty_cell.wait_heard(name)
+    empty_cell.wait_for_report(name)
     return name
 
 

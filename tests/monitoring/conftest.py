@@ -13,6 +13,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="session")
 def programs() -> Path:
     """The folder of prometheus and promtool."""
-    done = subprocess.run([ROOT / "bin" / "prometheus"], capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [ROOT / "bin" / "unpacked", "prometheus", "promtool"], capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stderr
     return Path(done.stdout.strip())

@@ -12,13 +12,13 @@ from autoscaler.constraints.documents import read_document
 from autoscaler.constraints.library import (
     NodeProperties,
     NodeResourceConstraint,
+    NodeUse,
     Reason,
     SharedConstraint,
     SharedConsumableConstraint,
     SharedConsumableResource,
     SharedNonConsumableResource,
     Size,
-    Standing,
     node_of,
     put_one,
     read_constraint,
@@ -42,7 +42,7 @@ ON_NC6 = {"ncpus": 6, "mem": Size(56 * GIB), "project": "restricted", "custom_in
 
 def on(constraint: Constraint, properties: NodeProperties, **resources: object) -> str:
     """What one task of it takes of a node, as `ncpus=15 mem=28g`, or why it is rejected."""
-    after = put_one("j", [constraint], Standing(node_of(properties, (), resources)))  # type: ignore[arg-type]
+    after = put_one("j", [constraint], NodeUse(node_of(properties, (), resources)))  # type: ignore[arg-type]
     if isinstance(after, Reason):
         return text(after)
     return " ".join(f"{name}={after.node.remaining(name)}" for name in after.node.left) or "taken"

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import pytest
-from pydantic_settings import BaseSettings
 
 from autoscaler.background import Value
 from autoscaler.core.model.request_sets import RequestSet, Target
@@ -18,6 +17,7 @@ from autoscaler.core.snapshot import Snapshot
 from autoscaler.policies.asking import RENEWED, VALID, Policies
 from autoscaler.policies.interface import Arrays, Past
 from autoscaler.store.store import Store
+from providers.settings import ExtensionSettings
 from tests.core.building import NOW, a_snapshot
 from tests.deadlines import Deadline, stretched
 from tests.simulated.executor import at_once
@@ -34,7 +34,7 @@ class Scripted:
 
     answers: Iterator[Any]
     name: ClassVar[str] = "scripted"
-    Settings: ClassVar[type[BaseSettings]] = BaseSettings
+    Settings: ClassVar[type[ExtensionSettings]] = ExtensionSettings
 
     def requests(self, snapshot: Snapshot, past: Past) -> Arrays:
         answer = next(self.answers)

@@ -10,10 +10,10 @@ from autoscaler.errors import SettingsError
 from autoscaler.policies.registry import known, load, unclaimed
 
 GOOD = """
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from providers.settings import ExtensionSettings
 
-class Options(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix="CP_CAP_AUTOSCALE_POLICY_{name}_", extra="forbid")
+class Options(ExtensionSettings):
+    env_prefix = "CP_CAP_AUTOSCALE_POLICY_{name}_"
     count: int = 1
 
 class Policy:
@@ -98,7 +98,7 @@ def test_text_that_is_no_json_is_told_with_all_else() -> None:
     prefix = "CP_CAP_AUTOSCALE_POLICY_CELERY_QUEUE_"
     with pytest.raises(SettingsError) as raised:
         load(("celery_queue",), {f"{prefix}TRANSPORT_OPTIONS": "{half", f"{prefix}CORES_PER_TASK": "0"})
-    told = ("TRANSPORT_OPTIONS = '{half': Input should be a valid dictionary", "CORES_PER_TASK = '0'", "BROKER: Field")
+    told = ("TRANSPORT_OPTIONS = '{half': Value error, ", "CORES_PER_TASK = '0'", "BROKER: Field")
     assert [words for words in told if words not in str(raised.value)] == []
 
 

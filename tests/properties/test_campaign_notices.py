@@ -147,13 +147,13 @@ def overlooks_other_queues(patch: Patch) -> Decide:
 
 
 def kills_without_asking(patch: Patch) -> Decide:
-    found = certainty.standing
+    found = certainty.judge_job
 
     def hasty(*arguments: object) -> certainty.Verdict:
         one = found(*arguments)  # type: ignore[arg-type]
         return replace(one, step=certainty.NextStep.ACT) if one.step is certainty.NextStep.ASK else one
 
-    patch.setattr(deadlock, "standing", hasty)
+    patch.setattr(deadlock, "judge_job", hasty)
     return plan
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.constraints.library import Standing, node_of, properties_of_bucket, put_one, read_constraint, read_rules
+from autoscaler.constraints.library import NodeUse, node_of, properties_of_bucket, put_one, read_constraint, read_rules
 from autoscaler.core.model.actions import AskGridEngine, Enrol, Hold, Kill, Launch
 from autoscaler.core.model.cluster import ExecutionHost
 from autoscaler.core.model.fleet import Bucket, MachineState, PriceType, Worker
@@ -103,7 +103,7 @@ def test_nothing_is_launched_that_rules_do_not_allow(rules: dict[str, Any], ask:
         node = node_of(properties_of_bucket(bucket), defaults)
         node = replace(node, resources={"h_vmem": bucket.type.memory, **node.resources})
         for constraint in asked:
-            assert not isinstance(put_one("1", [constraint], Standing(node)), Reason)
+            assert not isinstance(put_one("1", [constraint], NodeUse(node)), Reason)
 
 
 @settings(max_examples=examples(50))

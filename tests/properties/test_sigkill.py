@@ -359,7 +359,10 @@ class Life:
             self.wrong.append(f"jobs: {[(job.number, job.ended, job.starts) for job in world.cluster.jobs]}")
         if unanswered := [record.id for record in store.journal.orders(0) if not record.closed]:
             self.wrong.append(f"orders without an end: {unanswered}")
-        if untold := [tuple(row) for row in store.journal.without_outcome()]:
+        if untold := [
+            tuple(row)
+            for row in store.database.rows("SELECT id, kind, host, order_id FROM actions WHERE result IS NULL")
+        ]:
             self.wrong.append(f"actions without an outcome: {untold}")
         if open_lives := [life.worker_id for life in store.history.lifetimes() if life.ended_at is None]:
             self.wrong.append(f"lifetimes without an end: {open_lives}")

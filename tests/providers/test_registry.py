@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 import pytest
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from autoscaler.errors import SettingsError
 from providers import registry
@@ -13,11 +12,11 @@ from providers.cloud_pipeline.settings import CloudPipelineSettings
 from providers.cyclecloud.settings import CycleCloudSettings
 from providers.fake import FakeProvider
 from providers.local.settings import LocalSettings
-from providers.settings import Names, read_settings
+from providers.settings import ExtensionSettings, Names, read_settings
 
 
-class SampleSettings(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix="CP_CAP_AUTOSCALE_SAMPLE_", extra="forbid")
+class SampleSettings(ExtensionSettings):
+    env_prefix = "CP_CAP_AUTOSCALE_SAMPLE_"
 
     region: str
     types: Names = ()
@@ -117,8 +116,8 @@ def test_every_wrong_value_is_named_at_once() -> None:
 
 
 def test_a_prefix_that_would_take_everybodys_settings_is_refused() -> None:
-    class Greedy(BaseSettings):
-        model_config = SettingsConfigDict(env_prefix="CP_CAP_AUTOSCALE_")
+    class Greedy(ExtensionSettings):
+        env_prefix = "CP_CAP_AUTOSCALE_"
 
     with pytest.raises(SettingsError, match="needs its own env_prefix"):
         read_settings(Greedy, {})
@@ -129,5 +128,5 @@ def test_a_prefix_that_would_take_everybodys_settings_is_refused() -> None:
     (AwsSettings, AzureSettings, CloudPipelineSettings, CycleCloudSettings, LocalSettings),
     ids=lambda m: m.__name__,
 )
-def test_no_provider_takes_a_number_without_end(model: type[BaseSettings]) -> None:
+def test_no_provider_takes_a_number_without_end(model: type[ExtensionSettings]) -> None:
     assert model.model_config.get("allow_inf_nan") is False

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from autoscaler.errors import SettingsError
-from providers.settings import Secret, read_settings
+from providers.settings import ExtensionSettings, Secret, read_settings
 
 
-class Model(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix="CP_CAP_AUTOSCALE_MINE_", extra="forbid")
+class Model(ExtensionSettings):
+    env_prefix = "CP_CAP_AUTOSCALE_MINE_"
 
     password: Secret
 

@@ -19,10 +19,8 @@ from autoscaler.report.explain import (
     explain_host,
     explain_job,
     explain_past,
-    host_lines,
-    in_words,
-    job_lines,
 )
+from autoscaler.report.explain_lines import host_lines, in_words, job_lines
 from autoscaler.store.journal import Result
 from autoscaler.store.store import Store
 from tests.core.building import NOW, a_host, a_job, a_snapshot, a_worker
@@ -109,9 +107,10 @@ def test_an_ended_job_is_told_from_its_wait_to_its_end(store: Store) -> None:
     assert told is not None
     lines = list(job_lines(told))
     assert any("counts" not in line and "last said of it" in line for line in lines)
-    assert lines[-1] == (
-        "job 12 ran on main.q@w1, 2 slots, from 2026-11-21 09:11:40 UTC to 2026-11-21 09:12:40 UTC: exit status 3"
-    )
+    assert lines[-2:] == [
+        "job 12 ran on main.q@w1, 2 slots, from 2026-11-21 09:11:40 UTC to 2026-11-21 09:12:40 UTC: exit status 3",
+        "it is not known to have run on a worker, so it has no cost here",
+    ]
 
 
 def test_an_ended_job_that_was_never_seen_is_told_from_accounting() -> None:

@@ -12,27 +12,28 @@ from autoscaler.report.pages import generated, main
 from autoscaler.report.reasons.table import SUBJECTS
 
 ROOT = Path(__file__).parents[2]
+PAGES = generated(ROOT)
 
 
-@pytest.mark.parametrize("page", sorted(generated(ROOT)), ids=lambda path: path.name)
+@pytest.mark.parametrize("page", sorted(PAGES), ids=lambda path: path.name)
 def test_a_page_is_up_to_date(page: Path) -> None:
-    assert page.read_text() == generated(ROOT)[page], "run `python -m autoscaler.report.pages`"
+    assert page.read_text() == PAGES[page], "run `python -m autoscaler.report.pages`"
 
 
 def test_every_code_is_in_the_table_once() -> None:
-    page = generated(ROOT)[ROOT / "docs" / "reasons.md"]
+    page = PAGES[ROOT / "docs" / "reasons.md"]
     assert [page.count(f"| `{code.value}` |") for code in Code] == [1] * len(Code)
 
 
 def test_every_subject_of_the_table_is_a_heading() -> None:
-    page = generated(ROOT)[ROOT / "docs" / "reasons.md"]
+    page = PAGES[ROOT / "docs" / "reasons.md"]
     assert [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")] == [
         heading for heading, _ in SUBJECTS
     ]
 
 
 def test_the_json_schema_lists_every_code() -> None:
-    schema = json.loads(generated(ROOT)[ROOT / "conf" / "plan.schema.json"])
+    schema = json.loads(PAGES[ROOT / "conf" / "plan.schema.json"])
     assert sorted(schema["$defs"]["ReasonPart"]["properties"]["code"]["enum"]) == sorted(Code)
 
 

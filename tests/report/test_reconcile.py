@@ -109,6 +109,14 @@ def test_an_azure_export_knows_machines_and_their_disks_by_name(tmp_path: Path) 
     assert bill.until - bill.since == timedelta(days=1).total_seconds()
 
 
+def test_a_bill_that_does_not_tell_all_hours_explains_nothing_by_time(tmp_path: Path) -> None:
+    unknown = aws("BoxUsage:m5.large", "i-1", "60", "0.05").replace("Hrs", "Minutes")
+    bill = read_bill(
+        written(tmp_path / "cur.csv", CUR, aws("BoxUsage:m5.large", "i-1", "1", "0.1"), unknown), ["i-1"], TAG
+    )
+    assert explained(compare([row("i-1", 0.2, 2.0)], bill)) == {"i-1": (-0.05, 0.0, -0.05, 0.0)}
+
+
 def test_a_name_that_another_one_begins_with_is_another_machine(tmp_path: Path) -> None:
     file = written(tmp_path / "azure.csv", AZURE, azure("virtualMachines/execute-abc-10", "Virtual Machines", "1", "1"))
     bill = read_bill(file, ["execute-abc-1"], TAG)

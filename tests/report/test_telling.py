@@ -24,7 +24,7 @@ CALM = because(Code.IDLE_NOT_LONG_ENOUGH, idle_s=10.0, limit_s=30.0)
 
 def told(first: Plan, second: Plan) -> tuple[bool, bool]:
     reporter = PassReporter()
-    return reporter.tell(SEEN, first), reporter.tell(SEEN, second)
+    return reporter.report(SEEN, first), reporter.report(SEEN, second)
 
 
 def test_a_pass_that_says_nothing_new_is_told_once() -> None:
@@ -52,7 +52,7 @@ def test_a_silent_pass_is_a_debug_line(caplog: pytest.LogCaptureFixture) -> None
 def said(reporter: PassReporter, of: Plan, caplog: pytest.LogCaptureFixture) -> list[str]:
     """The lines of a pass after its sentence."""
     caplog.clear()
-    reporter.tell(SEEN, of)
+    reporter.report(SEEN, of)
     return [record.message.strip() for record in caplog.records if not record.message.startswith("pass ")]
 
 
@@ -96,7 +96,7 @@ def test_the_history_stays_small_on_a_large_cluster(tmp_path: Path) -> None:
     """A thousand workers and fifty thousand jobs: a pass takes no more of it than its sentence and its actions."""
     store = Store.open(tmp_path / "store.sqlite")
     workers = tuple(kept(f"w{n}") for n in range(1000))
-    PassReporter(store).tell(SEEN, plan(disable("w1"), shapes=(waiting(50_000),), workers=workers))
+    PassReporter(store).report(SEEN, plan(disable("w1"), shapes=(waiting(50_000),), workers=workers))
     document = store.history.passes()[0].document
     store.close()
     assert (len(json.dumps(document)) < 2000, document["workers"]) == (True, {"additional": 1000, "persistent": 0})
@@ -108,7 +108,7 @@ def test_no_verdict_is_written_out_for_a_history_that_only_counts_them(
     for part in ("_shape_part", "worker_part", "_bucket_part"):
         monkeypatch.setattr(f"autoscaler.report.document.{part}", None)
     store = Store.open(tmp_path / "s")
-    PassReporter(store).tell(SEEN, plan(disable("w1"), shapes=(waiting(2),), workers=(kept("w1"),)))
+    PassReporter(store).report(SEEN, plan(disable("w1"), shapes=(waiting(2),), workers=(kept("w1"),)))
     (row,) = store.history.passes()
     assert row.document["workers"] == {"additional": 1, "persistent": 0}
 
@@ -116,8 +116,8 @@ def test_no_verdict_is_written_out_for_a_history_that_only_counts_them(
 def test_news_are_kept_in_the_history(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "store.sqlite")
     reporter = PassReporter(store)
-    reporter.tell(SEEN, plan())
-    reporter.tell(SEEN, plan(passes=813))
+    reporter.report(SEEN, plan())
+    reporter.report(SEEN, plan(passes=813))
     kept_passes = [(row.number, row.sentence, row.document["schema"]) for row in store.history.passes()]
     store.close()
     assert kept_passes == [(812, "pass 812: no job waits; nothing to do", 1)]

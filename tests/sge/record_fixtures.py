@@ -134,7 +134,7 @@ def questions(cell: Cell) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield "enable it again", ("qmod", "-e", f"*@{host}")
     namespaces.start_host(cell.tree, host)
     cell.start_execd(host)
-    cell.wait_heard(host)
+    cell.wait_for_report(host)
     job = cell.submit("-q", f"main.q@{host}", *SLEEP)
     wait(lambda: " r " in cell.out("qstat", "-s", "r"))
     yield "remove a host that still has slots and group", ("qconf", "-de", host)
@@ -195,14 +195,14 @@ def joins(cell: Cell) -> dict[str, object]:
                 continue
             began = time.monotonic()
             cell.enrol(ExecHost(name))
-            cell.wait_heard(name)
+            cell.wait_for_report(name)
             measured[waited] = {"heard after": round(time.monotonic() - began, 2)}
     for name, env in (("ip-10-1-0-6", {"SGE_ND": "1"}), ("ip-10-1-0-7", {})):
         namespaces.start_host(cell.tree, name)
         cell.enrol(ExecHost(name))
         began = time.monotonic()
         with cell.start(("setsid", "--fork", "sge_execd"), host=name, env=env):
-            cell.wait_heard(name)
+            cell.wait_for_report(name)
         how = "SGE_ND=1 sge_execd" if env else "sge_execd"
         measured[f"seconds from {how} until heard, host known before"] = round(time.monotonic() - began, 2)
     return measured

@@ -11,7 +11,7 @@ import pytest
 from autoscaler.errors import GridEngineNotObservable, GridEngineRefused
 from autoscaler.process import Completed
 from sge.admin import Administrator
-from sge.membership import Membership, membership
+from sge.membership import Membership, memberships
 from sge.objects import UnusableName
 from tests.sge.grid_engine_model import GridEngineModel, Killed
 
@@ -255,6 +255,6 @@ hostlist              w1 @other
 slots                 1
 """
     groups = "group_name @allhosts\nhostlist w2 W1 \\\n         w3\ngroup_name @other\nhostlist NONE\n"
-    assert membership("w1", queues=queues, host_groups=groups) == Membership(
-        slots=(("main.q", "4"),), host_groups=("@allhosts",), queues=("two.q",)
-    )
+    assert memberships(["w1"], queues=queues, host_groups=groups) == {
+        "w1": Membership(slots=(("main.q", "4"),), host_groups=("@allhosts",), queues=("two.q",))
+    }

@@ -61,7 +61,7 @@ class Silent:
     def __init__(self) -> None:
         self.plans: list[Plan] = []
 
-    def tell(self, observation: Observation, plan: Plan) -> bool:
+    def report(self, observation: Observation, plan: Plan) -> bool:
         self.plans.append(plan)
         return bool(plan.actions)
 

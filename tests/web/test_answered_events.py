@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from autoscaler.api.answers import Turns
+from autoscaler.core.demand.categories import category_key
+from autoscaler.core.demand.job_requests import RequestReader
 from autoscaler.core.events.event import EventKind, JobEvent
 from autoscaler.core.events.events import PassEvents
 from autoscaler.core.events.known import Known
+from autoscaler.core.model.actions import Hold
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Plan
+from autoscaler.engine.record import read_record
 from autoscaler.report.observed_plan import ObservedPlan
+from autoscaler.report.passes import without_names
+from autoscaler.report.sentence import sentence
 from autoscaler.store.store import Store
+from tests.cases.whole import HERE as CASES
 from tests.cases.whole import whole
 from tests.store.test_store import LAUNCH, MEMORY, order_for
 from tests.web.asked_as import asked_as
@@ -154,6 +165,64 @@ def test_passes_tell_what_was_decided_oldest_first(served: World) -> None:
         served.store.history.add_pass(number, NOW + number, f"pass {number}: fine", {})
     document = served.ask("passes", last="2")["document"]
     assert [(one["pass"], one["sentence"]) for one in document["passes"]] == [(4, "pass 4: fine"), (5, "pass 5: fine")]
+
+
+SAID = (
+    "pass 8: 3 jobs wait; holding job 41.2-9:1 (no host has 900G), job 42 (no host has 900G); "
+    "keeping w1 (job 43 runs); cannot read job 44; jobs 45, 46.3 ended with it; 80 % of the budget of user ann b spent"
+)
+HEARD = (
+    "pass 8: 3 jobs wait; holding a job (no host has 900G), a job (no host has 900G); keeping w1 (a job runs); "
+    "cannot read a job; jobs ended with it; 80 % of the budget of a user spent"
+)
+
+
+@as_root
+def test_where_details_are_the_owners_what_passes_said_names_no_job_and_no_owner() -> None:
+    with world(owners_only=True) as made:
+        made.store.history.add_pass(8, NOW, SAID, {})
+        made.answers.status = lambda: {"sentence": SAID, "troubles": ["job 41 is odd"], "budgets": []}
+
+        def told(user: str) -> tuple[str, str, list[str]]:
+            (one,) = asked_as(user, made.path, "/answers/v1/passes")[1]["document"]["passes"]
+            status = asked_as(user, made.path, "/answers/v1/status")[1]["document"]
+            return one["sentence"], status["sentence"], status["troubles"]
+
+        assert told(OTHER) == (HEARD, HEARD, ["a job is odd"])
+        assert told("root") == (SAID, SAID, ["job 41 is odd"])
+
+
+@pytest.mark.parametrize("case", sorted(CASES.glob("*/*/expect.toml")), ids=lambda case: case.parent.name)
+def test_no_sentence_of_a_pass_names_a_job_once_names_are_taken_out(case: Path) -> None:
+    snapshot = read_record(whole(str(case.parent.relative_to(CASES))))
+    assert not re.search(r"\bjobs? [0-9]", without_names(sentence(plan(snapshot), 8)))
+
+
+@as_root
+def test_where_details_are_the_owners_a_job_is_explained_without_others() -> None:
+    """Neither jobs that are held with it, nor launches for others' jobs that ask for the same."""
+    with world(owners_only=True) as made:
+        seen = owned_by(made.loop.see(WAITING), USER)
+        mine = first_job(seen)
+        held = Hold((mine, f"{mine}1.2"), because(Code.UNSATISFIABLE_LIMIT, most=5))
+        made.loop.decided = replace(seen, plan=replace(seen.plan, actions=(held,))), 8
+        verdict = next(shape for shape in seen.plan.shapes if int(mine) in shape.jobs)
+        read = RequestReader(seen.snapshot.cluster, seen.snapshot.policy, frozenset()).read(verdict.ask)
+        assert not isinstance(read, Reason)
+        launch = replace(LAUNCH, assignment=((category_key(read.demand), 1),))
+        made.store.history.explain(seen.plan.shapes, NOW)
+        made.store.accept(Plan((launch,), MEMORY), pass_number=7, at=NOW)
+
+        def told(user: str) -> tuple[list[list[str]], int]:
+            status, said = asked_as(user, made.path, f"/answers/v1/explain?subject={mine}")
+            assert status == 200
+            return [action["jobs"] for action in said["document"]["actions"]], len(said["document"]["launched"])
+
+        assert told("root") == ([[mine]], 1)
+        assert told(USER) == ([[mine]], 0)
+        (order,) = made.store.journal.orders(0.0)
+        happened(made.store, an_event(EventKind.ORDERED, mine, order_id=order.id, message="2 m5.large of execute"))
+        assert told(USER) == ([[mine]], 1)
 
 
 def test_workers_have_phase_conditions_and_load(served: World) -> None:

@@ -395,7 +395,8 @@ def test_where_details_are_the_owners_nobody_else_sees_what_they_spent() -> None
         told = made.answers.status()
         owners = ("the cell", f"user {USER}", f"user {OTHER}", "project wind")
         one = {"budget": 9.0, "spent": 1.0, "level": 0, "action": "warn", "until": "2026-12-01T00:00:00+00:00"}
-        made.answers.status = lambda: {**told, "budgets": [{"owner": owner, **one} for owner in owners]}
+        budgets = [{"owner": owner, **one} for owner in owners]
+        made.answers.status = lambda: {**told, "troubles": [], "budgets": budgets}
         seen = {
             who: [each["owner"] for each in asked_as(who, made.path, "/answers/v1/status")[1]["document"]["budgets"]]
             for who in ("root", USER, OTHER)
@@ -426,6 +427,16 @@ def test_a_server_without_a_loop_passes_questions_on_as_who_asks() -> None:
         assert [relay.answer("explain", asked, who).status for who in (ann, token, admin)] == [200, 403, 200]
         assert relay.answer("explain", {"subject": "nowhere"}, admin).missing
         assert RelayedAnswers(lambda: "").answer("status", {}, admin).status == 503
+
+
+@pytest.mark.parametrize("name", ("GRID\\ann", "ann@grid.example.org", "ann%5C", "a" * 80))
+def test_a_server_without_a_loop_passes_on_every_name_whole(name: str) -> None:
+    with world(owners_only=True) as made:
+        seen = made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        made.loop.decided = owned_by(seen, name), 8
+        relay, asked = RelayedAnswers(lambda: str(made.path)), {"subject": first_job(seen)}
+        askers = [Asker(each, lambda: False) for each in (name, name[:64] + "b")]
+        assert [relay.answer("explain", asked, who).status for who in askers] == [200, 403]
 
 
 def test_hosts_that_ask_with_one_token_through_a_server_are_told_apart() -> None:

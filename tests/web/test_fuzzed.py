@@ -32,6 +32,7 @@ from autoscaler.api.passwords import Passwords
 from autoscaler.api.request_service import RequestService
 from autoscaler.api.server import Address, Server
 from autoscaler.api.view import Place
+from autoscaler.core.model.fleet import InstanceType
 from autoscaler.store.calls import CallLog
 from autoscaler.store.store import Store
 from tests.web.served import LARGE, PASSWORD, SMALL, USER, Client, Served, array, password_file, worker
@@ -45,6 +46,8 @@ CHECKS = [
 ]
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "6"))
 """Of each operation and kind; more of them: FUZZ_EXAMPLES."""
+ROOM = 200
+"""Nodes that a test may create."""
 
 
 def _operations() -> dict[str, Any]:
@@ -66,7 +69,7 @@ def added() -> list[int]:
 
 @pytest.fixture(scope="module")
 def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server with a worker that runs and room for many."""
+    """A server, whose store holds what the operations before have left."""
     folder = tmp_path_factory.mktemp("fuzzed")
     store, calls = Store.open(folder / "store.sqlite"), CallLog.open(None)
     operations = Operations(store, Place("demo", "region-1"))
@@ -79,11 +82,22 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         )
     )
     with Server(app, Address("127.0.0.1", 0)).beside() as server:
-        api = Served(Client(server.url), operations, calls)
-        api.see(worker("i-1"), arrays=(array(max_workers=2_000),))
-        yield api
+        yield Served(Client(server.url), operations, calls)
     calls.close()
     store.close()
+
+
+@pytest.fixture(autouse=True)
+def _room(fuzzed: Served) -> None:
+    _make_room(fuzzed)
+
+
+def _make_room(fuzzed: Served) -> None:
+    """Let nodes be created, whatever was asked for before: an operation that stops everything, or takes all there is,
+    leaves its successors something to do.
+    """
+    fuzzed.store.overrides.resume(who="the test", at=fuzzed.operations.clock())
+    fuzzed.see(worker("i-1"), arrays=(array(max_workers=len(fuzzed.store.nodes.live()) + ROOM),))
 
 
 def _meaning_us(case: Any) -> None:
@@ -123,12 +137,20 @@ def test_every_answer_is_as_described(fuzzed: Served, added: list[int], name: st
 
 
 def test_of_nodes_that_were_created_each_is_there_once_or_ended(fuzzed: Served, added: list[int]) -> None:
-    for kind in (SMALL, LARGE):
-        answer = fuzzed.client.create(3, definition={"machineType": kind.name})
-        added.append(sum(each["added"] for each in answer.json()["sets"]))
+    """Also after an operation that took all the room, and one that stopped the autoscaler."""
+    added.append(_created(fuzzed, SMALL, ROOM + 1))
+    assert fuzzed.client.ask("POST", "/overrides/v1/stop-drain").status_code == 200
+    _make_room(fuzzed)
+    made = [_created(fuzzed, kind, 3) for kind in (SMALL, LARGE)]
+    added += made
     fuzzed.client.post("nodes/terminate", {"filter": "CoreCount > 2"})
-    assert sum(added) >= 6
+    assert made == [3, 3]
     _every_node_is_there_once_or_ended(fuzzed, added)
+
+
+def _created(fuzzed: Served, kind: InstanceType, count: int) -> int:
+    (made,) = fuzzed.client.create(count, definition={"machineType": kind.name}).json()["sets"]
+    return int(made["added"])
 
 
 def _every_node_is_there_once_or_ended(fuzzed: Served, added: list[int]) -> None:

@@ -43,6 +43,18 @@ def test_a_node_with_a_machine_is_drained(api: Served) -> None:
     assert (node["Name"], node["Status"], node["TargetState"]) == ("execute-1", "Terminating", "Terminated")
 
 
+def test_whatever_a_caller_begins_wakes_the_loop_at_once(api: Served) -> None:
+    rings: list[str] = []
+    api.operations.ring = lambda: rings.append("rung")
+    begun = (
+        api.client.create(1),
+        api.client.post("scale/execute", totalNodeCount="2"),
+        api.client.post("nodes/terminate", {"names": ["execute-1"]}),
+        api.client.ask("POST", "/cloud/actions/retry/demo"),
+    )
+    assert ([answer.ok for answer in begun], len(rings)) == ([True] * 4, 4)
+
+
 def fail(api: Served, **asked: Any) -> None:
     """Create a node whose machine fails."""
     api.client.create(1, **asked)

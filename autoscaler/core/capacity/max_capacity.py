@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from autoscaler.core.capacity.offers import told_apart
+from autoscaler.core.capacity.offers import distinguishing
 from autoscaler.core.capacity.unmet_constraints import Misses
 from autoscaler.core.demand.constraint_demand import NO_RULES, Entries, entries_of, without
 from autoscaler.core.limits.limits import Room, most_ever
@@ -21,7 +21,7 @@ from autoscaler.core.model.fleet import Bucket
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.hosts import host_values_of
-from autoscaler.core.placement.placement import PLENTY, amounts_asked, place
+from autoscaler.core.placement.placement import PLENTY, place, requested_amounts
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.requests.instance_types import allowed_types
 
@@ -65,6 +65,9 @@ class MaxCapacity:
         forbidden = self._forbidden(wanted, entries, arrays) if entries else None
         if forbidden is not None:
             return forbidden
+        not_requested = self._not_requested(wanted.demand, best)
+        if not_requested is not None:
+            return not_requested
         reason = because(
             Code.NO_TYPE_FITS,
             slots=wanted.demand.slots,
@@ -75,6 +78,18 @@ class MaxCapacity:
         )
         in_the_way = next((room.cap for host, room in best if self._serves(wanted.demand, host, PLENTY)), None)
         return reason if in_the_way is None else reason.then(in_the_way)
+
+    def _not_requested(self, demand: Demand, best: Sequence[tuple[Host, Room]]) -> Reason | None:
+        """That it only does not request what jobs must on those that could serve it; None: not only that is missing."""
+        everywhere = frozenset[str]().union(*(host.forced for host in (*self._persistent, *(host for host, _ in best))))
+        asking = replace(demand, names=demand.names | everywhere)
+        if asking.names == demand.names:
+            return None
+        able = next((host for host, room in best if self._serves(asking, host, room.count)), None)
+        if able is None:
+            return None
+        missing = (able.forced or everywhere) - demand.names
+        return because(Code.MUST_BE_REQUESTED, resources=tuple(sorted(missing)))
 
     @cached_property
     def _in_groups(self) -> dict[str, _Best]:
@@ -104,7 +119,7 @@ class MaxCapacity:
 
 def _besides(demand: Demand) -> tuple[str, ...]:
     """What it asks for besides slots, as may be what no type has."""
-    amounts = (f"{name}={amount:g}" for name, amount in amounts_asked(demand))
+    amounts = (f"{name}={amount:g}" for name, amount in requested_amounts(demand))
     properties = (f"{asked.name}{asked.relop}{asked.value}" for asked in demand.properties)
     return (*amounts, *properties, *(("the host for itself",) if demand.exclusive else ()))
 
@@ -121,7 +136,7 @@ def _best(array: NodeArrayPolicy, buckets: Sequence[Bucket], complexes: Mapping[
         if obstacle is not None:
             obstacles.append(obstacle)
             continue
-        alike = bucket.type.name, told_apart(bucket, array, complexes)
+        alike = bucket.type.name, distinguishing(bucket, array, complexes)
         if alike not in most or most[alike][0].count < room.count:
             most[alike] = room, bucket
     if most:

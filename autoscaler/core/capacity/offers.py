@@ -75,7 +75,7 @@ def offers_for(
             continue
         refusal = _refusal(bucket, array, types, backoffs) or other_price_type(bucket, array, buckets, waited)
         if refusal is None:
-            alike = (bucket.type.name, bucket.key.price_type, told_apart(bucket, array, complexes))
+            alike = (bucket.type.name, bucket.key.price_type, distinguishing(bucket, array, complexes))
             usable.setdefault(alike, []).append(bucket)
         else:
             verdicts.append(BucketVerdict(bucket.key, False, refusal))
@@ -96,7 +96,7 @@ def offers_for(
     return tuple(sorted(options, key=lambda option: by_size(option, array))), tuple(verdicts)
 
 
-def told_apart(bucket: Bucket, array: NodeArrayPolicy, complexes: Mapping[str, Complex]) -> object:
+def distinguishing(bucket: Bucket, array: NodeArrayPolicy, complexes: Mapping[str, Complex]) -> object:
     """What distinguishes buckets of one type if rules use zone, price type or placement group; None: nothing."""
     if array.rules is None:
         return None

@@ -15,7 +15,7 @@ from autoscaler.core.model.memory import Disabling, Memory
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.requests.group_names import is_of_workers
 from autoscaler.core.requests.orders import named, outstanding
-from autoscaler.core.workers.drain import wanted_back
+from autoscaler.core.workers.drain import may_be_enabled
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.overdue import counts_as_coming
 from autoscaler.core.workers.phases import Condition, Phase
@@ -205,7 +205,7 @@ def _listed(name: str, machines: Sequence[WorkerState], pass_context: PassContex
         want=workers_of(array, machine.type) or len(staying),
         workers=tuple(machines),
         staying=staying,
-        draining=tuple(worker for worker in machines if wanted_back(worker, pass_context) and not worker.advised),
+        draining=tuple(worker for worker in machines if may_be_enabled(worker, pass_context) and not worker.advised),
     )
 
 

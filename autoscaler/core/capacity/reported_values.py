@@ -13,6 +13,7 @@ from autoscaler.core.model.cluster import Complex, ExecutionHost
 from autoscaler.core.model.complexes import amount, canonical
 from autoscaler.core.model.memory import ReportedType
 from autoscaler.core.placement.hosts import CHANGING, HostValues, host_values_of, shown_value
+from autoscaler.core.placement.queue_instances import is_forced
 from autoscaler.core.workers.phases import Phase
 from autoscaler.core.workers.worker_state import WorkerState
 
@@ -56,13 +57,15 @@ def as_reported(offer: HostValues, known: ReportedType | None, complexes: Mappin
     """The offer with what hosts of that type reported in the place of what the type promises."""
     if known is None:
         return offer
-    properties = dict(offer.properties)
+    properties, forced = dict(offer.properties), set(offer.forced)
     for name, text in known.values:
         if text is None:
             properties.pop(name, None)
         elif name in properties and name in complexes:
             properties[name] = canonical(text, complexes[name].type)
-    return replace(offer, properties=properties)
+        elif name in complexes and is_forced(complexes[name]):
+            forced.add(name)
+    return replace(offer, properties=properties, forced=frozenset(forced))
 
 
 def of_coming(offer: HostValues, known: ReportedType | None, complexes: Mapping[str, Complex]) -> HostValues:
@@ -99,4 +102,7 @@ def _differing(
             seen = [each for each in (shown, most.get(name)) if each is not None]
             shown = max(seen, key=lambda text: amount(text, kind) or 0, default=None)
         if shown is None or canonical(shown, kind) != text:
+            yield name, shown
+    for name, entry in sorted(complexes.items()):
+        if is_forced(entry) and name not in promised.forced and (shown := shown_value(host, name)) is not None:
             yield name, shown

@@ -21,7 +21,7 @@ from autoscaler.core.requests.arrays import families
 from autoscaler.core.requests.group_names import pe_of
 from autoscaler.core.requests.orders import named, outstanding
 from autoscaler.core.snapshot import Snapshot
-from autoscaler.core.workers.drain import wanted_back
+from autoscaler.core.workers.drain import may_be_enabled
 from autoscaler.core.workers.idle import could_leave, let_go_order
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.overdue import counts_as_coming
@@ -137,7 +137,7 @@ def supply_of(context: SupplyContext) -> Supply:
     draining = (
         context.free(worker, "d")
         for worker in machines
-        if wanted_back(worker, pass_context) and worker.worker.id not in context.making_room | context.replaced
+        if may_be_enabled(worker, pass_context) and worker.worker.id not in context.making_room | context.replaced
     )
     return Supply(
         there=(
@@ -254,14 +254,14 @@ def usage_of(fleet: Fleet, policy: Policy, observed: ObservedWorkers, now: float
             name = _counted_in(order.node_array, usage)
             price = order.price_per_hour if order.price_per_hour is not None else _price(order.bucket, prices)
             usage[name] = usage[name].plus(order.type.vcpus, price, count)
-    return _with_kin(usage, policy)
+    return _with_family(usage, policy)
 
 
 def _counted_in(name: str, usage: Mapping[str, Usage]) -> str:
     return name if name in usage else next(iter(usage))
 
 
-def _with_kin(usage: Mapping[str, Usage], policy: Policy) -> dict[str, Usage]:
+def _with_family(usage: Mapping[str, Usage], policy: Policy) -> dict[str, Usage]:
     """Every array's with that of the others that stem from the same one, and with the total of the cell: limits hold
     for all of them together.
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from autoscaler.core.constraints.constraint import And, Constraint, Standing
+from autoscaler.core.constraints.constraint import And, Constraint, NodeUse
 from autoscaler.core.constraints.node import Node
 from autoscaler.core.constraints.ruleset import Entry, Rules
 from autoscaler.core.model.cluster import Complex
@@ -117,8 +117,8 @@ def _refusals_of(entry: Entry, node: Node, queues: frozenset[str]) -> tuple[Reas
     whole = refusal_of(entry, node, queues)
     if whole is None:
         return ()
-    standing = Standing(node)
-    parts = (part.take(standing) for part in _conjuncts(entry.parts.asked))
+    use = NodeUse(node)
+    parts = (part.take(use) for part in _conjuncts(entry.parts.asked))
     return tuple(each for each in parts if isinstance(each, Reason)) or (whole,)
 
 

@@ -1,6 +1,6 @@
 """Constraints: what a job asks of a node. Each takes from a node what it stands for, or says why it cannot.
 
-`take` gives the standing after one task, so that a later constraint sees what an earlier one took, and an `or` takes
+`take` gives the use after one task, so that a later constraint sees what an earlier one took, and an `or` takes
 for its first alternative only. `document` gives a constraint as JSON has it.
 """
 
@@ -32,7 +32,7 @@ SharedKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class NodeUse:
     """A node, what has been taken of resources that all nodes share, and whose task is put there."""
 
     node: Node
@@ -43,8 +43,8 @@ class Standing:
 class Constraint(Protocol):
     """What may stand in a demand."""
 
-    def take(self, standing: Standing) -> Standing | Reason:
-        """The standing with one task more, or why the node is none for it."""
+    def take(self, use: NodeUse) -> NodeUse | Reason:
+        """The use with one task more, or why the node is none for it."""
         ...
 
     def document(self) -> Document:
@@ -52,14 +52,14 @@ class Constraint(Protocol):
         ...
 
 
-def take_all(constraints: Sequence[Constraint], standing: Standing) -> Standing | Reason:
+def take_all(constraints: Sequence[Constraint], use: NodeUse) -> NodeUse | Reason:
     """Each in turn, on what the one before left; the first that cannot says why."""
     for constraint in constraints:
-        after = constraint.take(standing)
+        after = constraint.take(use)
         if isinstance(after, Reason):
             return after
-        standing = after
-    return standing
+        use = after
+    return use
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,10 @@ class MinimumResource:
 
     def __post_init__(self) -> None:
         if not is_number(self.amount) or not self.amount >= 0:
-            raise ValueError(f"of {self.resource} an amount of at least 0 is asked, not {self.amount!r}")
+            raise ValueError(f"of {self.resource} the amount must be at least 0, not {self.amount!r}")
 
-    def take(self, standing: Standing) -> Standing | Reason:
-        node = standing.node
+    def take(self, use: NodeUse) -> NodeUse | Reason:
+        node = use.node
         whole, left = node.resources.get(self.resource), node.remaining(self.resource)
         if whole is None and left is None:
             return because(Code.LACKS_RESOURCE, resource=self.resource)
@@ -86,7 +86,7 @@ class MinimumResource:
             return because(
                 Code.RESOURCE_SHORT, resource=self.resource, left=shown(left), whole=shown(whole), asked=shown(asked)
             )
-        return replace(standing, node=node.less(self.resource, self.amount))
+        return replace(use, node=node.less(self.resource, self.amount))
 
     def document(self) -> Document:
         return {self.resource: written(self.amount)}
@@ -103,11 +103,11 @@ class NodeResourceConstraint:
     def allowed(self) -> tuple[Scalar, ...]:
         return several(self.value)
 
-    def take(self, standing: Standing) -> Standing | Reason:
-        there = standing.node.resources.get(self.resource)
+    def take(self, use: NodeUse) -> NodeUse | Reason:
+        there = use.node.resources.get(self.resource)
         if there is None:
             return because(Code.LACKS_RESOURCE, resource=self.resource)
-        return standing if among(there, self.allowed) else _differs(self.resource, there, self.allowed)
+        return use if among(there, self.allowed) else _differs(self.resource, there, self.allowed)
 
     def document(self) -> Document:
         values = [written(value) for value in self.allowed]
@@ -122,9 +122,9 @@ class NodePropertyConstraint:
     name: str
     values: tuple[Value, ...]
 
-    def take(self, standing: Standing) -> Standing | Reason:
-        there = standing.node.properties[self.name]
-        return standing if among(there, self.values) else _differs(f"node.{self.name}", there, self.values)
+    def take(self, use: NodeUse) -> NodeUse | Reason:
+        there = use.node.properties[self.name]
+        return use if among(there, self.values) else _differs(f"node.{self.name}", there, self.values)
 
     def document(self) -> Document:
         values = [written(value) for value in self.values]
@@ -137,8 +137,8 @@ class And:
 
     children: tuple[Constraint, ...] = ()
 
-    def take(self, standing: Standing) -> Standing | Reason:
-        return take_all(self.children, standing)
+    def take(self, use: NodeUse) -> NodeUse | Reason:
+        return take_all(self.children, use)
 
     def document(self) -> Document:
         return {"and": [child.document() for child in self.children]}
@@ -150,10 +150,10 @@ class Or:
 
     children: tuple[Constraint, ...]
 
-    def take(self, standing: Standing) -> Standing | Reason:
+    def take(self, use: NodeUse) -> NodeUse | Reason:
         why: list[Reason] = []
         for child in self.children:
-            after = child.take(standing)
+            after = child.take(use)
             if not isinstance(after, Reason):
                 return after
             why.append(after)
@@ -169,8 +169,8 @@ class XOr:
 
     children: tuple[Constraint, ...]
 
-    def take(self, standing: Standing) -> Standing | Reason:
-        tried = [(child, child.take(standing)) for child in self.children]
+    def take(self, use: NodeUse) -> NodeUse | Reason:
+        tried = [(child, child.take(use)) for child in self.children]
         able = [(child, after) for child, after in tried if not isinstance(after, Reason)]
         if not able:
             why = [after for _, after in tried if isinstance(after, Reason)]
@@ -189,9 +189,9 @@ class Not:
 
     child: Constraint
 
-    def take(self, standing: Standing) -> Standing | Reason:
-        if isinstance(self.child.take(standing), Reason):
-            return standing
+    def take(self, use: NodeUse) -> NodeUse | Reason:
+        if isinstance(self.child.take(use), Reason):
+            return use
         return because(Code.MEETS_EXCLUDED, excluded=as_text(self.child))
 
     def document(self) -> Document:
@@ -204,12 +204,12 @@ class Exclusive:
 
     tasks: bool = False
 
-    def take(self, standing: Standing) -> Standing | Reason:
-        node = standing.node
-        others = node.jobs - {standing.job} if self.tasks else node.jobs
+    def take(self, use: NodeUse) -> NodeUse | Reason:
+        node = use.node
+        others = node.jobs - {use.job} if self.tasks else node.jobs
         if others:
             return because(Code.NODE_IN_USE, jobs=tuple(sorted(others)))
-        return replace(standing, node=replace(node, taken_by=standing.job, sealed=not self.tasks))
+        return replace(use, node=replace(node, taken_by=use.job, sealed=not self.tasks))
 
     def document(self) -> Document:
         return {"exclusive-task" if self.tasks else "exclusive": True}
@@ -221,10 +221,10 @@ class InAPlacementGroup:
 
     wanted: bool
 
-    def take(self, standing: Standing) -> Standing | Reason:
-        group = standing.node.properties.placement_group
+    def take(self, use: NodeUse) -> NodeUse | Reason:
+        group = use.node.properties.placement_group
         if bool(group) is self.wanted:
-            return standing
+            return use
         if group:
             return because(Code.IN_PLACEMENT_GROUP, placement_group=group)
         return because(Code.IN_NO_PLACEMENT_GROUP)
@@ -239,7 +239,7 @@ class Never:
 
     message: str
 
-    def take(self, standing: Standing) -> Standing | Reason:
+    def take(self, use: NodeUse) -> NodeUse | Reason:
         return because(Code.NEVER, message=self.message)
 
     def document(self) -> Document:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from autoscaler.core.constraints.constraint import And, Constraint, Standing
+from autoscaler.core.constraints.constraint import And, Constraint, NodeUse
 from autoscaler.core.constraints.node import Node, NodeProperties
 from autoscaler.core.constraints.values import Scalar, Size, Value, is_number
 from autoscaler.core.model.reasons import Reason
@@ -79,7 +79,7 @@ def resources_of(
     for default in defaults:
         if default.name in resources:
             continue
-        if isinstance(default.select.take(Standing(so_far)), Reason):
+        if isinstance(default.select.take(NodeUse(so_far)), Reason):
             continue
         value = _value(default, so_far)
         if value is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from autoscaler.core.constraints.constraint import Constraint, SharedKey, Standing, take_all
+from autoscaler.core.constraints.constraint import Constraint, NodeUse, SharedKey, take_all
 from autoscaler.core.constraints.default_resources import DefaultResource, node_of
 from autoscaler.core.constraints.node import Node, NodeProperties, named
 from autoscaler.core.constraints.preference import has_choice, rank_of
@@ -117,12 +117,12 @@ def match(demand: Sequence[JobDemand], nodes: Sequence[Node], candidates: Sequen
     )
 
 
-def put_one(job: str, constraints: Sequence[Constraint], standing: Standing) -> Standing | Reason:
+def put_one(job: str, constraints: Sequence[Constraint], use: NodeUse) -> NodeUse | Reason:
     """One task of a job on a node, exclusiveness of the jobs there heeded."""
-    node = standing.node
+    node = use.node
     if node.taken_by is not None and (node.sealed or node.taken_by != job):
         return because(Code.NODE_TAKEN, job=node.taken_by)
-    after = take_all(constraints, replace(standing, job=job))
+    after = take_all(constraints, replace(use, job=job))
     if isinstance(after, Reason):
         return after
     return replace(after, node=replace(after.node, jobs=after.node.jobs | {job}))
@@ -148,30 +148,30 @@ def _in_order(job: JobDemand, these: Sequence[Node] | Sequence[Candidate], placi
     if not has_choice(job.constraints):
         return places
     nodes = [one.node("") if isinstance(one, Candidate) else one for one in these]
-    ranks = [rank_of(job.constraints, Standing(node, job.name, placing.spent)) for node in nodes]
+    ranks = [rank_of(job.constraints, NodeUse(node, job.name, placing.spent)) for node in nodes]
     return sorted(places, key=lambda at: ranks[at])
 
 
 def _fill(job: JobDemand, node: Node, count: int, placing: _Placing) -> tuple[Node, int]:
     """As many tasks as the node takes: the node then, and how many are left over."""
-    standing, left = Standing(node, job.name, placing.spent), count
+    use, left = NodeUse(node, job.name, placing.spent), count
     while left:
-        after = put_one(job.name, job.constraints, standing)
+        after = put_one(job.name, job.constraints, use)
         if isinstance(after, Reason):
             placing.rejected.append(Rejected(job.name, node.name, after))
             break
-        standing, left = after, left - 1
+        use, left = after, left - 1
     if left < count:
         placing.matched.append(Matched(job.name, node.name, count - left))
-        placing.spent = standing.spent
-    return standing.node, left
+        placing.spent = use.spent
+    return use.node, left
 
 
 def _open(job: JobDemand, at: int, candidate: Candidate, count: int, placing: _Placing) -> int:
     """New nodes of a candidate, while it has some and they take tasks."""
     while count and candidate.most != 0:
         node = candidate.node(_next_name(candidate.properties.nodearray or NO_ARRAY, placing))
-        why = put_one(job.name, job.constraints, Standing(node, job.name, placing.spent))
+        why = put_one(job.name, job.constraints, NodeUse(node, job.name, placing.spent))
         if isinstance(why, Reason):
             placing.rejected.append(Rejected(job.name, candidate.label, why))
             return count

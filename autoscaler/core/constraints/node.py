@@ -137,7 +137,7 @@ PROPERTIES: Mapping[str, Kind] = MappingProxyType(
         "last_match_time": Kind("time", "when a job was last matched with it"),
         "last_match_time_unix": Kind("float", "when a job was last matched with it, Unix seconds"),
         "location": Kind("str", "region of its machine"),
-        "memory": Kind("size", "main memory as its provider tells it; the system has a little less"),
+        "memory": Kind("size", "main memory as its provider reports it; the system has a little less"),
         "name": Kind("str", "its name in its node array"),
         "nodearray": Kind("str", "its node array"),
         "pcpu_count": Kind("int", "physical cores"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from autoscaler.core.constraints.constraint import And, Constraint, Exclusive, MinimumResource, Not, Or, Standing, XOr
+from autoscaler.core.constraints.constraint import And, Constraint, Exclusive, MinimumResource, NodeUse, Not, Or, XOr
 from autoscaler.core.constraints.matching import put_one
 from autoscaler.core.constraints.node import Node
 from autoscaler.core.constraints.values import SCALE, is_number, millionths
@@ -19,15 +19,15 @@ MOST_BY_ONE = 256
 
 def takes_of_nodes(constraint: Constraint) -> bool:
     """Whether a task may take something of a node, by whatever alternative."""
-    return not isinstance(constraint, Not) and _looks_at_amounts(constraint)
+    return not isinstance(constraint, Not) and _compares_amounts(constraint)
 
 
-def _looks_at_amounts(constraint: Constraint) -> bool:
+def _compares_amounts(constraint: Constraint) -> bool:
     match constraint:
         case And(children) | Or(children) | XOr(children):
-            return any(map(_looks_at_amounts, children))
+            return any(map(_compares_amounts, children))
         case Not(child):
-            return _looks_at_amounts(child)
+            return _compares_amounts(child)
         case MinimumResource(_, amount):
             return amount > 0
         case Exclusive(tasks):
@@ -63,13 +63,13 @@ def may_turn(constraint: Constraint) -> bool:
         case And(children) | Or(children):
             return any(may_turn(child) for child in children)
         case XOr() | Not():
-            return _looks_at_amounts(constraint)
+            return _compares_amounts(constraint)
         case _:
             return False
 
 
 def _after_one(constraint: Constraint, node: Node, job: str) -> Node | None:
-    after = put_one(job, (constraint,), Standing(node))
+    after = put_one(job, (constraint,), NodeUse(node))
     return None if isinstance(after, Reason) else after.node
 
 

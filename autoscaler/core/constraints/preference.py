@@ -13,8 +13,8 @@ from autoscaler.core.constraints.constraint import (
     Constraint,
     NodePropertyConstraint,
     NodeResourceConstraint,
+    NodeUse,
     Or,
-    Standing,
     XOr,
     among,
 )
@@ -30,9 +30,9 @@ def has_choice(constraints: Iterable[Constraint]) -> bool:
     return any(_leaves_open(constraint) for constraint in constraints)
 
 
-def rank_of(constraints: Sequence[Constraint], standing: Standing) -> Rank:
+def rank_of(constraints: Sequence[Constraint], use: NodeUse) -> Rank:
     """The place of the alternative or value that each takes there, in their order, so that the first decides."""
-    return tuple(_rank(constraints, standing))
+    return tuple(_rank(constraints, use))
 
 
 def _leaves_open(constraint: Constraint) -> bool:
@@ -49,32 +49,32 @@ def _leaves_open(constraint: Constraint) -> bool:
             return False
 
 
-def _rank(constraints: Iterable[Constraint], standing: Standing) -> Iterable[int]:
+def _rank(constraints: Iterable[Constraint], use: NodeUse) -> Iterable[int]:
     for constraint in constraints:
         match constraint:
             case And(children):
-                yield from _rank(children, standing)
+                yield from _rank(children, use)
             case Or(children):
-                at = _first(children, standing)
+                at = _first(children, use)
                 yield len(children) if at is None else at
-                yield from () if at is None else _rank((children[at],), standing)
+                yield from () if at is None else _rank((children[at],), use)
             case XOr(children):
-                at = _first(children, standing)
-                yield from () if at is None else _rank((children[at],), standing)
+                at = _first(children, use)
+                yield from () if at is None else _rank((children[at],), use)
             case NodePropertyConstraint(name, values):
-                yield _place(standing.node.properties[name], values)
+                yield _place(use.node.properties[name], values)
             case NodeResourceConstraint():
-                yield _place(standing.node.resources.get(constraint.resource), constraint.allowed)
+                yield _place(use.node.resources.get(constraint.resource), constraint.allowed)
             case _:
                 pass
-        after = constraint.take(standing)
+        after = constraint.take(use)
         if isinstance(after, Reason):
             return
-        standing = after
+        use = after
 
 
-def _first(children: Sequence[Constraint], standing: Standing) -> int | None:
-    able = (at for at, child in enumerate(children) if not isinstance(child.take(standing), Reason))
+def _first(children: Sequence[Constraint], use: NodeUse) -> int | None:
+    able = (at for at, child in enumerate(children) if not isinstance(child.take(use), Reason))
     return next(able, None)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from autoscaler.core.constraints.constraint import Document, SharedKey, Standing, among, several
+from autoscaler.core.constraints.constraint import Document, NodeUse, SharedKey, among, several
 from autoscaler.core.constraints.values import Scalar, is_number, less, millionths, shown, shown_apart, written
 from autoscaler.core.model.reasons import Code, Reason, because
 
@@ -49,10 +49,10 @@ class SharedConsumableConstraint:
 
     def __post_init__(self) -> None:
         if not is_number(self.amount) or not self.amount >= 0:
-            raise ValueError(f"of a shared resource an amount of at least 0 is asked, not {self.amount!r}")
+            raise ValueError(f"of a shared resource the amount must be at least 0, not {self.amount!r}")
 
-    def take(self, standing: Standing) -> Standing | Reason:
-        spent = dict(standing.spent)
+    def take(self, use: NodeUse) -> NodeUse | Reason:
+        spent = dict(use.spent)
         for resource in self.shared_resources:
             left = less(resource.current_value, spent.get(resource.key, 0))
             if millionths(left) < millionths(self.amount):
@@ -64,7 +64,7 @@ class SharedConsumableConstraint:
                     asked=shown(self.amount),
                 )
             spent[resource.key] = spent.get(resource.key, 0) + self.amount
-        return replace(standing, spent=spent)
+        return replace(use, spent=spent)
 
     def document(self) -> Document:
         return {resource.resource_name: written(self.amount) for resource in self.shared_resources}
@@ -81,12 +81,12 @@ class SharedConstraint:
     def allowed(self) -> tuple[Scalar, ...]:
         return several(self.value)
 
-    def take(self, standing: Standing) -> Standing | Reason:
+    def take(self, use: NodeUse) -> NodeUse | Reason:
         for resource in self.shared_resources:
             if not among(resource.current_value, self.allowed):
                 value, asked = shown_apart(resource.current_value, self.allowed)
                 return because(Code.SHARED_DIFFERS, resource=resource.resource_name, value=value, asked=asked)
-        return standing
+        return use
 
     def document(self) -> Document:
         values = [written(value) for value in self.allowed]

@@ -20,14 +20,14 @@ def nanos_of(price_per_hour: float) -> int:
 
 
 def rent(nanos: int, began: int, since: int, until: int) -> int:
-    """Micros for the time from `since` to `until`, in milliseconds, of something rented from `began` on. What is due
-    at a time only depends on that time, so that adjoining stretches add up to the whole.
+    """Micros for the time from `since` to `until`, in milliseconds and not before `began`, of something rented from
+    then on. What is due at a time only depends on that time, so that adjoining stretches add up to the whole.
     """
     return _due(nanos, until - began) - _due(nanos, since - began)
 
 
 def _due(nanos: int, milliseconds: int) -> int:
-    return nanos * max(milliseconds, 0) // (HOUR_MS * NANOS // MICROS)
+    return nanos * milliseconds // (HOUR_MS * NANOS // MICROS)
 
 
 def divided(amount: int, weights: Sequence[int]) -> list[int]:

@@ -154,9 +154,8 @@ def _events(clipped: Iterable[tuple[int, int, int]], low: int, joined: int, high
     """By how much the number of held slots changes at which time."""
     events: dict[int, int] = defaultdict(int, dict.fromkeys((low, joined, high), 0))
     for begin, end, taken in clipped:
-        if end > begin:
-            events[begin] += taken
-            events[end] -= taken
+        events[begin] += taken
+        events[end] -= taken
     return events
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from autoscaler.core.constraints.constraint import SharedKey, Standing, take_all
+from autoscaler.core.constraints.constraint import NodeUse, SharedKey, take_all
 from autoscaler.core.constraints.node import Node, NodeProperties
 from autoscaler.core.constraints.ruleset import Entry, Rules
 from autoscaler.core.constraints.shared import SharedConsumableConstraint
@@ -108,7 +108,7 @@ class ConstraintDemand:
     def _short(self, shared: Iterable[SharedConsumableConstraint]) -> Reason | None:
         """Why not one task more finds enough."""
         spent = {key: amount / SCALE for key, amount in self._spent.items()}
-        after = take_all(tuple(shared), Standing(_NO_NODE, spent=spent))
+        after = take_all(tuple(shared), NodeUse(_NO_NODE, spent=spent))
         return after if isinstance(after, Reason) else None
 
     def _of(self, ask: JobRequest) -> Entries:

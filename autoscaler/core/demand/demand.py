@@ -21,7 +21,8 @@ from autoscaler.core.model.complexes import split_tasks, task_count
 from autoscaler.core.model.demand_vector import CategoryDemand, Demand
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Reason
-from autoscaler.core.placement.placement import amounts_asked, hardest_first
+from autoscaler.core.placement.placement import hardest_first, requested_amounts
+from autoscaler.core.placement.queue_instances import forced_in
 from autoscaler.core.policy import Policy
 from autoscaler.core.readable.remembered import LastValue
 
@@ -36,7 +37,7 @@ class PendingDemand:
     counted: tuple[tuple[CategoryPart, ...], ...]
     uncounted: tuple[CategoryPart, ...]
     names: frozenset[str]
-    """Complexes that some demand asks for: what of hosts matters."""
+    """Complexes that some demand asks for, and those that are FORCED: what of hosts matters."""
     able_since: Mapping[int, float]
     unable: tuple[int, ...]
     details: Mapping[int, JobDetail]
@@ -155,7 +156,7 @@ def _read(grounds: _Grounds, now: float) -> _Judged:
         wanted=wanted,
         counted=tuple(tuple(admission.merged[want.demand, want.launches]) for want in wanted),
         uncounted=tuple(admission.uncounted),
-        names=frozenset(name for want in wanted for name in _names(want.demand)),
+        names=forced_in(cluster.complexes).union(*(_names(want.demand) for want in wanted)),
         able_since=eligible.able_since,
         unable=eligible.unable,
         details=details,
@@ -294,5 +295,5 @@ def _seconds(pairs: Sequence[tuple[int, str]]) -> tuple[str, ...]:
 
 
 def _names(demand: Demand) -> set[str]:
-    amounts = (*amounts_asked(demand), *demand.assumed)
+    amounts = (*requested_amounts(demand), *demand.assumed)
     return {name for name, _ in amounts} | {asked.name for asked in demand.properties}

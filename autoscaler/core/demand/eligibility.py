@@ -215,7 +215,7 @@ def details_wanted(
     """
     needs = needs.under(policy)
 
-    def may_be_asked(shape: JobCategory) -> bool:
+    def may_need_details(shape: JobCategory) -> bool:
         """Of most shapes no job is: nothing is known of them, and nothing needs to be."""
         if _state_reason(shape.ask) is not None:
             return False
@@ -225,7 +225,7 @@ def details_wanted(
     wanted = [
         (rank, submitted, job)
         for shape in shapes
-        if may_be_asked(shape)
+        if may_need_details(shape)
         for job, submitted in zip(shape.jobs, shape.submitted, strict=True)
         if (rank := _urgency(shape.ask, memory.details.get(job), policy, now, needs)) is not None
     ]

@@ -19,13 +19,15 @@ from autoscaler.core.model.demand_vector import Amounts, Demand, Property
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.hosts import HOSTNAME, NEW_HOST
 from autoscaler.core.placement.placement import SLOTS
-from autoscaler.core.placement.queue_instances import is_forced
+from autoscaler.core.placement.queue_instances import forced_in
 from autoscaler.core.policy import Policy
 from autoscaler.core.readable.values import fault_of_request
 from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.core.requests.group_names import group_id, is_of_group, pe_of
 
 _QUEUE_ATTRIBUTES = frozenset({"qname", "rerun", "calendar", "seq_no", "tmpdir", "min_cpu_interval", "priority"})
+_OF_EVERY_QUEUE = QUEUE_LIMITS | _QUEUE_ATTRIBUTES | {HOSTNAME}
+"""Complexes of which every queue instance has a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ class RequestReader:
         self.alike = alike_in(cluster.complexes, self._queues)
         """Requests by what makes a difference to `read`, but for who asks."""
         self._unread = frozenset(queue.name for queue in policy.queues) - cluster.queues.keys()
+        self._forced = frozenset(cluster.complexes[name] for name in forced_in(cluster.complexes))
         self._defaults = {
             entry.name: value
             for entry in cluster.complexes.values()
@@ -100,7 +103,7 @@ class RequestReader:
         resources = self._resources(ask.hard)
         if isinstance(resources, Reason):
             return resources
-        candidates, pins = self._asked_queues(ask, resources)
+        candidates, pins = self._named_queues(ask, resources)
         if not any(self._policy.queue(name) for name in candidates):
             return because(Code.FOREIGN_QUEUE, queues=ask.queues or tuple(resources.queues))
         if ask.master_queues and not any(self._policy.queue(name) for name in self._named(ask.master_queues)):
@@ -126,7 +129,11 @@ class RequestReader:
         if expression:
             resources.properties.append(Property(HOSTNAME, "==", expression))
         return ReadRequest(
-            demand=replace(self._demand(resources, pools, slots, per_host), together=together),
+            demand=replace(
+                self._demand(resources, pools, slots, per_host),
+                together=together,
+                names=frozenset(entry.name for entry in self._forced & self._requested(ask)),
+            ),
             launches=launches if new_hosts_too else (),
             pe=pe,
             asked=_per_task(resources, slots),
@@ -199,7 +206,7 @@ class RequestReader:
 
     # -- queues ------------------------------------------------------------------------------------------
 
-    def _asked_queues(self, ask: JobRequest, resources: _Resources) -> tuple[frozenset[str], tuple[str, ...] | None]:
+    def _named_queues(self, ask: JobRequest, resources: _Resources) -> tuple[frozenset[str], tuple[str, ...] | None]:
         """Queues that the job may use, and the host parts it named (`main.q@w1`); None where some request names no
         host.
         """
@@ -300,13 +307,20 @@ class RequestReader:
 
     def _must_be_requested(self, pool: str, ask: JobRequest) -> Reason | None:
         """That the queue, or the global host, has a FORCED complex which the job does not request."""
-        requested = {self._complexes[name] for name, _ in ask.hard}
+        missing = self._forced - self._requested(ask)
+        if not missing:
+            return None
         queue = self._queues[pool]
-        for name, text in {**self._cluster.global_consumables, **queue.complex_values}.items():
-            entry = self._complexes.get(name)
-            if entry is not None and is_forced(entry) and entry not in requested:
-                return because(Code.RESTRICTED_QUEUE, queue=queue.name, by=(f"{name}={text}, which is FORCED",))
+        # A queue has its own attributes always, without limit, too.
+        own = {entry.name: queue.limits.get(entry.name, "") for entry in missing if entry.name in _OF_EVERY_QUEUE}
+        for name, text in {**own, **self._cluster.global_consumables, **queue.complex_values}.items():
+            if self._complexes.get(name) in missing:
+                value = f"{name}={text}" if text else name
+                return because(Code.RESTRICTED_QUEUE, queue=queue.name, by=(f"{value}, which is FORCED",))
         return None
+
+    def _requested(self, ask: JobRequest) -> set[Complex]:
+        return {self._complexes[name] for name, _ in ask.hard}
 
     def _other_kind(self, pool: str, ask: JobRequest) -> Reason | None:
         """That the queue starts no jobs of this kind. Its type does not matter to parallel jobs, nor to checkpointing
@@ -364,7 +378,7 @@ class RequestReader:
         if not any(self._policy.queue(name) for name in offering):
             return because(Code.PE_ELSEWHERE, pe=pe.name, queues=tuple(sorted(offering)))
         if slots is None:
-            return because(Code.PE_RULE, pe=pe.name, slots=_told_range(ask), rule=pe.allocation_rule)
+            return because(Code.PE_RULE, pe=pe.name, slots=_slot_range(ask), rule=pe.allocation_rule)
         return because(Code.PE_SLOTS, pe=pe.name, slots=slots[0], most=pe.slots) if slots[0] > pe.slots else None
 
     def _no_access(self, pe: ParallelEnvironment, ask: JobRequest) -> Reason | None:
@@ -434,7 +448,7 @@ _NEAREST = (Code.PE_RULE, Code.PE_SLOTS, Code.PE_ELSEWHERE, Code.UNKNOWN_PE)
 """Of several parallel environments that a wildcard names: what the job could most easily be changed for."""
 
 
-def _told_range(ask: JobRequest) -> str:
+def _slot_range(ask: JobRequest) -> str:
     return str(ask.slots_min) if ask.slots_min == ask.slots_max else f"{ask.slots_min}-{ask.slots_max}"
 
 

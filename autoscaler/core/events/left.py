@@ -17,7 +17,7 @@ from autoscaler.core.events.projects import Projects
 from autoscaler.core.events.running import LATE
 from autoscaler.core.model.cluster import ExecutionHost, JobCategory
 
-SAID = "it is no longer listed, and accounting tells of no start: deleted while it waited, most likely"
+SAID = "it is no longer listed, and accounting shows no start: most likely it was deleted while it waited"
 
 
 def jobs_left(

@@ -150,7 +150,7 @@ def _started(runs: Iterable[Run], now: float) -> list[JobEvent]:
 
 def _ended_unseen(runs: Iterable[Run], now: float) -> list[JobEvent]:
     """Of these accounting told nothing."""
-    said = "accounting does not tell how"
+    said = "accounting does not say how"
     return [
         replace(_of_runs(EventKind.ENDED, alike, now), at=now, until=now, code=UNKNOWN, message=said)
         for alike in _alike(runs)

@@ -160,12 +160,9 @@ def facts_of(snapshot: Snapshot) -> Facts:
     pass_context = pass_context_of(snapshot)
     # Who is who: machines matched with hosts, and what this observation adds to what we remember of them.
     observed = observe_workers(cluster, snapshot.fleet, snapshot.memory, policy, now)
-    # Machines that were accepted and ended before they joined are launches that failed. What the provider did not take
-    # for too many calls was not made: it counts nowhere.
     failed = tuple(newly_failed(observed.workers, now))
-    fleet = replace(snapshot.fleet, failures=(*snapshot.fleet.failures, *failed))
-    memory = replace(snapshot.memory, launches=taken(snapshot.memory.launches, fleet))
-    snapshot = replace(snapshot, fleet=fleet, memory=memory)
+    snapshot = _with_late_failures(snapshot, failed)
+    fleet, memory = snapshot.fleet, snapshot.memory
     # Queues that start nothing now: nothing is launched for them. And hosts that will start something, only not yet.
     boots = {array.name: boot_time(array, observed) for array in policy.node_arrays}
     closed = closed_queues(observed, cluster, policy, boots, now)
@@ -210,6 +207,16 @@ def facts_of(snapshot: Snapshot) -> Facts:
         suspects=find_suspects(observed, snapshot.evidence, memory.quarantines, policy, now),
         requests=read_request_needs(snapshot),
         in_vain=in_vain(snapshot, demand.wanted),
+    )
+
+
+def _with_late_failures(snapshot: Snapshot, failed: tuple[LaunchFailure, ...]) -> Snapshot:
+    """Machines that were accepted and ended before they joined are launches that failed. What the provider did not take
+    for too many calls was not made: it counts nowhere.
+    """
+    fleet = replace(snapshot.fleet, failures=(*snapshot.fleet.failures, *failed))
+    return replace(
+        snapshot, fleet=fleet, memory=replace(snapshot.memory, launches=taken(snapshot.memory.launches, fleet))
     )
 
 

@@ -5,7 +5,7 @@ for `scale_down`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 
 from autoscaler.core.capacity.forecast import Forecast
@@ -14,15 +14,14 @@ from autoscaler.core.facts.facts import Facts
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.placement import place
 from autoscaler.core.policy import NodeArrayPolicy
-from autoscaler.core.requests.targets import Holding
+from autoscaler.core.requests.orders import outstanding
+from autoscaler.core.requests.targets import Holding, hold
 from autoscaler.core.scale_down.empty_queues import quiet_since
 from autoscaler.core.scale_down.floors import floors_of
 from autoscaler.core.scale_down.group_verdicts import judge_groups
-from autoscaler.core.scale_down.request_needs import (
-    coming_for_requests,
-    hold_for,
-)
+from autoscaler.core.scale_down.request_needs import coming_for_requests
 from autoscaler.core.scale_down.scale_down import ServiceContext, needed_hosts, scale_down
+from autoscaler.core.scale_down.surplus import SurplusContext, surplus_workers
 from autoscaler.core.sizing.replacement import SwapPlan
 from autoscaler.core.workers.group_verdict import GroupVerdict
 from autoscaler.core.workers.step import WorkerStep
@@ -69,9 +68,7 @@ def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapP
         grouping.groups, used, grouping.targets, grouping.given_up, pass_context, quiet=quiet, policy=policy
     )
     going = {*swaps.leaving, *(worker_id for worker_id, suspect in facts.suspects.items() if suspect.acts)}
-    holding = hold_for(
-        requests, snapshot, observed, pass_context, used=used, silent=facts.silent, again=forecast.again, going=going
-    )
+    holding = _holding(facts, used, forecast.again, going)
     context = ServiceContext(
         pass_context,
         needed=needed,
@@ -89,6 +86,27 @@ def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapP
     )
     steps = scale_down([worker for worker in observed.workers if worker.in_service], context)
     return Serving(steps, holding, group_verdicts)
+
+
+def _holding(facts: Facts, used: Set[str], again: Set[str], going: Set[str]) -> Holding:
+    """The workers that requests keep. `used`: names of the supply's hosts that demand uses; `again` and `going` as in
+    `SurplusContext`.
+    """
+    requests, snapshot = facts.requests, facts.snapshot
+    if not requests.needs:
+        return Holding()
+    surplus = SurplusContext(
+        facts.observed,
+        outstanding(snapshot.fleet, snapshot.policy, snapshot.now),
+        frozenset(order.id for order in snapshot.fleet.orders if order.asked),
+        facts.pass_context,
+        requests.service,
+        used if snapshot.policy.queue_demand else None,
+        facts.silent,
+        again,
+        going,
+    )
+    return hold(requests.needs, surplus_workers(surplus))
 
 
 def _quiet(facts: Facts) -> Callable[[NodeArrayPolicy], Reason | None]:

@@ -50,7 +50,7 @@ class Arrival:
     """It stays then: others than that queue's jobs need it, too."""
 
     @property
-    def asked_away(self) -> Reason | None:
+    def end_requested(self) -> Reason | None:
         """Why it is given back, whatever its own state is."""
         if (asked := self.pass_context.let_go(self.worker)) is not None:
             return asked
@@ -184,7 +184,7 @@ RULES: tuple[Rule[Arrival], ...] = (
     Rule(
         "give_back_for_group",
         "Its group leaves, or is complete without it: that is no failure of the worker.",
-        lambda to: to.asked_away is None and (to.group_verdict.back or to.surplus) is not None,
+        lambda to: to.end_requested is None and (to.group_verdict.back or to.surplus) is not None,
         (
             Row("It is an execution host.", _host, _disable_for_group, Disable, Phase.DRAINING),
             Row("It is none.", always, _terminate_for_group, Terminate, Phase.LEAVING),
@@ -193,19 +193,19 @@ RULES: tuple[Rule[Arrival], ...] = (
     Rule(
         "give_back_unneeded",
         "A person wants it gone, or nothing will need it.",
-        lambda to: to.asked_away is not None,
+        lambda to: to.end_requested is not None,
         (
             Row(
                 "It is an execution host.",
                 _host,
-                lambda to: leave(to.worker, to.pass_context, _given(to.asked_away), by_person=True),
+                lambda to: leave(to.worker, to.pass_context, _given(to.end_requested), by_person=True),
                 reasons=BY_A_PERSON,
                 way_out=True,
             ),
             Row(
                 "It is none.",
                 always,
-                lambda to: terminate(to.worker, to.pass_context, _given(to.asked_away), by_person=True),
+                lambda to: terminate(to.worker, to.pass_context, _given(to.end_requested), by_person=True),
                 Terminate,
                 Phase.LEAVING,
                 reasons=BY_A_PERSON,
@@ -267,7 +267,7 @@ RULES: tuple[Rule[Arrival], ...] = (
     ),
     Rule(
         "enable_joined",
-        "It is complete, up and heard.",
+        "It is complete and up, and reports.",
         lambda to: to.worker.joined,
         (Row("", always, _enable, Enable, Phase.READY, reasons=(Code.JOINED,)),),
         sources=_JOINING,

@@ -1,4 +1,4 @@
-"""The circuit breaker: if a window has more removals, deleted and held jobs, or launches that helped nobody than the
+"""The circuit breaker: if a window has more removals, deleted and held jobs, or launches that helped no job than the
 settings allow, it stops everything until a person resumes. It only limits the rate of other launches
 (`core/limits/limits.py`).
 """
@@ -26,7 +26,7 @@ def tripped(
     `helped_nobody`: launches whose workers came, or failed to come, while none of the jobs that they were for started.
     """
     for what, events, most in (
-        ("launches that helped nobody", helped_nobody, brake.max_launches),
+        ("launches that helped no job", helped_nobody, brake.max_launches),
         ("removals", removals, brake.max_removals),
         ("deleted or held jobs", kills, brake.max_kills),
     ):

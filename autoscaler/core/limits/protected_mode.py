@@ -33,7 +33,7 @@ SHORTEST_WAIT = 0.1
 prolog that fails would otherwise cost eight of them in as many minutes.
 """
 SEVERAL = 3
-"""With this many categories that no launch helps, and this many launches that helped nobody, a shared cause is more
+"""With this many categories that no launch helps, and this many launches that helped no job, a shared cause is more
 likely than the categories themselves.
 """
 OWNERS = 2

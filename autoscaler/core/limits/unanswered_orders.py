@@ -66,7 +66,7 @@ def unanswered(orders: Sequence[Order]) -> tuple[Reason, ...]:
     )
 
 
-def told_uncertain(
+def mark_uncertain(
     verdicts: Sequence[JobCategoryVerdict], open_orders: Sequence[Reason]
 ) -> tuple[JobCategoryVerdict, ...]:
     """Marks jobs that wait for coming workers if it is not certain that these come."""

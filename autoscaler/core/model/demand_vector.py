@@ -41,6 +41,8 @@ class Demand:
     """All its slots on hosts of one group."""
     once_a_host: Amounts = ()
     """Once on every host that it uses, however many of its slots stand there."""
+    names: frozenset[str] = frozenset()
+    """FORCED complexes that it requests, whatever it asks of them."""
 
     @property
     def one_host(self) -> bool:

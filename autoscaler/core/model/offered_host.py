@@ -29,6 +29,8 @@ class Host:
     """By pool: what is left of the consumables that the queue gives to its instance here. They limit its slots alone,
     besides what the host has.
     """
+    forced: frozenset[str] = frozenset()
+    """Complexes that whoever stands here must request (FORCED)."""
 
     def most_of(self, name: str) -> float:
         """How much of a consumable jobs can get here."""

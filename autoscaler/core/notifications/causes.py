@@ -1,6 +1,7 @@
 """What operators are notified of: a table with a row for each kind of cause, and how a pass shows it.
 
-Another kind is one more row: its name, its title, and a function from a `Scene` to the causes that hold now.
+Another kind is one more row: its name, its title, and a function from a `NotificationContext` to the causes that hold
+now.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """What is known when it is asked which notifications are due."""
+class NotificationContext:
+    """What decides which notifications are due."""
 
     now: float
     observed: Observed | None = None
@@ -39,7 +40,7 @@ class Scene:
     unobserved: str = ""
     """Why it could not."""
     oldest_price: date | None = None
-    """Of the figures that the provider goes by; None: it asks its cloud, or knows none."""
+    """Of the figures that the provider uses; None: it asks its cloud, or knows none."""
     limit_after: float = 1800.0
     """Seconds for which a limit must have kept counted jobs waiting."""
     old_after_days: int = 30
@@ -54,8 +55,8 @@ class Cause:
     reason: Reason
 
 
-Look = Callable[[Scene], Iterable[Cause] | None]
-"""The causes of a kind that hold; None: this scene cannot tell."""
+Finder = Callable[[NotificationContext], Iterable[Cause] | None]
+"""The causes of a kind that hold; None: the context does not show it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,34 +66,34 @@ class Kind:
     name: str
     """Stable: it is stored, and shown in JSON."""
     title: str
-    look: Look
+    find: Finder
     passes: bool = True
     """Whether it holds for a while, so that its end is worth a message too."""
-    after: Callable[[Scene], float] = lambda _: 0.0
+    after: Callable[[NotificationContext], float] = lambda _: 0.0
     """Seconds for which it must hold before it is told."""
 
 
-def _of_plan(look: Callable[[Observed, Scene], Iterable[Cause]]) -> Look:
-    return lambda scene: None if scene.observed is None else look(scene.observed, scene)
+def _of_plan(find: Callable[[Observed, NotificationContext], Iterable[Cause]]) -> Finder:
+    return lambda context: None if context.observed is None else find(context.observed, context)
 
 
-def _brake(observed: Observed, _: Scene) -> Iterator[Cause]:
+def _brake(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
     if observed.plan.memory.brake is not None:
         yield Cause("", observed.plan.memory.brake)
 
 
-def _protected(observed: Observed, _: Scene) -> Iterator[Cause]:
+def _protected(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
     for name, array in observed.plan.memory.protected.items():
         if array.stopped is not None:
             yield Cause(name, array.stopped)
 
 
-def _stopped(observed: Observed, _: Scene) -> Iterator[Cause]:
+def _stopped(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
     for name, message in observed.plan.memory.stopped.items():
         yield Cause(name, because(Code.NODE_ARRAY_STOPPED, node_array=name, message=message))
 
 
-def _refused(observed: Observed, _: Scene) -> Iterator[Cause]:
+def _refused(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
     """Types that failed so often that they are in backoff."""
     for rest in observed.plan.memory.rests:
         kind, price_type, zone = rest.bucket.instance_type, rest.bucket.price_type.value, rest.bucket.zone
@@ -102,7 +103,7 @@ def _refused(observed: Observed, _: Scene) -> Iterator[Cause]:
         yield Cause(" ".join(filter(None, (kind, price_type, zone))), reason)
 
 
-def _limited(observed: Observed, _: Scene) -> Iterator[Cause]:
+def _limited(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
     """Limits that keep counted jobs from a worker."""
     plan = observed.plan
     if plan.counted <= plan.fitting:
@@ -125,7 +126,7 @@ def _capped(reason: Reason) -> Iterator[Reason]:
         yield from _capped(link)
 
 
-def _lost(observed: Observed, _: Scene) -> Iterator[Cause]:
+def _lost(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
     """Workers that were fenced, or whose machines ended although nobody asked for it."""
     before, after = observed.snapshot.memory.workers, observed.plan.memory.workers
     told: Mapping[str | None, Reason] = {}
@@ -143,14 +144,14 @@ def _ended_unasked(worker: Worker, note: WorkerNote | None) -> bool:
     return note.terminated_at is None and note.retired_at is None
 
 
-def _not_ended(observed: Observed, _: Scene) -> Iterator[Cause]:
+def _not_ended(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
     """Machines whose end their provider refuses: they cost on."""
     for verdict in observed.plan.workers:
         if verdict.reason.code is Code.END_REFUSED:
             yield Cause(verdict.name, verdict.reason)
 
 
-def _unsatisfiable(observed: Observed, _: Scene) -> Iterator[Cause]:
+def _unsatisfiable(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
     """Jobs that the autoscaler deletes or holds because nothing allowed can run them."""
     for action in observed.plan.actions:
         if isinstance(action, Hold | Kill) and action.asks:
@@ -158,24 +159,24 @@ def _unsatisfiable(observed: Observed, _: Scene) -> Iterator[Cause]:
                 yield Cause(f"job {job}", action.reason)
 
 
-def _budgets(observed: Observed, _: Scene) -> Iterator[Cause]:
+def _budgets(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
     """The highest level of each budget: each level is told, and the next month is no news."""
     for note in observed.plan.notes:
         if note.code is Code.BUDGET_LEVEL:
             yield Cause(f"{note['owner']}, {note['level']} %", note)
 
 
-def _old_prices(_: Observed, scene: Scene) -> Iterator[Cause]:
-    oldest = scene.oldest_price
+def _old_prices(_: Observed, context: NotificationContext) -> Iterator[Cause]:
+    oldest = context.oldest_price
     if oldest is None:
         return
-    days = (datetime.fromtimestamp(scene.now, UTC).date() - oldest).days
-    if days > scene.old_after_days:
-        yield Cause("", because(Code.OLD_PRICES, day=oldest.isoformat(), days=scene.old_after_days))
+    days = (datetime.fromtimestamp(context.now, UTC).date() - oldest).days
+    if days > context.old_after_days:
+        yield Cause("", because(Code.OLD_PRICES, day=oldest.isoformat(), days=context.old_after_days))
 
 
-def _blind(scene: Scene) -> Iterable[Cause]:
-    return () if scene.observed is not None else (Cause("", because(Code.NOT_OBSERVED, why=scene.unobserved)),)
+def _blind(context: NotificationContext) -> Iterable[Cause]:
+    return () if context.observed is not None else (Cause("", because(Code.NOT_OBSERVED, why=context.unobserved)),)
 
 
 KINDS: tuple[Kind, ...] = (
@@ -183,7 +184,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("protected_mode", "protected mode", _of_plan(_protected)),
     Kind("array_stopped", "node array stopped", _of_plan(_stopped)),
     Kind("launches_refused", "launches refused", _of_plan(_refused)),
-    Kind("limit", "limit reached", _of_plan(_limited), after=lambda scene: scene.limit_after),
+    Kind("limit", "limit reached", _of_plan(_limited), after=lambda context: context.limit_after),
     Kind("lost_worker", "lost worker", _of_plan(_lost), passes=False),
     Kind("end_refused", "worker not ended", _of_plan(_not_ended)),
     Kind("unsatisfiable_job", "unsatisfiable job", _of_plan(_unsatisfiable), passes=False),

@@ -12,7 +12,7 @@ from itertools import islice
 from types import MappingProxyType
 
 from autoscaler.core.model.reasons import Reason
-from autoscaler.core.notifications.causes import BY_NAME, KINDS, MOST_OF_A_KIND, Cause, Kind, Scene
+from autoscaler.core.notifications.causes import BY_NAME, KINDS, MOST_OF_A_KIND, Cause, Kind, NotificationContext
 
 SETTLED = 60.0
 """Seconds for which a cause must not hold before it has passed."""
@@ -68,17 +68,17 @@ class Due:
     notifications: tuple[Notification, ...] = ()
 
 
-def notifications_due(known: Known, scene: Scene, *, resolved: bool = True) -> Due:
+def notifications_due(known: Known, context: NotificationContext, *, resolved: bool = True) -> Due:
     """`resolved`: whether the end of a cause is told. Where nothing changed, `known` is the same object."""
     watched: dict[Key, Watched] = {}
     news: list[Notification] = []
     for kind in KINDS:
         before = {key: each for key, each in known.watched.items() if each.kind == kind.name}
-        found = kind.look(scene)
+        found = kind.find(context)
         if found is None:
             watched |= before
             continue
-        now_watched, told = _of_kind(kind, before, islice(found, MOST_OF_A_KIND), scene)
+        now_watched, told = _of_kind(kind, before, islice(found, MOST_OF_A_KIND), context)
         watched |= now_watched
         news += told
     news = [each for each in news if resolved or not each.passed]
@@ -86,27 +86,27 @@ def notifications_due(known: Known, scene: Scene, *, resolved: bool = True) -> D
 
 
 def _of_kind(
-    kind: Kind, before: Mapping[Key, Watched], found: Sequence[Cause] | islice[Cause], scene: Scene
+    kind: Kind, before: Mapping[Key, Watched], found: Sequence[Cause] | islice[Cause], context: NotificationContext
 ) -> tuple[dict[Key, Watched], list[Notification]]:
     watched: dict[Key, Watched] = {}
     news: list[Notification] = []
     for cause in found:
         key = f"{kind.name} {cause.subject}"
-        each = _held(before.get(key), kind, cause, scene.now)
-        if _is_due(each, kind, scene):
-            each = replace(each, told=True, told_at=scene.now, reason=cause.reason)
-            news.append(Notification(kind.name, cause.subject, scene.now, cause.reason))
+        each = _held(before.get(key), kind, cause, context.now)
+        if _is_due(each, kind, context):
+            each = replace(each, told=True, told_at=context.now, reason=cause.reason)
+            news.append(Notification(kind.name, cause.subject, context.now, cause.reason))
         watched[key] = each
     for key, old in before.items():
         if key in watched:
             continue
-        gone = replace(old, gone_since=scene.now) if old.gone_since is None else old
-        settled = gone.gone_since is not None and scene.now - gone.gone_since >= SETTLED
+        gone = replace(old, gone_since=context.now) if old.gone_since is None else old
+        settled = gone.gone_since is not None and context.now - gone.gone_since >= SETTLED
         if settled and gone.told and not gone.passed:
             gone = replace(gone, passed=True)
             if kind.passes:
-                news.append(Notification(kind.name, gone.subject, scene.now, gone.reason, passed=True))
-        if not settled or (gone.told_at is not None and scene.now - gone.told_at < AGAIN):
+                news.append(Notification(kind.name, gone.subject, context.now, gone.reason, passed=True))
+        if not settled or (gone.told_at is not None and context.now - gone.told_at < AGAIN):
             watched[key] = gone
     return watched, news
 
@@ -120,10 +120,10 @@ def _held(old: Watched | None, kind: Kind, cause: Cause, now: float) -> Watched:
     return old if old.gone_since is None else replace(old, gone_since=None)
 
 
-def _is_due(each: Watched, kind: Kind, scene: Scene) -> bool:
-    if each.told or scene.now - each.since < kind.after(scene):
+def _is_due(each: Watched, kind: Kind, context: NotificationContext) -> bool:
+    if each.told or context.now - each.since < kind.after(context):
         return False
-    return each.told_at is None or scene.now - each.told_at >= AGAIN
+    return each.told_at is None or context.now - each.told_at >= AGAIN
 
 
 def title_of(kind: str) -> str:

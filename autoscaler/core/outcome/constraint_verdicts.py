@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from autoscaler.core.constraints.constraint import Constraint, Standing
+from autoscaler.core.constraints.constraint import Constraint, NodeUse
 from autoscaler.core.constraints.node import Node
 from autoscaler.core.constraints.ruleset import Entry
 from autoscaler.core.demand.constraint_demand import NO_RULES, entries_of
@@ -24,7 +24,7 @@ from autoscaler.core.workers.observed import observe_workers
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class CheckedNode:
     """One node that a constraint was asked of."""
 
     node: str
@@ -38,7 +38,7 @@ class EntryVerdict:
     """One entry of the rules that holds for a job."""
 
     entry: Entry
-    looked: tuple[Looked, ...]
+    looked: tuple[CheckedNode, ...]
 
 
 def rules_for_job(snapshot: Snapshot, job: int) -> tuple[EntryVerdict, ...]:
@@ -65,14 +65,14 @@ def rules_of_host(snapshot: Snapshot, name: str) -> tuple[EntryVerdict, ...]:
         if host.name == name:
             queues = frozenset(instance.queue for instance in host.instances)
             asked = [entry for entry in rules.entries if any(entry.who.uses(queue) for queue in queues)]
-            return tuple(EntryVerdict(entry, (Looked(name, refusal_of(entry, node, queues)),)) for entry in asked)
+            return tuple(EntryVerdict(entry, (CheckedNode(name, refusal_of(entry, node, queues)),)) for entry in asked)
     return ()
 
 
 def refusal_by(constraint: Constraint, bucket: Bucket, array: NodeArrayPolicy, snapshot: Snapshot) -> Reason | None:
     """Why a worker of this bucket does not meet a constraint; None: it does."""
     rules = snapshot.policy.rules or NO_RULES
-    after = constraint.take(Standing(as_node(bucket, array, snapshot.cluster.complexes, rules)))
+    after = constraint.take(NodeUse(as_node(bucket, array, snapshot.cluster.complexes, rules)))
     return after if isinstance(after, Reason) else None
 
 
@@ -103,7 +103,7 @@ def _label(bucket: Bucket) -> str:
     return f"{key.instance_type} ({where})"
 
 
-def _asked(entry: Entry, nodes: Iterable[tuple[str, Node, frozenset[str]]]) -> Iterator[Looked]:
+def _asked(entry: Entry, nodes: Iterable[tuple[str, Node, frozenset[str]]]) -> Iterator[CheckedNode]:
     for name, node, queues in nodes:
         if any(entry.who.uses(queue) for queue in queues):
-            yield Looked(name, refusal_of(entry, node, queues))
+            yield CheckedNode(name, refusal_of(entry, node, queues))

@@ -10,14 +10,14 @@ from autoscaler.core.model.actions import Disable, Remove, Terminate
 from autoscaler.core.model.memory import Disabling, Event, Memory
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.outcome.decisions import Decisions
-from autoscaler.core.outcome.waiting_notes import ToldWaiting
+from autoscaler.core.outcome.waiting_notes import WaitingNotes
 from autoscaler.core.scale_down.empty_queues import quiet_since
 from autoscaler.core.scale_down.quarantine import WINDOW
 from autoscaler.core.workers.load_reports import track_silence
 from autoscaler.core.workers.step import WorkerStep
 
 
-def next_memory(facts: Facts, decided: Decisions, waiting: ToldWaiting) -> Memory:
+def next_memory(facts: Facts, decided: Decisions, waiting: WaitingNotes) -> Memory:
     """The memory for the next pass, without what can no longer matter."""
     snapshot, demand, steps = facts.snapshot, facts.demand, decided.operations.steps
     memory, policy, now = snapshot.memory, snapshot.policy, snapshot.now

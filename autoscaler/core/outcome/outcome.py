@@ -8,7 +8,7 @@ from functools import cache
 from autoscaler.core.facts.facts import Facts
 from autoscaler.core.limits.budgets import budget_notes
 from autoscaler.core.limits.protected_mode import Protection
-from autoscaler.core.limits.unanswered_orders import told_uncertain, unanswered
+from autoscaler.core.limits.unanswered_orders import mark_uncertain, unanswered
 from autoscaler.core.model.actions import Action
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, Reason, because
@@ -27,7 +27,7 @@ from autoscaler.core.scale_down.quarantine import quarantine_notes
 from autoscaler.core.scale_up.launches import Launches
 from autoscaler.core.snapshot import Plan, WorkerVerdict
 from autoscaler.core.unsatisfiable.deadlock import DeadlockVerdicts
-from autoscaler.core.workers.failed_launches import told_with_failures
+from autoscaler.core.workers.failed_launches import with_recent_failures
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.step import WorkerStep
 from autoscaler.core.workers.worker_state import same_host
@@ -42,7 +42,7 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
         decided.forecast.results,
     )
     uncertain = unanswered(facts.snapshot.fleet.orders)
-    shapes = told_uncertain(job_verdicts(demand, results, facts.policy, _said(facts, decided)), uncertain)
+    shapes = mark_uncertain(job_verdicts(demand, results, facts.policy, _said(facts, decided)), uncertain)
     waiting = tell_waiting(
         Waiting(
             facts.snapshot.cluster,
@@ -85,7 +85,7 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
 def _said(facts: Facts, decided: Decisions) -> Said:
     """What is said of waiting jobs besides where they fit."""
     snapshot, wanted, launches = facts.snapshot, facts.demand.wanted, decided.launches
-    by_queue = told_with_failures(
+    by_queue = with_recent_failures(
         launches.by_queue, snapshot.fleet.failures, facts.came_up, facts.policy, facts.pass_context.now
     )
     return Said(

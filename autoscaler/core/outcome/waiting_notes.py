@@ -61,6 +61,7 @@ TOLD: Mapping[Code, tuple[str, ...]] = MappingProxyType(
         Code.NO_PROJECT: ("what",),
         Code.FOREIGN_QUEUE: (),
         Code.FOREIGN_HOST: (),
+        Code.MUST_BE_REQUESTED: ("resources",),
         Code.RULES_FORBID: (),
     }
 )
@@ -82,18 +83,18 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldWaiting:
+class WaitingNotes:
     """What is written now, and what is known of jobs' contexts afterwards."""
 
     actions: tuple[TellWaiting, ...] = ()
     notes: tuple[WaitingNote, ...] = ()
 
 
-def tell_waiting(waiting: Waiting) -> ToldWaiting:
+def tell_waiting(waiting: Waiting) -> WaitingNotes:
     """Costs nothing where it is off and nothing is written."""
     notes = waiting.memory.waiting_notes
     if not waiting.wanted and not notes:
-        return ToldWaiting()
+        return WaitingNotes()
     pending = {job: at for shape in waiting.cluster.shapes for job, at in zip(shape.jobs, shape.submitted, strict=True)}
     before = {job: note for note in notes for job in _numbers(note.jobs)}
     running = _running(waiting.cluster) if before else frozenset()
@@ -108,7 +109,7 @@ def tell_waiting(waiting: Waiting) -> ToldWaiting:
     told = {int(job): action for action in actions for job in action.jobs}
     left = _notes((job, note) for job, note in kept.items() if job not in told)
     new = (WaitingNote(action.reason, waiting.now, ranges(map(int, action.jobs))) for action in actions)
-    return ToldWaiting(actions, (*left, *new))
+    return WaitingNotes(actions, (*left, *new))
 
 
 def with_failures(memory: Memory, failed: Iterable[tuple[Sequence[str], bool]]) -> tuple[WaitingNote, ...]:

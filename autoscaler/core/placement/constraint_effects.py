@@ -15,9 +15,9 @@ from autoscaler.core.constraints.constraint import (
     Constraint,
     MinimumResource,
     NodeResourceConstraint,
+    NodeUse,
     Not,
     Or,
-    Standing,
     XOr,
 )
 from autoscaler.core.constraints.default_resources import OfResource, by_itself, node_of, resources_of
@@ -246,7 +246,7 @@ def refusal_of(entry: Entry, node: Node, queues: frozenset[str]) -> Reason | Non
     """
     if not any(entry.who.uses(queue) for queue in queues):
         return None
-    after = entry.parts.asked.take(Standing(node))
+    after = entry.parts.asked.take(NodeUse(node))
     return after if isinstance(after, Reason) else None
 
 

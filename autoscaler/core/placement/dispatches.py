@@ -14,7 +14,7 @@ from autoscaler.core.model.cluster import Cluster, ExecutionHost, QueueInstance
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.placement.hosts import joined_host
-from autoscaler.core.placement.placement import SLOTS, amounts_asked
+from autoscaler.core.placement.placement import SLOTS, requested_amounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,6 @@ def _most_of_a_slot(wanted: Iterable[CategoryDemand]) -> Iterator[tuple[str, flo
     """Of every consumable, slots included, the most that one slot of a waiting job may hold."""
     most: dict[str, float] = {SLOTS: 1}
     for want in wanted:
-        for name, amount in (*amounts_asked(want.demand), *want.demand.assumed):
+        for name, amount in (*requested_amounts(want.demand), *want.demand.assumed):
             most[name] = max(most.get(name, 0), amount)
     yield from most.items()

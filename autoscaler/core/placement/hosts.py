@@ -19,7 +19,7 @@ from autoscaler.core.model.offered_host import Host
 from autoscaler.core.placement.amounts import configured
 from autoscaler.core.placement.constraint_effects import Given, as_text, given_to, node_of_type
 from autoscaler.core.placement.placement import SLOTS
-from autoscaler.core.placement.queue_instances import left_in
+from autoscaler.core.placement.queue_instances import is_forced, left_in
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.requests.arrays import GROUPS
 
@@ -53,12 +53,14 @@ class HostValues:
     """For its enrolment, in Grid Engine's notation; without slots."""
     queue_values: Amounts = ()
     """Consumables that its queue gives to its instance there."""
+    forced: frozenset[str] = frozenset()
+    """Complexes of it that jobs there must request."""
 
     def host(self, name: str, pool: str, host_name: str | None = None) -> Host:
         """As a place for demand. `host_name`: what Grid Engine will call it, where demand asks for host names."""
         properties = {**self.properties, HOSTNAME: host_name} if host_name else self.properties
         own = {pool: self.queue_values} if self.queue_values else {}
-        return Host(name, {pool: self.slots}, self.consumables, properties, own=own)
+        return Host(name, {pool: self.slots}, self.consumables, properties, own=own, forced=self.forced)
 
 
 def host_values_of(
@@ -66,10 +68,13 @@ def host_values_of(
 ) -> HostValues:
     """What a machine of this type will offer in this node array. `key`: the bucket that it is of, as rules may ask."""
     given = dict(_consumables(type_, array, complexes))
-    if array.rules is not None:
+    if array.rules is None:
+        offer = _offer(given, type_, array, complexes)
+    else:
         by_rules = given_to(array.rules, type_, array, _key(type_, array, key), given, complexes)
-        return _under_rules(given, type_, array, complexes, by_rules)
-    return _offer(given, type_, array, complexes)
+        offer = _under_rules(given, type_, array, complexes, by_rules)
+    has = (*offer.properties, *(name for name, _ in offer.complex_values))
+    return replace(offer, forced=frozenset(name for name in has if name in complexes and is_forced(complexes[name])))
 
 
 def as_node(bucket: Bucket, array: NodeArrayPolicy, complexes: Mapping[str, Complex], rules: Rules) -> Node:
@@ -132,7 +137,12 @@ def _offer(
         properties={HOSTNAME: NEW_HOST}
         | {name: canonical(str(value), complexes[name].type) for name, value in reported.items() if name in complexes},
         complex_values=tuple(
-            sorted((name, text) for name, value in given.items() if (text := configured(value, complexes[name].type)))
+            sorted(
+                (name, text)
+                for name, value in given.items()
+                # None of what is FORCED would keep out all jobs that do not request it.
+                if (text := configured(value, complexes[name].type)) and (value or not is_forced(complexes[name]))
+            )
         ),
         queue_values=array.queue_values,
     )
@@ -206,20 +216,23 @@ def emptied_host(host: ExecutionHost, complexes: Mapping[str, Complex], names: f
 
 
 def _described(host: ExecutionHost, complexes: Mapping[str, Complex], names: frozenset[str]) -> Host:
-    """Consumables left and properties, of the complexes that matter."""
+    """Consumables left and properties, of the complexes that matter, and which of these jobs must request."""
     free: dict[str, float] = {}
     properties: dict[str, str] = {HOSTNAME: host.name} if HOSTNAME in names else {}
+    forced: set[str] = set()
     for name in (*names, SLOTS):
         entry = complexes.get(name)
         text = shown_value(host, name)
         if entry is None or text is None:
             continue
+        if is_forced(entry):
+            forced.add(name)
         value = amount(text, entry.type)
         if entry.relop != "EXCL" and entry.consumable is not Consumable.NO and value is not None:
             free[name] = max(value, 0)
         elif entry.consumable is Consumable.NO or entry.relop == "EXCL":
             properties[name] = canonical(text, entry.type)
-    return Host(host.name, {}, tuple(sorted(free.items())), properties)
+    return Host(host.name, {}, tuple(sorted(free.items())), properties, forced=frozenset(forced))
 
 
 def shown_value(host: ExecutionHost, name: str) -> str | None:

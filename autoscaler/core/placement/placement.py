@@ -68,6 +68,8 @@ class _Need:
     exclusive: bool
     together: bool
     """All visits go to hosts of one group."""
+    names: frozenset[str]
+    """FORCED complexes that it requests."""
 
 
 def place(wanted: Sequence[Want], hosts: Sequence[Host], new: Host | None = None, new_count: int = 0) -> Placement:
@@ -99,7 +101,7 @@ def _of_share(demand: Demand) -> int | None:
     return demand.per_host or (None if demand.once_a_host else 1)
 
 
-def amounts_asked(demand: Demand) -> Amounts:
+def requested_amounts(demand: Demand) -> Amounts:
     """Of consumables, per slot, per job and per host."""
     return (*demand.per_slot, *demand.per_job, *demand.once_a_host)
 
@@ -122,6 +124,7 @@ def hardest_first(demand: Demand) -> tuple[object, ...]:
         demand.assumed,
         tuple((asked.name, asked.relop, asked.value) for asked in demand.properties),
         not demand.together,
+        tuple(sorted(demand.names)),
     )
 
 
@@ -154,6 +157,7 @@ def _need(demand: Demand) -> _Need | None:
         properties=demand.properties,
         exclusive=demand.exclusive,
         together=demand.together,
+        names=demand.names,
     )
 
 
@@ -179,6 +183,7 @@ class _Kind:
     touched: bool = False
     group: str = ""
     own: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    forced: frozenset[str] = frozenset()
 
     @property
     def count(self) -> int:
@@ -190,6 +195,8 @@ class _Kind:
 
     def room(self, need: _Need) -> int:
         """How many visits one of these hosts can take."""
+        if not self.forced <= need.names:
+            return 0
         usable = self._usable(need)
         visits = sum(slots for _, slots in usable) // need.visit
         if not visits or (need.exclusive and not self.empty):
@@ -293,10 +300,13 @@ class _Kind:
             for name, amount in once:
                 if name in free:
                     free[name] -= amount
-        return _Kind(tuple(slots), free, self.properties, False, self.names, self.new, True, self.group, own)
+        return _Kind(
+            tuple(slots), free, self.properties, False, self.names, self.new, True, self.group, own, self.forced
+        )
 
     def _of(self, names: tuple[str, ...], new: int) -> _Kind:
-        return _Kind(self.slots, self.free, self.properties, self.empty, names, new, self.touched, self.group, self.own)
+        touched, group, own = self.touched, self.group, self.own
+        return _Kind(self.slots, self.free, self.properties, self.empty, names, new, touched, group, own, self.forced)
 
 
 def _take_from(own: dict[str, int], amounts: tuple[tuple[str, int], ...], times: int) -> None:
@@ -328,6 +338,7 @@ def _alike(one: Host, other: Host) -> bool:
         and one.properties == other.properties
         and one.group == other.group
         and one.own == other.own
+        and one.forced == other.forced
     )
 
 
@@ -341,6 +352,7 @@ def _kind_of(host: Host, names: tuple[str, ...], new: int = 0) -> _Kind:
         new=new,
         group=host.group,
         own={pool: {name: _exact(amount) for name, amount in values} for pool, values in host.own.items()},
+        forced=host.forced,
     )
 
 

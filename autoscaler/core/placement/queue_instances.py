@@ -151,8 +151,13 @@ def _consumables(queue: Queue, complexes: Mapping[str, Complex]) -> dict[str, st
 
 
 def is_forced(entry: Complex) -> bool:
-    """Whether only jobs that request it start where it is set, whatever its value."""
+    """Whether only jobs that request it start where it is set or reported, whatever its value."""
     return entry.requestable.upper() == "FORCED"
+
+
+def forced_in(complexes: Mapping[str, Complex]) -> frozenset[str]:
+    """Those of these complexes that are FORCED."""
+    return frozenset(name for name, entry in complexes.items() if is_forced(entry))
 
 
 def _counted(entry: Complex) -> bool:

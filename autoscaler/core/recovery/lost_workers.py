@@ -65,7 +65,7 @@ RULES: tuple[Rule[Lost], ...] = (
                 Disable,
             ),
             Row(
-                "It reports with its jobs, and machines were ordered that no listing shows yet: one may bear its name.",
+                "It reports with its jobs, and machines were ordered that no listing shows yet: one may have its name.",
                 lambda of: bool(of.jobs) and of.heard and of.worker.successor is None and of.after.awaited,
                 name_may_be_reused,
             ),
@@ -104,7 +104,7 @@ RULES: tuple[Rule[Lost], ...] = (
     ),
     Rule(
         "confirm_end",
-        "Its provider's listing leaves it out: its end is made certain where nothing is heard of it either.",
+        "Its provider's listing leaves it out: its end is made certain where it sends no load report either.",
         lambda of: of.worker.decisive is Condition.UNLISTED,
         (
             Row(

@@ -158,49 +158,49 @@ class Change:
         )
 
 
-def serving_options(standing: ArrayState) -> tuple[LaunchOffer, ...]:
+def serving_options(state: ArrayState) -> tuple[LaunchOffer, ...]:
     """The options of which some number would serve a stuck task if the array had no other worker."""
-    return options_with_room(standing, Usage())
+    return options_with_room(state, Usage())
 
 
-def any_option_with_room(standing: ArrayState, usage: Usage) -> bool:
+def any_option_with_room(state: ArrayState, usage: Usage) -> bool:
     """Whether some option would serve stuck tasks beside so much usage."""
-    return any(placed.new_used for _, placed in _placed(standing, usage))
+    return any(placed.new_used for _, placed in _placed(state, usage))
 
 
-def options_with_room(standing: ArrayState, usage: Usage) -> tuple[LaunchOffer, ...]:
+def options_with_room(state: ArrayState, usage: Usage) -> tuple[LaunchOffer, ...]:
     """The options that would serve stuck tasks beside so much usage; the most tasks first, then the least price."""
     found = [
         (-sum(placed.placed), option.price * placed.new_used, at, option)
-        for at, (option, placed) in enumerate(_placed(standing, usage))
+        for at, (option, placed) in enumerate(_placed(state, usage))
         if placed.new_used
     ]
     return tuple(option for *_, option in sorted(found, key=lambda entry: entry[:3]))
 
 
-def _placed(standing: ArrayState, usage: Usage) -> Iterator[tuple[LaunchOffer, Placement]]:
+def _placed(state: ArrayState, usage: Usage) -> Iterator[tuple[LaunchOffer, Placement]]:
     """Each option, with what as many of it as there is room for would serve."""
-    for option in standing.options:
-        most = _room(option, standing, usage)
-        yield option, _placement_of(standing).with_new(option.host, most).place(standing.stuck_for(option))
+    for option in state.options:
+        most = _room(option, state, usage)
+        yield option, _placement_of(state).with_new(option.host, most).place(state.stuck_for(option))
 
 
-def best_change(standing: ArrayState, leavers: Sequence[Leaver]) -> Change | None:
+def best_change(state: ArrayState, leavers: Sequence[Leaver]) -> Change | None:
     """The best change that any of these could make, None where none would do: each of them alone for each option, and
     only where one is not enough as many as that takes, the readiest and weakest first.
     """
     ordered = sorted(leavers, key=lambda one: one.order)
     found: list[Change] = []
-    for option in serving_options(standing):
-        alone = [change for one in _one_of_each(ordered) if (change := weigh(standing, (one,), option)) is not None]
+    for option in serving_options(state):
+        alone = [change for one in _one_of_each(ordered) if (change := weigh(state, (one,), option)) is not None]
         found += alone
-        together = None if alone else _several(standing, ordered, option)
+        together = None if alone else _several(state, ordered, option)
         if together is not None:
             found.append(together)
     return min(found, key=lambda change: change.order, default=None)
 
 
-def weigh(standing: ArrayState, leaving: Sequence[Leaver], option: LaunchOffer) -> Change | None:
+def weigh(state: ArrayState, leaving: Sequence[Leaver], option: LaunchOffer) -> Change | None:
     """What comes of it if these leave for as many of that option as there is then room for.
 
     None where it must not be: one of them is of the type that would come; no stuck task would be served; the floor of
@@ -208,51 +208,51 @@ def weigh(standing: ArrayState, leaving: Sequence[Leaver], option: LaunchOffer) 
     ever serve; or fewer slots of what waits would be served than those who leave would serve.
     """
     names, ids = {one.worker.name for one in leaving}, {one.id for one in leaving}
-    most = _room(option, standing, standing.usage_without(leaving))
+    most = _room(option, state, state.usage_without(leaving))
     if most <= 0 or any(one.worker.worker.type.name == option.type.name for one in leaving):
         return None
-    staying = OpenPlacement([host for host in standing.supply if host.name not in names])
-    moved = _unplaced(standing.fitting, staying)
-    stuck = standing.stuck_for(option)
+    staying = OpenPlacement([host for host in state.supply if host.name not in names])
+    moved = _unplaced(state.fitting, staying)
+    stuck = state.stuck_for(option)
     found = staying.with_new(option.host, most).place(stuck)
     count = found.new_used
-    if not count or not _keeps_floor(standing, leaving, count):
+    if not count or not _keeps_floor(state, leaving, count):
         return None
     after = staying.with_new(option.host, count)
     after.place(stuck)
-    if not after.place(moved).complete or not _keeps_serving(standing, ids, option, count):
+    if not after.place(moved).complete or not _keeps_serving(state, ids, option, count):
         return None
-    waits = as_shares((*moved, *standing.lacking))
+    waits = as_shares((*moved, *state.lacking))
     lost = _slots_served(waits, place(waits, [one.emptied for one in leaving if one.emptied is not None]).placed)
     won = _slots_served(waits, place(waits, (), option.host, count).placed)
     return Change(tuple(leaving), option, count, sum(found.placed), lost) if won >= lost else None
 
 
-def _several(standing: ArrayState, ordered: Sequence[Leaver], option: LaunchOffer) -> Change | None:
+def _several(state: ArrayState, ordered: Sequence[Leaver], option: LaunchOffer) -> Change | None:
     """The first so many of these who together make room for a change, without those it does not take."""
-    bearable = {one.kind: _keeps_serving(standing, {one.id}, option, 1) for one in _one_of_each(ordered, 1)}
+    bearable = {one.kind: _keeps_serving(state, {one.id}, option, 1) for one in _one_of_each(ordered, 1)}
     chosen: list[Leaver] = []
     attempts = 0
     for one in ordered:
         if not bearable[one.kind]:
             continue
         chosen.append(one)
-        if len(chosen) < 2 or _room(option, standing, standing.usage_without(chosen)) <= 0:
+        if len(chosen) < 2 or _room(option, state, state.usage_without(chosen)) <= 0:
             continue
-        change = weigh(standing, chosen, option)
+        change = weigh(state, chosen, option)
         attempts += 1
         if change is not None:
-            return _without_superfluous(standing, change)
+            return _without_superfluous(state, change)
         if attempts >= _ALIKE_TRIED:
             return None
     return None
 
 
-def _without_superfluous(standing: ArrayState, change: Change) -> Change:
+def _without_superfluous(state: ArrayState, change: Change) -> Change:
     for one in reversed(change.leaving):
         fewer = tuple(other for other in change.leaving if other is not one)
-        if _room(change.option, standing, standing.usage_without(fewer)) >= change.count:
-            change = weigh(standing, fewer, change.option) or change
+        if _room(change.option, state, state.usage_without(fewer)) >= change.count:
+            change = weigh(state, fewer, change.option) or change
     return change
 
 
@@ -265,9 +265,9 @@ def _one_of_each(ordered: Iterable[Leaver], most: int = _ALIKE_TRIED) -> Iterato
         yield from islice(alike, most)
 
 
-def _placement_of(standing: ArrayState) -> OpenPlacement:
-    placement = OpenPlacement(standing.supply)
-    placement.place(standing.fitting)
+def _placement_of(state: ArrayState) -> OpenPlacement:
+    placement = OpenPlacement(state.supply)
+    placement.place(state.fitting)
     return placement
 
 
@@ -277,31 +277,31 @@ def _unplaced(wants: Sequence[Want], placement: OpenPlacement) -> tuple[Want, ..
     return tuple((demand, count) for (demand, _), count in zip(wants, unmet, strict=True) if count)
 
 
-def _room(option: LaunchOffer, standing: ArrayState, usage: Usage) -> int:
+def _room(option: LaunchOffer, state: ArrayState, usage: Usage) -> int:
     """How many workers of an option limits and availability allow beside this usage."""
 
     def room(bucket: Bucket) -> int:
-        return room_for(bucket, standing.array.limits, usage).count
+        return room_for(bucket, state.array.limits, usage).count
 
     most = min(room(bucket) for bucket in option.buckets)
     return most if option.available is None else min(most, option.available)
 
 
-def _keeps_floor(standing: ArrayState, leaving: Sequence[Leaver], count: int) -> bool:
+def _keeps_floor(state: ArrayState, leaving: Sequence[Leaver], count: int) -> bool:
     """Whether no fewer workers stay than must, or than stay now."""
     serving = sum(one.worker.in_service for one in leaving)
-    without = standing.floor.staying - serving
-    return without + count >= min(standing.floor.min_workers, without + len(leaving))
+    without = state.floor.staying - serving
+    return without + count >= min(state.floor.min_workers, without + len(leaving))
 
 
-def _keeps_serving(standing: ArrayState, ids: set[str], option: LaunchOffer, count: int) -> bool:
+def _keeps_serving(state: ArrayState, ids: set[str], option: LaunchOffer, count: int) -> bool:
     """Whether all that waits and that these hosts could serve, were they empty, could still be served afterwards.
 
     It is what ends all swapping: every change leaves fewer kinds of demand that nothing there could ever run.
     """
-    staying = (*standing.others, *(host for worker_id, host in standing.workers.items() if worker_id not in ids))
-    now = (*standing.others, *standing.workers.values())
-    for demand in dict.fromkeys(demand for demand, tasks in (*standing.fitting, *standing.lacking) if tasks):
+    staying = (*state.others, *(host for worker_id, host in state.workers.items() if worker_id not in ids))
+    now = (*state.others, *state.workers.values())
+    for demand in dict.fromkeys(demand for demand, tasks in (*state.fitting, *state.lacking) if tasks):
         one = ((demand, 1),)
         if not place(one, staying, option.host, count).complete and place(one, now).complete:
             return False

@@ -51,12 +51,12 @@ def swap_workers(context: SwapContext, notes: Mapping[str, SwapNote], *, allowed
     turns: dict[str, _ArraySwap] = {}
     for array in context.launch_context.policy.node_arrays:
         note = notes.get(array.name, SwapNote())
-        standing = array_state_of(array, context, note.leaving if note.begun_at is not None else ())
+        state = array_state_of(array, context, note.leaving if note.begun_at is not None else ())
         if note.begun_at is not None:
-            turns[array.name] = _go_on(note, standing, context, allowed)
+            turns[array.name] = _go_on(note, state, context, allowed)
             note = turns[array.name].note
         if note.begun_at is None:
-            turns[array.name] = _begin(note, standing, context, allowed)
+            turns[array.name] = _begin(note, state, context, allowed)
     standing_by = {worker_id for turn in turns.values() if turn.note.begun_at for worker_id in turn.note.leaving}
     return SwapPlan(
         notes={name: turn.note for name, turn in turns.items() if turn.note != SwapNote()},
@@ -81,26 +81,26 @@ def under_way(notes: Mapping[str, SwapNote]) -> frozenset[str]:
 # -- beginning ---------------------------------------------------------------------------------------------------------
 
 
-def _begin(note: SwapNote, standing: ArrayState | None, context: SwapContext, allowed: bool) -> _ArraySwap:
+def _begin(note: SwapNote, state: ArrayState | None, context: SwapContext, allowed: bool) -> _ArraySwap:
     """Consider a change; begin it if its workers are idle, or if it was the same at two observations."""
     now = context.pass_context.now
     nothing = SwapNote(ended_at=note.ended_at, spared=_still_there(note.spared, context.observed))
-    if standing is None or not _may_begin(standing.array, context):
+    if state is None or not _may_begin(state.array, context):
         return _ArraySwap(nothing)
-    if any_option_with_room(standing, standing.soon) or not any_option_with_room(standing, Usage()):
+    if any_option_with_room(state, state.soon) or not any_option_with_room(state, Usage()):
         return _ArraySwap(nothing)  # a launch will do without any swap, or nothing that can be had would
-    array = standing.array
+    array = state.array
     if not allowed:
-        return _ArraySwap(nothing, told=because(Code.SWAP_OFF, node_array=array.name), hopeless=standing.positions)
+        return _ArraySwap(nothing, told=because(Code.SWAP_OFF, node_array=array.name), hopeless=state.positions)
     rest = boot_time(array, context.observed)
     if note.ended_at is not None and now - note.ended_at < rest:
         told = because(Code.SWAP_COOLDOWN, node_array=array.name, limit_s=rest)
         return _ArraySwap(nothing, told=told, due=note.ended_at + rest)
     leavers = tuple(leavers_of(array, context, note.spared, now + rest))
-    best = best_change(standing, leavers)
+    best = best_change(state, leavers)
     if best is None:
-        return _ArraySwap(nothing, told=because(Code.NO_SWAP, node_array=array.name), hopeless=standing.positions)
-    change = _same_again(note, standing, leavers, best)
+        return _ArraySwap(nothing, told=because(Code.NO_SWAP, node_array=array.name), hopeless=state.positions)
+    change = _same_again(note, state, leavers, best)
     since = note.since if change.ids == note.leaving and note.since is not None else now
     considered = replace(nothing, leaving=change.ids, hosts=_hosts(change), type=change.option.type.name, since=since)
     if change.readiness is not Readiness.IDLE and (
@@ -108,20 +108,20 @@ def _begin(note: SwapNote, standing: ArrayState | None, context: SwapContext, al
     ):
         told = because(Code.SWAP_CONSIDERED, workers=considered.hosts, type=considered.type)
         return _ArraySwap(considered, told=told, due=since + context.pass_context.schedule_interval)
-    return _begun(considered, change, standing, context)
+    return _begun(considered, change, state, context)
 
 
-def _begun(note: SwapNote, change: Change, standing: ArrayState, context: SwapContext) -> _ArraySwap:
+def _begun(note: SwapNote, change: Change, state: ArrayState, context: SwapContext) -> _ArraySwap:
     reason = because(Code.SWAP, type=change.option.type.name, tasks=change.served)
     return _ArraySwap(
         replace(note, begun_at=context.pass_context.now),
         leaving={one.id: reason for one in change.leaving if one.worker.in_service},
-        replacement=_replacement(note, change, standing),
+        replacement=_replacement(note, change, state),
         told=because(Code.SWAP_UNDER_WAY, workers=note.hosts, type=change.option.type.name),
     )
 
 
-def _same_again(note: SwapNote, standing: ArrayState, leavers: Sequence[Leaver], best: Change) -> Change:
+def _same_again(note: SwapNote, state: ArrayState, leavers: Sequence[Leaver], best: Change) -> Change:
     """What was considered at the last observation, where it still holds and nobody became readier: of many busy workers
     another is the best at every observation, as their jobs come and go.
     """
@@ -129,7 +129,7 @@ def _same_again(note: SwapNote, standing: ArrayState, leavers: Sequence[Leaver],
     if not note.leaving or not all(worker_id in by_id for worker_id in note.leaving):
         return best
     same = [by_id[worker_id] for worker_id in note.leaving]
-    changes = (weigh(standing, same, option) for option in standing.options if option.type.name == note.type)
+    changes = (weigh(state, same, option) for option in state.options if option.type.name == note.type)
     last = min((change for change in changes if change is not None), key=lambda change: change.order, default=None)
     return best if last is None or best.readiness < last.readiness else last
 
@@ -155,7 +155,7 @@ def _may_begin(array: NodeArrayPolicy, context: SwapContext) -> bool:
 # -- going on ----------------------------------------------------------------------------------------------------------
 
 
-def _go_on(note: SwapNote, standing: ArrayState | None, context: SwapContext, allowed: bool) -> _ArraySwap:
+def _go_on(note: SwapNote, state: ArrayState | None, context: SwapContext, allowed: bool) -> _ArraySwap:
     """A change that was begun: whether it still helps. The note of one that ended has no beginning."""
     now, observed = context.pass_context.now, context.observed
     by_id = {worker.worker.id: worker for worker in observed.workers if not worker.gone}
@@ -163,70 +163,70 @@ def _go_on(note: SwapNote, standing: ArrayState | None, context: SwapContext, al
     back = [worker.worker.id for worker in there if worker.note.disabling is None]
     spared = tuple(dict.fromkeys((*note.spared, *back)))
     ended = _ArraySwap(SwapNote(ended_at=now, spared=_still_there(spared, observed)))
-    if standing is None or back or not allowed or context.pass_context.overrides.stop is not None:
+    if state is None or back or not allowed or context.pass_context.overrides.stop is not None:
         return ended
     if any(context.pass_context.kept(worker) is not None for worker in there):
         return ended
     if not there and not any(worker_id in observed.missing for worker_id in note.leaving):
-        return _launching(note, standing) or ended
+        return _launching(note, state) or ended
     if not there:
         return _ArraySwap(note, told=because(Code.SWAP_UNDER_WAY, workers=note.hosts, type=note.type))
-    if any_option_with_room(standing, standing.soon) and not any_option_with_room(standing, standing.usage):
+    if any_option_with_room(state, state.soon) and not any_option_with_room(state, state.usage):
         return ended
-    soon = now + boot_time(standing.array, observed)
+    soon = now + boot_time(state.array, observed)
     leaving = [leaver(worker, context, soon) for worker in there]
-    change = _best_of(note, standing, leaving)
+    change = _best_of(note, state, leaving)
     if change is None:
         return ended
     note = replace(note, type=change.option.type.name)
     busy = any(revocable(worker) and not worker.empty for worker in there)
-    other = _readier(note, standing, context, soon) if busy and context.pass_context.held_back is None else None
+    other = _readier(note, state, context, soon) if busy and context.pass_context.held_back is None else None
     if other is not None:
         return other
     return _ArraySwap(
         note,
-        replacement=_replacement(note, change, standing),
+        replacement=_replacement(note, change, state),
         told=because(Code.SWAP_UNDER_WAY, workers=note.hosts, type=change.option.type.name),
     )
 
 
-def _best_of(note: SwapNote, standing: ArrayState, leaving: Sequence[Leaver]) -> Change | None:
+def _best_of(note: SwapNote, state: ArrayState, leaving: Sequence[Leaver]) -> Change | None:
     """What may come for these: what was to come, as long as that is right."""
-    changes = (weigh(standing, leaving, option) for option in serving_options(standing))
+    changes = (weigh(state, leaving, option) for option in serving_options(state))
     found = sorted((change for change in changes if change is not None), key=lambda change: change.order)
     return next((change for change in found if change.option.type.name == note.type), found[0] if found else None)
 
 
-def _readier(note: SwapNote, standing: ArrayState, context: SwapContext, soon: float) -> _ArraySwap | None:
+def _readier(note: SwapNote, state: ArrayState, context: SwapContext, soon: float) -> _ArraySwap | None:
     """Another worker has become idle while one was still running dry: it makes room instead, in the same swap."""
-    if not _may_begin(standing.array, context):
+    if not _may_begin(state.array, context):
         return None
-    best = best_change(standing, tuple(leavers_of(standing.array, context, note.spared, soon)))
+    best = best_change(state, tuple(leavers_of(state.array, context, note.spared, soon)))
     if best is None or best.readiness is not Readiness.IDLE:
         return None
     taking_over = replace(note, leaving=best.ids, hosts=_hosts(best), type=best.option.type.name)
-    turn = _begun(taking_over, best, standing, context)
+    turn = _begun(taking_over, best, state, context)
     return replace(turn, note=replace(turn.note, begun_at=note.begun_at))
 
 
-def _launching(note: SwapNote, standing: ArrayState) -> _ArraySwap | None:
+def _launching(note: SwapNote, state: ArrayState) -> _ArraySwap | None:
     """All replaced workers are gone: launch the stronger worker, as long as one that fits is available."""
-    usage = standing.usage
-    options = options_with_room(standing, usage)
+    usage = state.usage
+    options = options_with_room(state, usage)
     if not options:
         return None
-    successor = Replacement(standing.positions, _replacing(note, options), usage, usage, options[0].host, 0)
+    successor = Replacement(state.positions, _replacing(note, options), usage, usage, options[0].host, 0)
     return _ArraySwap(note, replacement=successor)
 
 
-def _replacement(note: SwapNote, change: Change, standing: ArrayState) -> Replacement:
+def _replacement(note: SwapNote, change: Change, state: ArrayState) -> Replacement:
     """Keep the room for the coming worker, unless there is room for it already."""
-    usage, after = standing.usage, standing.usage_without(change.leaving)
+    usage, after = state.usage, state.usage_without(change.leaving)
     type_ = change.option.type
     after = after.plus(type_.vcpus, change.option.buckets[0].price_per_hour, change.count)
-    replacing = _replacing(note, options_with_room(standing, usage))
+    replacing = _replacing(note, options_with_room(state, usage))
     reserved = usage.at_least(after)
-    return Replacement(standing.positions, replacing, reserved, usage, change.option.host, change.count)
+    return Replacement(state.positions, replacing, reserved, usage, change.option.host, change.count)
 
 
 def _hosts(change: Change) -> tuple[str, ...]:

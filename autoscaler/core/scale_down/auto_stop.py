@@ -21,7 +21,7 @@ _TAKEN_OVER = frozenset({Disabling.IDLE, Disabling.ADVISED})
 """Drains after which a needed worker is enabled again: not after the answer that it stops."""
 
 
-def told_to_stop(step: WorkerStep, asking: Set[str]) -> WorkerStep:
+def stop_if_requested(step: WorkerStep, asking: Set[str]) -> WorkerStep:
     """The step of a worker that drains; if it asked to stop, it leaves for good."""
     if step.worker.worker.id not in asking or not step.worker.draining:
         return step
@@ -31,7 +31,7 @@ def told_to_stop(step: WorkerStep, asking: Set[str]) -> WorkerStep:
     return replace(step, note=replace(step.note, disabling=Disabling.AUTO_STOP))
 
 
-def remembering_who_asks(step: WorkerStep, asking: Set[str], now: float) -> WorkerStep:
+def remember_stop_request(step: WorkerStep, asking: Set[str], now: float) -> WorkerStep:
     """A group leaves as a whole, but its workers ask one by one: the question of an idle one counts until all have
     asked.
 

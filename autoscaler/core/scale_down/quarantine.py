@@ -55,11 +55,11 @@ def find_suspects(
         if doubt is None and recent >= most:
             doubt = full
         recent += doubt is None
-        suspects[worker_id] = Suspect(why, True) if doubt is None else Suspect(_only_told(why, doubt), False)
+        suspects[worker_id] = Suspect(why, True) if doubt is None else Suspect(_report_only(why, doubt), False)
     return suspects
 
 
-def _only_told(why: Reason, doubt: Reason) -> Reason:
+def _report_only(why: Reason, doubt: Reason) -> Reason:
     return because(Code.SUSPECT).then(why).then(doubt)
 
 

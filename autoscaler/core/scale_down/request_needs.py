@@ -1,21 +1,19 @@
 """What callers request besides the queues' own demand, by one observation: the needs of request sets and created nodes,
-and the workers that they keep.
+and who asks to stop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autoscaler.core.model.memory import WorkerNote
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.requests.created_nodes import Service, serve
 from autoscaler.core.requests.orders import named, outstanding
-from autoscaler.core.requests.targets import Holding, Need, hold, needs_of
-from autoscaler.core.scale_down.surplus import SurplusContext, surplus_workers
+from autoscaler.core.requests.targets import Need, needs_of
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.core.workers.observed import ObservedWorkers
-from autoscaler.core.workers.step import PassContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,37 +72,3 @@ def coming_for_requests(asked: RequestNeeds, snapshot: Snapshot, observed: Obser
         if order.id in orders:
             names.update(of_order)
     return frozenset(names)
-
-
-def hold_for(
-    asked: RequestNeeds,
-    snapshot: Snapshot,
-    observed: ObservedWorkers,
-    pass_context: PassContext,
-    *,
-    used: Set[str],
-    silent: Set[str],
-    again: Set[str],
-    going: Set[str],
-) -> Holding:
-    """The workers that the needs keep. `used`: names of the supply's hosts that demand uses; the other parameters as in
-    `SurplusContext`.
-    """
-    if not asked.needs:
-        return Holding()
-    return hold(
-        asked.needs,
-        surplus_workers(
-            SurplusContext(
-                observed,
-                outstanding(snapshot.fleet, snapshot.policy, snapshot.now),
-                frozenset(order.id for order in snapshot.fleet.orders if order.asked),
-                pass_context,
-                asked.service,
-                used if snapshot.policy.queue_demand else None,
-                silent,
-                again,
-                going,
-            )
-        ),
-    )

@@ -15,7 +15,7 @@ from autoscaler.core.model.memory import Disabling
 from autoscaler.core.requests.created_nodes import Service
 from autoscaler.core.requests.orders import named
 from autoscaler.core.requests.targets import SurplusWorker
-from autoscaler.core.workers.drain import wanted_back
+from autoscaler.core.workers.drain import may_be_enabled
 from autoscaler.core.workers.idle import could_leave, let_go_order
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.overdue import counts_as_coming
@@ -99,8 +99,8 @@ def _there(view: SurplusContext) -> Iterator[WorkerState]:
 
 def _draining(view: SurplusContext) -> Iterator[WorkerState]:
     for worker in _free(view):
-        may_return = worker.name not in view.again and worker.note.disabling not in _OTHERS_BUSINESS
-        if may_return and view.idle(worker) and wanted_back(worker, view.pass_context):
+        free_to_return = worker.name not in view.again and worker.note.disabling not in _OTHERS_BUSINESS
+        if free_to_return and view.idle(worker) and may_be_enabled(worker, view.pass_context):
             yield worker
 
 

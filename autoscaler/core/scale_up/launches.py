@@ -21,7 +21,7 @@ from autoscaler.core.requests.created_nodes import by_request
 from autoscaler.core.requests.targets import Holding, Need
 from autoscaler.core.scale_up.group_launches import GroupLaunches
 from autoscaler.core.sizing.replacement import SwapPlan
-from autoscaler.core.sizing.sizing import ArrayLaunch, LaunchContext, size_launch, size_requested
+from autoscaler.core.sizing.sizing import ArrayLaunch, LaunchContext, Shortfall, size_launch, size_requested
 from autoscaler.core.snapshot import BucketVerdict
 
 
@@ -148,14 +148,8 @@ def _for_demand(
             found.append((array, ArrayLaunch(note=blocked) if any(mine) or short > 0 else ArrayLaunch()))
             continue
         replacement = swaps.replacements.get(array.name)
-        if replacement is None:
-            growth = size_launch(
-                array, needs.wanted, mine, placement, usage[array.name], launch_context, short_of_floor=short
-            )
-        else:
-            growth = replacement.size_launch(
-                array, needs.wanted, mine, placement, usage[array.name], launch_context, short_of_floor=short
-            )
+        size = size_launch if replacement is None else replacement.size_launch
+        growth = size(array, Shortfall(needs.wanted, mine, placement, short), usage[array.name], launch_context)
         found.append((array, _as_trial(growth, held).besides(swaps.told.get(array.name))))
         placement = growth.placement or placement
         usage, launch_context = _after(usage, growth, launch_context), _later(launch_context, growth)

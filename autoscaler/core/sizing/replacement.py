@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from autoscaler.core.limits.limits import Usage
-from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.memory import SwapNote
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Reason
-from autoscaler.core.placement.placement import OpenPlacement
 from autoscaler.core.policy import NodeArrayPolicy
-from autoscaler.core.sizing.sizing import ArrayLaunch, LaunchContext, Replacing, size_launch
+from autoscaler.core.sizing.sizing import ArrayLaunch, LaunchContext, Replacing, Shortfall, size_launch
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,27 +32,25 @@ class Replacement:
     def size_launch(
         self,
         array: NodeArrayPolicy,
-        wanted: Sequence[CategoryDemand],
-        unmet: Sequence[int],
-        placement: OpenPlacement,
+        shortfall: Shortfall,
         usage: Usage,
         launch_context: LaunchContext,
-        *,
-        short_of_floor: int,
     ) -> ArrayLaunch:
         """Launch for the stuck demands alone once there is room for them; before, beside that room, for what those who
         come will not serve either.
         """
-        stuck = [count if at in self.stuck else 0 for at, count in enumerate(unmet)]
-        reserved = self.reserved.since(self.before, usage)
+        unmet = shortfall.unmet
+        stuck = replace(
+            shortfall, unmet=[count if at in self.stuck else 0 for at, count in enumerate(unmet)], workers=0
+        )
         if self.replacing.options:
-            return size_launch(array, wanted, stuck, placement, usage, launch_context, replacing=self.replacing)
-        ahead = placement.with_new(self.successor, self.count)
-        ahead.place([(want.demand, count) for want, count in zip(wanted, stuck, strict=True)])
-        others = [0 if at in self.stuck else count for at, count in enumerate(unmet)]
-        left = ahead.place([(want.demand, count) for want, count in zip(wanted, others, strict=True)]).unmet
-        short = short_of_floor - self.count
-        return size_launch(array, wanted, left, placement, reserved, launch_context, short_of_floor=short)
+            return size_launch(array, stuck, usage, launch_context, replacing=self.replacing)
+        ahead = shortfall.placement.with_new(self.successor, self.count)
+        ahead.place(stuck.demands)
+        others = replace(shortfall, unmet=[0 if at in self.stuck else count for at, count in enumerate(unmet)])
+        left = ahead.place(others.demands).unmet
+        shortfall = replace(shortfall, unmet=left, workers=shortfall.workers - self.count)
+        return size_launch(array, shortfall, self.reserved.since(self.before, usage), launch_context)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,33 @@ class LaunchContext:
 
 
 @dataclass(frozen=True, slots=True)
+class Shortfall:
+    """What a node array is to launch workers for."""
+
+    wanted: Sequence[CategoryDemand]
+    unmet: Sequence[int]
+    """Parallel to `wanted`: tasks that fit nowhere."""
+    placement: OpenPlacement
+    """The supply with all demand placed on it that fits."""
+    workers: int = 0
+    """What is missing to the floor of workers; launched where no task is unmet."""
+
+    @property
+    def demands(self) -> list[Want]:
+        return [(want.demand, count) for want, count in zip(self.wanted, self.unmet, strict=True)]
+
+    @property
+    def needing(self) -> list[CategoryDemand]:
+        """The demands of which something is unmet."""
+        return [want for want, count in zip(self.wanted, self.unmet, strict=True) if count]
+
+    @property
+    def oldest(self) -> float:
+        """When the oldest of the unmet demand began to wait; -inf: none is unmet."""
+        return min((want.oldest for want in self.needing), default=float("-inf"))
+
+
+@dataclass(frozen=True, slots=True)
 class ArrayLaunch:
     """What one array does about unmet demand."""
 
@@ -123,56 +150,52 @@ class _Sized:
 
 def size_launch(
     array: NodeArrayPolicy,
-    wanted: Sequence[CategoryDemand],
-    unmet: Sequence[int],
-    placement: OpenPlacement,
+    shortfall: Shortfall,
     usage: Usage,
     launch_context: LaunchContext,
     *,
-    short_of_floor: int = 0,
     replacing: Replacing | None = None,
 ) -> ArrayLaunch:
-    """Launch for the unmet part of `wanted` (parallel to `unmet`), or for the floor of workers where nothing is.
-
-    `placement` is the supply with all demand placed on it that fits. `replacing` stands in for the array's strategy.
+    """Launch for unmet demand, or for the floor of workers where nothing is unmet. `replacing` stands in for the
+    array's strategy.
     """
-    lacking = [(want.demand, count) for want, count in zip(wanted, unmet, strict=True)]
-    if not any(unmet) and short_of_floor <= 0:
+    lacking, unmet = shortfall.demands, sum(shortfall.unmet)
+    if not unmet and shortfall.workers <= 0:
         return ArrayLaunch()
     if array.name in launch_context.stopped:
         return ArrayLaunch(
             note=because(Code.NODE_ARRAY_STOPPED, node_array=array.name, message=launch_context.stopped[array.name])
         )
-    waiting = [want.oldest for want, count in zip(wanted, unmet, strict=True) if count]
-    waited = launch_context.now - min(waiting, default=float("-inf"))
-    options, refused = launch_context.offers(array, usage, waited=waited)
-    if any(unmet):
-        ordered = strategy_of(array)(lacking, placement, options) if replacing is None else replacing.sorted(options)
-        sized = _sizes_for_demand(ordered, lacking, placement)
+    options, refused = launch_context.offers(array, usage, waited=launch_context.now - shortfall.oldest)
+    if unmet:
+        strategy = strategy_of(array)
+        ordered = strategy(lacking, shortfall.placement, options) if replacing is None else replacing.sorted(options)
+        sized = _sizes_for_demand(ordered, lacking, shortfall.placement)
         slots = sum(demand.slots * count for demand, count in lacking)
-        reason = because(Code.DEMAND, queue=array.queue, tasks=sum(unmet), slots=slots)
+        reason = because(Code.DEMAND, queue=array.queue, tasks=unmet, slots=slots)
         reason = reason if replacing is None else reason.then(replacing.reason)
     else:
-        sized = [_size_for_floor(option, short_of_floor) for option in _by_preference(array, options)]
+        sized = [_size_for_floor(option, shortfall.workers) for option in _by_preference(array, options)]
         reason = because(Code.MIN_WORKERS_FLOOR, node_array=array.name, min_workers=array.limits.min_workers)
-    needing = [want for want, count in zip(wanted, unmet, strict=True) if count]
-    if replacing is None and (budget := launch_context.keeps_to_cheapest(needing)) is not None:
+    if replacing is None and (budget := launch_context.keeps_to_cheapest(shortfall.needing)) is not None:
         sized, refused = _cheapest(sized, refused, budget)
     chosen = [entry for entry in sized if entry.count]
     verdicts = (*refused, *_verdicts(sized, lacking, array.rules))
     if not chosen:
         return ArrayLaunch(buckets=verdicts, note=_nothing_note(array, sized, refused, launch_context, lacking))
     growth = _launch(array, chosen, reason, verdicts, launch_context)
-    if growth.launch is None or not any(unmet):
+    if growth.launch is None or not unmet:
         return growth
-    served = _served(chosen[0], growth.launch, lacking, placement)
-    return replace(growth, launch=replace(growth.launch, assignment=assignment_of(wanted, served)))
+    served = _served(chosen[0], growth.launch, shortfall)
+    return replace(growth, launch=replace(growth.launch, assignment=assignment_of(shortfall.wanted, served)))
 
 
-def _served(first: _Sized, launch: Launch, lacking: Sequence[Want], placement: OpenPlacement) -> tuple[int, ...]:
-    """Parallel to what lacks: how many tasks the launch serves, which may be rate-limited."""
+def _served(first: _Sized, launch: Launch, shortfall: Shortfall) -> tuple[int, ...]:
+    """Parallel to the demands: how many tasks the launch serves, which may be rate-limited."""
     count = launch.candidates[0].count
-    return first.covered if count == first.count else placement.with_new(first.option.host, count).place(lacking).placed
+    if count == first.count:
+        return first.covered
+    return shortfall.placement.with_new(first.option.host, count).place(shortfall.demands).placed
 
 
 def size_requested(
@@ -356,9 +379,11 @@ def _no_use(entry: _Sized, lacking: Sequence[Want], rules: Rules | None) -> Reas
 def _reported_of(option: LaunchOffer, lacking: Sequence[Want]) -> tuple[str, ...] | None:
     """What the pending jobs ask for and its hosts turned out to report otherwise than its type promises."""
     asked = {asked.name for demand, count in lacking if count for asked in demand.properties}
+    forced = option.host.forced - frozenset().union(*(demand.names for demand, count in lacking if count))
     values = () if option.reported is None else option.reported.values
-    told = tuple(f"no {name}" if text is None else f"{name}={text}" for name, text in values if name in asked)
-    return told or None
+    told = [f"no {name}" if text is None else f"{name}={text}" for name, text in values if name in asked - forced]
+    told += [f"{name}={text}, which is FORCED" for name, text in values if name in forced]
+    return tuple(told) or None
 
 
 def _nothing_note(

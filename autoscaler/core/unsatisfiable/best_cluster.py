@@ -200,7 +200,12 @@ def allowed_by(
     alive = {name for name, _, _ in machines}
     arrays = [array for array in policy.node_arrays if array.wanted or array.name in alive]
     ranges = [range_of(array, buckets, cluster.complexes, machines) for array in arrays]
-    return Allowed(ranges, cluster.complexes, persistent, present, _spreading(cluster))
+    return Allowed(ranges, cluster.complexes, _bare(persistent), _bare(present), _spreading(cluster))
+
+
+def _bare(hosts: Sequence[Host]) -> list[Host]:
+    """Without what jobs must request there (FORCED): a word of a person changes it."""
+    return [replace(host, forced=frozenset()) if host.forced else host for host in hosts]
 
 
 def at_best(host: ExecutionHost, complexes: Mapping[str, Complex], names: frozenset[str]) -> Host:
@@ -317,7 +322,7 @@ def visits_on(demand: Demand, host: Host) -> int:
 
 
 def _room(share: Demand, host: Host) -> int:
-    return place(((share, PLENTY),), (replace(host, empty=True),)).placed[0]
+    return place(((share, PLENTY),), (replace(host, empty=True, forced=frozenset()),)).placed[0]
 
 
 @lru_cache(maxsize=1024)

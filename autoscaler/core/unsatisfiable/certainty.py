@@ -1,4 +1,4 @@
-"""Where one job stands that nothing allowed could run: what speaks for leaving it alone, or that it is proven (rule 6).
+"""The verdict on a job that nothing allowed could run: why it is left alone, or that it is proven (rule 6).
 
 A ladder of early returns over what `proof` says of its request, what is remembered of it, and what Grid Engine said.
 """
@@ -36,7 +36,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a standing depends on besides the job."""
+    """What a verdict depends on besides the job."""
 
     cluster: Cluster
     prover: Prover
@@ -54,7 +54,7 @@ class Situation:
 
 
 class NextStep(Enum):
-    """What a standing asks for."""
+    """What a verdict asks for."""
 
     LEAVE = "leave"
     ASK = "ask"
@@ -63,15 +63,15 @@ class NextStep(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Where one job stands: what is to be done, the reason's last link, and when to observe again."""
+    """The verdict on one job: what is to be done, the reason's last link, and when to observe again."""
 
     step: NextStep
     link: Reason
     due: float | None = None
 
 
-def standing(job: int, case: Case, suspicion: UnsatisfiableNote, runs: bool, situation: Situation) -> Verdict:
-    """The ladder: the first thing that speaks for leaving the job alone, or that it is proven."""
+def judge_job(job: int, case: Case, suspicion: UnsatisfiableNote, runs: bool, situation: Situation) -> Verdict:
+    """The first reason to leave the job alone, or that it is proven."""
     now = situation.now
     if runs:
         return _unproven(because(Code.RUNNING_TASKS))

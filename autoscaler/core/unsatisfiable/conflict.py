@@ -13,7 +13,7 @@ from autoscaler.core.model.demand_vector import Demand, Property
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.amounts import written
-from autoscaler.core.placement.placement import amounts_asked
+from autoscaler.core.placement.placement import requested_amounts
 from autoscaler.core.unsatisfiable.best_cluster import Allowed, slots_in
 
 
@@ -50,7 +50,7 @@ def _conflict(demand: Demand, allowed: Allowed) -> Reason:
         exclusive = demand.exclusive and not (entry is not None and entry.relop == "EXCL")
         if allowed.serves(replace(demand, properties=others, exclusive=exclusive)):
             return because(Code.NO_SUCH_HOST, asked=_shown(asked, allowed), offered=_offered(asked, demand, allowed))
-    for name, amount in amounts_asked(demand):
+    for name, amount in requested_amounts(demand):
         if allowed.serves(_without(demand, name)):
             return _of_resource(demand, name, amount, allowed)
     _, most = _largest(demand, allowed)
@@ -146,7 +146,7 @@ def _offered(asked: Property, demand: Demand, allowed: Allowed) -> tuple[str, ..
 
 def _besides(demand: Demand, allowed: Allowed) -> Iterator[str]:
     """All it asks for besides slots."""
-    for name, amount in amounts_asked(demand):
+    for name, amount in requested_amounts(demand):
         kind = allowed.complexes[name].type if name in allowed.complexes else "DOUBLE"
         yield f"{name}={written(amount, kind)}"
     yield from (_shown(asked, allowed) for asked in demand.properties)

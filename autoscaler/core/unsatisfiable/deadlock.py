@@ -18,7 +18,7 @@ from autoscaler.core.model.evidence import Answer
 from autoscaler.core.model.memory import UnsatisfiableNote
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.policy import DeadlockAnswer
-from autoscaler.core.unsatisfiable.certainty import Candidate, NextStep, Situation, Verdict, answer_to, standing
+from autoscaler.core.unsatisfiable.certainty import Candidate, NextStep, Situation, Verdict, answer_to, judge_job
 from autoscaler.core.unsatisfiable.probe_hosts import probe_hosts_for
 from autoscaler.core.unsatisfiable.proof import Case, request
 
@@ -51,7 +51,7 @@ class DeadlockVerdicts:
 def judge_jobs(
     doubtful: Sequence[Candidate], held: Sequence[CategoryPart], possible: Iterable[CategoryPart], situation: Situation
 ) -> DeadlockVerdicts:
-    """Every doubtful job's standing, and what follows from all of them.
+    """The verdict on every job that may be unsatisfiable, and what follows from all of them.
 
     `held`: parts that are held in Grid Engine, by whomever. `possible`: parts that are none of these.
     """
@@ -61,8 +61,8 @@ def judge_jobs(
         ledger.examine(one)
     ledger.ask()
     ledger.act()
-    ledger.tell_owners()
-    ledger.look_after_held(held)
+    ledger.notify_owners()
+    ledger.review_held(held)
     ledger.withdraw(possible)
     ledger.keep_rest()
     return ledger.judgement()
@@ -72,7 +72,7 @@ def judge_jobs(
 class _Entry:
     one: Candidate
     case: Case
-    standing: Verdict
+    verdict: Verdict
 
 
 class _Ledger:
@@ -93,7 +93,7 @@ class _Ledger:
         self._waiting = {job for shape in situation.cluster.shapes for job in shape.jobs}
 
     def judgement(self) -> DeadlockVerdicts:
-        dues = (entry.standing.due for entry in self._entries)
+        dues = (entry.verdict.due for entry in self._entries)
         return DeadlockVerdicts(
             actions=tuple(self._actions),
             told=self._told,
@@ -109,7 +109,7 @@ class _Ledger:
         case = situation.prover.case(one.ask, one.refusal)
         runs = one.job in self._running
         suspicion = self._suspicion(one, case, runs=runs)
-        found = standing(one.job, case, suspicion, runs, situation)
+        found = judge_job(one.job, case, suspicion, runs, situation)
         if suspicion.since is not None or _matters(suspicion):
             self._kept[one.job] = suspicion
         self._entries.append(_Entry(one, case, found))
@@ -135,7 +135,7 @@ class _Ledger:
 
     def ask(self) -> None:
         """One asking for all whose probe hosts do not get in each other's way, the oldest deciding which."""
-        wanting = [entry for entry in self._entries if entry.standing.step is NextStep.ASK]
+        wanting = [entry for entry in self._entries if entry.verdict.step is NextStep.ASK]
         if any(mark.asked_at == self._situation.now for mark in self._kept.values()):
             self._later(wanting, frozenset())
             return
@@ -180,9 +180,9 @@ class _Ledger:
         groups: dict[Reason, list[tuple[str, JobRequest]]] = {}
         under_way = sum(self._under_way(mark) for mark in self._kept.values())
         for entry in self._entries:
-            if entry.standing.step is not NextStep.ACT:
+            if entry.verdict.step is not NextStep.ACT:
                 continue
-            job, reason = entry.one.job, entry.case.reason.then(entry.standing.link)
+            job, reason = entry.one.job, entry.case.reason.then(entry.verdict.link)
             mark = self._kept[job]
             if answer is DeadlockAnswer.REPORT:
                 self._told[job] = reason.then(because(Code.UNSATISFIABLE_REPORTED))
@@ -218,7 +218,7 @@ class _Ledger:
                 for name in names_of(one.job, shape.tasks[shape.jobs.index(one.job)]):
                     yield name, shape.ask
 
-    def tell_owners(self) -> None:
+    def notify_owners(self) -> None:
         """Leave in the job's context what stands in its way, once, before anything else happens to it."""
         groups: dict[Reason, list[str]] = {}
         room = TOLD
@@ -240,7 +240,7 @@ class _Ledger:
 
     # -- others ---------------------------------------------------------------------------------------------------
 
-    def look_after_held(self, held: Sequence[CategoryPart]) -> None:
+    def review_held(self, held: Sequence[CategoryPart]) -> None:
         """Jobs that we hold: they are told apart from what others hold, and released when they can run after all."""
         groups: dict[Reason, list[str]] = {}
         for part in held:

@@ -21,7 +21,7 @@ from autoscaler.core.model.demand_vector import Demand, Property
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.constraint_effects import complexes_given
 from autoscaler.core.placement.hosts import HOSTNAME, host_values_of
-from autoscaler.core.placement.placement import amounts_asked
+from autoscaler.core.placement.placement import requested_amounts
 from autoscaler.core.placement.queue_instances import places_of
 from autoscaler.core.policy import Policy
 from autoscaler.core.unsatisfiable.best_cluster import Allowed, visits_on
@@ -133,6 +133,8 @@ class Prover:
     def _case(self, ask: JobRequest, refusal: Reason) -> Case:
         if refusal.code is Code.RULES_FORBID:
             return Case(refusal, unproven=because(Code.ONLY_RULES))
+        if refusal.code is Code.MUST_BE_REQUESTED:
+            return Case(refusal, unproven=because(Code.ONLY_FORCED))
         demands = self.readings.demands(ask)
         if isinstance(demands, Reason):
             return Case(refusal, unproven=demands)
@@ -251,7 +253,7 @@ class Prover:
         queue = self.cluster.queues.get(each.array.queue)
         given = {name for kind in each.kinds for name, _ in self._values(each, kind.type.name)}
         given -= complexes_given(each.array.rules)
-        for name, _ in amounts_asked(demand):
+        for name, _ in requested_amounts(demand):
             if name not in given or (queue is not None and name in queue.complex_values):
                 yield because(Code.UNPREDICTABLE_RESOURCE, resource=name)
         for asked in demand.properties:

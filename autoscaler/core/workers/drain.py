@@ -23,7 +23,7 @@ from autoscaler.core.workers.step import (
 from autoscaler.core.workers.worker_state import WorkerState
 
 
-def wanted_back(worker: WorkerState, pass_context: PassContext) -> bool:
+def may_be_enabled(worker: WorkerState, pass_context: PassContext) -> bool:
     """Whether a draining worker may be enabled again if demand needs it: not one that is quarantined, that got the
     answer that it stops, or that a person drains.
     """

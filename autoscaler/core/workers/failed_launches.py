@@ -53,7 +53,7 @@ def why_failed(worker: WorkerState) -> Reason | None:
     return because(Code.ENDED_BEFORE_JOINING, message=worker.worker.message)
 
 
-def told_with_failures(
+def with_recent_failures(
     told: Mapping[str, Reason],
     failures: Sequence[LaunchFailure],
     successes: Sequence[CameUp],
@@ -63,7 +63,7 @@ def told_with_failures(
     """What is done for the demand of each queue, with the failures that its next launch has behind it."""
     found = dict(told)
     for array in policy.node_arrays:
-        lately = _lately(array, failures, successes, now) if array.extends is None else ()
+        lately = _recent_failures(array, failures, successes, now) if array.extends is None else ()
         if lately and array.queue in found:
             last = lately[-1]
             kind = last.bucket.instance_type
@@ -74,7 +74,7 @@ def told_with_failures(
     return found
 
 
-def _lately(
+def _recent_failures(
     array: NodeArrayPolicy, failures: Sequence[LaunchFailure], successes: Sequence[CameUp], now: float
 ) -> Sequence[LaunchFailure]:
     """Failures that count for an array, oldest first."""

@@ -34,7 +34,7 @@ def grace_of(cluster: Cluster) -> float:
     return max(SHORTEST_GRACE, 2 * cluster.load_report_time)
 
 
-def counted_silence(before: float | None, looked_at: float | None, now: float, *, any_heard: bool) -> float:
+def counted_silence(before: float | None, looked_at: float | None, now: float, *, any_reporting: bool) -> float:
     """Seconds of silence of one host after this observation, given those before it (None: it was heard then).
 
     Only time between two observations counts, of a long gap no more than LONGEST_GAP, and none while no host at all is
@@ -42,7 +42,7 @@ def counted_silence(before: float | None, looked_at: float | None, now: float, *
     """
     if before is None or looked_at is None:
         return before or 0.0
-    return before + (min(max(now - looked_at, 0.0), LONGEST_GAP) if any_heard else 0.0)
+    return before + (min(max(now - looked_at, 0.0), LONGEST_GAP) if any_reporting else 0.0)
 
 
 def expected_back(hearing: Mapping[str, float | None], cluster: Cluster, now: float) -> frozenset[str]:

@@ -91,7 +91,7 @@ class _Observation:
     cluster: Cluster
 
     @cached_property
-    def any_heard(self) -> bool:
+    def any_reporting(self) -> bool:
         return any(host.heard for host in self.cluster.hosts)
 
     def facts(
@@ -116,7 +116,7 @@ class _Observation:
             enrols_itself=self.fleet.enrols_itself,
             lacks=lacks,
             name_held=name_held,
-            any_heard=self.any_heard,
+            any_reporting=self.any_reporting,
             silence_timeout=self.policy.silence_timeout,
             schedule_interval=self.cluster.schedule_interval,
         )
@@ -170,7 +170,7 @@ class _Observation:
         if host.heard:
             return None
         known = before.silent_s if before else None
-        return counted_silence(known, self.memory.looked_at, self.now, any_heard=self.any_heard)
+        return counted_silence(known, self.memory.looked_at, self.now, any_reporting=self.any_reporting)
 
     def lacks(
         self, worker: Worker, host: ExecutionHost | None, note: WorkerNote, array: NodeArrayPolicy | None

@@ -99,7 +99,7 @@ class WorkerFacts:
     name_held: Condition | None = None
     """NAME_TAKEN, NAME_AWAITED: another machine has the execution host of its name."""
     listed: bool = True
-    any_heard: bool = True
+    any_reporting: bool = True
     """Whether qmaster hears any execution host at all."""
     silence_timeout: float = float("inf")
     schedule_interval: float = 0.0
@@ -246,7 +246,7 @@ def _silent(seen: WorkerFacts) -> bool:
 def _silent_too_long(seen: WorkerFacts) -> bool:
     """Silence does not count while no host at all reports: then the cause is qmaster's network, not this host."""
     silent = seen.note.silent_s
-    return silent is not None and silent >= seen.silence_timeout and seen.any_heard
+    return silent is not None and silent >= seen.silence_timeout and seen.any_reporting
 
 
 def _cut_off(seen: WorkerFacts) -> bool:
@@ -402,7 +402,8 @@ CONDITIONS: tuple[ConditionRow, ...] = (
         Condition.FENCED,
         _fenced,
         lambda seen: seen.note.fenced_at,
-        "Its end was asked for while it was an execution host: it was silent for too long, or its cloud takes it.",
+        "The autoscaler asked for its end while it was an execution host: it was silent for too long, or its cloud "
+        "takes it.",
     ),
     ConditionRow(Condition.DISABLED_BY_HAND, _disabled_by_hand, _never, "A person disabled it (`d` without our mark)."),
     ConditionRow(
@@ -418,7 +419,7 @@ CONDITIONS: tuple[ConditionRow, ...] = (
         _marked_at,
         "We disabled it because it was silent, interrupted or ending; it is enabled again when that has passed.",
     ),
-    ConditionRow(Condition.SILENT, _silent, _silent_since, "qmaster does not hear its execd. Silence is not death."),
+    ConditionRow(Condition.SILENT, _silent, _silent_since, "qmaster has no load report from it. Silence is not death."),
     ConditionRow(
         Condition.SILENT_TOO_LONG,
         _silent_too_long,
@@ -437,7 +438,10 @@ CONDITIONS: tuple[ConditionRow, ...] = (
         "It is an execution host without all that it is to have: queue, slots, or values of complexes.",
     ),
     ConditionRow(
-        Condition.JOINED, _joined, lambda seen: seen.note.heard_at, "It is complete, up and heard: only disabled still."
+        Condition.JOINED,
+        _joined,
+        lambda seen: seen.note.heard_at,
+        "It is complete, up and reports, but still disabled.",
     ),
     ConditionRow(Condition.FAILED, _failed, _never, "Its provider says that it never comes up."),
     ConditionRow(Condition.OVERDUE, _overdue, _way_in_began, "It has been on its way in for `boot_timeout` or longer."),

@@ -62,7 +62,7 @@ def _known(enrolment: Enrol | None) -> Membership | None:
 
 
 def _ours(action: Remove, enrolment: Enrol | None, context: ExecutionContext, seen: Seen) -> bool:
-    return action.worker_id in seen or enrolment is not None or _once_ours(action, context)
+    return action.worker_id in seen or enrolment is not None or _replaced_by_us(action, context)
 
 
 def _outcome(action: Remove, removal: RemovalOutcome, context: ExecutionContext, seen: Seen) -> Outcome:
@@ -85,7 +85,7 @@ def _clear_group(action: Remove, context: ExecutionContext, seen: Seen) -> str:
         return str(error)
 
 
-def _once_ours(action: Remove, context: ExecutionContext) -> bool:
+def _replaced_by_us(action: Remove, context: ExecutionContext) -> bool:
     """Whether our history has this worker under this name: it replaced an older one, and then ended as well."""
     lives = context.store.history.lifetimes()
     return any(

@@ -184,6 +184,11 @@ ROWS = {
         remedy="Ask for less, raise a cap that is named, or allow larger types: `CP_CAP_AUTOSCALE_HYBRID`, "
         "`CP_CAP_AUTOSCALE_HYBRID_FAMILY`, `CP_CAP_AUTOSCALE_HYBRID_MAX_CORE_PER_NODE`.",
     ),
+    Code.MUST_BE_REQUESTED: Row(
+        "all workers that could run it have {resources}, which is FORCED: only jobs that request it start there",
+        short="{resources} not requested",
+        remedy="`qalter -l` requests it; or allow types without it; or make it requestable YES: `qconf -mc`.",
+    ),
     Code.NO_INSTANCE_TYPE: Row(
         "the provider knows no instance type for workers of {node_array}[; {asked} is set]",
         short="no instance type[ {asked}]",
@@ -194,7 +199,7 @@ ROWS = {
     Code.NO_WORKER_ALLOWED: Row(
         "no worker of {node_array} may be launched",
         short="no worker allowed",
-        remedy="Lift what is named: a cap, or what the provider lacks.",
+        remedy="Raise the limit that is named, or add what the provider lacks.",
         mend=True,
     ),
     Code.RESTRICTED_QUEUE: Row(
@@ -249,6 +254,6 @@ ROWS = {
         "the hosts that are there could run it if they were empty at the same time; smaller jobs take them first, "
         "unless it reserves them (`-R y`) and max_reservation allows that[ (it is {max_reservation})]",
         remedy="Submit with `-R y` (`qalter -R y JOB`), set `max_reservation` above 0 (`qconf -msconf`) and give jobs "
-        "run times (`-l h_rt`); or mend what keeps workers from coming, such as a cap that is named.",
+        "run times (`-l h_rt`); or remove what keeps workers from coming, such as a limit that is named.",
     ),
 }

@@ -11,7 +11,7 @@ ROWS = {
     Code.SILENT: Row(
         "qmaster has had no load report from it for {silent_s} (limit {limit_s}); its jobs may still run",
         short="silent",
-        remedy="Look at the machine and its `sge_execd`. Later or sooner: `CP_CAP_AUTOSCALE_SILENCE_TIMEOUT`.",
+        remedy="Check the machine and its `sge_execd`. Later or sooner: `CP_CAP_AUTOSCALE_SILENCE_TIMEOUT`.",
         listed="leaving alone",
     ),
     Code.ALL_SILENT: Row(
@@ -33,7 +33,7 @@ ROWS = {
         "its provider has not listed it for {missing_s}, and qmaster has no load report from it: the autoscaler "
         "terminates it to be certain",
         short="not listed and silent",
-        remedy="Look at the provider's own list of machines.",
+        remedy="Check the provider's own list of machines.",
     ),
     Code.INTERRUPTED: Row(
         "its cloud interrupts it at {ends_at} ({kind})[; it runs jobs {jobs}]",

@@ -11,7 +11,7 @@ ROWS = {
     Code.REQUESTED: Row(
         "{sets} requested workers of {node_array}[ ({workers} workers)][ ({cores} vCPUs)][ ({groups} groups)]",
         short="requested[ by {sets}]",
-        remedy="`sge-autoscaler requests` shows who asked for what, and until when.",
+        remedy="`sge-autoscaler requests` shows who requested what, and until when.",
         listed="keeping",
     ),
     Code.NODE_REQUESTED: Row("created nodes of {node_array} have no worker yet: {nodes}", short="created nodes"),

@@ -43,7 +43,7 @@ ROWS = {
     Code.NO_SUCH_HOST: Row(
         "it requests a host with {asked}; no allowed worker is such a host[ (they have {offered})]",
         short="no such host",
-        remedy="`qalter -l` asks otherwise; or allow types that are as asked.",
+        remedy="Change the request by `qalter -l`, or allow instance types that meet it.",
     ),
     Code.WOULD_FIT_WITH_SETTING: Row("[request `{ask}` or ]set {limit_setting}[ to {to}]"),
     Code.SETTING_NEEDED_TOO: Row("and {limit_setting} to {to} as well"),
@@ -68,6 +68,7 @@ ROWS = {
         "the value of {resource} on a new worker is not known before it joins",
         remedy="You know whether workers will have it: `qalter -l` without it, or `qdel JOB`.",
     ),
+    Code.ONLY_FORCED: Row("it only does not request what it must, which its owner can mend: left alone"),
     Code.SILENT_HOSTS: Row(
         "the value of {resource} on {hosts} is not known: qmaster has no load report from it",
         remedy="Start the `sge_execd` of those hosts, or remove them (`qconf -de`) if they are no more.",

@@ -113,7 +113,7 @@ ROWS = {
     Code.INCOMPLETE_TIMEOUT: Row(
         "Grid Engine did not show {lacks} on it within {limit_s}",
         short="never complete",
-        remedy="The journal has what Grid Engine said to it: `sge-autoscaler history`, or the log.",
+        remedy="The journal has Grid Engine's answer: `sge-autoscaler history`, or the log.",
     ),
     Code.REMOVED_FROM_GRID_ENGINE: Row("it is no execution host any more", short="removed"),
     Code.ENDING: Row("its machine is ending", short="ending", listed="waiting for"),
@@ -157,7 +157,7 @@ ROWS = {
     Code.NO_LOAD_REPORT: Row(
         "qmaster has no load report from it; its jobs may still run",
         short="no load report",
-        remedy="Look at the machine: its jobs are left alone, since they may still run.",
+        remedy="Check the machine: its jobs are left alone, since they may still run.",
         listed="leaving alone",
     ),
     Code.GONE: Row("its provider reports that it is gone", short="gone"),
@@ -183,7 +183,7 @@ ROWS = {
     Code.NOT_LISTED: Row(
         "its provider does not list it now",
         short="not listed",
-        remedy="It counts on for a while: listings lag. If it stays so, look at the provider.",
+        remedy="It still counts for a while, since listings lag. If this lasts, check the provider.",
         listed="leaving alone",
     ),
     Code.NAME_STILL_USED: Row(
@@ -191,7 +191,7 @@ ROWS = {
         remedy="It joins when the older entry is gone; `explain` the host for what keeps that.",
     ),
     Code.END_REFUSED: Row(
-        "its provider refuses to end it ({times} so far), asked again from {again_at} on: {message}",
+        "its provider refuses to end it ({times} so far), asked again after {again_at}: {message}",
         short="its end is refused",
         remedy="Remove the protection of the machine (on AWS `DisableApiTermination`, on Azure a lock), or give "
         "the missing permission; `sge-autoscaler resume` tries again at once.",
@@ -202,7 +202,7 @@ ROWS = {
         remedy="It is done once two observations have shown the host disabled and empty.",
     ),
     Code.NODE_OPERATION_BEGUN: Row(
-        "its provider was asked to {operation} it, as {by} wanted",
+        "its provider was asked to {operation} it, as {by} requested",
         short="as asked",
         remedy="The log says what came of it.",
     ),

@@ -17,7 +17,7 @@ from autoscaler.core.model.fleet import BucketKey, Fleet, InstanceType
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.placement.hosts import emptied_host
-from autoscaler.core.placement.placement import amounts_asked
+from autoscaler.core.placement.placement import requested_amounts
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.core.unsatisfiable.best_cluster import Allowed, allowed_by, at_best
 from autoscaler.core.unsatisfiable.certainty import Candidate, Situation
@@ -122,5 +122,5 @@ def _machines(fleet: Fleet) -> Iterator[tuple[str, BucketKey, InstanceType]]:
 def _names(demands: tuple[Demand, ...] | Reason) -> Iterator[str]:
     """Complexes that matter."""
     for demand in () if isinstance(demands, Reason) else demands:
-        yield from (name for name, _ in (*amounts_asked(demand), *demand.assumed))
+        yield from (name for name, _ in (*requested_amounts(demand), *demand.assumed))
         yield from (asked.name for asked in demand.properties)

@@ -28,7 +28,7 @@ class Shown(NamedTuple):
     text: str
 
 
-def told_apart(before: Sequence[Shown], now: bytes) -> list[Shown] | None:
+def split_output(before: Sequence[Shown], now: bytes) -> list[Shown] | None:
     """What each of these switches prints now, where all of them together print `now`; None: that is not certain."""
     fixed, moving = _stretches(before)
     if not now.startswith(fixed[0]):

@@ -1,0 +1,161 @@
+"""What `explain` prints for people, of the documents that `explain` makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from autoscaler.core.model.reasons import Code
+from autoscaler.report.events import event_line
+from autoscaler.report.explain import MOMENTS
+from autoscaler.report.job_cost import cost_lines
+from autoscaler.report.reasons.table import REASONS
+from autoscaler.report.requests import cap_lines
+from autoscaler.report.rules import rule_lines
+from autoscaler.report.wording import count, duration, instant_of, shown
+
+_LETTERS = {
+    "a": "load alarm",
+    "A": "suspend alarm",
+    "u": "no load report",
+    "d": "disabled",
+    "D": "off by calendar",
+    "E": "error",
+    "s": "suspended",
+    "S": "suspended for another queue",
+    "C": "suspended by calendar",
+    "P": "preempted",
+    "c": "configuration ambiguous",
+    "o": "orphaned",
+}
+
+
+def in_words(states: str) -> str:
+    """Letters of a queue instance with what they mean: `au (load alarm, not heard)`."""
+    meanings = [_LETTERS[letter] for letter in states if letter in _LETTERS]
+    return f"{states} ({', '.join(meanings)})" if meanings else states
+
+
+def job_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    """`explain JOB` for people."""
+    if document["state"] == "ended":
+        yield f"job {document['job']} neither waits nor runs; what is known of it, as of {instant_of(document['now'])}:"
+    for row in (*document["waiting"], *document["waited"]):
+        yield from _waiting_lines(row, past=document["state"] == "ended" or row in document["waited"])
+    for order in document["launched"]:
+        workers = f": {', '.join(order['workers'])}" if order["workers"] else ", and none came"
+        what = f"{order['count']} {order['instance_type']} of {order['node_array']}"
+        yield f"launched for jobs such as it at {instant_of(order['at'])}: {what}{workers}{_message(order)}"
+    for run in document["running"]:
+        yield from _run_lines(document["job"], run)
+    for end in document["ended"]:
+        yield _ended_line(document["job"], end)
+    yield from cost_lines(document)
+    for action in document["actions"]:
+        yield f"in this pass: {action['kind']}:"
+        yield from _reason_lines(action["reason"])
+    for done in document["done"]:
+        yield f"{done['kind']} at {instant_of(done['at'])}: {done['result'] or 'not ended'}{_message(done)}:"
+        yield from _reason_lines(done["reason"])
+    for launch in document["launches"]:
+        what = f"{launch['count']} {launch['instance_type']} for {launch['node_array']}"
+        yield f"it would get a worker of this launch: {what}:"
+        yield from _reason_lines(launch["reason"])
+    if document["events"]:
+        yield "what happened to it, oldest first:"
+    for event in document["events"]:
+        yield f"  {event_line(event)}"
+    yield from rule_lines(document.get("rules", ()))
+    yield from cap_lines(document.get("caps", ()), datetime.fromisoformat(document["now"]).tzinfo)
+
+
+def _waiting_lines(row: Mapping[str, Any], *, past: bool) -> Iterator[str]:
+    if past:
+        verb, counts = "waited", "counted" if row["counted"] else "did not count"
+    else:
+        verb, counts = "waits", "counts" if row["counted"] else "does not count"
+    yield (
+        f"job {row['jobs'][0]} {verb} {duration(row['waited_s'])}, {_slots(row['slots'])} a task, and {counts} as "
+        f"demand{'; last said of it' if past else ''}:"
+    )
+    yield from _reason_lines(row["reason"])
+
+
+def _run_lines(job: str, run: Mapping[str, Any]) -> Iterator[str]:
+    since = f" since {instant_of(run['started_at'])}" if run["started_at"] else ""
+    yield f"{_task(job, run)} is on {run['queue']}@{run['host']}{since}: {_slots(run['slots'])}, state {run['state']}"
+    if run["worker"] is not None:
+        yield f"{run['host']} ({run['worker']['id']}): {run['worker']['verdict']}:"
+        yield from _reason_lines(run["worker"]["reason"])
+
+
+def _ended_line(job: str, end: Mapping[str, Any]) -> str:
+    where = f"{end['queue']}@{end['host']}, {_slots(end['slots'])}"
+    if end["started_at"] is None:
+        return f"{_task(job, end)} was not started on {where}: {end['how']}"
+    ended = instant_of(end["ended_at"]) if end["ended_at"] else "a time that is not known"
+    return f"{_task(job, end)} ran on {where}, from {instant_of(end['started_at'])} to {ended}: {end['how']}"
+
+
+def host_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    """`explain HOST` for people."""
+    machine = document["machine"]
+    kind = f"{machine['instance_type']} of {machine['node_array']}, {document['id']}" if machine else "persistent"
+    yield f"{document['name']} ({kind}): {document['verdict']}:"
+    yield from _reason_lines(document["reason"])
+    for action in document["actions"]:
+        if action["reason"] == document["reason"]:
+            yield f"in this pass: {action['kind']}"
+        else:
+            yield f"in this pass: {action['kind']}:"
+            yield from _reason_lines(action["reason"])
+    for instance in document["instances"]:
+        jobs = ", ".join(instance["jobs"]) or "none"
+        state = f", state {in_words(instance['states'])}" if instance["states"] else ""
+        yield (
+            f"{instance['queue']}: {instance['used']} of {_slots(instance['slots'])} used, "
+            f"{instance['reserved']} reserved{state}; jobs: {jobs}"
+        )
+    if machine and machine["message"]:
+        yield f"the provider says: {machine['message']}"
+    for name, value in (document["remembered"] or {}).items():
+        if value not in (None, False, (), 0, ""):
+            said = instant_of(value) if name in MOMENTS else shown(name, value)
+            what = name.removesuffix("_s").replace("_", " ")
+            yield f"remembered: {what}{'' if value is True else f' {said}'}"
+    yield from rule_lines(document["rules"])
+
+
+def gone_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    """`explain` of a worker that is no more, for people."""
+    yield (
+        f"{document['host'] or document['id']} ({document['instance_type']} of {document['node_array']}, "
+        f"{document['id']}) is gone:"
+    )
+    for name in ("created_at", "joined_at", "removed_at", "ended_at"):
+        if document[name]:
+            yield f"  {name.removesuffix('_at')} {instant_of(document[name])}"
+    if document["cost"] is not None:
+        yield f"  it cost {document['cost']:.3f} {document['currency']}"
+
+
+def _task(job: str, row: Mapping[str, Any]) -> str:
+    return f"job {job}.{row['task']}" if row["task"] else f"job {job}"
+
+
+def _message(row: Mapping[str, Any]) -> str:
+    return f" ({row['message']})" if row["message"] else ""
+
+
+def _slots(number: int) -> str:
+    return count(number, "slot")
+
+
+def _reason_lines(reason: Mapping[str, Any], indent: str = "  ") -> Iterator[str]:
+    added = "".join(f"; {link['text']}" for link in reason["trail"])
+    yield f"{indent}{reason['text'].removesuffix(added)} [{reason['code']}]"
+    for link in reason["trail"]:
+        yield from _reason_lines(link, indent + "  ")
+    if remedy := REASONS[Code(reason["code"])].remedy:
+        yield f"{indent}→ {remedy}"

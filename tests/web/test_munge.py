@@ -1,0 +1,364 @@
+"""Users of submit hosts prove who they are by a real MUNGE: for one call, once, and nobody waits for them."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import requests
+
+from autoscaler.answer_client import OVERRIDES, PREFIX, Place, Refused, Unanswered, ask, override, remote, standing
+from autoscaler.api.app import make_app
+from autoscaler.api.asking import Api
+from autoscaler.api.local_roles import LocalRoles
+from autoscaler.api.logins import BURST, Logins
+from autoscaler.api.munge_login import AT_ONCE, LINE, MungeLogin
+from autoscaler.api.passwords import Passwords
+from autoscaler.api.relayed_answers import RelayedAnswers
+from autoscaler.api.server import Address, Server
+from autoscaler.commands._http import network
+from autoscaler.commands.context import Invocation
+from autoscaler.commands.main import main
+from autoscaler.errors import CommandTimedOut, SettingsError
+from autoscaler.munge import MOST_AGE, Call, Undecided, Unproven, credential, uid_of
+from autoscaler.process import Completed, Runner, SystemRunner
+from autoscaler.settings.guarded_files import GuardedFile
+from autoscaler.store.overrides import Verb
+from tests.cases.whole import whole
+from tests.commands.test_commands import environ
+from tests.munged import made_by, munged, programs
+from tests.web.served import PASSWORD, USER, behind, free_port, password_file
+from tests.web.test_answers import World, first_job, owned_by, world
+
+__all__ = ["environ"]
+OWNER, OTHER = "daemon", "nobody"
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="makes credentials of other users")
+ENVIRON = programs()
+
+
+@pytest.fixture(scope="module")
+def daemon() -> Iterator[Path]:
+    with munged(ENVIRON) as socket:
+        yield socket
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ENVIRON.items():
+        monkeypatch.setenv(name, value)
+
+
+@dataclass
+class Site:
+    """`serve` for a cell whose jobs are `daemon`'s, seen by their owners alone."""
+
+    url: str
+    socket: Path
+    service: World
+    logins: Logins
+    in_force: Callable[[], list[tuple[Verb, str]]]
+    who_called: Callable[[], list[str]]
+
+    @property
+    def place(self) -> Place:
+        return Place(url=self.url, munge=str(self.socket))
+
+    def call(self, method: str, target: str) -> Call:
+        return Call(method, target, self.url.removeprefix("http://"))
+
+    def sent(self, user: str, call: Call, **changed: str) -> requests.Response:
+        return self.bring(credential(str(self.socket), call, made_by(user)), replace(call, **changed))
+
+    def bring(self, given: str, call: Call, **more: str) -> requests.Response:
+        headers = {"Authorization": f"MUNGE {given}", "Host": call.host}
+        return requests.request(call.method, self.url + call.target, headers=headers, timeout=120, **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def site(daemon: Path, tmp_path: Path) -> Iterator[Site]:
+    with ExitStack() as stack:
+        service = stack.enter_context(world(owners_only=True))
+        seen = service.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        service.loop.decided = owned_by(seen, OWNER), 8
+        operations, calls = stack.enter_context(behind(tmp_path / "store.sqlite"))
+        roles = LocalRoles(None, lambda: list(service.managers))
+        passwords = Passwords(password_file(tmp_path / "passwords"))
+        logins = Logins(passwords, munge=MungeLogin(daemon, roles, SystemRunner()))
+        api = Api(operations, logins, calls, answers=RelayedAnswers(lambda: str(service.path)))
+        server = stack.enter_context(Server(make_app(api), Address("127.0.0.1", 0)).beside())
+
+        def in_force() -> list[tuple[Verb, str]]:
+            return [(each.verb, each.who) for each in operations.store.overrides.in_force()]
+
+        yield Site(server.url, daemon, service, logins, in_force, lambda: [each.who for each in calls.newest(9)])
+
+
+def test_a_command_on_a_submit_host_is_answered_without_token_and_password(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in list(os.environ):
+        if name.startswith(("SGE_", "CP_CAP_")):
+            monkeypatch.delenv(name)
+    file = tmp_path / "client"
+    file.write_text(f"CP_CAP_AUTOSCALE_URL={site.url}\nCP_CAP_AUTOSCALE_MUNGE={site.socket}\n")
+    assert remote({}, file) == site.place
+    for line in file.read_text().splitlines():
+        monkeypatch.setenv(*line.split("=", 1))
+    assert main(["workers"]) == 0
+    assert "as of the pass at " in capsys.readouterr().err
+
+
+@as_root
+def test_each_user_of_a_submit_host_sees_their_own_jobs(site: Site) -> None:
+    assert site.service.loop.decided is not None
+    job = first_job(site.service.loop.decided[0])
+    explained = site.call("GET", f"{PREFIX}/explain?subject={job}")
+    assert [site.sent(user, explained).status_code for user in (OWNER, OTHER)] == [200, 403]
+    site.service.managers.append(OTHER)  # the service's own look at Grid Engine's managers decides
+    assert site.sent(OTHER, explained).status_code == 403  # of the minute before
+    with world(owners_only=True) as anew:
+        anew.managers.append(OTHER)
+        anew.loop.decided = site.service.loop.decided
+        site.service.path.unlink()
+        site.service.path.symlink_to(anew.path)
+        assert site.sent(OTHER, explained).status_code == 200
+    assert set(site.who_called()) == {OWNER, OTHER}
+
+
+@as_root
+def test_only_a_manager_acts_and_by_their_own_name(site: Site) -> None:
+    site.service.managers.append(OWNER)
+    pause = site.call("POST", f"{OVERRIDES}/pause")
+    refused = site.sent(OTHER, pause)
+    assert (refused.status_code, "manager of Grid Engine" in refused.text) == (403, True)
+    assert (site.sent(OWNER, pause).status_code, site.in_force()) == (200, [(Verb.PAUSE, f"{OWNER} (MUNGE)")])
+    standings = [site.sent(user, site.call("GET", OVERRIDES)).json()["may"] for user in (OWNER, OTHER)]
+    assert standings == [True, False]
+    create = site.sent(OTHER, site.call("POST", "/clusters/demo/scale/execute"))
+    assert create.status_code == 403
+
+
+def test_the_client_acts_as_itself(site: Site) -> None:
+    me = [standing(site.place)["name"], standing(site.place)["may"]]
+    site.service.managers.append(me[0])
+    with pytest.raises(Refused, match="may look, but not act"):
+        override(site.place, "pause", {})
+    site.logins.munge.roles._read_at = None  # type: ignore[union-attr]
+    assert (me[1], override(site.place, "pause", {})["done"]) == (False, True)
+
+
+WORKERS = f"{PREFIX}/workers"
+
+
+def test_a_credential_is_for_one_call_and_once(site: Site) -> None:
+    call = site.call("GET", WORKERS)
+    given = credential(str(site.socket), call)
+    answers = [site.bring(given, call) for _ in range(2)]
+    assert [each.status_code for each in answers] == [200, 401]
+    assert "was used before" in answers[1].text
+    other = [
+        replace(call, target=f"{PREFIX}/jobs"),
+        replace(call, target=f"{WORKERS}?form=text"),
+        replace(call, host=f"localhost:{site.url.rpartition(':')[2]}"),
+    ]
+    told = [site.bring(credential(str(site.socket), call), each) for each in other]
+    looks = site.call("GET", f"{OVERRIDES}/pause")
+    told.append(site.bring(credential(str(site.socket), looks), replace(looks, method="POST")))
+    assert [(each.status_code, "for another call" in each.text) for each in told] == [(401, True)] * 4
+    assert site.logins.failures == 5
+
+
+def test_a_call_that_somebody_passes_on_proves_nothing() -> None:
+    """Who listens at an address or at localhost of a submit host has credentials for that name."""
+    assert Call("GET", "/", "127.0.0.1:8651").meant_for("127.0.0.1")
+    assert Call("GET", "/", "[::1]:8651").meant_for("::1")
+    assert Call("GET", "/", "LOCALHOST:8651").meant_for("127.0.0.1")
+    assert Call("GET", "/", "master:8651").meant_for("10.0.0.1")
+    passed_on = ("127.0.0.1:8651", "localhost:8651", "localhost", "[::1]:8651", "10.0.0.9")
+    assert not any(Call("GET", "/", host).meant_for("10.0.0.1") for host in passed_on)
+
+
+def test_a_relayed_credential_is_refused(site: Site) -> None:
+    call = replace(site.call("GET", WORKERS), host="192.0.2.7:8651")
+    told = site.bring(credential(str(site.socket), call), call)
+    assert (told.status_code, "credential is for 192.0.2.7:8651" in told.text) == (401, True)
+
+
+def test_a_call_with_a_body_takes_another_proof(site: Site) -> None:
+    call = site.call("POST", f"{OVERRIDES}/pause")
+    told = site.bring(credential(str(site.socket), call), call, data="{}")
+    assert (told.status_code, "calls without a body" in told.text) == (401, True)
+
+
+@pytest.mark.parametrize("given", ("", "x", "MUNGE:AwQDAAA:", "MUNGE:" + "A" * 5000 + ":", "MUNGE:=\x00:", "--help"))
+def test_what_is_no_credential_is_a_wrong_login(site: Site, given: str) -> None:
+    call = site.call("GET", WORKERS)
+    with pytest.raises(Unproven):
+        uid_of(SystemRunner(), site.socket, given, call)
+    if "\0" not in given:
+        assert site.bring(given, call).status_code == 401
+
+
+def test_a_credential_of_another_key_is_a_wrong_login(site: Site) -> None:
+    call = site.call("GET", WORKERS)
+    with munged(ENVIRON) as foreign:
+        given = credential(str(foreign), call)
+    assert site.bring(given, call).status_code == 401
+
+
+def edited(change: Callable[[bytes], bytes], status: int = 0) -> Runner:
+    """What `unmunge` says, changed."""
+
+    class Edited(SystemRunner):
+        def __call__(self, argv, **options):  # type: ignore[no-untyped-def]
+            done = super().__call__(argv, **options)
+            return replace(done, stdout=change(done.stdout), returncode=status)
+
+    return Edited()
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    ((15, "has expired"), (16, "is of the future"), (17, "was used before"), (18, "is for somebody else"), (8, "none")),
+)
+def test_what_the_daemon_refuses_proves_nothing(daemon: Path, status: int, said: str) -> None:
+    call = Call("GET", WORKERS, "master")
+    with pytest.raises(Unproven, match=said):
+        uid_of(edited(bytes, status), daemon, credential(str(daemon), call), call)
+
+
+def test_whoever_made_it_to_hold_for_long_it_is_old_after_a_minute(daemon: Path) -> None:
+    call = Call("GET", WORKERS, "master")
+
+    def aged(said: bytes) -> bytes:
+        made = int(said.split()[1])
+        return said.replace(str(made).encode(), str(made - MOST_AGE - 1).encode(), 1)
+
+    with pytest.raises(Unproven, match="has expired: do the clocks"):
+        uid_of(edited(aged), daemon, credential(str(daemon), call), call)
+    assert uid_of(SystemRunner(), daemon, credential(str(daemon), call), call) == os.geteuid()
+
+
+@pytest.mark.parametrize("said", (b"", b"UID: 0\n\n", b"ENCODE_TIME: x\nDECODE_TIME: 1\nUID: 0\n\n"))
+def test_what_unmunge_does_not_say_lets_nobody_in(daemon: Path, said: bytes) -> None:
+    call = Call("GET", WORKERS, "master")
+    with pytest.raises(Undecided):
+        uid_of(edited(lambda _: said), daemon, credential(str(daemon), call), call)
+
+
+@as_root
+def test_a_uid_without_a_name_here_is_refused(site: Site) -> None:
+    told = site.sent("59999", site.call("GET", WORKERS))
+    assert (told.status_code, "no user of the autoscaler's machine has the uid 59999" in told.text) == (401, True)
+
+
+def test_guesses_are_limited_as_of_other_logins(site: Site) -> None:
+    call = site.call("GET", WORKERS)
+    assert [site.bring("MUNGE:AwQDAAA:", call).status_code for _ in range(BURST + 1)] == [401] * BURST + [429]
+    assert site.bring(credential(str(site.socket), call), call).status_code == 429
+
+
+def test_right_credentials_cost_an_address_nothing(site: Site) -> None:
+    call = site.call("GET", OVERRIDES)
+    told = [site.bring(credential(str(site.socket), call), call).status_code for _ in range(BURST + 2)]
+    assert told == [200] * len(told)
+
+
+def test_a_daemon_that_is_away_is_no_wrong_login(site: Site) -> None:
+    munge = site.logins.munge
+    assert munge is not None
+    munge.socket = site.socket.with_name("none")
+    with pytest.raises(Unanswered, match=r"MUNGE cannot be asked now: .*none"):
+        ask(site.place, "workers")
+    assert site.logins.failures == 0
+
+
+def test_a_daemon_that_hangs_keeps_no_proven_caller_waiting(site: Site) -> None:
+    """However many ask by it: here none ends before the others were answered."""
+    answered, began = threading.Event(), threading.Semaphore(0)
+
+    def hang(argv, **_) -> Completed:  # type: ignore[no-untyped-def]
+        began.release()
+        assert answered.wait(300)
+        raise CommandTimedOut("unmunge did not end")
+
+    munge, call = site.logins.munge, site.call("GET", WORKERS)
+    assert munge is not None
+    munge.runner = hang
+    given = credential(str(site.socket), call)
+    many = 3 * LINE
+    with ThreadPoolExecutor(many) as threads:
+        asked = [threads.submit(site.bring, given, call) for _ in range(many)]
+        for _ in range(AT_ONCE):
+            assert began.acquire(timeout=300)
+        proven = [
+            requests.get(f"{site.url}/clusters/demo/status", auth=(USER, PASSWORD), timeout=120).status_code
+            for _ in range(5)
+        ]
+        answered.set()
+        told = {each.result(300).status_code for each in asked}
+    assert (proven, told <= {503, 429}) == ([200] * 5, True)
+
+
+def test_where_it_is_not_set_it_proves_nothing(site: Site) -> None:
+    site.logins.munge = None
+    with pytest.raises(Refused, match="refuses what MUNGE says of you: MUNGE proves nothing here"):
+        ask(site.place, "status")
+
+
+def test_where_it_is_not_installed_that_is_said(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, daemon: Path
+) -> None:
+    values = {"CP_CAP_AUTOSCALE_HTTP": f"127.0.0.1:{free_port()}", "CP_CAP_AUTOSCALE_MUNGE": str(daemon)}
+    with network(Invocation({**environ, **values})) as (server, _):  # neither token nor password is needed besides
+        server.close()
+    monkeypatch.setenv("PATH", str(daemon.parent))
+    with (
+        pytest.raises(SettingsError, match="MUNGE is not installed here"),
+        network(Invocation({**environ, **values})),
+    ):
+        pass
+    with pytest.raises(SettingsError, match="CP_CAP_AUTOSCALE_MUNGE: cannot run munge"):
+        ask(Place(url="http://127.0.0.1:1", munge=str(daemon)), "status")
+
+
+def test_without_a_daemon_a_command_says_so(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"MUNGE gives no credential: .*none"):
+        ask(Place(url="http://127.0.0.1:1", munge=str(tmp_path / "none")), "status")
+
+
+@as_root
+def test_the_socket_of_another_is_refused(daemon: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever listens there says who everybody is. Debian's is of the user munge, in a directory of theirs."""
+
+    def judged(user: str) -> str:
+        guarded = GuardedFile("the socket of MUNGE", daemon, user=user)
+        return str(guarded.exposure(Invocation({}).settings, {}))
+
+    assert judged("munge") == "None"
+    for path in (daemon, daemon.parent):
+        os.chown(path, 1, -1)
+        assert (judged("nobody").partition(":")[0], judged("daemon")) == (f"{path} belongs to daemon", "None")
+        os.chown(path, 0, -1)
+
+
+def test_no_secret_is_in_the_words_of_a_command(daemon: Path) -> None:
+    words: list[str] = []
+
+    class Watched(SystemRunner):
+        def __call__(self, argv, **options):  # type: ignore[no-untyped-def]
+            words.extend(argv)
+            return super().__call__(argv, **options)
+
+    call = Call("GET", WORKERS, "master")
+    given = credential(str(daemon), call, Watched())
+    uid_of(Watched(), daemon, given, call)
+    assert [word for word in words if given in word or call.digest.decode() in word] == []
+    assert json.dumps(words).count("munge") >= 2
