@@ -175,7 +175,7 @@ def _at_socket(place: Place, target: str, headers: Mapping[str, str], method: st
 
 
 def _timeout(target: str) -> float:
-    """Seconds that who asks waits for an answer to begin."""
+    """Seconds that who asks waits for an answer to begin; `target` is a path with its query."""
     return LONG_TIMEOUT if target.startswith(f"{PREFIX}/cost") else TIMEOUT
 
 
