@@ -38,12 +38,14 @@ def freed_host(host: ExecutionHost, by: float, cluster: Cluster, names: frozense
 
     `names` are the complexes that some demand asks for.
     """
+    if not any(_ends_at(job, instance, cluster) <= by for instance in host.instances for job in instance.jobs):
+        return joined_host(host, cluster.complexes, names)
     parted = [_parted(instance, by, cluster) for instance in host.instances]
     after = replace(host, instances=tuple(left for left, _ in parted))
     ended = replace(host, instances=tuple(gone for _, gone in parted))
     freed = joined_host(after, cluster.complexes, names)
-    if freed is None or not ended.jobs:
-        return freed
+    if freed is None:
+        return None
     free, given_back = dict(freed.free), dict(emptied_host(ended, cluster.complexes, names).free)
     for name in free:
         free[name] = free[name] + sum(job.slots for job in ended.jobs) if name == SLOTS else given_back[name]
