@@ -96,12 +96,13 @@ class JobPlaces:
 
 def job_places(cluster: Cluster, memory: Memory, gone: frozenset[str], oldest: float) -> JobPlaces:
     """Of all jobs. Details of this observation override remembered ones; those from before `oldest` do not count."""
-    places: dict[str, set[str]] = {}
+    places: dict[str, frozenset[str]] = {}
     for host in cluster.hosts:
+        here = frozenset((host.name,))
         for job in host.jobs:
-            places.setdefault(name_of(job), set()).add(host.name)
+            places[name_of(job)] = places.get(name_of(job), here) | here
     return JobPlaces(
-        places={job: frozenset(hosts) for job, hosts in places.items()},
+        places=places,
         gone=gone,
         queues=cluster.queues,
         host_groups=cluster.host_groups,
@@ -237,6 +238,8 @@ def let_go(cluster: Cluster, memory: Memory, where: JobPlaces, retry_after: floa
     """Release jobs that were rescheduled long enough ago, again if a lifted hold came back; forget those that run or
     are gone.
     """
+    if not memory.held_back:
+        return Releases(None, {})
     held = frozenset(
         str(job) for category in cluster.job_categories if "h" in category.ask.state for job in category.jobs
     )
