@@ -18,7 +18,7 @@ from autoscaler.commands.main import main
 from autoscaler.core.model.fleet import InstanceType, MachineState, Worker
 from autoscaler.errors import SettingsError
 from autoscaler.report.bill import read_bill
-from autoscaler.report.reconcile import NOT_BILLED, NOT_KNOWN, Compared, compare, reconciled_blocks
+from autoscaler.report.reconcile import NO_PRICE, NOT_BILLED, NOT_KNOWN, Compared, compare, reconciled_blocks
 from autoscaler.store.store import Store
 
 TAG = "cell-0123456789ab"
@@ -117,6 +117,17 @@ def test_a_bill_that_does_not_tell_all_hours_explains_nothing_by_time(tmp_path: 
     assert explained(compare([row("i-1", 0.2, 2.0)], bill)) == {"i-1": (-0.05, 0.0, -0.05, 0.0)}
 
 
+def test_the_resource_may_stand_in_the_first_column(tmp_path: Path) -> None:
+    file = written(tmp_path / "bill.csv", "ResourceId,CostInBillingCurrency", "/disks/i-1,0.5")
+    assert read_bill(file, ["i-1"], TAG).workers["i-1"].other == 500_000
+
+
+def test_a_worker_of_unknown_price_is_billed_all_the_same(tmp_path: Path) -> None:
+    bill = read_bill(written(tmp_path / "cur.csv", CUR, aws("BoxUsage:m5.large", "i-1", "1", "0.1")), ["i-1"], TAG)
+    (one,) = compare([], bill)
+    assert (one.worker_id, one.billed, one.other, one.said) == ("i-1", 100_000, 100_000, NO_PRICE)
+
+
 def test_a_bill_in_another_currency_says_that_it_cannot_be_compared(tmp_path: Path) -> None:
     bill = read_bill(written(tmp_path / "cur.csv", CUR, aws(*LINES[0])), ["i-1"], TAG)
     assert [len(block.lines) for block in reconciled_blocks([], bill, "USD")] == [1]
@@ -142,6 +153,7 @@ def test_a_packed_bill_is_read(tmp_path: Path) -> None:
     (
         (["a,b", "1,2"], "no columns of a known kind"),
         ([], "no columns of a known kind"),
+        (["lineItem/ResourceId,a", "i-1,2"], "no columns of a known kind"),
         ([CUR, aws("BoxUsage:m5.large", "i-1", "1", "much")], "line 2"),
         ([CUR, "x,soon,later,BoxUsage,i-1,1,USD,1,Hrs,t"], "line 2"),
     ),
