@@ -92,7 +92,7 @@ what is logged is an object a line, too |
 `default` (whether it is the given one) |
 | `cell list --json` | `schema`, `cells` (names) |
 | `demo --json` | `schema`, `seconds`, `tasks` (objects with `task`, `host`, `waited_s`), `workers` (objects with \
-`name`, `id`, `instance_type`, `rented_s`, `price_per_hour`, `cost`); what happens is told on standard error |
+`name`, `id`, `instance_type`, `rented_s`, `price_per_hour`, `cost`); progress goes to standard error |
 | `serve token list --json`, `serve calls --json` | `schema`, `tokens` or `calls`: a list of objects |
 | `autoscale --json` | `request_set`, `expires_at`, `arrays` (names), `note` (empty unless nobody acts on it now) |
 | `history --json` | `schema`, `now`, `since`, `until`, `step_s`, `periods`: a list of objects with `at`, \
