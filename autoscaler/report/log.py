@@ -27,9 +27,9 @@ from autoscaler.settings import Process, is_secret
 FILE_NAME = "sge-autoscaler.log"
 HIDDEN = "(secret)"
 FIELDS = ("pass", "code", "job", "owner", "host", "kind", "result")
+"""Fields of a line of JSON, as far as it is about one."""
 PRINTED = "printed"
 """Name of the handler that prints."""
-"""Fields of a line of JSON, as far as it is about one."""
 _SHORTEST_SECRET = 6
 """A shorter value of a variable named like a secret (`1`, `none`) is none, and would blot out half a line."""
 
