@@ -39,12 +39,18 @@ def test_a_file_is_followed_without_its_line_end(tmp_path: Path) -> None:
     (
         ("env:NOT_THERE", "the environment variable NOT_THERE is not set"),
         ("file:/not/there", "/not/there cannot be read: No such file"),
-        ("file:/dev/null", "/dev/null is empty"),
+        ("file:/dev/null", "/dev/null cannot be read: it is no regular file"),
     ),
 )
 def test_a_reference_that_leads_nowhere_is_an_error(given: str, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         password(given)
+
+
+def test_an_empty_file_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("\n")
+    with pytest.raises(SettingsError, match="secret is empty"):
+        password(f"file:{tmp_path}/secret")
 
 
 def test_its_value_is_not_shown() -> None:
