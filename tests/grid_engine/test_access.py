@@ -155,6 +155,7 @@ def test_projects_of_a_queue_let_only_their_jobs_scale(empty_cell: Cell) -> None
     assert (made[jobs[0]][1], made[jobs[2]][1]) == ("NO_PROJECT", "NO_PROJECT_ACCESS")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "rule", sample(("projects blue", "projects {*}", "users @staff", "users {@staff}"), "projects blue")
 )
@@ -211,6 +212,7 @@ def test_nothing_is_rented_for_jobs_of_a_reservation(cell: Cell) -> None:
     assert (rows(made)[reserved], launches(made)) == ((False, "ADVANCE_RESERVATION"), [])
 
 
+@pytest.mark.thorough
 def test_a_reservation_whose_host_is_gone_is_not_helped_by_another_host(cell: Cell, until: Until) -> None:
     """Grid Engine gives it no other host: it waits for one of the very same name, so nothing is rented for it."""
     cell.configure(max_unheard="00:00:05")
@@ -226,6 +228,7 @@ def test_a_reservation_whose_host_is_gone_is_not_helped_by_another_host(cell: Ce
     assert " qw " in cell.out("qstat", "-u", "games")
 
 
+@pytest.mark.thorough
 def test_doctor_says_when_a_list_shuts_everybody_out(empty_cell: Cell) -> None:
     a_list(empty_cell, "nobody", "NONE")
     a_list(empty_cell, "dept", "games", "DEPT")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from autoscaler.lab.cell import Cell
 from autoscaler.process import Runner
 from sge.accounting import read_starts
@@ -50,6 +52,7 @@ def test_a_worker_on_which_no_job_can_start_is_replaced_and_the_jobs_run_elsewhe
     assert "1 : assumedly before job" in scaling.said()
 
 
+@pytest.mark.thorough
 def test_a_worker_whose_health_check_says_sick_twice_is_replaced_and_its_job_left_alone(
     empty_cell: Cell, until: Until, tmp_path: Path, show_on_failure: Shown
 ) -> None:

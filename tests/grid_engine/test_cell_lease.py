@@ -24,6 +24,7 @@ class TestLeasesOfGridEngine(LeaseStoreContract):
         return Leases(Administrator(self.cell.runner))
 
 
+@pytest.mark.thorough
 def test_an_autoscaler_on_a_shadow_masters_machine_waits_and_is_refused_and_takes_over_once_the_first_ended(
     cell: Cell, until: Until
 ) -> None:

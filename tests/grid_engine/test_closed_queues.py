@@ -46,6 +46,7 @@ def test_nothing_is_rented_for_a_queue_that_its_calendar_closes_until_that_opens
     assert len(autoscaling.lifetimes()) <= 2
 
 
+@pytest.mark.thorough
 def test_workers_come_before_their_queue_opens_and_stay_until_it_does(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
@@ -205,6 +206,7 @@ def test_beside_a_worker_that_load_adjustments_keep_from_a_further_job_none_is_l
     assert len(autoscaling.lifetimes()) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("state", sample(("disabled", "enabled"), "disabled"))
 def test_workers_of_a_queue_with_an_initial_state_are_opened_once_and_run_its_jobs(
     empty_cell: Cell, until: Until, show_on_failure: Shown, state: str

@@ -88,6 +88,7 @@ def kept_secret(cell: Cell, autoscaling: Autoscaling) -> None:
     assert [text for text in (autoscaling.said(), *consoles) if "/autostop/" in text] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("call", sample(("-mattr*", "-aattr hostgroup*"), "-aattr hostgroup*"))
 def test_killed_around_a_call_that_completes_a_worker_each_is_still_let_in_whole(
     empty_cell: Cell, cloud: PlayedCloud, until: Until, show_on_failure: Shown, call: str

@@ -7,6 +7,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from autoscaler.lab.cell import Cell
 from providers.local import failures
 from providers.local.machines import Records
@@ -61,6 +63,7 @@ def closed(scaling: Autoscaling, host: str) -> bool:
     return instance is None or "d" in instance.states
 
 
+@pytest.mark.thorough
 def test_cost_by_user_adds_up_over_a_lost_worker_a_restart_and_a_lost_store(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.gate import Gate
@@ -12,6 +14,7 @@ from tests.grid_engine.waiting import Shown, Until
 MANY = {"CP_CAP_AUTOSCALE_WORKERS": "10", "CP_CAP_AUTOSCALE_SCALE_UP_BATCH_SIZE": "10"}
 
 
+@pytest.mark.thorough
 def test_held_future_and_limited_tasks_launch_no_more_workers_than_they_can_use(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

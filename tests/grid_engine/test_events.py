@@ -8,6 +8,8 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from autoscaler.lab.cell import Cell
 from autoscaler.process import Running
 from sge.events import Events, Starter
@@ -55,6 +57,7 @@ def test_a_host_that_may_not_listen_is_said(cell: Cell, until: Until) -> None:
         until(lambda: "denied" in (events.reason or ""), message="the refusal was not told")
 
 
+@pytest.mark.thorough
 def test_a_qmaster_whose_event_clients_are_exhausted_is_said_and_polled(empty_cell: Cell, until: Until) -> None:
     file = empty_cell.home / "global"
     shown = empty_cell.out("qconf", "-sconf", "global")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from autoscaler.core.model.reasons import Code
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
@@ -12,6 +14,7 @@ FAILS_ONCE = "#!/bin/sh\nmkdir {mark} 2>/dev/null && exit 1\nexit 0\n"
 """A prolog that ends with 1 puts its queue instance into state E, and the job back among the waiting."""
 
 
+@pytest.mark.thorough
 def test_a_worker_whose_queue_instance_is_in_error_is_reported_and_replaced(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

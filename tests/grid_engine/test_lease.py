@@ -42,6 +42,7 @@ def test_a_worker_that_no_master_takes_ends_itself(rent: Rent, boot: WorkerBoot,
     assert "no qmaster took it" in worker.said()
 
 
+@pytest.mark.thorough
 def test_a_worker_joins_however_late_it_is_made_known(
     empty_cell: Cell, rent: Rent, boot: WorkerBoot, until: Until
 ) -> None:
@@ -74,6 +75,7 @@ def test_a_worker_that_sees_its_master_stays_however_long_it_is_idle(
     assert worker.ending() is None
 
 
+@pytest.mark.thorough
 def test_a_worker_keeps_the_end_of_a_job_that_it_could_not_tell_yet(
     empty_cell: Cell, rent: Rent, boot: WorkerBoot, until: Until
 ) -> None:
@@ -91,6 +93,7 @@ def test_a_worker_keeps_the_end_of_a_job_that_it_could_not_tell_yet(
     assert worker.ending() is None
 
 
+@pytest.mark.thorough
 def test_a_worker_with_a_job_ends_itself_after_its_longest_lease(
     empty_cell: Cell, rent: Rent, boot: WorkerBoot, until: Until
 ) -> None:

@@ -116,6 +116,7 @@ def test_a_rerunnable_job_of_a_dead_machine_finishes_elsewhere_and_its_host_is_p
     assert not witness.twice()
 
 
+@pytest.mark.thorough
 def test_a_worker_whose_execd_fell_silent_is_ended_before_its_job_starts_again(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

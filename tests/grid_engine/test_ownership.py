@@ -7,6 +7,8 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
+
 from autoscaler.core.model.reasons import Code
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
@@ -28,6 +30,7 @@ def test_a_second_autoscaler_is_refused_until_the_first_is_dead(cell: Cell, unti
     assert ([done.returncode for done in refused], holders[0], started) == ([5, 5], holders[1], True)
 
 
+@pytest.mark.thorough
 def test_persistent_hosts_serve_first_and_are_never_touched(cell: Cell, until: Until, show_on_failure: Shown) -> None:
     scaling = Autoscaling(cell)
     show_on_failure["autoscaler"] = lambda: told(scaling)

@@ -44,6 +44,7 @@ def test_a_job_gets_the_slots_that_it_asks_of_a_parallel_environment(
     assert set(placed) <= {one.name for one in autoscaling.lifetimes()}
 
 
+@pytest.mark.thorough
 def test_the_master_task_of_an_mpi_job_reaches_every_host_of_its_pe_hostfile(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

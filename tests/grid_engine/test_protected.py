@@ -88,6 +88,7 @@ def test_launches_that_help_nobody_become_rarer_and_the_jobs_run_once_the_cause_
     assert "launches for execute" in retried
 
 
+@pytest.mark.thorough
 def test_workers_that_a_load_sensor_keeps_in_alarm_are_ordered_once_and_run_the_jobs_once_it_is_quiet(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
@@ -105,6 +106,7 @@ def test_workers_that_a_load_sensor_keeps_in_alarm_are_ordered_once_and_run_the_
         assert launches(scaling) == 1
 
 
+@pytest.mark.thorough
 def test_a_worker_that_reports_less_memory_than_its_type_promises_is_ordered_once(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

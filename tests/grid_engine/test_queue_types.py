@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.gate import Gate
@@ -21,6 +23,7 @@ when sx
 """
 
 
+@pytest.mark.thorough
 def test_a_queue_for_interactive_jobs_alone_gets_workers_for_parallel_jobs_only(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

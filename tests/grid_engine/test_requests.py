@@ -74,6 +74,7 @@ def test_workers_come_for_two_sets_and_only_those_of_the_one_that_lapses_go(
     assert ended == {name: name not in kept for name in ended}
 
 
+@pytest.mark.thorough
 def test_a_created_node_keeps_its_worker_until_somebody_drains_it(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
@@ -116,6 +117,7 @@ def test_idle_workers_stay_for_a_set_that_keeps_them_alive_and_go_when_it_lapses
     assert f"disabling {host} (idle" in autoscaling.said()
 
 
+@pytest.mark.thorough
 def test_groups_of_as_many_vcpus_and_workers_stand_side_by_side_across_a_restart(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

@@ -120,6 +120,7 @@ def test_the_documentations_four_nodes_of_a_placement_group_join_where_the_provi
     assert bucket["placementGroups"] == [{"name": "pg0", "activeCount": 4, "activeCoreCount": 8}]
 
 
+@pytest.mark.thorough
 def test_our_client_rents_a_worker_from_our_server(empty_cell: Cell, until: Until, show_on_failure: Shown) -> None:
     scaling = serving(empty_cell)
     show_on_failure["autoscaler"] = lambda: told(scaling)
@@ -137,6 +138,7 @@ def test_our_client_rents_a_worker_from_our_server(empty_cell: Cell, until: Unti
     assert (while_busy, scaling.ended_well(job)) == ({worker: ["stopping", host]}, True)
 
 
+@pytest.mark.thorough
 def test_a_repeated_request_makes_no_second_machine_however_the_autoscaler_was_killed(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

@@ -45,6 +45,7 @@ def nodes(cell: Cell) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", sample(SCENARIOS, "cyclecloud"))
 def test_nodes_are_created_kept_over_a_kill_and_ended_on_every_cloud(
     empty_cell: Cell, until: Until, show_on_failure: Shown, name: str

@@ -50,6 +50,7 @@ def test_root_may_not_write_there(empty_cell: Cell, common: Path) -> None:
     assert (b"Permission denied" in tried.stderr, (common / "probe").exists()) == (True, False)
 
 
+@pytest.mark.thorough
 def test_workers_are_rented_enrolled_and_removed_where_root_may_not_write_there(
     empty_cell: Cell, common: Path, until: Until, show_on_failure: Shown
 ) -> None:

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from autoscaler.core.model.actions import Launch
 from autoscaler.core.plan import plan
 from autoscaler.engine.record import read_record
@@ -82,6 +84,7 @@ def both(autoscaling: Autoscaling, jobs: list[Any]) -> list[str]:
     return found if len(found) == 2 else []
 
 
+@pytest.mark.thorough
 def test_jobs_that_ask_for_the_cells_own_exclusive_complex_get_a_worker_each(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

@@ -145,6 +145,7 @@ def test_the_kernel_keeps_a_unit_from_the_addresses_that_it_denies(
     assert (done.returncode == 0, b"Operation not permitted" in done.stderr) == (reached, not reached), done.stderr
 
 
+@pytest.mark.thorough
 def test_after_a_reboot_nothing_is_left_of_lock_and_socket_and_it_starts(machine: Machine, until: Until) -> None:
     """A reboot empties /run, and whatever ran is gone without an end of its own."""
     with played_cloud(machine.cell, "aws") as cloud:

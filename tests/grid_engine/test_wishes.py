@@ -27,6 +27,7 @@ def test_terminated_it_leaves_workers_and_says_how_many_and_what_they_cost(
     assert f"1 worker stays, 0.096 USD an hour: {worker}" in scaling.said()
 
 
+@pytest.mark.thorough
 def test_stop_drain_serves_what_waits_and_launches_no_more(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
@@ -64,6 +65,7 @@ def test_stop_now_gives_all_workers_back_and_cuts_no_job_off(
     assert scaling.ended_well(job)
 
 
+@pytest.mark.thorough
 def test_stop_does_the_work_itself_where_no_autoscaler_runs(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
