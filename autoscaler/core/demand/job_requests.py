@@ -88,7 +88,7 @@ class RequestReader:
             **{queue.name: Queue(queue.name, (), 0) for queue in policy.queues},
             **(cluster.pools or cluster.queues),
         }
-        self.alike = alike_in(cluster.complexes, self._queues)
+        self.alike = alike_in(cluster.complexes, self._queues, cluster.quotas)
         """Requests by what makes a difference to `read`, but for who asks."""
         self._unread = frozenset(queue.name for queue in policy.queues) - cluster.queues.keys()
         self._forced = frozenset(cluster.complexes[name] for name in forced_in(cluster.complexes))
