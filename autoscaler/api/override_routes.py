@@ -6,6 +6,7 @@ whoever has the role admin.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Annotated, Any
 
@@ -36,11 +37,15 @@ def _said(description: str) -> dict[str, Any]:
     return {"description": description, "content": {"application/json": {}, "text/plain": {}}}
 
 
+_HEARD_OF = 0.05
+"""Seconds in which it is heard that a caller has gone; where this process was stopped, that stands behind the call."""
+
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     400: _said("The command or its host is refused; the text says why."),
     401: _said("Neither user and password nor a token is right."),
     403: _said("The caller may only look, or the call is from a page of another site."),
     404: _said("The autoscaler has no such worker; with the header `X-Answers`."),
+    409: _said("The caller has gone; nothing was done."),
     429: _said("The caller acts too often."),
     503: _said("The command cannot be stored now; try again."),
 }
@@ -58,6 +63,14 @@ def may_act(request: Request, caller: Caller) -> None:
         raise HTTPException(429, TOO_OFTEN, {"Retry-After": "1"})
 
 
+async def still_asked(request: Request) -> None:
+    """409 where the caller gave up: a service that hung must not do, hours later, what nobody expects any more."""
+    await asyncio.sleep(_HEARD_OF)
+    if await request.is_disconnected():
+        log.warning("%s: not carried out: who asked for it waits no longer", plain(request.url.path))
+        raise HTTPException(409, "who asked for it waits no longer")
+
+
 @overrides.get("", dependencies=[Depends(known_only())], responses=_RESPONSES)
 def standing(request: Request, by: By) -> JSONResponse:
     """Whether the caller may act, and why what they tell may not be carried out at once."""
@@ -66,7 +79,9 @@ def standing(request: Request, by: By) -> JSONResponse:
 
 
 @overrides.post(
-    "/{verb}", dependencies=[Depends(may_act), Depends(known_only("host", "undo", "level"))], responses=_RESPONSES
+    "/{verb}",
+    dependencies=[Depends(may_act), Depends(known_only("host", "undo", "level")), Depends(still_asked)],
+    responses=_RESPONSES,
 )
 def override(
     request: Request,

@@ -63,7 +63,9 @@ def _asked(place: Place, command: OperatorCommand) -> Stored:
     try:
         said = ask_for(place, command.verb.value, query)
     except Unanswered as error:
-        raise Unanswered(f"{error}; if it received the command, it carries it out when it continues") from error
+        raise Unanswered(
+            f"{error}; it carries out no command whose caller has gone, unless it had begun: `sge-autoscaler status`"
+        ) from error
     return _with(Stored(said["message"], said["done"], said["facts"]), said["warning"] or "")
 
 

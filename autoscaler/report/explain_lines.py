@@ -141,7 +141,8 @@ def gone_lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _task(job: str, row: Mapping[str, Any]) -> str:
-    return f"job {job}.{row['task']}" if row["task"] else f"job {job}"
+    """`job` is a task's own name, `12.3`, where it was asked about one."""
+    return f"job {job.partition('.')[0]}.{row['task']}" if row["task"] else f"job {job}"
 
 
 def _message(row: Mapping[str, Any]) -> str:

@@ -170,6 +170,9 @@ def test_of_several_pes_one_that_lets_the_job_in_is_taken() -> None:
         (QuotaRule({"slots": "0"}, projects=("blue",)), {"project": ""}, Code.EXPIRED),
         (QuotaRule({"slots": "0"}, projects=("*",)), {"project": ""}, Code.EXPIRED),
         (QuotaRule({"slots": "0"}, projects=("!blue",)), {"project": ""}, Code.BEYOND_QUOTA),
+        (QuotaRule({"slots": "0"}, projects=("!*",)), {"project": ""}, Code.BEYOND_QUOTA),
+        (QuotaRule({"slots": "0"}, projects=("!*",)), {"project": "blue"}, Code.EXPIRED),
+        (QuotaRule({"slots": "0"}, pes=("!*",)), {"project": ""}, Code.BEYOND_QUOTA),
     ),
 )
 def test_quotas_of_lists_and_projects_hold_as_the_scheduler_has_it(

@@ -176,6 +176,34 @@ def test_a_quota_that_does_not_hold_keeps_nobody_back(quota: object) -> None:
     assert fate(plan(a_snapshot(a_job(owner="ann"), quota))) is Code.EXPIRED  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("limit", "asked", "code"),
+    (
+        ({"h_rt": "0:1:0"}, {"h_rt": "61"}, Code.TOO_MUCH_FOR_QUOTA),
+        ({"h_rt": "0:1:0"}, {"h_rt": "60"}, Code.EXPIRED),
+        ({"h_rt": "0:1:0"}, {}, Code.EXPIRED),
+        ({"slots": "9", "h_rt": "60"}, {"h_rt": "61"}, Code.TOO_MUCH_FOR_QUOTA),
+        ({"arch": "lx-amd64"}, {"arch": "lx-*"}, Code.EXPIRED),
+        ({"arch": "sol-amd64"}, {"arch": "lx-amd64"}, Code.TOO_MUCH_FOR_QUOTA),
+    ),
+)
+def test_a_quota_of_what_is_no_consumable_is_compared_with_each_request(
+    limit: dict[str, str], asked: dict[str, str], code: Code
+) -> None:
+    """Son of Grid Engine 8.1.9: `limit to h_rt=60` starts no job that requests more, and all that request none."""
+    made = plan(a_snapshot(a_job(hard=asked), a_quota(QuotaRule(limit))))
+    assert (fate(made), bool(made.actions)) == (code, code is Code.EXPIRED)
+
+
+def test_of_run_times_that_only_a_quota_limits_each_is_judged_by_itself() -> None:
+    short, long = a_job(hard={"h_rt": "60"}), a_job(2, hard={"h_rt": "61"})
+    made = plan(a_snapshot(short, long, a_quota(QuotaRule({"h_rt": "60"}))))
+    assert {one.jobs: one.reason.code for one in made.job_categories} == {
+        (1,): Code.EXPIRED,
+        (2,): Code.TOO_MUCH_FOR_QUOTA,
+    }
+
+
 def test_a_job_waits_for_what_nobody_knows_who_is_on_a_list() -> None:
     closed = {"main.q": replace(MAIN, access=Access(user_lists=("staff",)))}
     assert fate(plan(a_snapshot(a_job(), queues=closed))) is Code.ACCESS_UNKNOWN

@@ -166,3 +166,13 @@ def test_a_job_that_is_too_large_in_any_case_is_proven_as_without_it() -> None:
     made = plan(replace(snapshot, policy=replace(snapshot.policy, deadlock=DeadlockAnswer.KILL)))
     assert fate(made) is Code.TOO_LARGE_FOR_ONE_HOST
     assert made.memory.suspicions[1].since == NOW
+
+
+# -- the global host ------------------------------------------------------------------------------------------------
+
+
+def test_only_jobs_that_request_what_the_global_host_has_are_launched_for() -> None:
+    asking, plain = (plan(forced(a_job(hard=hard), global_values={"must": "TRUE"})) for hard in ({"mu": "1"}, {}))
+    assert launched(asking) == {"m5.large": 1}
+    assert (launched(plain), fate(plain)) == ({}, Code.RESTRICTED_QUEUE)
+    assert "must=TRUE of the global host, which is FORCED" in text(category_of(plain).reason)

@@ -114,6 +114,13 @@ def test_an_ended_job_is_told_from_its_wait_to_its_end(store: Store) -> None:
     ]
 
 
+def test_a_task_that_was_asked_about_is_called_by_its_own_name() -> None:
+    told = explain_past(7, Past(ended=(replace(ENDED, task="5"),)), ())
+    assert told is not None
+    lines = [*job_lines(told), *job_lines(told | {"job": "7.5"})]
+    assert [line.partition(" ran ")[0] for line in lines if " ran on " in line] == ["job 7.5", "job 7.5"]
+
+
 def test_an_ended_job_that_was_never_seen_is_told_from_accounting() -> None:
     told = explain_past(7, Past(ended=(replace(ENDED, started_at=None, how="failed: in prolog"),)), ())
     assert told is not None

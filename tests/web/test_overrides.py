@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -108,6 +109,20 @@ def test_who_may_only_look_is_refused_every_command_and_told_who_may(site: Told,
     )
     assert (site.in_force(), site.store.overrides.resumed_at, site.store.overrides.retried_at) == ([], None, None)
     assert (site.calls.newest(), site.rings) == ((), [])
+
+
+def test_what_was_asked_by_one_who_has_gone_is_not_carried_out(site: Told, caplog: pytest.LogCaptureFixture) -> None:
+    """So a service that hung does nothing hours later of which its caller was told that nobody answers."""
+    call = f"POST {OVERRIDES}/{{}} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    for verb, stays in (("stop-drain", False), ("pause", True)):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:
+            made.settimeout(30)
+            made.connect(str(site.path))
+            made.sendall(call.format(verb).encode())
+            if stays:
+                assert made.recv(1 << 16).startswith(b"HTTP/1.1 200")
+    assert [verb for verb, _, _ in site.in_force()] == [Verb.PAUSE]
+    assert "/stop-drain: not carried out: who asked for it waits no longer" in caplog.text
 
 
 @as_root

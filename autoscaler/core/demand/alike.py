@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 
-from autoscaler.core.model.cluster import Complex, Consumable, JobRequest, Queue
+from autoscaler.core.model.cluster import Complex, Consumable, JobRequest, Queue, QuotaSet
 from autoscaler.core.model.complexes import amount, by_any_name
 from autoscaler.core.placement.queue_instances import is_forced
 
@@ -55,7 +55,9 @@ class Alike:
         return tuple(found)
 
 
-def alike_in(complexes: Mapping[str, Complex], queues: Mapping[str, Queue]) -> Alike:
+def alike_in(complexes: Mapping[str, Complex], queues: Mapping[str, Queue], quotas: Iterable[QuotaSet] = ()) -> Alike:
+    """`quotas`: what these limit is not limited by queues alone."""
+    by_quota = {name for quota in quotas if quota.enabled for rule in quota.rules for name in rule.limits}
     return Alike(
         {
             called: (entry.name, entry.type, _limits_of(entry, queues.values()))
@@ -64,6 +66,7 @@ def alike_in(complexes: Mapping[str, Complex], queues: Mapping[str, Queue]) -> A
             and entry.consumable is Consumable.NO
             and entry.relop != "EXCL"
             and not is_forced(entry)
+            and by_quota.isdisjoint((entry.name, entry.shortcut))
         }
     )
 

@@ -28,6 +28,7 @@ from autoscaler.core.requests.group_names import group_id, is_of_group, pe_of
 _QUEUE_ATTRIBUTES = frozenset({"qname", "rerun", "calendar", "seq_no", "tmpdir", "min_cpu_interval", "priority"})
 _OF_EVERY_QUEUE = QUEUE_LIMITS | _QUEUE_ATTRIBUTES | {HOSTNAME}
 """Complexes of which every queue instance has a value."""
+_OF_GLOBAL_HOST = " of the global host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class RequestReader:
             **{queue.name: Queue(queue.name, (), 0) for queue in policy.queues},
             **(cluster.pools or cluster.queues),
         }
-        self.alike = alike_in(cluster.complexes, self._queues)
+        self.alike = alike_in(cluster.complexes, self._queues, cluster.quotas)
         """Requests by what makes a difference to `read`, but for who asks."""
         self._unread = frozenset(queue.name for queue in policy.queues) - cluster.queues.keys()
         self._forced = frozenset(cluster.complexes[name] for name in forced_in(cluster.complexes))
@@ -186,23 +187,28 @@ class RequestReader:
             per_job=_amounts(resources.per_job, everywhere),
             once_a_host=_amounts(resources.once_a_host, everywhere),
             properties=tuple(
-                replace(asked, pools=frozenset(pool for pool in pools if self._queue_has(pool, asked)))
+                replace(asked, pools=frozenset(pool for pool in pools if self._has_beside_hosts(pool, asked)))
                 for asked in sorted(resources.properties, key=lambda asked: (asked.name, asked.relop, asked.value))
             ),
             exclusive=resources.exclusive,
             assumed=_amounts({**{n: v for n, v in self._defaults.items() if n not in asked}, **shared}, ()),
         )
 
-    def _queue_has(self, pool: str, asked: Property) -> bool | None:
-        """Whether its own value is as asked; None: it has none of its own."""
-        text = next((text for name, text in self._queues[pool].complex_values.items() if self._is(name, asked)), None)
+    def _has_beside_hosts(self, pool: str, asked: Property) -> bool:
+        """Whether the queue, or the global host for all queues, has what is asked, so that no host need have it."""
+        values = (self._queues[pool].complex_values, self._cluster.global_values)
+        return any(self._is_met(self._value_in(one, asked), asked) for one in values)
+
+    def _value_in(self, values: Mapping[str, str], asked: Property) -> str | None:
+        found = ((self._complexes.get(name), text) for name, text in values.items())
+        return next((text for entry, text in found if entry is not None and entry.name == asked.name), None)
+
+    def _is_met(self, text: str | None, asked: Property) -> bool | None:
+        """Whether this value is as asked; None: there is none."""
         entry = self._complexes.get(asked.name)
         if text is None or entry is None:
             return None
         return entry.relop == "EXCL" or satisfies(asked.value, asked.relop, canonical(text, entry.type))
-
-    def _is(self, name: str, asked: Property) -> bool:
-        return name in self._complexes and self._complexes[name].name == asked.name
 
     # -- queues ------------------------------------------------------------------------------------------
 
@@ -297,12 +303,15 @@ class RequestReader:
         return None
 
     def _other_value(self, pool: str, resources: _Resources) -> Reason | None:
-        """That the queue itself has a value which is not as asked: then none of a host does instead."""
+        """That the queue itself, or the global host, has a value which is not as asked: then none of a host does
+        instead.
+        """
+        queue = self._queues[pool]
         for asked in resources.properties:
-            if self._queue_has(pool, asked) is False:
-                queue = self._queues[pool]
-                text = next(text for name, text in queue.complex_values.items() if self._is(name, asked))
-                return because(Code.RESTRICTED_QUEUE, queue=queue.name, by=(f"{asked.name}={text}",))
+            for values, whose in ((queue.complex_values, ""), (self._cluster.global_values, _OF_GLOBAL_HOST)):
+                text = self._value_in(values, asked)
+                if self._is_met(text, asked) is False:
+                    return because(Code.RESTRICTED_QUEUE, queue=queue.name, by=(f"{asked.name}={text}{whose}",))
         return None
 
     def _must_be_requested(self, pool: str, ask: JobRequest) -> Reason | None:
@@ -313,9 +322,11 @@ class RequestReader:
         queue = self._queues[pool]
         # A queue has its own attributes always, without limit, too.
         own = {entry.name: queue.limits.get(entry.name, "") for entry in missing if entry.name in _OF_EVERY_QUEUE}
-        for name, text in {**own, **self._cluster.global_consumables, **queue.complex_values}.items():
+        shared = self._cluster.global_consumables
+        for name, text in {**own, **shared, **queue.complex_values}.items():
             if self._complexes.get(name) in missing:
-                value = f"{name}={text}" if text else name
+                whose = _OF_GLOBAL_HOST if name in shared and name not in queue.complex_values else ""
+                value = f"{name}={text}{whose}" if text else name
                 return because(Code.RESTRICTED_QUEUE, queue=queue.name, by=(f"{value}, which is FORCED",))
         return None
 

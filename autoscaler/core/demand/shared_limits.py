@@ -26,7 +26,7 @@ from autoscaler.core.model.cluster import (
     QueueInstance,
     QuotaRule,
 )
-from autoscaler.core.model.complexes import amount, by_any_name, matches
+from autoscaler.core.model.complexes import amount, by_any_name, canonical, matches, satisfies
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.amounts import written
 from autoscaler.core.placement.placement import SLOTS
@@ -133,6 +133,11 @@ class SharedLimits:
         for name, at, rule, values in self._rules_for(ask, served):
             for resource, text in rule.limits.items():
                 entry = self._complexes.get(resource)
+                if entry is not None and entry.consumable is Consumable.NO:
+                    never = self._beyond_fixed(entry, text, ask, rule.name or name)
+                    if never is not None:
+                        yield _Claim((name, str(at), entry.name, *values), 0, 1, never, never)
+                    continue
                 value = amount(text, entry.type) if entry else None
                 if entry is None or value is None or not asked.get(entry.name):
                     continue
@@ -147,6 +152,16 @@ class SharedLimits:
                     never = because(Code.TOO_MUCH_FOR_QUOTA, resource=resource, asked=asks, quota=quota, limit=limit)
                 reason = because(Code.BEYOND_QUOTA, quota=quota, limit=limit)
                 yield _Claim((name, str(at), entry.name, *values), value, asked[entry.name], reason, never)
+
+    def _beyond_fixed(self, entry: Complex, limit: str, ask: JobRequest, quota: str) -> Reason | None:
+        """That its request for what is no consumable is not as a quota limits it: nothing is used up."""
+        text = next((text for name, text in reversed(ask.hard) if self._complexes.get(name) == entry), None)
+        if text is None or limit.startswith("$"):
+            return None
+        if satisfies(canonical(text, entry.type), entry.relop, canonical(limit, entry.type)):
+            return None
+        said = f"{entry.name}={limit}"
+        return because(Code.TOO_MUCH_FOR_QUOTA, resource=entry.name, asked=text, quota=quota, limit=said)
 
     def _rules_for(self, ask: JobRequest, served: ReadRequest) -> Iterator[tuple[str, int, QuotaRule, _Key]]:
         """Of every set the first rule that holds for such a job on a new worker, with the values its limit is kept
@@ -280,12 +295,12 @@ def _fits(rule: QuotaRule, values: Mapping[str, str]) -> bool:
 
 
 def _filter_matches(names: Sequence[str] | None, value: str) -> bool:
-    """`*` is any value that there is; `!x` all but x."""
+    """`*` is any value that there is; `!x` all but x, `!*` only none."""
     if names is None:
         return True
     refused = [name[1:] for name in names if name.startswith("!")]
     wanted = [name for name in names if not name.startswith("!")]
-    if any(matches(name, value) for name in refused):
+    if any(bool(value) and matches(name, value) for name in refused):
         return False
     return not wanted or any(bool(value) and matches(name, value) for name in wanted)
 

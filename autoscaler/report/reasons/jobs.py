@@ -205,7 +205,8 @@ ROWS = {
     Code.RESTRICTED_QUEUE: Row(
         "{queue} does not take such jobs ({by})",
         short="restricted queue",
-        remedy="`qconf -sq QUEUE` shows its limits; `qalter -l` asks for less, or for what must be requested (FORCED).",
+        remedy="`qconf -sq QUEUE` shows its limits, `qconf -se global` those of the global host; `qalter -l` asks for "
+        "less, or for what must be requested (FORCED).",
     ),
     Code.NO_ACCESS: Row(
         "{owner}[ of group {group}] may not use {what} ({by})",
