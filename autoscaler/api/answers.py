@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Protocol
@@ -53,7 +53,7 @@ KEPT = frozenset({"status", "jobs", "queue", "workers"})
 """Answers that serve everybody who asks the same."""
 LONG = frozenset({"cost"})
 """Questions that may take seconds: one of them is answered at a time, beside the others."""
-OF_OWNERS = frozenset({"status", "jobs", "queue"})
+OF_OWNERS = frozenset({"status", "jobs", "queue", "workers"})
 """Of these, those that tell less to who is no manager, where details are for owners."""
 NO_PASS = "the autoscaler has just started, and no pass has been made yet: ask again in a moment"
 BUSY = "others ask for much now: ask again in a moment"
@@ -167,6 +167,7 @@ class Answers:
         if (refused := self._line.enter(asker)) is not None:
             return refused
         try:
+            asker = self._judged(asker)
             turn = self._long if question in LONG else self._one
             if not turn.acquire(timeout=PATIENCE):
                 return refusal(HTTPStatus.SERVICE_UNAVAILABLE, BUSY, 5)
@@ -178,6 +179,13 @@ class Answers:
                 self.turns.charge(asker.place, time.thread_time() - began)
         finally:
             self._line.leave(asker)
+
+    def _judged(self, asker: Asker) -> Asker:
+        """With whether they manage Grid Engine, which may take long to find out: nobody waits for their turn then."""
+        if not self.owners_only:
+            return asker
+        manages = asker.manages()
+        return replace(asker, manages=lambda: manages)
 
     def _carefully(self, question: str, query: Mapping[str, str], asker: Asker) -> Reply:
         """The answer, or why there is none, while it is this question's turn."""
@@ -246,9 +254,9 @@ class Answers:
             document = seen.queue(self._only(asked.asker))
             return queue_blocks(document) if text else document
         if asked.name == "workers":
-            document = seen.workers()
+            document = self._of_owners(seen.workers(), asked.asker)
             return workers_blocks(document["workers"]) if text else document
-        document = self._explained(asked.query.get("subject", ""), seen, asked.asker)
+        document = self._of_owners(self._explained(asked.query.get("subject", ""), seen, asked.asker), asked.asker)
         return [Block(lines=lines_of(document))] if text else document
 
     def _of_store(self, asked: _Question) -> Any:
@@ -286,19 +294,25 @@ class Answers:
 
     def _of_own(self, document: dict[str, Any], asker: Asker) -> dict[str, Any]:
         """Without the budgets of other users and of projects, and numbers of jobs, where details are for owners."""
-        from autoscaler.core.cost.spending import Budget, Whose
+        from autoscaler.report.owners import budgets_of
         from autoscaler.report.passes import without_names
 
         only = self._only(asker)
         if only is None:
             return document
-        theirs = {Budget(Whose.CELL, "", 0.0).owner, Budget(Whose.USER, only, 0.0).owner}
         said = {
             "sentence": document["sentence"] and without_names(document["sentence"]),
             "troubles": [without_names(each) for each in document["troubles"]],
-            "budgets": [each for each in document["budgets"] if each["owner"] in theirs],
+            "budgets": [each for each in document["budgets"] if each["owner"] in budgets_of(only)],
         }
         return {**document, **said}
+
+    def _of_owners(self, document: dict[str, Any], asker: Asker) -> dict[str, Any]:
+        """Without reasons that name other owners, where details are for owners."""
+        from autoscaler.report.owners import of_owner
+
+        only = self._only(asker)
+        return document if only is None else of_owner(document, only)
 
     def _only(self, asker: Asker) -> str | None:
         """Whose jobs alone an asker may see; None: everybody's."""
@@ -329,6 +343,8 @@ class Answers:
 
     def _jobs(self, seen: ObservedPlan, asker: Asker) -> tuple[dict[str, Any], list[str]]:
         """The document, and what is said besides its rows."""
+        from autoscaler.report.owners import without_jobs
+        from autoscaler.report.passes import without_names
         from autoscaler.report.sentence import jobs_not_read
 
         document = seen.jobs()
@@ -342,7 +358,8 @@ class Answers:
         hidden = len(document["jobs"]) - len(own)
         if hidden:
             said.append(f"{hidden} jobs of others wait, too: only their owners and managers see them")
-        return document | {"jobs": own, "not_shown": hidden}, said
+        shown = self._of_owners(document | {"jobs": own, "not_shown": hidden}, asker)
+        return shown | {"notes": [without_jobs(note) for note in shown["notes"]]}, list(map(without_names, said))
 
     def _explained(self, subject: str, seen: ObservedPlan, asker: Asker) -> dict[str, Any]:
         if not subject:

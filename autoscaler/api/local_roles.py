@@ -15,6 +15,9 @@ from autoscaler.errors import AutoscalerError
 
 FRESH = 60.0
 """Seconds for which Grid Engine is not asked again."""
+PATIENCE = 2.0
+"""Seconds that one waits while Grid Engine is asked for somebody else."""
+_ASKED = "Grid Engine has not answered yet"
 
 
 def _nobody() -> Collection[str]:
@@ -42,13 +45,19 @@ class LocalRoles:
         return Role.ADMIN if trusted else Role.READER
 
     def manages(self, name: str) -> bool:
-        """Whether this user is a manager of Grid Engine. While it cannot say so, nobody is one."""
-        with self._guard:
+        """Whether this user is a manager of Grid Engine. While it cannot say so, nobody is one: a qmaster that hangs
+        holds only one who asks, and not all that serve the others.
+        """
+        if not self._guard.acquire(timeout=PATIENCE):
+            return False
+        try:
             now = self.stopwatch()
             if self._read_at is None or now - self._read_at >= FRESH:
-                self._read_at = now
+                self._read_at, self.unread = now, _ASKED
                 try:
                     self._known, self.unread = frozenset(self.managers()), ""
                 except AutoscalerError as error:
                     self._known, self.unread = frozenset(), str(error)
             return name in self._known
+        finally:
+            self._guard.release()

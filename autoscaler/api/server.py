@@ -21,6 +21,7 @@ from autoscaler.api.handshakes import Doorway
 from autoscaler.api.listeners import TCP, Listener
 from autoscaler.caller_address import on_loopback
 from autoscaler.errors import SettingsError
+from autoscaler.outside_files import LARGEST_TEXT, read_regular
 
 log = logging.getLogger("autoscaler.api")
 BETWEEN_CALLS = 5
@@ -170,6 +171,8 @@ def _config(app: Any, listening: socket.socket, listener: Listener, at: Address)
         ssl_keyfile=at.key,
     )
     try:
+        for file in filter(None, (at.certificate, at.key)):
+            read_regular(Path(file), LARGEST_TEXT)  # OpenSSL waits for whoever writes into a pipe
         config.load()
     except (OSError, ssl.SSLError) as error:
         raise SettingsError(f"cannot serve TLS with {at.certificate} and {at.key}: {error}") from error

@@ -12,7 +12,7 @@ import re
 import stat
 import zlib
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -169,6 +169,7 @@ def _at(heads: list[str], names: tuple[str, ...]) -> int:
 class _Reader:
     def __init__(self, kind: Columns, heads: list[str], workers: frozenset[str], tag: str) -> None:
         self._kind, self._workers, self._tag = kind, workers, tag
+        self._longest = max(map(len, workers), default=0)
         self._resource, self._cost, self._currency, self._begin, self._end, self._what, self._amount, self._unit = (
             _at(heads, names)
             for names in (
@@ -219,7 +220,7 @@ class _Reader:
                 return name
         if "/" not in resource:
             return None
-        parts = re.split(r"[-_.]", last.lower())
+        parts = re.split(r"[-_.]", last.lower()[: self._longest + 1])  # a resource of any length costs no more
         begins = ("-".join(parts[:count]) for count in range(len(parts) - 1, 0, -1))
         return next((name for name in begins if name in self._workers), None)
 
@@ -240,10 +241,11 @@ class _Reader:
 
 
 def _number(text: str) -> Decimal:
-    found = Decimal(text)
-    if not abs(found) <= LARGEST:
-        raise ValueError(f"{text[:60]!r} is no cost or amount")
-    return found
+    with suppress(ArithmeticError):  # Decimal's own words name a class of Python's
+        found = Decimal(text)
+        if abs(found) <= LARGEST:
+            return found
+    raise ValueError(f"{text[:60]!r} is no cost or amount")
 
 
 def _moment(text: str) -> datetime:

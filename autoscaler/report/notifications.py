@@ -14,8 +14,13 @@ from autoscaler.report.wording import count, text
 
 MOST_TOLD = 20
 """Notifications of one message that are told in full."""
-_EVERYBODY = re.compile(r"@(?=(?:everyone|here|channel|all)\b)", re.IGNORECASE)
-"""In chats this calls everybody, and a job's owner may ask for it: `qsub -l arch=@everyone`."""
+_CALLS = re.compile(
+    r"(?<=@)(?=(?:everyone|here|channel|all|room)\b|[&!]?\w+[>|])|(?<=!)(?=(?:everyone|here|channel)\b)|(?<=<[@!])|"
+    r"(?<=<users)(?=/)",
+    re.IGNORECASE,
+)
+"""Behind this somebody is called in a chat, or everybody, and a job's owner may ask for it: `qsub -l arch=@everyone`,
+`-l arch='<!channel>'` (Slack), `<@&123>` (a role of Discord), `<users/all>` (Google Chat)."""
 
 
 def subject_line(cell: str, notifications: Sequence[Notification]) -> str:
@@ -34,7 +39,7 @@ def body(notifications: Sequence[Notification], zone: tzinfo | None = None) -> s
 
 
 def _quiet(line: str) -> str:
-    return _EVERYBODY.sub("@ ", plain(line))
+    return _CALLS.sub(" ", plain(line))
 
 
 def headline(notification: Notification) -> str:

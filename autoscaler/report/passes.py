@@ -17,6 +17,8 @@ _JOB = r"\d+(?:\.[\d:,-]*\d)?"
 _JOBS = re.compile(rf"\b(?:(job)|jobs) {_JOB}((?:, {_JOB})*)")
 _BUDGETS = re.compile(rf"\bbudget of ({Whose.USER}|{Whose.PROJECT}) .*?(?= (?:are |is )?spent\b)")
 
+_ONE_OWNER = re.compile(r"\ball these jobs are .*?'s,(?= and none of that owner's )")
+
 
 def find_passes(history: History, query: Mapping[str, str], now: float) -> dict[str, Any]:
     """The newest so many (`last`), oldest first. Raises SettingsError."""
@@ -26,9 +28,18 @@ def find_passes(history: History, query: Mapping[str, str], now: float) -> dict[
 
 
 def without_names(sentence: str) -> str:
-    """What a pass says for those who may not know whose jobs these are: no number of a job, no owner of a budget."""
-    said = _JOBS.sub(lambda found: "a job" if found[1] and not found[2] else "jobs", sentence)
-    return _BUDGETS.sub(r"budget of a \1", said)
+    """What a pass says for those who may not know whose jobs these are: no number of a job, no owner."""
+    return without_owners(without_numbers(sentence))
+
+
+def without_numbers(sentence: str) -> str:
+    """The same without numbers of jobs."""
+    return _JOBS.sub(lambda found: "a job" if found[1] and not found[2] else "jobs", sentence)
+
+
+def without_owners(sentence: str) -> str:
+    """The same without owners of budgets, and of jobs that failed."""
+    return _ONE_OWNER.sub("all these jobs are one owner's,", _BUDGETS.sub(r"budget of a \1", sentence))
 
 
 def passes_lines(document: Mapping[str, Any]) -> Iterator[str]:

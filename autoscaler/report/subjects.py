@@ -28,6 +28,7 @@ from autoscaler.report.explain_lines import gone_lines, host_lines, job_lines
 from autoscaler.report.explain_order import explain_order, order_lines
 from autoscaler.report.job_cost import job_cost
 from autoscaler.report.observed_plan import ObservedPlan
+from autoscaler.report.passes import without_names
 from autoscaler.report.sentence import jobs_not_read
 from autoscaler.store.history import Explanation
 from autoscaler.store.journal import OrderRecord
@@ -118,7 +119,8 @@ def _job(job: Job, known: Known) -> dict[str, Any]:
         job.number, past, done, seen.zone
     )
     if document is None:
-        besides = "; ".join(filter(None, (jobs_not_read(seen.plan.notes), ends.unread)))
+        unread = jobs_not_read(seen.plan.notes)
+        besides = "; ".join(filter(None, (unread if known.owner is None else without_names(unread), ends.unread)))
         raise NotFound(
             f"job {job.number} neither waits nor runs, did not wait in the last 30 days, and is not in the accounting "
             f"file{'; ' if besides else ''}{besides}"

@@ -16,6 +16,25 @@ def test_a_job_calls_nobody_in_a_chat(name: str) -> None:
     assert name.replace("@", "@ ") in body([told])
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    (
+        ("@room", "@ room"),
+        ("<!channel>", "<! channel>"),
+        ("!here|x>", "! here|x>"),
+        ("<!subteam^S1>", "<! subteam^S1>"),
+        ("<@U123>", "<@ U123>"),
+        ("@U123>", "@ U123>"),
+        ("<@&123>", "<@ &123>"),
+        ("<users/all>", "<users /all>"),
+    ),
+)
+def test_a_job_calls_nobody_in_the_words_of_one_chat(name: str, shown: str) -> None:
+    told = Notification("unsatisfiable_job", f"job 4 {name}", 1_700_000_000.0, because(Code.HELD))
+    for text in (subject_line("default", [told]), body([told])):
+        assert (name in text, shown in text) == (False, True)
+
+
 def test_other_names_stay_as_they_are() -> None:
     told = Notification("unsatisfiable_job", "main.q@w1 @allhosts", 1_700_000_000.0, because(Code.HELD))
     assert "main.q@w1 @allhosts" in subject_line("default", [told])

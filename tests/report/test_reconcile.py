@@ -141,6 +141,13 @@ def test_a_name_that_another_one_begins_with_is_another_machine(tmp_path: Path) 
     assert (bill.workers, list(bill.unknown)) == ({}, ["execute-abc-10"])
 
 
+@pytest.mark.timeout(60)
+def test_a_resource_of_many_parts_takes_no_longer_than_another(tmp_path: Path) -> None:
+    disk = azure(f"disks/execute-abc-0_{'-x' * 1_000_000}", "Storage", "1", "2")
+    bill = read_bill(written(tmp_path / "azure.csv", AZURE, disk), ["execute-abc-0"], TAG)
+    assert bill.workers["execute-abc-0"].other == 2_000_000
+
+
 def test_a_packed_bill_is_read(tmp_path: Path) -> None:
     plain = written(tmp_path / "cur.csv", CUR, aws(*LINES[0]))
     packed = tmp_path / "cur.csv.gz"
@@ -202,10 +209,12 @@ def test_the_command_compares_what_was_kept_with_a_bill(
     assert main(["cost", "--reconcile", str(file), "--by", "user"]) == 2
 
 
-@pytest.mark.parametrize("value", ("Infinity", "-1e999999", "1e90000", "NaN", "1e13"))
+@pytest.mark.parametrize(
+    "value", ("Infinity", "-1e999999", "1e90000", "NaN", "sNaN", "1e13", "12 USD", "1e-99999999999999999999")
+)
 def test_a_cost_that_is_no_amount_is_told_with_its_line(tmp_path: Path, value: str) -> None:
     file = written(tmp_path / "bill.csv", CUR, aws("BoxUsage:m5.large", "i-1", "1", value))
-    with pytest.raises(SettingsError, match="line 2"):
+    with pytest.raises(SettingsError, match=f"line 2: '{value}' is no cost or amount"):
         read_bill(file, ["i-1"], TAG)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import socket
 import ssl
 from pathlib import Path
@@ -17,6 +18,7 @@ from autoscaler.caller_address import on_loopback
 from autoscaler.errors import SettingsError
 from autoscaler.store.store import Store
 from tests.web.served import PASSWORD, USER, Served, until
+from tests.web.test_serve import make_certificate
 
 WRONG_HEADERS = ("", "Basic", "Basic !!", "Bearer x", "Basic " + base64.b64encode(b"anna").decode(), "Basic \xff")
 
@@ -197,6 +199,16 @@ def test_a_certificate_that_is_none_is_told(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="TLS") as told:
         Server(None, address("127.0.0.1:0", tmp_path / "cert.pem", tmp_path / "key.pem"))
     assert isinstance(told.value.__cause__, ssl.SSLError | OSError)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("pipe", ("cert.pem", "key.pem"))
+def test_a_certificate_that_is_a_pipe_is_refused_at_once(tmp_path: Path, pipe: str) -> None:
+    make_certificate(tmp_path / "cert.pem", tmp_path / "key.pem")
+    (tmp_path / pipe).unlink()
+    os.mkfifo(tmp_path / pipe)
+    with pytest.raises(SettingsError, match=r"TLS.*no regular file"):
+        Server(None, address("127.0.0.1:0", tmp_path / "cert.pem", tmp_path / "key.pem"))
 
 
 @pytest.mark.parametrize("name", ("", "a:b", "a\nb", "v\x0bt", "#hash", " lead", "trail "))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -172,10 +173,12 @@ def test_passes_tell_what_was_decided_oldest_first(served: World) -> None:
 SAID = (
     "pass 8: 3 jobs wait; holding job 41.2-9:1 (no host has 900G), job 42 (no host has 900G); "
     "keeping w1 (job 43 runs); cannot read job 44; jobs 45, 46.3 ended with it; 80 % of the budget of user ann b spent"
+    "; nothing to do: w2: suspected to be broken; all these jobs are cy's, and none of that owner's ran"
 )
 HEARD = (
     "pass 8: 3 jobs wait; holding a job (no host has 900G), a job (no host has 900G); keeping w1 (a job runs); "
     "cannot read a job; jobs ended with it; 80 % of the budget of a user spent"
+    "; nothing to do: w2: suspected to be broken; all these jobs are one owner's, and none of that owner's ran"
 )
 
 
@@ -198,6 +201,34 @@ def test_where_details_are_the_owners_what_passes_said_names_no_job_and_no_owner
 def test_no_sentence_of_a_pass_names_a_job_once_names_are_taken_out(case: Path) -> None:
     snapshot = read_record(whole(str(case.parent.relative_to(CASES))))
     assert not re.search(r"\bjobs? [0-9]", without_names(sentence(plan(snapshot), 8)))
+
+
+@as_root
+def test_where_details_are_the_owners_no_reason_names_another_owner() -> None:
+    """Neither a note beside the jobs, nor why a worker is suspected."""
+    budgets = [
+        because(Code.BUDGET_LEVEL, owner=owner, level=100, budget=5.0, currency="USD")
+        for owner in ("user ann", "project wind", f"user {OTHER}", "the cell")
+    ]
+    unread = because(Code.JOBS_NOT_READ, count=2, why="they have no state", jobs=("41", "42"))
+    suspect = Reason(Code.SUSPECT, (), (because(Code.ONE_OWNER, owner="ann"),))
+    with world(owners_only=True) as made:
+        seen = made.loop.see(whole("shrink/a-held-job-keeps-nobody"))
+        workers = (replace(seen.plan.workers[0], reason=suspect), *seen.plan.workers[1:])
+        made.loop.decided = replace(seen, plan=replace(seen.plan, notes=(*budgets, unread), workers=workers)), 8
+        questions = ("jobs", "workers", f"explain?subject={workers[0].name}", "explain?subject=12345")
+        told = {
+            user: "".join(
+                json.dumps(asked_as(user, made.path, f"/answers/v1/{each}{'&' if '?' in each else '?'}form={form}")[1])
+                for each in questions
+                for form in ("document", "text")
+            )
+            for user in (OTHER, "root")
+        }
+    secret = ("ann", "wind", "41")
+    assert [word for word in secret if re.search(rf"\b{word}\b", told[OTHER])] == []
+    assert [word for word in secret if re.search(rf"\b{word}\b", told["root"])] == list(secret)
+    assert [of for of in (f"user {OTHER}", "the cell") if of not in told[OTHER]] == []
 
 
 @as_root

@@ -10,7 +10,7 @@ import os
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
@@ -80,7 +80,9 @@ class World:
 
 
 @contextmanager
-def world(group: int | None = None, **known: Any) -> Iterator[World]:
+def world(
+    group: int | None = None, managers_of: Callable[[], list[str]] | None = None, **known: Any
+) -> Iterator[World]:
     """A service on a socket that everybody reaches, whose last pass saw eight waiting jobs of nobody's."""
     with tempfile.TemporaryDirectory(dir="/tmp") as made:  # pytest's own are closed to others
         folder = Path(made)
@@ -102,7 +104,7 @@ def world(group: int | None = None, **known: Any) -> Iterator[World]:
             **known,
         )
         service = RequestService(store, lambda: ("execute",))
-        local = LocalRoles(group, of_grid_engine)
+        local = LocalRoles(group, managers_of or of_grid_engine)
         with served_locally(lambda: make_app(Api(requests=service, answers=answers, local=local)), folder / "a.sock"):
             yield World(folder / "a.sock", loop, answers, store, managers, asked)
         answers.close()
@@ -582,3 +584,25 @@ def test_no_one_manages_while_grid_engine_does_not_say_who() -> None:
     assert not roles.manages("ann")
     now[0] = 61.0
     assert roles.manages("ann")
+
+
+@as_root
+def test_a_qmaster_that_hangs_holds_one_who_asks_and_nobody_else() -> None:
+    asked, go = Semaphore(0), Event()
+
+    def hanging() -> list[str]:
+        asked.release()
+        go.wait(60)
+        return []
+
+    with world(owners_only=True, managers_of=hanging) as made, ThreadPoolExecutor(1) as beside:
+        made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        first = beside.submit(asked_as, OTHER, made.path, "/answers/v1/jobs")
+        try:
+            assert asked.acquire(timeout=60)
+            assert made.ask("status")["document"]["sentence"] == "all is well"  # root waits for no turn
+            status, said = asked_as(USER, made.path, "/answers/v1/jobs")
+            assert (status, said["document"]["jobs"], first.done()) == (200, [], False)
+        finally:
+            go.set()
+        assert first.result()[0] == 200
