@@ -72,7 +72,7 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "counted": said.get("counted"),
         "fitting": said.get("fitting"),
         "workers": len(renting),
-        "ordered": _ordered(store, frozenset(life.worker_id for life in renting), now.at),
+        "ordered": _ordered(store, now.at),
         "persistent": said.get("workers", {}).get("persistent"),
         "price_per_hour": round(sum(price for price in prices if price is not None), 6),
         "currency": "USD" if now.policy is None else now.policy.currency,
@@ -114,11 +114,12 @@ def notifications_part(store: Store) -> dict[str, Any]:
     }
 
 
-def _ordered(store: Store, seen: frozenset[str], at: float) -> int:
+def _ordered(store: Store, at: float) -> int:
     """Workers that were ordered and that no listing has shown yet."""
     orders = [order for record in store.journal.orders(at - HOUR) for order in record.as_orders()]
-    accepted = [each for order in orders for each in order.ids if each not in seen]
-    return len(accepted) + sum(order.count for order in orders if order.state is OrderState.SENT)
+    accepted = {each for order in orders for each in order.ids}
+    shown = {life.worker_id for life in store.history.lives_of(accepted)}  # those that ended since, too
+    return len(accepted - shown) + sum(order.count for order in orders if order.state is OrderState.SENT)
 
 
 def _unanswered(store: Store, at: float) -> list[dict[str, Any]]:
