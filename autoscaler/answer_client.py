@@ -261,21 +261,30 @@ def connection_to(to: Address, ca_file: str, timeout: float = TIMEOUT) -> http.c
 
 def not_trusted(url: str, why: str) -> str:
     """What to tell somebody who asked there."""
+    if "mismatch" in why:  # OpenSSL: it trusts who signed it
+        return (
+            f"the certificate of {url} is for another name ({why.rstrip('.')}): write a name that it has into {URL_ENV}"
+        )
     return (
         f"the certificate of {url} is not trusted ({why}): set {CA_ENV} to a file with the certificate of who signed it"
     )
 
 
+def token_of(file: str) -> str:
+    """The token that a file holds. Raises SettingsError."""
+    from autoscaler.strict_modes import ours
+
+    own = ours(Path(file)) and os.geteuid() != 0  # root's are the site's, for all who are to look
+    line = first_line(TOKEN_ENV, file, private=own)
+    if not line.isascii():
+        raise SettingsError(f"{TOKEN_ENV}: the first line of {file} is not a token")
+    return line
+
+
 def _authorization(place: Place, method: str, target: str, host: str) -> dict[str, str]:
     """From files only, or for this call alone: a command's words and its environment are seen by others."""
     if place.token_file:
-        from autoscaler.strict_modes import ours
-
-        own = ours(Path(place.token_file)) and os.geteuid() != 0  # root's are the site's, for all who are to look
-        line = first_line(TOKEN_ENV, place.token_file, private=own)
-        if not line.isascii():
-            raise SettingsError(f"{TOKEN_ENV}: the first line of {place.token_file} is not a token")
-        return {"Authorization": f"Bearer {line}"}
+        return {"Authorization": f"Bearer {token_of(place.token_file)}"}
     if place.login_file:
         from base64 import b64encode
 

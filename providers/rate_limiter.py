@@ -6,6 +6,7 @@ any of them to slow down, all wait. Waits are jittered, so that clusters throttl
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -91,7 +92,7 @@ class RateLimiter:
         try:
             while seconds > 0:
                 if self._quiet_for > self.patience:
-                    error = Throttled(f"it just asked for no calls for {self._quiet_for:.0f} s")
+                    error = Throttled(f"it just asked for no calls for {math.ceil(self._quiet_for)} s")
                     error.retry_after = self._quiet_for
                     raise error
                 self.sleep(seconds)

@@ -137,6 +137,20 @@ def test_what_was_just_ordered_is_told_at_the_end(world: World, caplog: pytest.L
     assert caplog.messages[-1] == "SIGTERM: stopping; no worker stays; 2 more were ordered and may come"
 
 
+def test_a_process_that_observed_nothing_tells_at_its_end_who_stayed_before(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    first = start(world, decide=launching)
+    first.pass_once()
+    first.pass_once()
+    first.store.close()
+    loop = start(world)
+    loop.stop("SIGTERM")
+    loop.run()
+    assert caplog.messages[-1].startswith("SIGTERM: stopping; 2 workers stay, 0.192 USD an hour: ")
+
+
 def test_a_clock_set_back_does_not_make_ended_machines_supply_again(world: World) -> None:
     loop = start(world, decide=launching)
     loop.pass_once()

@@ -20,7 +20,7 @@ from autoscaler.core.model.fleet import Interruption, OrderState
 from autoscaler.core.model.memory import Memory, WorkerNote
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.snapshot import Plan
-from autoscaler.engine.observe import LocalZone, Observer
+from autoscaler.engine.observe import LocalZone, Observer, list_all
 from autoscaler.errors import GridEngineNotObservable, NotObservable, ProviderNotObservable
 from autoscaler.process import Completed
 from autoscaler.store.journal import Result
@@ -285,3 +285,12 @@ def test_a_snapshot_has_the_rules_and_sizes_as_their_files_stand_now(world: Worl
     snapshot = looks.observe().snapshot
     assert (snapshot.policy.node_arrays[0].idle_timeout, snapshot.fleet.buckets[0].type.gpus) == (8, 3)
     assert snapshot.policy.rules is not None
+
+
+def test_a_worker_that_two_pages_of_a_listing_show_is_one_worker(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    watching = observer(world)
+    bucket = watching.provider.buckets()[0]
+    watching.provider.launch(LaunchOrder("t-0", "t", TAG, "execute", (bucket,), 2, "#!/bin/sh\n"))
+    twice = [*watching.provider.workers(), *watching.provider.workers()]
+    monkeypatch.setattr(watching.provider, "workers", lambda: twice)
+    assert [worker.id for worker in list_all(watching.provider).workers] == ["fake-000001", "fake-000002"]

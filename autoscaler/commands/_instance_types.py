@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import wait
 
+from autoscaler.background import on_thread
 from autoscaler.core.model.fleet import Bucket
-from autoscaler.errors import AutoscalerError, NotObservable
+from autoscaler.errors import NotObservable
 from autoscaler.settings import Settings
 from autoscaler.settings.policies import array_name, node_array_policy
 from providers.interface import Provider
@@ -45,21 +46,10 @@ def unknown_types(settings: Settings, buckets: Sequence[Bucket]) -> Iterator[str
 
 def offers_in_time(provider: Provider) -> tuple[Bucket, ...]:
     """The provider's offers. Raises AutoscalerError; NotObservable if the provider takes too long."""
-    answers: list[tuple[Bucket, ...] | AutoscalerError] = []
-
-    def ask() -> None:
-        try:
-            answers.append(tuple(provider.buckets()))
-        except AutoscalerError as error:
-            answers.append(error)
-
-    thread = threading.Thread(target=ask, name="instance-types", daemon=True)
-    thread.start()
-    thread.join(PATIENCE)
-    answer = answers[0] if answers else NotObservable(f"no answer within {PATIENCE:g} s")
-    if isinstance(answer, AutoscalerError):
-        raise answer
-    return answer
+    asked = on_thread(lambda: tuple(provider.buckets()), "instance-types")
+    if not wait([asked], PATIENCE).done:
+        raise NotObservable(f"no answer within {PATIENCE:g} s")
+    return asked.result()
 
 
 def _some(known: set[str]) -> str:

@@ -46,8 +46,10 @@ def reachable(invocation: Invocation) -> Service | None:
 
     process = invocation.settings.process
     if process.caller_url:
-        login, ca_file = (None if path is None else str(path) for path in (process.caller_login, process.caller_ca))
-        return Service(url=process.caller_url, login=login, plain=process.http_plain, ca_file=ca_file or "")
+        paths = (process.caller_login, process.caller_token, process.caller_ca)
+        login, token, ca_file = (None if path is None else str(path) for path in paths)
+        plain = process.http_plain
+        return Service(url=process.caller_url, login=login, token=token, plain=plain, ca_file=ca_file or "")
     own = socket_path(invocation)
     places = [own] if process.socket is not None else [own, OF_ROOT / named(invocation)]
     if invocation.running is not None and invocation.running.socket:

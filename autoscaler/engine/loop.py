@@ -462,9 +462,15 @@ class Loop:
         return frozenset() if last is None else frozenset(bucket.type.name for bucket in last.snapshot.fleet.buckets)
 
     def _farewell(self, why: str) -> None:
-        """Who stays: those of the last observation without those ended since, and with those ordered."""
+        """Who stays: those of the last observation, be it a former process's, without those ended since, and with
+        those ordered.
+        """
         self._note_ends(self.actor.ended())
-        listed = self._last.snapshot.fleet.workers if self._last else ()
+        if self._last is not None:
+            listed = self._last.snapshot.fleet.workers
+        else:
+            before = self.store.looks.load()
+            listed = tuple(each.worker for each in before.workers) if before is not None else ()
         workers = [worker for worker in listed if worker.exists]
         ending = [worker for worker in workers if worker.id in self._ends]
         stay = [worker for worker in workers if worker.id not in self._ends]

@@ -58,9 +58,13 @@ class Listing:
 
 
 def list_all(provider: Provider) -> Listing:
-    """Ask for everything; where any of it cannot be had, nothing was. Raises ProviderError."""
+    """Ask for everything; where any of it cannot be had, nothing was. Raises ProviderError.
+
+    A listing of pages that shift while they are read may have a worker twice: the later one counts.
+    """
     notices = tuple(provider.interruptions()) if isinstance(provider, HasInterruptions) else ()
-    return Listing(tuple(provider.workers()), tuple(provider.buckets()), notices)
+    workers = {worker.id: worker for worker in provider.workers()}
+    return Listing(tuple(workers.values()), tuple(provider.buckets()), notices)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 from autoscaler.answer_client import CA_ENV as CA_ENV
 from autoscaler.answer_client import OF_ROOT as OF_ROOT
-from autoscaler.answer_client import PATIENCE, await_answer, connection_to, not_trusted
+from autoscaler.answer_client import PATIENCE, TOKEN_ENV, await_answer, connection_to, not_trusted, token_of
 from autoscaler.answer_client import SOCKET_ENV as SOCKET_ENV
 from autoscaler.caller_address import LOGIN_ENV as LOGIN_ENV
 from autoscaler.caller_address import PLAIN_ENV, TRUE, caller_address, first_line
@@ -108,6 +108,8 @@ class Service:
     path: str | None = None
     url: str | None = None
     login: str | None = None
+    token: str | None = None
+    """File of a token; used where there is no login."""
     plain: bool = False
     """Whether an address that other machines reach may be called without TLS."""
     ca_file: str = ""
@@ -118,7 +120,8 @@ class Service:
         """The service that the environment names, or the only one here. Raises Unreachable."""
         if url := environ.get(URL_ENV):
             plain = environ.get(PLAIN_ENV, "").lower() in TRUE
-            return cls(url=url, login=environ.get(LOGIN_ENV), plain=plain, ca_file=environ.get(CA_ENV, ""))
+            login, token = environ.get(LOGIN_ENV) or None, environ.get(TOKEN_ENV) or None
+            return cls(url=url, login=login, token=token, plain=plain, ca_file=environ.get(CA_ENV, ""))
         if path := environ.get(SOCKET_ENV):
             return cls(path)
         found = places(environ)
@@ -181,10 +184,14 @@ class Service:
             return _OverSocket(self.path or ""), "", _on_behalf()
         try:
             to = caller_address(self.url, plain=self.plain)
-            headers = {} if self.login is None else {"Authorization": f"Basic {_login(self.login)}"}
-            return connection_to(to, self.ca_file), to.path, headers
+            return connection_to(to, self.ca_file), to.path, self._authorization()
         except SettingsError as error:
             raise Unreachable(str(error)) from error
+
+    def _authorization(self) -> dict[str, str]:
+        if self.login is not None:
+            return {"Authorization": f"Basic {_login(self.login)}"}
+        return {} if self.token is None else {"Authorization": f"Bearer {token_of(self.token)}"}
 
 
 class _OverSocket(http.client.HTTPConnection):
@@ -222,7 +229,8 @@ def _read(name: str, status: int, said: bytes) -> dict[str, Any]:
     reason = error if isinstance(error, str) else http.client.responses.get(status, f"status {status}")
     if status == http.client.UNAUTHORIZED:
         raise Rejected(
-            f"{name} refuses this user and password; {LOGIN_ENV} names a file whose first line is USER:PASSWORD"
+            f"{name} refuses this user and password, or this token; {LOGIN_ENV} names a file whose first line is "
+            f"USER:PASSWORD, {TOKEN_ENV} one whose first line is a token"
         )
     if 400 <= status < 500:
         raise Rejected(reason if error else f"{name} refuses: {reason}")

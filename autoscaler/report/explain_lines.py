@@ -71,14 +71,13 @@ def job_lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _waiting_lines(row: Mapping[str, Any], *, past: bool) -> Iterator[str]:
-    if past:
-        verb, counts = "waited", "counted" if row["counted"] else "did not count"
+    job, waited, slots = row["jobs"][0], duration(row["waited_s"]), f"{_slots(row['slots'])} a task"
+    if past:  # a verdict is kept when it changes: how long the job waited in all is not known from it
+        counts = "counted" if row["counted"] else "did not count"
+        yield f"last said of job {job} while it waited, after {waited}: {slots}, and it {counts} as demand:"
     else:
-        verb, counts = "waits", "counts" if row["counted"] else "does not count"
-    yield (
-        f"job {row['jobs'][0]} {verb} {duration(row['waited_s'])}, {_slots(row['slots'])} a task, and {counts} as "
-        f"demand{'; last said of it' if past else ''}:"
-    )
+        counts = "counts" if row["counted"] else "does not count"
+        yield f"job {job} waits {waited}, {slots}, and {counts} as demand:"
     yield from _reason_lines(row["reason"])
 
 
@@ -141,8 +140,9 @@ def gone_lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _task(job: str, row: Mapping[str, Any]) -> str:
-    """`job` is a task's own name, `12.3`, where it was asked about one."""
-    return f"job {job.partition('.')[0]}.{row['task']}" if row["task"] else f"job {job}"
+    """`job 12.3`, also where one task was asked about (`12.3`)."""
+    number = job.partition(".")[0]
+    return f"job {number}.{row['task']}" if row["task"] else f"job {number}"
 
 
 def _message(row: Mapping[str, Any]) -> str:

@@ -115,11 +115,11 @@ def notifications_part(store: Store) -> dict[str, Any]:
 
 
 def _ordered(store: Store, at: float) -> int:
-    """Workers that were ordered and that no listing has shown yet; those that are gone again were shown."""
+    """Workers that were ordered and that no listing has shown yet."""
     orders = [order for record in store.journal.orders(at - HOUR) for order in record.as_orders()]
     accepted = {each for order in orders for each in order.ids}
-    seen = {life.worker_id for life in store.history.lives_of(accepted)}
-    return len(accepted - seen) + sum(order.count for order in orders if order.state is OrderState.SENT)
+    shown = {life.worker_id for life in store.history.lives_of(accepted)}  # those that ended since, too
+    return len(accepted - shown) + sum(order.count for order in orders if order.state is OrderState.SENT)
 
 
 def _unanswered(store: Store, at: float) -> list[dict[str, Any]]:

@@ -95,6 +95,8 @@ PASSING = frozenset(
 MISMATCH = "IdempotentParameterMismatch"
 TERMINATED = "IdempotentInstanceTerminated"
 DRY_RUN = "DryRunOperation"
+_LONGEST = 300
+"""Characters of a client's own message that are kept."""
 UNKNOWN = frozenset({"InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed"})
 MISSING_TEMPLATE = frozenset({"InvalidLaunchTemplateId.NotFound", "InvalidLaunchTemplateName.NotFoundException"})
 EXISTING_TEMPLATE = "InvalidLaunchTemplateName.AlreadyExistsException"
@@ -183,4 +185,5 @@ def translated(error: Exception, what: str) -> ProviderError:
         case BotoCoreError() if isinstance(error, _SETTINGS):
             return Refused(f"{what}: {error}")
         case _:
-            return Unreachable(f"{what}: {error}")
+            said = str(error).partition("\n")[0]  # botocore quotes all of an answer that it cannot parse
+            return Unreachable(f"{what}: {said[:_LONGEST]}")

@@ -101,6 +101,12 @@ def test_a_provider_that_does_not_answer_is_a_note(monkeypatch: pytest.MonkeyPat
     ), done.output
 
 
+def test_a_defect_of_a_provider_is_not_told_as_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeProvider, "buckets", lambda self: [][0])
+    with pytest.raises(IndexError):
+        offers_in_time(a_fake())
+
+
 def test_one_that_hangs_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
     from threading import Event
 

@@ -111,8 +111,8 @@ def said(job: JobCategory, *things: Any, persistent: tuple[Host, ...] = (), **ar
             a_job(slots=8, hard={"num_proc": "4"}),
             HYBRID,
             (
-                "it requests a host with num_proc=4; no allowed worker is such a host (they have 2, 4, 8, 16, 32); "
-                "request `-pe mpi 8`"
+                "it requests 8 slots on one host; the largest worker allowed has 32, and at most 10 are allowed; it "
+                "also requests num_proc=4; request `-pe mpi 8`"
             ),
         ),
     ),

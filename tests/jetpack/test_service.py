@@ -209,7 +209,7 @@ def test_over_http_the_login_goes_with_the_same_document(at_url: Answering) -> N
             401,
             b"user and password are required",
             Rejected,
-            "refuses this user and password; CP_CAP_AUTOSCALE_LOGIN names",
+            "refuses this user and password, or this token; CP_CAP_AUTOSCALE_LOGIN names",
         ),
         (403, b"", Rejected, "refuses: Forbidden"),
         (503, b'{"error": "the disk is full"}', Unreachable, "cannot answer now: the disk is full"),

@@ -134,6 +134,14 @@ def test_nobody_waits_out_a_quiet_that_is_longer_than_our_patience(clock: Clock)
     assert told.value.retry_after == pytest.approx(60)
 
 
+def test_a_quiet_of_less_than_a_second_is_not_told_as_none(clock: Clock) -> None:
+    kept = rate_limiter(clock, patience=0.1)
+    with pytest.raises(Throttled):
+        kept.call(throttled(1, retry_after=0.3))
+    with pytest.raises(Throttled, match=r"for 1 s$"):
+        kept.call(lambda: "answer")
+
+
 def test_it_is_called_again_when_that_quiet_is_over(clock: Clock) -> None:
     kept = rate_limiter(clock, patience=8)
     with pytest.raises(Throttled):

@@ -107,7 +107,9 @@ def test_an_ended_job_is_told_from_its_wait_to_its_end(store: Store) -> None:
     told = explain_past(12, Past(store.history.explanation(12), (), (ENDED,)), ())
     assert told is not None
     lines = list(job_lines(told))
-    assert any("counts" not in line and "last said of it" in line for line in lines)
+    assert any(
+        "counts" not in line and line.startswith("last said of job 12 while it waited, after ") for line in lines
+    )
     assert lines[-2:] == [
         "job 12 ran on main.q@w1, 2 slots, from 2026-11-21 09:11:40 UTC to 2026-11-21 09:12:40 UTC: exit status 3",
         "it is not known to have run on a worker, so it has no cost here",
@@ -125,6 +127,12 @@ def test_an_ended_job_that_was_never_seen_is_told_from_accounting() -> None:
     told = explain_past(7, Past(ended=(replace(ENDED, started_at=None, how="failed: in prolog"),)), ())
     assert told is not None
     assert list(job_lines(told))[-1] == "job 7 was not started on main.q@w1, 2 slots: failed: in prolog"
+
+
+def test_the_end_of_a_single_task_has_its_number_once() -> None:
+    told = explain_past(7, Past(ended=(replace(ENDED, task="3"),)), ())
+    assert told is not None
+    assert any(line.startswith("job 7.3 ran on ") for line in job_lines({**told, "job": "7.3"}))
 
 
 def test_of_a_job_that_runs_it_is_told_what_becomes_of_its_worker() -> None:

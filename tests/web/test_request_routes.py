@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,16 @@ from typing import Any
 import pytest
 
 from autoscaler import jetpack
+from autoscaler.answer_client import TOKEN_ENV, not_trusted
+from autoscaler.api import tokens
 from autoscaler.api.app import make_app
 from autoscaler.api.asking import LARGEST_BODY, Api
 from autoscaler.api.logins import Logins
 from autoscaler.api.passwords import Passwords
+from autoscaler.api.principal import Role
 from autoscaler.api.request_service import RequestService
 from autoscaler.api.server import Address, Server
+from autoscaler.api.tokens import Tokens
 from autoscaler.commands.main import main
 from autoscaler.core.model.request_sets import Target
 from autoscaler.jetpack.autoscale import Rejected
@@ -91,6 +96,30 @@ def test_a_caller_who_trusts_no_such_certificate_is_told_what_to_set(
     with pytest.raises(Unreachable, match=said):
         jetpack.autoscale.set(name="execute", corecount=128)
     assert sets(served) == []
+
+
+def test_a_token_proves_who_asks_where_there_is_no_login(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    token = tmp_path / "token"
+    token.write_text(tokens.create(tmp_path / "tokens", "site", Role.READER, time.time() + 60), encoding="utf-8")
+    token.chmod(0o600)
+    monkeypatch.delenv(LOGIN_ENV)
+    monkeypatch.setenv(TOKEN_ENV, str(token))
+    service = RequestService(served.store, lambda: ("execute",), lambda: 1000.0)
+    app = make_app(Api(served.operations, Logins(None, Tokens(tmp_path / "tokens")), served.calls, service))
+    with Server(app, Address("127.0.0.1", 0)).beside() as listening:
+        monkeypatch.setenv(URL_ENV, listening.url)
+        assert main(["requests"]) == 0
+        assert "there are no live requests" in capsys.readouterr().out
+        token.write_text("sgea_nonsense", encoding="utf-8")
+        with pytest.raises(Rejected, match=f"or this token; .*{TOKEN_ENV}"):
+            jetpack.autoscale.set(name="execute", corecount=128)
+
+
+def test_a_certificate_for_another_name_is_told_as_that() -> None:
+    why = "Hostname mismatch, certificate is not valid for 'localhost'."
+    assert not_trusted("https://localhost:1", why).endswith(f"write a name that it has into {URL_ENV}")
 
 
 def test_the_commands_do_too(served: Served, capsys: pytest.CaptureFixture[str]) -> None:

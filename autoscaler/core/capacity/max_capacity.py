@@ -20,6 +20,7 @@ from autoscaler.core.model.demand_vector import CategoryDemand, Demand
 from autoscaler.core.model.fleet import Bucket
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.placement.amounts import shown_property, written
 from autoscaler.core.placement.hosts import host_values_of
 from autoscaler.core.placement.placement import PLENTY, place, requested_amounts
 from autoscaler.core.policy import NodeArrayPolicy, Policy
@@ -74,7 +75,7 @@ class MaxCapacity:
             where="one host" if wanted.demand.one_host else None,
             largest=max(max(host.slots.values()) for host, _ in best),
             workers=max(room.count for _, room in best),
-            besides=_besides(wanted.demand),
+            besides=_besides(wanted.demand, self._complexes),
         )
         in_the_way = next((room.cap for host, room in best if self._serves(wanted.demand, host, PLENTY)), None)
         return reason if in_the_way is None else reason.then(in_the_way)
@@ -117,11 +118,15 @@ class MaxCapacity:
         return not demand.one_host and place(want, self._persistent, host, most).complete
 
 
-def _besides(demand: Demand) -> tuple[str, ...]:
+def _besides(demand: Demand, complexes: Mapping[str, Complex]) -> tuple[str, ...]:
     """What it asks for besides slots, as may be what no type has."""
-    amounts = (f"{name}={amount:g}" for name, amount in requested_amounts(demand))
-    properties = (f"{asked.name}{asked.relop}{asked.value}" for asked in demand.properties)
+    amounts = (f"{name}={written(amount, _type(name, complexes))}" for name, amount in requested_amounts(demand))
+    properties = (shown_property(asked, complexes) for asked in demand.properties)
     return (*amounts, *properties, *(("the host for itself",) if demand.exclusive else ()))
+
+
+def _type(name: str, complexes: Mapping[str, Complex]) -> str:
+    return complexes[name].type if name in complexes else "DOUBLE"
 
 
 def _best(array: NodeArrayPolicy, buckets: Sequence[Bucket], complexes: Mapping[str, Complex]) -> _Best:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
+from autoscaler.core.model.cluster import Complex
 from autoscaler.core.model.complexes import RESOURCE_MAP, TOO_MUCH
+from autoscaler.core.model.demand_vector import Property
 
 _LISTED_IDS = 64
 """More ids than that are written as a range."""
@@ -24,6 +27,16 @@ def written(value: float, kind: str) -> str:
             if whole % factor == 0:
                 return f"{whole // factor}{suffix}"
     return str(whole) if whole == value else repr(value)
+
+
+def shown_property(asked: Property, complexes: Mapping[str, Complex]) -> str:
+    """A requested property for people, as `qsub -l` takes it: `mem_free=2G`."""
+    kind = complexes[asked.name].type if asked.name in complexes else "STRING"
+    try:
+        value = written(float(asked.value), kind)
+    except ValueError:
+        value = asked.value
+    return f"{asked.name}={value}" if asked.relop in ("==", "<=") else f"{asked.name}{asked.relop}{value}"
 
 
 def configured(value: float, kind: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from autoscaler.core.model.demand_vector import Demand, Property
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason, because
-from autoscaler.core.placement.amounts import written
+from autoscaler.core.placement.amounts import shown_property, written
 from autoscaler.core.placement.placement import requested_amounts
 from autoscaler.core.unsatisfiable.best_cluster import Allowed, slots_in
 
@@ -48,8 +48,13 @@ def _conflict(demand: Demand, allowed: Allowed) -> Reason:
         others = tuple(one for one in demand.properties if one is not asked)
         entry = allowed.complexes.get(asked.name)
         exclusive = demand.exclusive and not (entry is not None and entry.relop == "EXCL")
-        if allowed.serves(replace(demand, properties=others, exclusive=exclusive)):
-            return because(Code.NO_SUCH_HOST, asked=_shown(asked, allowed), offered=_offered(asked, demand, allowed))
+        alone = replace(bare, slots=1, per_host=None, properties=(asked,))
+        if not allowed.serves(alone) and allowed.serves(replace(demand, properties=others, exclusive=exclusive)):
+            return because(
+                Code.NO_SUCH_HOST,
+                asked=shown_property(asked, allowed.complexes),
+                offered=_offered(asked, demand, allowed),
+            )
     for name, amount in requested_amounts(demand):
         if allowed.serves(_without(demand, name)):
             return _of_resource(demand, name, amount, allowed)
@@ -127,20 +132,13 @@ def _spread_instead(demand: Demand, allowed: Allowed) -> str | None:
     return f"-pe {pes[0]} {demand.slots}" if pes else None
 
 
-def _shown(asked: Property, allowed: Allowed) -> str:
-    kind = allowed.complexes[asked.name].type if asked.name in allowed.complexes else "STRING"
-    try:
-        value = written(float(asked.value), kind)
-    except ValueError:
-        value = asked.value
-    return f"{asked.name}={value}" if asked.relop in ("==", "<=") else f"{asked.name}{asked.relop}{value}"
-
-
 def _offered(asked: Property, demand: Demand, allowed: Allowed) -> tuple[str, ...]:
     """What new workers would have of it instead: load values of hosts that are there differ in every pass."""
     kinds = (kind.host for each in allowed.of(demand) for kind in each.kinds)
     found = {host.properties[asked.name] for host in kinds if asked.name in host.properties}
-    told = [_shown(replace(asked, relop="==", value=value), allowed).partition("=")[2] for value in found]
+    told = [
+        shown_property(replace(asked, relop="==", value=value), allowed.complexes).partition("=")[2] for value in found
+    ]
     return tuple(sorted(told, key=lambda text: (len(text), text)))
 
 
@@ -149,6 +147,6 @@ def _besides(demand: Demand, allowed: Allowed) -> Iterator[str]:
     for name, amount in requested_amounts(demand):
         kind = allowed.complexes[name].type if name in allowed.complexes else "DOUBLE"
         yield f"{name}={written(amount, kind)}"
-    yield from (_shown(asked, allowed) for asked in demand.properties)
+    yield from (shown_property(asked, allowed.complexes) for asked in demand.properties)
     if demand.exclusive:
         yield "the host for itself"

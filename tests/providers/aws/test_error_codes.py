@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
+from botocore.parsers import ResponseParserError
 
 from providers.aws.errors import error_for, translated
 from providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
@@ -150,3 +151,8 @@ class TestOneBadSubnet:
         region.tell("without_subnet", zone="us-east-1b")
         assert provider.launch(order(found)).ids == ()
         assert all("no such subnet" in str(bucket.problem) for bucket in provider.buckets())
+
+
+def test_an_answer_that_cannot_be_parsed_is_not_quoted_whole() -> None:
+    said = str(translated(ResponseParserError(f"Unable to parse response (cut off):\n{'<item>' * 10_000}"), "describe"))
+    assert said == "describe: Unable to parse response (cut off):"
