@@ -140,7 +140,7 @@ def names_resolve(facts: Facts) -> Finding:
         if name.address is not None and not _same(name.back or "", name.host, facts)
     ]
     if not unresolved and not astray:
-        return Finding("host names", Level.OK, f"{len(facts.names)} resolve both ways")
+        return Finding("host names", Level.OK, _resolving(len(facts.names)))
     told = ([f"no address for {', '.join(unresolved)}"] if unresolved else []) + astray
     return Finding(
         "host names",
@@ -250,7 +250,7 @@ def default_options(facts: Facts) -> Finding:
             if path.endswith("qstat") and option in ("-s", "-q", "-l", "-pe", "-U", "-g"):
                 harmful.append(f"{path}: `{option} {value}`".rstrip(" `") + "` hides jobs from everybody, us included")
     if not harmful:
-        return Finding("default options", Level.OK, f"none that hurt in {len(facts.defaults)} defaults files")
+        return Finding("default options", Level.OK, f"none that hurt in {_files(len(facts.defaults))}")
     remedy = "take these options out (`-w w` warns without refusing)"
     return Finding("default options", Level.FAIL, "; ".join(harmful), remedy)
 
@@ -367,3 +367,11 @@ def _options(text: str) -> list[tuple[str, str]]:
     except ValueError:
         words = " ".join(lines).split()
     return [(word, value) for word, value in pairwise([*words, ""]) if word.startswith("-")]
+
+
+def _resolving(names: int) -> str:
+    return "1 name resolves both ways" if names == 1 else f"{names} names resolve both ways"
+
+
+def _files(count: int) -> str:
+    return "1 file of default options" if count == 1 else f"{count} files of default options"

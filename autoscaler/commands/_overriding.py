@@ -63,6 +63,8 @@ def _asked(place: Place, command: OperatorCommand) -> Stored:
     try:
         said = ask_for(place, command.verb.value, query)
     except Unanswered as error:
+        if isinstance(error.__cause__, FileNotFoundError | ConnectionRefusedError):
+            raise  # nobody is there who could have received it
         raise Unanswered(
             f"{error}; it carries out no command whose caller has gone, unless it had begun: `sge-autoscaler status`"
         ) from error

@@ -17,7 +17,7 @@ from autoscaler.core.policy import Policy
 from autoscaler.report import SCHEMA
 from autoscaler.report.document import reason_part
 from autoscaler.report.requests import requests_document, requests_line
-from autoscaler.report.wording import count, duration, instant_of
+from autoscaler.report.wording import count, duration, instant_of, number
 from autoscaler.store.lock import Holder
 from autoscaler.store.store import Store
 from providers.interface import OLD_PRICES
@@ -259,10 +259,11 @@ def _budgets(policy: Policy, spending: Spending) -> Iterator[dict[str, Any]]:
 
 
 def _spent(budget: Mapping[str, Any], currency: str) -> str:
-    whole = f"{budget['budget']:g} {currency}"
+    whole = f"{number(budget['budget'])} {currency}"
     if budget["spent"] is None:
         return f"what is spent of {whole} this month is not yet known"
-    return f"{budget['spent']:.2f} of {whole} are spent this month"
+    spent = f"{budget['spent']:.2f}" if budget["budget"] >= 1 else number(budget["spent"])
+    return f"{spent} of {whole} are spent this month"
 
 
 def _then(budget: Mapping[str, Any]) -> str:

@@ -72,7 +72,12 @@ def shown(name: str, value: Fact) -> str:
         return duration(value)
     if name.endswith("_at"):
         return instant(value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def number(value: float) -> str:
+    """Six digits, and never fewer than stand before the point: a budget of 1500000 is not 1.5e+06."""
+    return f"{value:g}" if abs(value) < 1e6 else f"{value:.0f}"
 
 
 def _setting(limit: str, node_array: str) -> str:

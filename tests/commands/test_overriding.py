@@ -24,8 +24,10 @@ from autoscaler.api.server import Address, Server
 from autoscaler.api.tokens import Tokens
 from autoscaler.commands import drain, keep, pause, resume, retry, stop  # noqa: F401 - a user may not read them later
 from autoscaler.commands import top as top_command
+from autoscaler.commands._overriding import _asked
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
+from autoscaler.engine.operator_commands import OperatorCommand
 from autoscaler.store import lock
 from autoscaler.store.lock import hold, lock_directory
 from autoscaler.store.overrides import Verb
@@ -169,6 +171,12 @@ def test_who_can_only_ask_one_that_hangs_is_told_that_it_does_not_act_later(
         True,
         True,
     )
+
+
+def test_what_nobody_could_receive_is_not_said_to_be_carried_out_later(tmp_path: Path) -> None:
+    with pytest.raises(answer_client.Unanswered) as told:
+        _asked(Place(path=str(tmp_path / "none.sock")), OperatorCommand(Verb.PAUSE))
+    assert "if it received" not in str(told.value)
 
 
 def test_an_autoscaler_that_observed_nothing_for_long_is_said_to_be_late(

@@ -12,7 +12,7 @@ import pytest
 
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.report.reasons.table import REASONS, SUBJECTS
-from autoscaler.report.wording import duration, facts_of, so_far, text
+from autoscaler.report.wording import duration, facts_of, number, so_far, text
 
 ROOT = Path(__file__).parents[2]
 PLACES = [path for room in ("autoscaler", "providers", "sge") for path in (ROOT / room).rglob("*.py")]
@@ -194,3 +194,13 @@ def test_one_of_something_is_told_in_the_singular() -> None:
 )
 def test_what_is_short_of_a_limit_never_reads_as_if_it_had_reached_it(seconds: float, limit: float, told: str) -> None:
     assert so_far(seconds, limit) == told
+
+
+def test_a_large_amount_has_all_its_digits() -> None:
+    assert [number(value) for value in (1_500_000.0, 12_345_678.0, 100.0, 0.0005, 0.1 + 0.2)] == [
+        "1500000",
+        "12345678",
+        "100",
+        "0.0005",
+        "0.3",
+    ]

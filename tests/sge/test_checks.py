@@ -164,3 +164,9 @@ def test_many_bad_names_are_told_in_one_line() -> None:
 @pytest.mark.parametrize("changes", ({}, {"unreachable": "got send error"}))
 def test_no_check_fails_on_facts_that_are_all_unknown(changes: dict[str, Any]) -> None:
     assert check_all(Facts(**changes))
+
+
+def test_what_there_is_one_of_is_told_as_one() -> None:
+    told = [finding.found for finding in check_all(SOUND)]
+    assert any(each == "1 name resolves both ways" or each.endswith(" names resolve both ways") for each in told)
+    assert "none that hurt in 1 file of default options" in told
