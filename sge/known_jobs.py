@@ -8,6 +8,7 @@ tell by identity what it has judged already.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import add, itemgetter
 from typing import NamedTuple
 
 from autoscaler.core.model.cluster import HostJob, JobCategory, JobRequest
@@ -88,11 +89,12 @@ def keys_of(elements: list[bytes]) -> list[int | None]:
     """
     begin = elements[0].find(_PRIORITY_END) - len(_PRIORITY + _ZERO) if elements else -1
     end = begin + len(_USUAL)
-    priorities = b"".join([element[begin:end] for element in elements]) if begin >= 0 else b""
+    priorities = b"".join(map(itemgetter(slice(begin, end)), elements)) if begin >= 0 else b""
     if priorities.translate(_TO_ZERO) != _USUAL * len(elements):
         return [_key(*split_priority(element)) for element in elements]
     if _USUAL not in priorities:
-        return [hash(element[:begin] + element[end:]) for element in elements]
+        fronts, bodies = map(itemgetter(slice(begin)), elements), map(itemgetter(slice(end, None)), elements)
+        return list(map(hash, map(add, fronts, bodies)))  # no line of Python for each of 50,000
     return [_key(element[:begin], element[end:], element[begin:end] == _USUAL) for element in elements]
 
 
