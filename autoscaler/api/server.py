@@ -16,6 +16,7 @@ from typing import Any
 import uvicorn
 from anyio.to_thread import current_default_thread_limiter
 
+from autoscaler.api.certificate import LOOK_EVERY, Certificate
 from autoscaler.api.deadlines import LARGEST_HEAD, TimedProtocol
 from autoscaler.api.handshakes import Doorway
 from autoscaler.api.listeners import TCP, Listener
@@ -42,6 +43,8 @@ class Address:
     """Whether it may be served without TLS where other machines reach it."""
     proxies: tuple[str, ...] = ()
     """Who may say for whom they speak. Nobody where an address is a proof."""
+    group: str | None = None
+    """Whose members may change the key."""
 
     @property
     def scheme(self) -> str:
@@ -55,6 +58,7 @@ def address(
     *,
     plain: bool = False,
     proxies: tuple[str, ...] = (),
+    group: str | None = None,
 ) -> Address:
     """`127.0.0.1:8080`, `[::1]:8080`, `:8080` or `8080`: without an address the loopback. Raises SettingsError, also
     where others reach it without TLS and nobody said that they may (`plain`).
@@ -66,7 +70,7 @@ def address(
         raise SettingsError(f"CP_CAP_AUTOSCALE_HTTP={text!r} is not ADDRESS:PORT: write 127.0.0.1:8080")
     if (certificate is None) != (key is None):
         raise SettingsError("CP_CAP_AUTOSCALE_HTTP_CERT and CP_CAP_AUTOSCALE_HTTP_KEY: set both or neither")
-    made = Address(host.strip("[]") or "127.0.0.1", int(port), certificate, key, plain, proxies)
+    made = Address(host.strip("[]") or "127.0.0.1", int(port), certificate, key, plain, proxies, group)
     if not (certificate or plain or on_loopback(made.host)):
         raise SettingsError(
             f"CP_CAP_AUTOSCALE_HTTP={text!r} is reached by other machines, and passwords would go there in the clear: "
@@ -176,7 +180,9 @@ def _config(app: Any, listening: socket.socket, listener: Listener, at: Address)
         config.load()
     except (OSError, ssl.SSLError) as error:
         raise SettingsError(f"cannot serve TLS with {at.certificate} and {at.key}: {error}") from error
-    if config.ssl is not None:
+    if config.ssl is not None and at.certificate and at.key:
+        config.callback_notify = Certificate(config.ssl, at.certificate, at.key, at.group).look
+        config.timeout_notify = LOOK_EVERY
         config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2  # whatever the machine's OpenSSL allows besides
     return config
 

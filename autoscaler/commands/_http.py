@@ -245,7 +245,12 @@ def _address(invocation: Invocation) -> Address | None:
     if process.http is None:
         return None
     return address(
-        process.http, process.http_certificate, process.http_key, plain=process.http_plain, proxies=process.http_proxies
+        process.http,
+        process.http_certificate,
+        process.http_key,
+        plain=process.http_plain,
+        proxies=process.http_proxies,
+        group=process.trusted_group,
     )
 
 

@@ -80,6 +80,8 @@ def _watched(watch: Watch, lines: Lines, *, on_top: bool) -> Summary:
             lines.quiet = False
             if top.return_code != 0:
                 watch.abandoned.set()
+        if top.defect is not None:
+            raise top.defect
         if top.return_code:
             sys.exit(top.return_code)
         return result.result()

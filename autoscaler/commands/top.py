@@ -56,6 +56,8 @@ def command(invocation: Invocation, as_json: bool) -> int:
 
     top = Top(asked, acting(invocation, place))
     top.run()
+    if top.defect is not None:
+        raise top.defect
     return top.return_code or 0
 
 

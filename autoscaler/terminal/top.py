@@ -101,6 +101,8 @@ class Top(App[None]):
         self.animation_level = "none"
         self._question, self._act, self._every, self._until = ask, act, every, until
         self._poller = Poller(ask)
+        self.defect: Exception | None = None
+        """What ended it, if a defect did."""
         self._readings = Readings()
         self._ended = threading.Event()
         self._width = self.size.width
@@ -142,13 +144,21 @@ class Top(App[None]):
         self._draw()
 
     def _watch(self) -> None:
-        """The thread that asks."""
-        told: Readings | None = None
+        """The thread that asks. A defect ends the screen: it would stand still and look as if all were well."""
+        try:
+            self._follow()
+        except Exception as defect:  # noqa: BLE001 - whoever ran the screen raises it, where a terminal can show it
+            self.defect = defect
+            with contextlib.suppress(RuntimeError):  # it has ended meanwhile
+                self.call_from_thread(self.exit, None, 1)
+
+    def _follow(self) -> None:
+        drawn: Readings | None = None
         while not self._ended.is_set():
             readings = self._poller.look()
-            if readings != told:
-                told = readings
-                with contextlib.suppress(RuntimeError):  # it has ended meanwhile
+            if readings != drawn:
+                drawn = readings
+                with contextlib.suppress(RuntimeError):
                     self.call_from_thread(self._take, readings)
             if self._until():
                 with contextlib.suppress(RuntimeError):

@@ -371,6 +371,20 @@ def test_it_ends_by_itself_when_what_it_watches_is_over() -> None:
     assert asyncio.run(asyncio.wait_for(run(), 300)).return_code == 0
 
 
+@pytest.mark.parametrize("answer", ({"document": {}}, {"document": {"pass": {"number": []}}}, {}), ids=str)
+def test_an_answer_that_it_cannot_draw_ends_it(answer: dict[str, object]) -> None:
+    """A screen that stands still looks as if all were well."""
+
+    async def run() -> Top:
+        top = Top(lambda _question, _query: answer, every=0.02)
+        async with top.run_test(size=BROAD) as pilot:
+            await until(pilot, lambda: not top._running)
+        return top
+
+    top = asyncio.run(asyncio.wait_for(run(), 300))
+    assert (top.return_code, isinstance(top.defect, LookupError | TypeError | AttributeError)) == (1, True)
+
+
 def test_what_is_explained_of_a_start_is_the_job_and_not_its_worker() -> None:
     """Also where the event names the worker."""
     started = an_event(9, "started", "job 40 of ann started on main.q@w1", jobs="40-41", worker_id="i-w1")
