@@ -275,16 +275,25 @@ def _end_group(child: subprocess.Popen[bytes], grace: float, *, carrier: bool = 
 
 
 def _signal_group(leader: int, number: signal.Signals, *, carrier: bool = False) -> None:
-    """Signal `leader` and its group, only `leader` where it leads none, only the rest of the group of a carrier."""
+    """Signal `leader` and its group, only `leader` where it leads none. Of a carrier: the rest of its group, or what it
+    carries.
+    """
     with contextlib.suppress(ProcessLookupError):
         if os.getpgid(leader) != leader:
-            os.kill(leader, number)
+            for each in _children(leader) if carrier else [leader]:
+                os.kill(each, number)
         elif not carrier:
             os.killpg(leader, number)
         else:
             for member in _group_members(leader):
                 if member != leader:
                     os.kill(member, number)
+
+
+def _children(parent: int) -> list[int]:
+    with contextlib.suppress(OSError):
+        return [int(child) for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+    return []
 
 
 def _group_members(group: int) -> Iterator[int]:

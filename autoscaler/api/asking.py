@@ -45,6 +45,9 @@ class _Told(HTTPBase):
 
 _basic = _Told(scheme="basic", scheme_name="HTTPBasic", description="A user of the password file.")
 _bearer = _Told(scheme="bearer", scheme_name="HTTPBearer", description="A token of `serve token create`.")
+_munge = _Told(
+    scheme="MUNGE", scheme_name="MUNGE", description="A credential for this one call, where a setting allows it."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,10 @@ def operations_of(request: Request) -> Operations:
 
 
 def principal(
-    request: Request, _: Annotated[Any, Depends(_basic)] = None, __: Annotated[Any, Depends(_bearer)] = None
+    request: Request,
+    _basic: Annotated[Any, Depends(_basic)] = None,
+    _bearer: Annotated[Any, Depends(_bearer)] = None,
+    _munge: Annotated[Any, Depends(_munge)] = None,
 ) -> Principal:
     """Who makes a call; else 401, or 429 and 503 where it is not even judged."""
     found, logins = None, api_of(request).logins

@@ -120,11 +120,14 @@ def _run(cell: Cell, argv: tuple[str, ...], host: str | None) -> int:
         "CP_CAP_AUTOSCALE_WORKDIR": str(cell.directory / "state"),
     }
     with cell.start(argv, host=host, env=env, terminal=True) as child:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the keyboard's signals are the child's
+        before = {signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN)}  # the keyboard's are the child's
+        for number in (signal.SIGTERM, signal.SIGHUP):  # sent to us alone
+            before[number] = signal.signal(number, lambda number, _frame: child.signal(signal.Signals(number)))
         try:
             status = child.child.wait()
         finally:
-            signal.signal(signal.SIGINT, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
     return status if status >= 0 else 128 - status
 
 

@@ -40,7 +40,7 @@ UNSEEN = 600.0
 OTHERS = "(others)"
 LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 """What is asked for lies between 1970 and this: other times have no date everywhere."""
-_FORMULA = ("=", "+", "-", "@")
+_FORMULA = tuple("=+-@＝＋－＠")  # noqa: RUF001 - those of full width are read as the others by some programs
 """A spreadsheet takes a cell that begins so for one, and carries it out."""
 
 

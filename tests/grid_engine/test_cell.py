@@ -201,6 +201,17 @@ def test_a_cell_can_be_entered_and_ended_by_name(cell: Cell) -> None:
     assert (entered.returncode, entered.stdout, ended.returncode, alive) == (7, b"master\n", 0, None)
 
 
+@pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGHUP))
+def test_what_was_entered_gets_the_signal_that_the_command_gets(cell: Cell, number: signal.Signals) -> None:
+    program = f"trap 'exit 9' {number.name.removeprefix('SIG')}; echo ready; while :; do sleep 0.05; done"
+    argv = (sys.executable, "-m", "autoscaler.commands.main", "cell", "exec", cell.directory.name, "--", "sh", "-c")
+    with subprocess.Popen((*argv, program), stdout=subprocess.PIPE, text=True) as entered:
+        assert entered.stdout is not None
+        assert entered.stdout.readline() == "ready\n"
+        entered.send_signal(number)
+        assert entered.wait(60) == 9
+
+
 def test_a_name_is_given_once() -> None:
     name = f"taken-{os.getpid()}"
     with cell_folder.claim(name), pytest.raises(CellError, match="already"), cell_folder.claim(name):
