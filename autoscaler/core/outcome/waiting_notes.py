@@ -157,12 +157,12 @@ def _wanted(waiting: Waiting, pending: Mapping[int, float]) -> dict[int, Reason]
 
 
 def _changes(
-    kept: Mapping[int, WaitingNote], demands: Mapping[int, Reason], pending: Mapping[int, float], waiting: Waiting
+    kept: Mapping[int, WaitingNote], reasons: Mapping[int, Reason], pending: Mapping[int, float], waiting: Waiting
 ) -> dict[tuple[bool, Reason], list[int]]:
     """Jobs by what is to be done for them: a text to be written, or taken away."""
     found: dict[tuple[bool, Reason], list[int]] = {}
     for job, note in kept.items():
-        text, runs = demands.get(job), job not in pending
+        text, runs = reasons.get(job), job not in pending
         if note.retry_at is not None:
             settled = waiting.now < note.retry_at
         else:
@@ -172,8 +172,8 @@ def _changes(
         change = (True, OVER) if text is None else (False, text)
         found.setdefault(change, []).append(job)
     room = MOST - len(kept)
-    for job in sorted(demands.keys() - kept.keys())[: max(room, 0)]:
-        found.setdefault((False, demands[job]), []).append(job)
+    for job in sorted(reasons.keys() - kept.keys())[: max(room, 0)]:
+        found.setdefault((False, reasons[job]), []).append(job)
     return found
 
 
