@@ -155,15 +155,15 @@ def _launches(
 ) -> tuple[Launches, Protection]:
     """Why workers come: launches cover only what nothing else does."""
     snapshot, pass_context = facts.snapshot, facts.pass_context
-    wanted, returning = facts.demand.wanted, facts.returning
+    demands, returning = facts.demand.wanted, facts.returning
     # Where launches helped none of the jobs that they were for, whatever the cause, the next ones wait.
     usable = {host.name: host for host in supply.there}
-    protection = protect(snapshot, facts.observed, pass_context, wanted, usable)
+    protection = protect(snapshot, facts.observed, pass_context, demands, usable)
     # Hosts in alarm, or of a queue that opens soon, will serve: nothing is launched in their place.
-    lacking = [*facts.delays.lacking(forecast.lacking(wanted), wanted)]
+    lacking = [*facts.delays.lacking(forecast.lacking(demands), demands)]
     lacking += forecast.placement.place([(want.demand, want.count) for want in returning]).unmet
     needs = LaunchNeeds(
-        (*wanted, *returning),
+        (*demands, *returning),
         lacking,
         forecast.placement,
         short_of_floors(snapshot, floors_of(facts.observed, facts.policy, pass_context)),

@@ -119,8 +119,8 @@ class Actor:
             elif isinstance(action, OfProvider):
                 calls.append(_Call(item, action))
             else:
-                asked = [one.action for one in batch if not isinstance(one.action, Launch)]
-                done = execute_all(asked, self._context, seen)
+                actions = [one.action for one in batch if not isinstance(one.action, Launch)]
+                done = execute_all(actions, self._context, seen)
                 outcomes += [self._journal(*each) for each in zip(batch, done, strict=True)]
         self._begin_calls(calls, seen)
         return outcomes + self._collect(item.action for item in plan if isinstance(item.action, Launch | OfProvider))

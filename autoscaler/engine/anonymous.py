@@ -154,16 +154,16 @@ def write_anonymous(record: Path, directory: Path) -> None:
 
 
 def _require_same(before: Snapshot, directory: Path) -> None:
-    wanted = _decided(before)
+    expected = _decided(before)
     try:
-        told: object = _decided(read_record(directory))
+        found: object = _decided(read_record(directory))
     except (SettingsError, GridEngineNotObservable) as error:
-        told = str(error)
-    if told != wanted:
+        found = str(error)
+    if found != expected:
         shutil.rmtree(directory)
         raise SettingsError(
-            f"{directory} would decide otherwise than the cell did ({told} instead of {wanted}): a name is also a word "
-            "that means something; write a plain record, and replace names by hand"
+            f"{directory} would decide otherwise than the cell did ({found} instead of {expected}): a name is also a "
+            "word that means something; write a plain record, and replace names by hand"
         )
 
 
@@ -202,15 +202,15 @@ def _xml(text: str, names: Names) -> str:
         return found[1] + (names.single(kind, found[3]) if named and kind else names.text(found[3]))
 
     def context(found: re.Match[str]) -> str:
-        told: dict[str, str] = {}
+        replaced: dict[str, str] = {}
         at = ""
         for _, tag, text in NODE.findall(found[2]):
             if tag == "VA_variable":
                 at = unescape(text)
-                told[at] = ""
+                replaced[at] = ""
             elif tag == "VA_value" and at:
-                told[at] = unescape(text)
-        pairs = names.context(told).items()
+                replaced[at] = unescape(text)
+        pairs = names.context(replaced).items()
         inside = "".join(
             f"<context_list><VA_variable>{name}</VA_variable><VA_value>{value}</VA_value></context_list>"
             for name, value in pairs

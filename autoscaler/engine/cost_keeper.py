@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoscaler.core.cost.shares import UNKNOWN, Payer
-from autoscaler.core.model.cluster import ExecutionHost, HostJob, JobDetail
+from autoscaler.core.model.cluster import ExecutionHost, HostJob, JobDetail, short_name
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.worker_state import WorkerState
@@ -103,12 +103,12 @@ class CostKeeper:
     def _runs_of(self, data: bytes) -> list[Run]:
         """Of these lines, the runs on workers."""
         history = self.store.history
-        ended = list(ended_runs(lines_of(data, frozenset(map(_label, history.names())))))
+        ended = list(ended_runs(lines_of(data, frozenset(map(short_name, history.names())))))
         lives: dict[str, list[Lifetime]] = {}
         for life in history.lifetimes(min((run.end.submitted_at for run in ended), default=float("inf"))):
             if life.name:
-                lives.setdefault(_label(life.name), []).append(life)
-        return [run for one in ended for run in _of_worker(one, lives.get(_label(one.end.host), []))]
+                lives.setdefault(short_name(life.name), []).append(life)
+        return [run for one in ended for run in _of_worker(one, lives.get(short_name(one.end.host), []))]
 
 
 def _of_worker(ended: EndedRun, lives: list[Lifetime]) -> Iterator[Run]:
@@ -160,7 +160,3 @@ def slots_of(host: ExecutionHost | None) -> int:
 
 def _details(snapshot: Snapshot) -> Mapping[int, JobDetail]:
     return {**snapshot.memory.details, **snapshot.cluster.details}
-
-
-def _label(name: str) -> str:
-    return name.partition(".")[0].lower()

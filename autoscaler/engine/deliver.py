@@ -168,10 +168,10 @@ class _Call(threading.Thread):
             return self._words(self._refusals.words.get(self.ident, []), "it is no URL of a service that Apprise knows")
         if not self._message.send:
             return ""
-        said: list[str] = []
+        messages: list[str] = []
 
         def hear(entry: NotifyLogEntry, _: object) -> None:
-            said.append(_telling(getattr(logging, entry.level, logging.DEBUG), entry.message))
+            messages.append(_telling(getattr(logging, entry.level, logging.DEBUG), entry.message))
 
         done = service.notify(
             title=self._message.title,
@@ -181,10 +181,10 @@ class _Call(threading.Thread):
             log_callback=hear,
             log_level=logging.DEBUG,
         )
-        return "" if done else self._words(said, "it did not take the message, and did not say why")
+        return "" if done else self._words(messages, "it did not take the message, and did not say why")
 
-    def _words(self, said: Iterable[str], otherwise: str) -> str:
-        return without_secrets("; ".join(dict.fromkeys(filter(None, said))), self.url) or otherwise
+    def _words(self, messages: Iterable[str], otherwise: str) -> str:
+        return without_secrets("; ".join(dict.fromkeys(filter(None, messages))), self.url) or otherwise
 
     def result(self) -> Sent:
         why = f"no answer within {PATIENCE:g} s" if self._why is None else self._why
@@ -210,9 +210,9 @@ def _ended(calls: Sequence[_Call]) -> Iterable[_Call]:
 
 def main() -> None:
     """Read, send, say. What cannot be used ends with one line on standard error and exit code 2."""
-    asked: dict[str, Any] = json.load(sys.stdin)
+    given: dict[str, Any] = json.load(sys.stdin)
     try:
-        sent = deliver(Message(**{**asked, **{name: tuple(asked.get(name, ())) for name in ("done", "only")}}))
+        sent = deliver(Message(**{**given, **{name: tuple(given.get(name, ())) for name in ("done", "only")}}))
     except SettingsError as error:
         sys.stderr.write(f"{plain(str(error))}\n")
         sys.stderr.flush()

@@ -55,9 +55,9 @@ class Fulfilment:
         """Log the request sets that lapsed since the last observation: nobody repeated them in time."""
         before, self._live = self._live, {live.name: live for live in snapshot.requests.sets}
         for name, live in before.items():
-            wanted = ", ".join(live.arrays)
-            if name not in self._live and wanted and live.expires_at is not None and live.expires_at <= snapshot.now:
-                log.info("request set %s of %s for %s has lapsed", name, live.by, wanted)
+            arrays = ", ".join(live.arrays)
+            if name not in self._live and arrays and live.expires_at is not None and live.expires_at <= snapshot.now:
+                log.info("request set %s of %s for %s has lapsed", name, live.by, arrays)
 
     def _late(self, snapshot: Snapshot) -> dict[str, str]:
         """Machines that came for nodes which their callers had ended meanwhile, and who ended these. A person who lets

@@ -82,8 +82,8 @@ class HealthChecks:
         if answer.returncode not in (HEALTHY, SICK):
             return self._no_answer(one, f"{one.command[0]} ended with {answer.returncode}")
         healthy = answer.returncode == HEALTHY
-        said = "" if healthy else _first_line(answer.stdout)
-        self.table.note(one.worker.id, self.clock(), healthy=healthy, message=said)
+        message = "" if healthy else _first_line(answer.stdout)
+        self.table.note(one.worker.id, self.clock(), healthy=healthy, message=message)
         if not healthy:
             self.on_sick()
         return None

@@ -52,8 +52,8 @@ class Failures:
             return
         self._said, self._file = "", file if file.exists() else self._file
         if starts or offset != before:
-            told = (_evidence(start, now) for start in starts)
-            self.table.add([one for one in told if one is not None], offset)
+            evidence = (_evidence(start, now) for start in starts)
+            self.table.add([one for one in evidence if one is not None], offset)
 
 
 def _evidence(start: Start, now: float) -> JobFailure | JobSuccess | None:

@@ -31,10 +31,10 @@ class LogLevelOverride:
     def apply(self) -> None:
         """Before each pass. What cannot be read now is applied later."""
         with contextlib.suppress(StateNotKept):
-            told = self.overrides.log_level()
-            if told != self._applied:
-                self._set(told)
-                self._applied = told
+            level = self.overrides.log_level()
+            if level != self._applied:
+                self._set(level)
+                self._applied = level
 
     def _set(self, told: ToldLevel | None) -> None:
         level = LogLevel.SETTINGS if told is None else told.level

@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Protocol
 
 from autoscaler.core.model.actions import Reimage, Restart, TellWaiting, Terminate, subject_of
+from autoscaler.core.model.cluster import short_name
 from autoscaler.core.model.fleet import Fleet, Worker
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.policy import Policy
@@ -271,13 +272,13 @@ class Loop:
 
     def _end_overrides_for_gone_hosts(self, snapshot: Snapshot) -> None:
         """An override names a host, or a worker by its id: not a later machine of the same name."""
-        there = {_label(name) for name in snapshot.cluster.execution_hosts}
+        there = {short_name(name) for name in snapshot.cluster.execution_hosts}
         ids = {worker.id for worker in snapshot.fleet.workers if worker.exists}
         ids |= {worker_id for worker_id, note in snapshot.memory.workers.items() if not note.gone}
-        there |= {_label(worker.name) for worker in snapshot.fleet.workers if worker.exists and worker.name}
+        there |= {short_name(worker.name) for worker in snapshot.fleet.workers if worker.exists and worker.name}
         for verb, hosts in ((Verb.KEEP, snapshot.overrides.keep), (Verb.DRAIN, snapshot.overrides.drain)):
             for host in sorted(hosts):
-                if _label(host) not in there and host not in ids:
+                if short_name(host) not in there and host not in ids:
                     self.store.overrides.end(verb, who=f"{AUTOSCALER}: the host is gone", at=snapshot.now, host=host)
 
     def _report_outcomes(self, outcomes: Sequence[Outcome]) -> None:
@@ -550,10 +551,6 @@ def _fields(outcome: Outcome) -> dict[str, str]:
     if jobs := getattr(action, "jobs", ()):
         found["job"] = " ".join(jobs)
     return found
-
-
-def _label(host: str) -> str:
-    return host.partition(".")[0].lower()
 
 
 def _gives_up(outcome: Outcome) -> bool:

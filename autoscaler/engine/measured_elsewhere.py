@@ -36,9 +36,9 @@ class MeasuredElsewhere:
                 measures.count(metric, self.provider.name, by=float(grown))
             measures.set_all("provider_calls_available", {(self.provider.name,): float(self._last.left)})
             measures.set_all("provider_calls_waiting", {(self.provider.name,): float(self._last.waiting)})
-        told = self.delivery()
-        measures.set("notifications_waiting", float(told.waiting))
-        measures.set("notification_failures_in_a_row", float(told.attempts))
-        before = told.dropped if self._dropped is None else self._dropped
-        measures.count("dropped_notifications_total", by=float(max(told.dropped - before, 0)))
-        self._dropped = told.dropped
+        delivery = self.delivery()
+        measures.set("notifications_waiting", float(delivery.waiting))
+        measures.set("notification_failures_in_a_row", float(delivery.attempts))
+        before = delivery.dropped if self._dropped is None else self._dropped
+        measures.count("dropped_notifications_total", by=float(max(delivery.dropped - before, 0)))
+        self._dropped = delivery.dropped

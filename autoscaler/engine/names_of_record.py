@@ -77,8 +77,8 @@ def names_in(record: Path, snapshot: Snapshot) -> dict[str, list[str]]:
             found[{"users": "user", "projects": "project", "hosts": "host"}[scope[1]]] += _WORD.findall(scope[2])
     for listing in ("qstat.xml", "qstat-j.xml"):
         if (record / listing).exists():
-            for _, tag, told in NODE.findall((record / listing).read_text(errors="replace")):
-                found.get(OF_JOB.get(tag, ""), []).append(told.strip())
+            for _, tag, name in NODE.findall((record / listing).read_text(errors="replace")):
+                found.get(OF_JOB.get(tag, ""), []).append(name.strip())
     for values in record.glob("*.json"):
         document = json.loads(values.read_text())
         found["user"] += _values(document, OF_USERS)

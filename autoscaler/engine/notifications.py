@@ -211,6 +211,6 @@ def call(runner: Runner, message: Message, environ: Mapping[str, str]) -> Sequen
     environment = {name: value for name, value in environ.items() if name in _ENVIRONMENT or name.startswith("LC_")}
     done = runner(PROGRAM, timeout=PATIENCE + 20.0, stdin=json.dumps(asdict(message)).encode(), env=environment)
     if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise SettingsError(said[-1] if said else f"the program that sends them ended with {done.returncode}")
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise SettingsError(lines[-1] if lines else f"the program that sends them ended with {done.returncode}")
     return [Sent(**each) for each in json.loads(done.stdout)]

@@ -246,10 +246,10 @@ def _in_groups(workers: Sequence[Worker], groups: Mapping[str, str]) -> tuple[Wo
     )
 
 
-def _with_notices(fleet: Fleet, told: Iterable[Interruption]) -> Fleet:
+def _with_notices(fleet: Fleet, interruptions: Iterable[Interruption]) -> Fleet:
     """What the provider itself tells wins over what a machine says of the same end."""
     known = {(notice.worker_id, notice.kind) for notice in fleet.interruptions}
-    further = tuple(notice for notice in told if (notice.worker_id, notice.kind) not in known)
+    further = tuple(notice for notice in interruptions if (notice.worker_id, notice.kind) not in known)
     return replace(fleet, interruptions=(*fleet.interruptions, *further)) if further else fleet
 
 

@@ -84,10 +84,10 @@ def worker_named(store: Store, name: str) -> str:
 def _pause(store: Store, who: str, at: float) -> Stored:
     new = store.overrides.ask(Verb.PAUSE, who=who, at=at)
     by = store.overrides.load().paused_by
-    said = (
+    message = (
         "pauses from its next pass on; `sge-autoscaler resume` ends the pause" if new else f"is paused already, by {by}"
     )
-    return Stored(f"the autoscaler {said}", new, {"paused_by": by})
+    return Stored(f"the autoscaler {message}", new, {"paused_by": by})
 
 
 def _resume(store: Store, who: str, at: float) -> Stored:
@@ -96,8 +96,8 @@ def _resume(store: Store, who: str, at: float) -> Stored:
     ended += ["the brake"] if memory.brake is not None else []
     ended += [f"the refusal of launches for {array}" for array in memory.stopped]
     ended += [f"protected mode of {name}" for name, array in memory.protected.items() if array.stopped is not None]
-    said = f"ended: {', '.join(ended)}" if ended else "nothing was paused"
-    return Stored(said, bool(ended), {"ended": ended})
+    message = f"ended: {', '.join(ended)}" if ended else "nothing was paused"
+    return Stored(message, bool(ended), {"ended": ended})
 
 
 def _retry(store: Store, who: str, at: float) -> Stored:
@@ -125,15 +125,15 @@ def _of_worker(store: Store, command: OperatorCommand, who: str, at: float) -> S
         known = end(verb)
         if verb is Verb.KEEP:
             return Stored(f"{name} is no longer kept" if known else f"{name} was not kept", known, facts)
-        said = f"the drain of {name} is cancelled" if known else f"no drain of {name} was requested"
-        return Stored(said, known, facts)
+        message = f"the drain of {name} is cancelled" if known else f"no drain of {name} was requested"
+        return Stored(message, known, facts)
     other = end(Verb.DRAIN if verb is Verb.KEEP else Verb.KEEP)
     new = store.overrides.ask(verb, who=who, at=at, host=name)
     if verb is Verb.KEEP:
-        said = f"{name} will be kept" + ("; it is no longer to be drained" if other else "")
-        return Stored(said if new else f"{name} is kept", new, facts)
-    said = f"{name} will be drained" + ("; it is no longer kept" if other else "")
-    return Stored(said if new else f"{name} is draining already", new, facts)
+        message = f"{name} will be kept" + ("; it is no longer to be drained" if other else "")
+        return Stored(message if new else f"{name} is kept", new, facts)
+    message = f"{name} will be drained" + ("; it is no longer kept" if other else "")
+    return Stored(message if new else f"{name} is draining already", new, facts)
 
 
 def _log_level(store: Store, level: LogLevel, who: str, at: float) -> Stored:
@@ -148,6 +148,6 @@ def _stop(store: Store, verb: Verb, who: str, at: float) -> Stored:
     kept = sorted(store.overrides.load().keep)
     for host in kept:
         store.overrides.end(Verb.KEEP, who=who, at=at, host=host)
-    said = "the stop is stored; `sge-autoscaler status` shows which workers are left"
-    said += f"; no longer kept: {', '.join(kept)}" if kept else ""
-    return Stored(said, new, {"stop": verb.value, "no_longer_kept": kept})
+    message = "the stop is stored; `sge-autoscaler status` shows which workers are left"
+    message += f"; no longer kept: {', '.join(kept)}" if kept else ""
+    return Stored(message, new, {"stop": verb.value, "no_longer_kept": kept})

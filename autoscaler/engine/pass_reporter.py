@@ -83,8 +83,8 @@ class Verdicts:
         for name, verdict, reason, host in _others(plan):
             others[name] = verdict, brief(reason, times=False)
             if others[name] != self._others.get(name):
-                said = f"{name}: {verdict}: {text(reason)}" if verdict else text(reason)
-                yield VerdictLine(f"  {said}", {"code": reason.code.value, **({"host": host} if host else {})})
+                message = f"{name}: {verdict}: {text(reason)}" if verdict else text(reason)
+                yield VerdictLine(f"  {message}", {"code": reason.code.value, **({"host": host} if host else {})})
         self._others = others
 
     def _of_jobs(self, plan: Plan) -> Iterator[VerdictLine]:
@@ -103,14 +103,14 @@ class Verdicts:
         self._jobs = keys
         for told, jobs in changed.items():
             owner, numbers = told[0][0], ranges(jobs)
-            said = "; ".join(
+            message = "; ".join(
                 f"{'counts' if one.counted else 'does not count'}: {text(one.reason)}"
                 for each in told
                 if (one := job_categories.get((each,))) is not None
             )
             codes = [one.reason.code.value for each in told if (one := job_categories.get((each,))) is not None]
             yield VerdictLine(
-                f"  {'job' if numbers.isdigit() else 'jobs'} {numbers}{f' of {owner}' if owner else ''}: {said}",
+                f"  {'job' if numbers.isdigit() else 'jobs'} {numbers}{f' of {owner}' if owner else ''}: {message}",
                 {"code": " ".join(codes), "job": numbers, "owner": owner},
             )
 

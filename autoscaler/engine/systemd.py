@@ -40,7 +40,7 @@ class Notifier:
 
 
 def _watchdog(environ: Mapping[str, str]) -> float | None:
-    asked, meant = environ.get("WATCHDOG_USEC", ""), environ.get("WATCHDOG_PID", "")
-    if not asked.isdigit() or (meant and meant != str(os.getpid())):
+    period, meant = environ.get("WATCHDOG_USEC", ""), environ.get("WATCHDOG_PID", "")
+    if not period.isdigit() or (meant and meant != str(os.getpid())):
         return None
-    return int(asked) / 2_000_000
+    return int(period) / 2_000_000

@@ -22,7 +22,7 @@ from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.errors import SettingsError
 from autoscaler.outside_files import read_regular, read_toml
 from autoscaler.settings.launcher import PREFIXES, close_to, describes_a_parameter, meaning
-from autoscaler.settings.policies import array_name, budgets, node_array_policy, queue_policy
+from autoscaler.settings.policies import array_name, budgets, node_array_policy, of_one_name, queue_policy
 from autoscaler.settings.process_settings import Process
 from autoscaler.settings.queue_settings import QueueSettings
 from autoscaler.settings.queues import DRY_RUN, Served, Switches, as_launched, contradictory, multiplied, served
@@ -103,29 +103,18 @@ class Settings:
         """
         process = self.process
         currency = process.currency or currency
-        return Policy(
-            queues=tuple(queue_policy(queue, suffix) for suffix, queue in self.queues.items()),
-            node_arrays=tuple(
+        own = {
+            "queues": tuple(queue_policy(queue, suffix) for suffix, queue in self.queues.items()),
+            "node_arrays": tuple(
                 node_array_policy(queue, suffix, process, currency) for suffix, queue in self.queues.items()
             ),
-            master=master,
-            brake=Brake(process.brake_window, process.brake_launches, process.brake_removals, process.brake_kills),
-            batch_delay=process.batch_delay,
-            order_grace=process.order_grace,
-            detail_lookups=process.detail_lookups,
-            deadlock=process.deadlock,
-            swap=process.swap,
-            queue_demand=process.queue_demand,
-            black_hole_failures=process.black_hole_failures,
-            silence_timeout=process.silence_timeout,
-            lost_jobs=process.lost_jobs,
-            group_pes=process.group_pes,
-            protected_after=process.protected_after,
-            job_context=process.job_context,
-            currency=currency,
-            budgets=budgets(process),
-            budget_action=process.budget_action,
-        )
+            "master": master,
+            "brake": Brake(process.brake_window, process.brake_launches, process.brake_removals, process.brake_kills),
+            "currency": currency,
+            "budgets": budgets(process),
+            "rules": None,  # the setting of this name is a file, which is read elsewhere
+        }
+        return Policy(**(of_one_name(process, Policy) | own))
 
 
 def load_settings(

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import fields
+from typing import Any
+
+from pydantic import BaseModel
 
 from autoscaler.core.cost.spending import Budget, Whose
 from autoscaler.core.model.fleet import PriceType
@@ -22,55 +26,29 @@ def budgets(process: Process) -> tuple[Budget, ...]:
     return (*cell, *map(budget_of, process.budgets))
 
 
+def of_one_name(settings: BaseModel, kind: type[Any]) -> dict[str, Any]:
+    """The settings that a policy of this kind has under the same names."""
+    return {
+        each.name: getattr(settings, each.name) for each in fields(kind) if each.name in type(settings).model_fields
+    }
+
+
 def queue_policy(queue: QueueSettings, suffix: str) -> QueuePolicy:
-    return QueuePolicy(
-        name=queue.queue,
-        node_array=array_name(suffix),
-        scale_up_timeout=queue.scale_up_timeout,
-        scale_down_timeout=queue.scale_down_timeout,
-        default=queue.default,
-        static=queue.static,
-    )
+    own = {"name": queue.queue, "node_array": array_name(suffix)}
+    return QueuePolicy(**(of_one_name(queue, QueuePolicy) | own))
 
 
 def node_array_policy(queue: QueueSettings, suffix: str, process: Process, currency: str = "USD") -> NodeArrayPolicy:
-    return NodeArrayPolicy(
-        name=array_name(suffix),
-        queue=queue.queue,
-        host_group=queue.host_group,
-        instance_type=queue.instance_type or "",
-        hybrid=queue.hybrid,
-        family=queue.hybrid_family,
-        max_cores_per_worker=queue.hybrid_max_cores or None,
-        descending=queue.descending,
-        strategy=queue.strategy.value,
-        price_types=tuple(PriceType(kind) for kind in queue.price_types),
-        price_type_deadline=queue.price_type_deadline,
-        price_type_premium=queue.price_type_premium,
-        limits=Limits(
-            max_workers=queue.workers,
-            min_workers=queue.min_workers,
-            max_cores=queue.max_cores,
-            max_price_per_hour=queue.max_price_per_hour,
-            max_launches_per_hour=queue.max_launches_per_hour,
-            total_workers=process.total_workers,
-            total_cores=process.total_cores,
-            total_price_per_hour=process.total_price_per_hour,
-            currency=currency,
-        ),
-        scale_up_batch=queue.scale_up_batch,
-        scale_down_batch=queue.scale_down_batch,
-        free_cores=queue.free_cores,
-        memory_complex=queue.memory_complex,
-        gpu_complex=queue.gpu_complex,
-        cpu_complex=queue.cpu_complex,
-        exclusive_complex=queue.exclusive_complex,
-        idle_timeout=queue.idle_timeout,
-        boot_timeout=queue.boot_timeout,
-        health_check=tuple(shlex.split(queue.health_check or "")),
-        health_checks=str(queue.health_checks),
-        health_interval=queue.health_interval,
-        unavailability_delay=queue.unavailability_delay,
-        unavailability_count_capacity=queue.unavailability_count_capacity,
-        unavailability_count_failure=queue.unavailability_count_failure,
-    )
+    of_all = {"max_workers": queue.workers, "currency": currency}
+    own = {
+        "name": array_name(suffix),
+        "instance_type": queue.instance_type or "",
+        "family": queue.hybrid_family,
+        "max_cores_per_worker": queue.hybrid_max_cores or None,
+        "strategy": queue.strategy.value,
+        "price_types": tuple(PriceType(kind) for kind in queue.price_types),
+        "limits": Limits(**(of_one_name(queue, Limits) | of_one_name(process, Limits) | of_all)),
+        "health_check": tuple(shlex.split(queue.health_check or "")),
+        "health_checks": str(queue.health_checks),
+    }
+    return NodeArrayPolicy(**(of_one_name(queue, NodeArrayPolicy) | own))

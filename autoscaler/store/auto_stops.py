@@ -77,10 +77,7 @@ class AutoStopTable(Table):
             "SELECT * FROM auto_stops WHERE worker_id = ? AND (answered_at >= ? OR answer = 'stops')",
             (worker_id, since),
         )
-        if row is None:
-            return None
-        reason = encoding.read(row["reason"], Reason)
-        return Answered(worker_id, row["answered_at"], AutoStopAnswer(row["answer"]), reason)
+        return None if row is None else encoding.from_row(row, Answered, at=row["answered_at"])
 
     def end(self, workers: Iterable[str]) -> None:
         """Forget the questions of workers that are gone."""

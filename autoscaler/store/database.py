@@ -31,6 +31,11 @@ def _make(path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
+def _insertion(table: str, columns: Iterable[str], again: str) -> str:
+    names = tuple(columns)
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))}) {again}"
+
+
 class Table:
     """Owner of one table of a file, or of several that belong together."""
 
@@ -139,8 +144,16 @@ class Database:
 
     def add(self, table: str, columns: Mapping[str, object], *, again: str = "") -> int:
         """Insert one row by the names of its columns; returns its row id. `again`: what to do where it is there."""
-        names, places = ", ".join(columns), ", ".join("?" * len(columns))
-        return self.insert(f"INSERT INTO {table} ({names}) VALUES ({places}) {again}", tuple(columns.values()))
+        return self.insert(_insertion(table, columns, again), tuple(columns.values()))
+
+    def add_new(self, table: str, columns: Mapping[str, object], *, again: str = "ON CONFLICT DO NOTHING") -> bool:
+        """As `add`; returns whether there was no such row."""
+        return bool(self.execute(_insertion(table, columns, again), tuple(columns.values())))
+
+    def keep_only(self, table: str, **columns: object) -> None:
+        """Make this the row of a table that has only one."""
+        newest = ", ".join(f"{name} = excluded.{name}" for name in columns)
+        self.add_new(table, {"only": 1, **columns}, again=f"ON CONFLICT DO UPDATE SET {newest}")
 
     def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         rows = list(rows)

@@ -11,7 +11,8 @@ import sqlite3
 from collections.abc import Mapping
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from types import UnionType
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_type_hints
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -36,10 +37,24 @@ def read(text: str | bytes, kind: type[Value]) -> Value:
         raise Unreadable(f"no {getattr(kind, '__name__', kind)}: {error}") from error
 
 
-def from_row(row: sqlite3.Row, kind: type[Value]) -> Value:
-    """The dataclass that has a row's columns as its fields; further columns are left out."""
-    adapter, names = _adapter(cast("Any", kind)), _fields(cast("Any", kind))
-    return cast("Value", adapter.validate_python({name: row[name] for name in names}))
+def from_row(row: sqlite3.Row, kind: type[Value], **given: object) -> Value:
+    """The dataclass that has a row's columns as its fields, those that are `given` excepted; further columns are left
+    out. Raises Unreadable.
+    """
+    adapter, objects = _adapter(cast("Any", kind)), _objects(cast("Any", kind))
+    try:
+        columns = {
+            name: _value(row[name], objects.get(name)) for name in _fields(cast("Any", kind)) if name not in given
+        }
+        return cast("Value", adapter.validate_python(columns | given))
+    except ValueError as error:
+        raise Unreadable(f"no {kind.__name__}: {error}") from error
+
+
+def columns_of(value: object) -> dict[str, Any]:
+    """A dataclass as the row that `from_row` reads: what is no plain value as JSON."""
+    columns = plain(value)
+    return {name: write(each) if isinstance(each, list | dict) else each for name, each in columns.items()}
 
 
 def plain(value: object) -> Any:
@@ -71,6 +86,22 @@ def _fields(kind: Any) -> tuple[str, ...]:
 
 def _key(key: object) -> Any:
     return key.value if isinstance(key, Enum) else key
+
+
+def _value(column: Any, kind: Any) -> Any:
+    return column if kind is None or column is None else read(column, kind)
+
+
+@cache
+def _objects(kind: Any) -> dict[str, Any]:
+    """The fields of a dataclass that a column holds as JSON, by name, with their types."""
+    return {name: hint for name, hint in get_type_hints(kind).items() if not _is_plain(hint)}
+
+
+def _is_plain(hint: Any) -> bool:
+    if isinstance(hint, UnionType):
+        return all(map(_is_plain, get_args(hint)))
+    return isinstance(hint, type) and issubclass(hint, str | int | float | None)
 
 
 @cache

@@ -15,6 +15,7 @@ from autoscaler.core.events.event import EventKind, JobEvent, span, those_within
 from autoscaler.core.events.events import PassEvents
 from autoscaler.core.events.known import Known, Run
 from autoscaler.core.events.numbers import Numbers
+from autoscaler.core.model.cluster import short_name
 from autoscaler.store.database import Migration, Table
 
 KEPT_FOR = 30 * 86_400.0
@@ -70,25 +71,8 @@ TABLES: Migration = (
     "INSERT INTO event_marks VALUES (1, NULL, NULL, NULL)",
 )
 
-_COLUMNS = (
-    "kind",
-    "at",
-    "until",
-    "seen_at",
-    "first_job",
-    "last_job",
-    "jobs",
-    "tasks",
-    "count",
-    "owner",
-    "project",
-    "hosts",
-    "queue",
-    "worker_id",
-    "order_id",
-    "code",
-    "message",
-)
+_FIELDS = tuple(field.name for field in dataclasses.fields(JobEvent))
+_COLUMNS = ("first_job", "last_job", *_FIELDS)
 _INSERT = f"INSERT INTO events ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
 
 
@@ -235,20 +219,18 @@ class EventTable(Table):
 
 
 def _names(event: JobEvent, host: str) -> bool:
-    short = host.lower().partition(".")[0]
-    return event.worker_id == host or any(each.lower().partition(".")[0] == short for each in event.hosts)
+    return event.worker_id == host or short_name(host) in map(short_name, event.hosts)
 
 
 def _row(event: JobEvent) -> tuple[object, ...]:
     first, last = span(event.jobs) or (None, None)
-    plain = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
+    plain = {name: getattr(event, name) for name in _FIELDS}
     plain |= {"kind": event.kind.value, "hosts": " ".join(event.hosts), "first_job": first, "last_job": last}
     return tuple(plain[name] for name in _COLUMNS)
 
 
 def _kept(row: sqlite3.Row) -> KeptEvent:
-    names = [field.name for field in dataclasses.fields(JobEvent)]
-    plain = {name: row[name] for name in names}
+    plain = {name: row[name] for name in _FIELDS}
     return KeptEvent(
         row["id"], JobEvent(**{**plain, "kind": EventKind(row["kind"]), "hosts": tuple(row["hosts"].split())})
     )

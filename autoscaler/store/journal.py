@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any, get_args
 
 from autoscaler.core.model.actions import Action, Candidate, Enrol, JobAction, Launch, Offer, TellWaiting
-from autoscaler.core.model.fleet import Assignment, BucketKey, LaunchFailure, Order, OrderState, RefusedEnd
+from autoscaler.core.model.fleet import Assignment, LaunchFailure, Order, OrderState, RefusedEnd
 from autoscaler.store import encoding
 from autoscaler.store.database import Migration, Table
 from providers.interface import LaunchOrder
@@ -411,15 +411,7 @@ class Journal(Table):
 
     def fail(self, failure: LaunchFailure, worker_id: str | None = None) -> None:
         """Note a failure against its bucket; of one worker only once, however often its end is tried."""
-        row = {
-            "at": failure.at,
-            "bucket": encoding.write(failure.bucket),
-            "kind": failure.kind,
-            "message": failure.message,
-            "order_id": failure.order_id,
-            "worker_id": worker_id,
-            "retry_at": failure.retry_at,
-        }
+        row = encoding.columns_of(failure) | {"worker_id": worker_id}
         self._database.add("failures", row, again="ON CONFLICT DO NOTHING")
 
     def orders(self, since: float, nodes: Collection[str] = ()) -> tuple[OrderRecord, ...]:
@@ -448,15 +440,7 @@ class Journal(Table):
     def failures(self, since: float) -> tuple[LaunchFailure, ...]:
         """Failures newer than `since`, oldest first."""
         return tuple(
-            LaunchFailure(
-                bucket=encoding.read(row["bucket"], BucketKey),
-                at=row["at"],
-                kind=row["kind"],
-                message=row["message"],
-                order_id=row["order_id"],
-                worker_id=row["worker_id"] or "",
-                retry_at=row["retry_at"],
-            )
+            encoding.from_row(row, LaunchFailure, worker_id=row["worker_id"] or "")
             for row in self._database.rows("SELECT * FROM failures WHERE at > ? ORDER BY at, id", (since,))
         )
 
@@ -514,29 +498,10 @@ class Journal(Table):
 def _order(rows: Sequence[sqlite3.Row]) -> OrderRecord:
     """One order, its columns beside those of each of its attempts."""
     order = rows[0]
-    return OrderRecord(
-        id=order["id"],
-        node_array=order["node_array"],
-        ordered_at=order["ordered_at"],
-        candidates=encoding.read(order["candidates"], tuple[Candidate, ...]),
-        attempts=tuple(
-            Attempt(
-                token=row["token"],
-                candidate=row["candidate"],
-                asked=encoding.read(row["asked"], LaunchOrder),
-                sent_at=row["sent_at"],
-                answered_at=row["answered_at"],
-                ids=encoding.read(row["ids"], tuple[str, ...]),
-                said=row["said"],
-                again_at=row["again_at"],
-                offer=row["offer"],
-            )
-            for row in rows
-            if row["token"] is not None
-        ),
+    return encoding.from_row(
+        order,
+        OrderRecord,
+        attempts=tuple(encoding.from_row(row, Attempt) for row in rows if row["token"] is not None),
         closed=order["closed_at"] is not None,
-        group_id=order["group_id"],
-        nodes=encoding.read(order["nodes"], tuple[str, ...]),
         asked=bool(order["for_requests"]),
-        assignment=encoding.read(order["assignment"], Assignment),
     )

@@ -86,11 +86,8 @@ class MeasureTable(Table):
             name: [(labels, each.counts, each.total) for labels, each in series.items()]
             for name, series in measures.histograms.items()
         }
-        self._database.execute(
-            "INSERT INTO measures VALUES (1, ?, ?) ON CONFLICT DO UPDATE"
-            " SET at = excluded.at, measures = excluded.measures",
-            (at, json.dumps({"values": values, "histograms": histograms}, ensure_ascii=False)),
-        )
+        text = json.dumps({"values": values, "histograms": histograms}, ensure_ascii=False)
+        self._database.keep_only("measures", at=at, measures=text)
 
     def load(self) -> Measures:
         """Empty where no pass has left any, or what was left cannot be read."""

@@ -57,7 +57,4 @@ class MemoryTable(Table):
         return 0.0 if row is None else float(row["at"])
 
     def save(self, memory: Memory, at: float) -> None:
-        self._database.execute(
-            "INSERT INTO memory VALUES (1, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at, memory = excluded.memory",
-            (at, encoding.write(memory)),
-        )
+        self._database.keep_only("memory", at=at, memory=encoding.write(memory))

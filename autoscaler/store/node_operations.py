@@ -30,12 +30,7 @@ class NodeOperationTable(Table):
 
     def ask(self, verb: str, worker_id: str, *, at: float, who: str) -> bool:
         """False: something else is still to be done with this machine."""
-        return bool(
-            self._database.execute(
-                "INSERT INTO verbs (verb, worker_id, at, who) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                (verb, worker_id, at, who),
-            )
-        )
+        return self._database.add_new("verbs", {"verb": verb, "worker_id": worker_id, "at": at, "who": who})
 
     def open(self) -> tuple[NodeOperation, ...]:
         """What is neither done nor refused; oldest first."""

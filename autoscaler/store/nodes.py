@@ -95,20 +95,8 @@ class NodeTable(Table):
 
     def begin(self, operation: Operation) -> bool:
         """Note an operation; False when its request id was used before, and nothing may be done."""
-        return bool(
-            self._database.execute(
-                "INSERT INTO operations (id, request_id, action, at, who, nodes) VALUES (?, ?, ?, ?, ?, ?)"
-                " ON CONFLICT (request_id) WHERE request_id != '' DO NOTHING",
-                (
-                    operation.id,
-                    operation.request_id,
-                    operation.action,
-                    operation.at,
-                    operation.who,
-                    encoding.write(operation.nodes),
-                ),
-            )
-        )
+        again = "ON CONFLICT (request_id) WHERE request_id != '' DO NOTHING"
+        return self._database.add_new("operations", encoding.columns_of(operation), again=again)
 
     def operation(self, operation_id: str) -> Operation | None:
         return next(self._operations("WHERE id = ?", (operation_id,)), None)
@@ -132,36 +120,16 @@ class NodeTable(Table):
 
     def _operations(self, clause: str, values: Sequence[Any]) -> Iterator[Operation]:
         for row in self._database.rows(f"SELECT * FROM operations {clause}", values):
-            yield Operation(
-                row["id"],
-                row["action"],
-                row["at"],
-                row["who"],
-                encoding.read(row["nodes"], tuple[str, ...]),
-                row["request_id"],
-            )
+            yield encoding.from_row(row, Operation)
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
     def create(self, rows: Iterable[NodeRow]) -> None:
         """Add nodes. Their names must be free among the live ones (else sqlite3.IntegrityError: a defect)."""
-        self._database.execute_many(
-            "INSERT INTO nodes (id, name, node_array, created_at, request_id, machine_type, placement_group,"
-            " attributes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                (
-                    row.node.id,
-                    row.node.name,
-                    row.node.node_array,
-                    row.node.created_at,
-                    row.node.request_id,
-                    row.node.machine_type,
-                    row.node.placement_group,
-                    encoding.write(row.attributes),
-                )
-                for row in rows
-            ],
-        )
+        with self._database.transaction():
+            for row in rows:
+                attributes = {"attributes": encoding.write(row.attributes)}
+                self._database.add("nodes", encoding.columns_of(row.node) | attributes)
 
     def live(self) -> tuple[CreatedNode, ...]:
         """Created, not ended and not failed, oldest first: what a plan sees."""
@@ -244,20 +212,4 @@ class NodeTable(Table):
 
 
 def _row(row: sqlite3.Row) -> NodeRow:
-    return NodeRow(
-        CreatedNode(
-            id=row["id"],
-            name=row["name"],
-            node_array=row["node_array"],
-            created_at=row["created_at"],
-            request_id=row["request_id"],
-            machine_type=row["machine_type"],
-            placement_group=row["placement_group"],
-            worker_id=row["worker_id"],
-            lost=encoding.read(row["lost"], tuple[str, ...]),
-        ),
-        encoding.read(row["attributes"], dict[str, Any]),
-        row["ended_at"],
-        row["ended_by"],
-        None if row["failed"] is None else encoding.read(row["failed"], Reason),
-    )
+    return encoding.from_row(row, NodeRow, node=encoding.from_row(row, CreatedNode))

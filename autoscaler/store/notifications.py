@@ -6,7 +6,6 @@ import json
 import logging
 from dataclasses import dataclass
 
-from autoscaler.core.model.reasons import Reason
 from autoscaler.core.notifications.due import Due, Known, Notification
 from autoscaler.store import encoding
 from autoscaler.store.database import Migration, Table
@@ -84,13 +83,8 @@ class NotificationTable(Table):
         """What is known from now on, and what is to be sent: both or neither."""
         with self._database.transaction():
             self._database.execute("UPDATE notification_state SET known = ?", (encoding.write(due.known),))
-            self._database.execute_many(
-                "INSERT INTO notifications (kind, subject, at, reason, passed) VALUES (?, ?, ?, ?, ?)",
-                [
-                    (each.kind, each.subject, each.at, encoding.write(each.reason), each.passed)
-                    for each in due.notifications
-                ],
-            )
+            for each in due.notifications:
+                self._database.add("notifications", encoding.columns_of(each))
             dropped = self._database.execute(
                 "DELETE FROM notifications WHERE id <= (SELECT max(id) FROM notifications) - ?", (MOST_WAITING,)
             )
@@ -102,25 +96,14 @@ class NotificationTable(Table):
         rows = self._database.rows(
             "SELECT * FROM notifications WHERE (? IS NULL OR id <= ?) AND id > ? ORDER BY id", (upto, upto, after)
         )
-        return tuple(
-            (
-                row["id"],
-                Notification(
-                    row["kind"], row["subject"], row["at"], encoding.read(row["reason"], Reason), bool(row["passed"])
-                ),
-            )
-            for row in rows
-        )
+        return tuple((row["id"], encoding.from_row(row, Notification)) for row in rows)
 
     def delivery(self) -> Delivery:
         row = self._database.row(
             "SELECT *, (SELECT count(*) FROM notifications) AS waiting,"
             " (SELECT max(id) FROM notifications) AS newest FROM notification_state"
         )
-        if row is None:
-            return Delivery()
-        names = ("waiting", "newest", "upto", "attempts", "failing_since", "next_at", "message", "sent_at", "dropped")
-        return Delivery(**{name: row[name] for name in names}, delivered=tuple(json.loads(row["delivered"])))
+        return Delivery() if row is None else encoding.from_row(row, Delivery)
 
     def sent(self, upto: int, at: float, next_at: float) -> None:
         """All services have got the notifications up to this one."""

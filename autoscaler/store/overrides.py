@@ -87,12 +87,7 @@ class OverrideTable(Table):
 
     def ask(self, verb: Verb, *, who: str, at: float, host: str = "") -> bool:
         """Put an override in force; returns whether it is new."""
-        return bool(
-            self._database.execute(
-                "INSERT INTO wishes (at, who, verb, host) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                (at, who, verb.value, host),
-            )
-        )
+        return self._database.add_new("wishes", {"at": at, "who": who, "verb": verb.value, "host": host})
 
     def end(self, verb: Verb, *, who: str, at: float, host: str = "") -> bool:
         """Cancel an override, or mark it as fulfilled; returns whether it was in force."""

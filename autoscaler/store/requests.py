@@ -236,6 +236,4 @@ def _named(rows: Iterable[Any]) -> frozenset[str]:
 
 
 def _request_set(row: Any) -> RequestSet:
-    targets = encoding.read(row["targets"], tuple[Target, ...])
-    named = tuple(json.loads(row["arrays"]))
-    return RequestSet(row["name"], row["by"], row["at"], row["expires_at"], targets, named)
+    return encoding.from_row(row, RequestSet)

@@ -23,11 +23,7 @@ class ServiceSettings(Table):
 
     def keep(self, settings: Mapping[str, str], at: float) -> None:
         """What it serves by from now on, by environment name; secrets are the caller's to leave out."""
-        self._database.execute(
-            "INSERT INTO service_settings VALUES (1, ?, ?) ON CONFLICT DO UPDATE"
-            " SET at = excluded.at, settings = excluded.settings",
-            (at, json.dumps(dict(settings), sort_keys=True)),
-        )
+        self._database.keep_only("service_settings", at=at, settings=json.dumps(dict(settings), sort_keys=True))
 
     def load(self) -> Mapping[str, str] | None:
         """None: none ever said."""

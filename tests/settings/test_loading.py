@@ -152,6 +152,12 @@ def test_impossible_jobs_are_deleted_only_where_the_platform_runs_it_or_settings
     assert load_settings(environ).policy(master="m").deadlock == answer
 
 
+def test_the_file_of_rules_is_no_part_of_the_policy_that_settings_make() -> None:
+    settings = load_settings({"CP_CAP_AUTOSCALE_RULES": "/etc/rules.json"})
+    assert settings.process.rules is not None
+    assert settings.policy(master="m").rules is None
+
+
 def test_the_platform_stands_in_for_what_nobody_set_in_every_queue() -> None:
     environ = {"CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT": "7", "CP_CAP_SGE_QUEUE_NAME_1": "gpu.q"}
 

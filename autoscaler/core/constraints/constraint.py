@@ -79,12 +79,12 @@ class MinimumResource:
         if whole is None and left is None:
             return because(Code.LACKS_RESOURCE, resource=self.resource)
         # Bytes are bytes: a plain number asked of a size is shown as one.
-        asked = Size(self.amount) if isinstance(left, Size) else self.amount
+        required = Size(self.amount) if isinstance(left, Size) else self.amount
         if not is_number(left):
-            return _differs(self.resource, left, (asked,))
+            return _differs(self.resource, left, (required,))
         if millionths(left) < millionths(self.amount):
             return because(
-                Code.RESOURCE_SHORT, resource=self.resource, left=shown(left), whole=shown(whole), asked=shown(asked)
+                Code.RESOURCE_SHORT, resource=self.resource, left=shown(left), whole=shown(whole), asked=shown(required)
             )
         return replace(use, node=node.less(self.resource, self.amount))
 
@@ -266,8 +266,8 @@ def _fits(there: Value, pattern: Value) -> bool:
 
 
 def _differs(what: str, there: Value, allowed: Sequence[Value]) -> Reason:
-    value, asked = shown_apart(there, allowed)
-    return because(Code.RESOURCE_DIFFERS, resource=what, value=value, asked=asked)
+    value, required = shown_apart(there, allowed)
+    return because(Code.RESOURCE_DIFFERS, resource=what, value=value, asked=required)
 
 
 def _with(reason: Reason, why: Sequence[Reason]) -> Reason:

@@ -175,9 +175,9 @@ def _open(job: JobDemand, at: int, candidate: Candidate, count: int, placing: _P
         if isinstance(why, Reason):
             placing.rejected.append(Rejected(job.name, candidate.label, why))
             return count
-        told = len(placing.rejected)
+        rejected_before = len(placing.rejected)
         node, count = _fill(job, node, count, placing)
-        del placing.rejected[told:]  # that a new node is full by now is no reason worth telling
+        del placing.rejected[rejected_before:]  # that a new node is full by now is no reason worth telling
         placing.nodes.append(node)
         placing.names.add(node.name)
         placing.new.append(node.name)

@@ -149,9 +149,9 @@ def _together(parts: Sequence[Parts]) -> Parts:
     for part in parts:
         for name, amount in part.takes:
             takes[name] = takes.get(name, 0) + amount
-    asked = tuple(part.asked for part in parts if part.asked != And())
+    constraints = tuple(part.asked for part in parts if part.asked != And())
     return Parts(
-        asked=asked[0] if len(asked) == 1 else And(asked),
+        asked=constraints[0] if len(constraints) == 1 else And(constraints),
         takes=tuple(takes.items()),
         exclusive=any(part.exclusive for part in parts),
         alone=any(part.alone for part in parts),

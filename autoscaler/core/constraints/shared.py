@@ -84,8 +84,8 @@ class SharedConstraint:
     def take(self, use: NodeUse) -> NodeUse | Reason:
         for resource in self.shared_resources:
             if not among(resource.current_value, self.allowed):
-                value, asked = shown_apart(resource.current_value, self.allowed)
-                return because(Code.SHARED_DIFFERS, resource=resource.resource_name, value=value, asked=asked)
+                value, required = shown_apart(resource.current_value, self.allowed)
+                return because(Code.SHARED_DIFFERS, resource=resource.resource_name, value=value, asked=required)
         return use
 
     def document(self) -> Document:

@@ -96,7 +96,7 @@ def shown(value: Value) -> str:
             return str(value)
 
 
-def shown_apart(there: Value, asked: Sequence[Value]) -> tuple[str, str]:
+def shown_apart(there: Value, required: Sequence[Value]) -> tuple[str, str]:
     """What is there and what of it is asked, as people read them. Text is quoted where the other is none: "16" is not
     16, and "true" is not true.
     """
@@ -105,7 +105,7 @@ def shown_apart(there: Value, asked: Sequence[Value]) -> tuple[str, str]:
         mixed = isinstance(value, str) and not all(isinstance(other, str) for other in others)
         return f'"{value}"' if mixed else shown(value)
 
-    return told(there, asked), " or ".join(told(value, (there,)) for value in asked)
+    return told(there, required), " or ".join(told(value, (there,)) for value in required)
 
 
 def written(value: Value) -> Scalar | None:

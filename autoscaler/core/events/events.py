@@ -12,7 +12,7 @@ from autoscaler.core.events.left import jobs_left
 from autoscaler.core.events.projects import Projects
 from autoscaler.core.events.running import runs_and_ends
 from autoscaler.core.events.waiting import countings, submissions, without_ended
-from autoscaler.core.model.cluster import JobCategory
+from autoscaler.core.model.cluster import JobCategory, short_name
 from autoscaler.core.model.fleet import Order, Worker
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.snapshot import Plan, Snapshot
@@ -149,17 +149,13 @@ def _common(names: Iterable[str]) -> str:
 
 def _on_workers(events: Iterable[JobEvent], workers: Sequence[Worker]) -> Iterator[JobEvent]:
     """With the worker and its order, where all happened on one that is still listed."""
-    by_name = {_label(worker.name): worker for worker in workers if worker.name}
+    by_name = {short_name(worker.name): worker for worker in workers if worker.name}
     for event in events:
-        worker = by_name.get(_label(event.hosts[0])) if len(event.hosts) == 1 else None
+        worker = by_name.get(short_name(event.hosts[0])) if len(event.hosts) == 1 else None
         if worker is None or worker.created_at > event.at:  # an earlier one had the name
             yield event
         else:
             yield replace(event, worker_id=worker.id, order_id=worker.order_id or "")
-
-
-def _label(host: str) -> str:
-    return host.partition(".")[0].lower()
 
 
 def _time_of(order: Order) -> float:

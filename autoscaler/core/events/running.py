@@ -150,9 +150,9 @@ def _started(runs: Iterable[Run], now: float) -> list[JobEvent]:
 
 def _ended_unseen(runs: Iterable[Run], now: float) -> list[JobEvent]:
     """Of these accounting told nothing."""
-    said = "accounting does not say how"
+    message = "accounting does not say how"
     return [
-        replace(_of_runs(EventKind.ENDED, alike, now), at=now, until=now, code=UNKNOWN, message=said)
+        replace(_of_runs(EventKind.ENDED, alike, now), at=now, until=now, code=UNKNOWN, message=message)
         for alike in _alike(runs)
     ]
 

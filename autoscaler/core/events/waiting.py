@@ -62,8 +62,8 @@ def countings(
     jobs_before, counted_before = known.verdicts
     changed, _ = compared(jobs_before, now_told[0], counted_before, now_told[1])
     for verdict in (verdicts[at] for at in changed):
-        told, code = known.counted if verdict.counted else known.uncounted, verdict.reason.code.value
-        for at in told.lacking(verdict.jobs):
+        reported, code = known.counted if verdict.counted else known.uncounted, verdict.reason.code.value
+        for at in reported.lacking(verdict.jobs):
             job, tasks = verdict.jobs[at], verdict.tasks[at]
             project = verdict.ask.project or projects.of(job)
             group = verdict.counted, code, verdict.ask.owner, project

@@ -53,15 +53,15 @@ def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapP
     fixed = [host for host in rest if host.name not in called and host.name not in supply.later]
     last = [host for host in supply.coming if host.name in called]
     last += [host for host in rest if host.name in supply.later]
-    wanted = facts.possible(forecast)
-    needed = needed_hosts(wanted, fixed, supply.dispensable, swaps.hopeless, last)
+    demands = facts.possible(forecast)
+    needed = needed_hosts(demands, fixed, supply.dispensable, swaps.hopeless, last)
     vain = {worker.name for worker in observed.workers if worker.in_service and facts.in_vain.free_for_long(worker)}
     if needed & vain:
-        hopeful = facts.in_vain.without(wanted)
+        hopeful = facts.in_vain.without(demands)
         needed -= vain - needed_hosts(hopeful, fixed, supply.dispensable, swaps.hopeless, last)
     used = frozenset[str]()
     if requests.needs or grouping.groups:
-        wants = [(want.demand, want.count) for want in wanted]
+        wants = [(want.demand, want.count) for want in demands]
         used = place(wants, [*fixed, *(host for _, host in supply.dispensable), *last]).used | needed
     quiet = _quiet(facts)
     group_verdicts = judge_groups(

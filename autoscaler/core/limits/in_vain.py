@@ -25,9 +25,9 @@ class InVain:
     now: float = 0.0
     patience: float = 0.0
 
-    def without(self, wanted: Sequence[CategoryDemand]) -> list[CategoryDemand]:
+    def without(self, demands: Sequence[CategoryDemand]) -> list[CategoryDemand]:
         """The same demands, none of those counted."""
-        return [replace(want, count=0) if at in self.failed else want for at, want in enumerate(wanted)]
+        return [replace(want, count=0) if at in self.failed else want for at, want in enumerate(demands)]
 
     def free_for_long(self, worker: WorkerState) -> bool:
         """Whether a worker in service was free for as long as a launch has time to help."""
@@ -44,7 +44,7 @@ class InVain:
         return any(waiting <= then for _, waiting in self.failed.values())
 
 
-def in_vain(snapshot: Snapshot, wanted: Sequence[CategoryDemand]) -> InVain:
+def in_vain(snapshot: Snapshot, demands: Sequence[CategoryDemand]) -> InVain:
     memory, tried_again = snapshot.memory, snapshot.overrides.tried_again_at
     found: dict[str, float] = {}
     for array in memory.protected.values():
@@ -54,6 +54,6 @@ def in_vain(snapshot: Snapshot, wanted: Sequence[CategoryDemand]) -> InVain:
     if not found:
         return InVain()
     under_way = {key for trial in memory.trials.values() if not trial.closed for key, _ in trial.assignment}
-    keys = {at: category_key(want.demand) for at, want in enumerate(wanted) if want.count}
-    failed = {at: (found[key], wanted[at].oldest) for at, key in keys.items() if key in found and key not in under_way}
+    keys = {at: category_key(want.demand) for at, want in enumerate(demands) if want.count}
+    failed = {at: (found[key], demands[at].oldest) for at, key in keys.items() if key in found and key not in under_way}
     return InVain(failed, snapshot.now, snapshot.policy.protected_after)

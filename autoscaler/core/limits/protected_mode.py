@@ -83,7 +83,7 @@ class Protection:
         return min((end for end in ends if end > self.now), default=None)
 
     def hold_back(
-        self, array: NodeArrayPolicy, wanted: Sequence[CategoryDemand], counts: Sequence[int]
+        self, array: NodeArrayPolicy, demands: Sequence[CategoryDemand], counts: Sequence[int]
     ) -> tuple[HeldBack, ...]:
         """For each demand, for how many of its tasks the array may launch."""
         name = family_of(array)
@@ -95,7 +95,7 @@ class Protection:
             return tuple(HeldBack(count) for count in counts)
         shared, tried = _shared(known), False
         held: list[HeldBack] = []
-        for want, count in zip(wanted, counts, strict=True):
+        for want, count in zip(demands, counts, strict=True):
             answer = HeldBack(count)
             if count:
                 key = category_key(want.demand)
@@ -112,30 +112,30 @@ class Protection:
             held.append(answer)
         return tuple(held)
 
-    def told_of(self, wanted: Sequence[CategoryDemand], policy: Policy) -> Mapping[int, Reason]:
+    def told_of(self, demands: Sequence[CategoryDemand], policy: Policy) -> Mapping[int, Reason]:
         """By position of a demand: that no launch for it has helped so far, wherever it fits now."""
-        told: dict[int, Reason] = {}
+        reasons: dict[int, Reason] = {}
         if not any(array.categories for array in self.arrays.values()):
-            return told
-        for at, want in enumerate(wanted):
+            return reasons
+        for at, want in enumerate(demands):
             for queue in map(policy.queue, want.launches):
                 known = self.arrays.get(queue.node_array) if queue is not None else None
                 record = None if known is None else known.categories.get(category_key(want.demand))
                 if record is not None and queue is not None:
-                    told[at] = _unhelped(record, queue.node_array, self.now)
-        return told
+                    reasons[at] = _unhelped(record, queue.node_array, self.now)
+        return reasons
 
     def notes(self) -> tuple[Reason, ...]:
         """What the pass as a whole tells: of every array the gravest."""
-        told: list[Reason] = []
+        reasons: list[Reason] = []
         for name, array in sorted(self.arrays.items()):
             if array.stopped is not None:
-                told.append(array.stopped)
+                reasons.append(array.stopped)
                 continue
             waiting = [one for key, one in array.categories.items() if self.waiting is None or key in self.waiting]
             if waiting:
-                told.append(_unhelped(max(waiting, key=lambda one: (one.until, one.failures)), name, self.now))
-        return tuple(told)
+                reasons.append(_unhelped(max(waiting, key=lambda one: (one.until, one.failures)), name, self.now))
+        return tuple(reasons)
 
     def _open(self) -> list[Watched]:
         return [each for each in self.watched.values() if each.ended is None and not each.trial.closed]
@@ -145,14 +145,14 @@ def protect(
     snapshot: Snapshot,
     observed: ObservedWorkers,
     pass_context: PassContext,
-    wanted: Sequence[CategoryDemand],
+    demands: Sequence[CategoryDemand],
     usable: Mapping[str, Host],
 ) -> Protection:
     """The results of launches, after this observation. `usable`: hosts with room for jobs, by name."""
     policy, overrides, memory = snapshot.policy, snapshot.overrides, snapshot.memory
     since = overrides.tried_again_at
     known = {name: _since(array, overrides) for name, array in memory.protected.items()}
-    categories = Categories(wanted)
+    categories = Categories(demands)
     watched = watch(snapshot, observed, pass_context, categories, usable, since)
     for _, each in sorted(watched.items(), key=lambda item: (item[1].trial.ordered_at, item[0])):
         if each.ended in (Ended.HELPED, Ended.HELPED_NOBODY):

@@ -117,6 +117,26 @@ class Candidate(Offer):
 
 
 @dataclass(frozen=True)
+class _OnHost:
+    """The fields of what is done with one host."""
+
+    worker_id: str
+    host: str
+    reason: Reason
+
+
+Jobs = Annotated[tuple[str, ...], InJson('Job numbers, of array jobs with the tasks meant: "12", "12.3-9:2".')]
+
+
+@dataclass(frozen=True)
+class _OnJobs:
+    """The first fields of what is done with jobs."""
+
+    jobs: Jobs
+    reason: Reason
+
+
+@dataclass(frozen=True)
 class Launch(ActionKind, kind="launch", order=50, verb="launching"):
     """Order workers. The fields beside `candidates` are the first candidate's."""
 
@@ -176,32 +196,20 @@ class Enrol(ActionKind, kind="enrol", order=20, verb="enrolling"):
 
 
 @dataclass(frozen=True)
-class Enable(ActionKind, kind="enable", order=10, verb="enabling"):
+class Enable(_OnHost, ActionKind, kind="enable", order=10, verb="enabling"):
     """Open a host to jobs: `qmod -e '*@host'`. Only ever one that we disabled (rule 4)."""
 
-    worker_id: str
-    host: str
-    reason: Reason
-
 
 @dataclass(frozen=True)
-class Disable(ActionKind, kind="disable", order=110, verb="disabling"):
+class Disable(_OnHost, ActionKind, kind="disable", order=110, verb="disabling"):
     """Close a host to further jobs: `qmod -d '*@host'`."""
 
-    worker_id: str
-    host: str
-    reason: Reason
-
 
 @dataclass(frozen=True)
-class Remove(ActionKind, kind="remove", order=100, verb="removing"):
+class Remove(_OnHost, ActionKind, kind="remove", order=100, verb="removing"):
     """Take an empty, disabled host out of Grid Engine by the guarded sequence. Refused means put back and keep the
     machine.
     """
-
-    worker_id: str
-    host: str
-    reason: Reason
 
 
 @dataclass(frozen=True)
@@ -216,23 +224,15 @@ class Terminate(ActionKind, kind="terminate", order=90, verb="terminating"):
 
 
 @dataclass(frozen=True)
-class Restart(ActionKind, kind="restart", order=84, verb="restarting"):
+class Restart(_OnHost, ActionKind, kind="restart", order=84, verb="restarting"):
     """Have the provider restart a machine. Only ever one that a person has disabled and that is empty."""
-
-    worker_id: str
-    host: str
-    reason: Reason
 
 
 @dataclass(frozen=True)
-class Reimage(ActionKind, kind="reimage", order=86, verb="reimaging"):
+class Reimage(_OnHost, ActionKind, kind="reimage", order=86, verb="reimaging"):
     """Have the provider set up a machine anew from its image. Only ever one that a person has disabled and that is
     empty.
     """
-
-    worker_id: str
-    host: str
-    reason: Reason
 
 
 PROBE_HOST_PREFIX = "sge-autoscaler-phantom-"
@@ -280,50 +280,35 @@ class AskGridEngine(ActionKind, kind="ask", order=120, verb="asking Grid Engine 
         return tuple(str(question.job) for question in self.questions)
 
 
-Jobs = Annotated[tuple[str, ...], InJson('Job numbers, of array jobs with the tasks meant: "12", "12.3-9:2".')]
-
-
 @dataclass(frozen=True)
-class Annotate(ActionKind, kind="annotate", order=60, verb="notifying the owner of"):
+class Annotate(_OnJobs, ActionKind, kind="annotate", order=60, verb="notifying the owner of"):
     """Leave the reason where the owner looks: in the jobs' context (`qstat -j`)."""
 
-    jobs: Jobs
-    reason: Reason
-
 
 @dataclass(frozen=True)
-class TellWaiting(ActionKind, kind="tell_waiting", order=130, verb="noting why it waits in the context of"):
+class TellWaiting(_OnJobs, ActionKind, kind="tell_waiting", order=130, verb="noting why it waits in the context of"):
     """Leave in the context of jobs that have waited long why they wait, all of them by one command."""
 
-    jobs: Jobs
-    reason: Reason
     over: Annotated[bool, InJson("It is taken away again: they wait no more.")] = False
 
 
 @dataclass(frozen=True)
-class Hold(ActionKind, kind="hold", order=70, verb="holding"):
+class Hold(_OnJobs, ActionKind, kind="hold", order=70, verb="holding"):
     """Hold waiting jobs as operator, the reason in their context."""
 
-    jobs: Jobs
-    reason: Reason
     asks: Annotated[tuple[JobRequest, ...], ENGINE_ONLY] = ()
     """What each was judged by: one that asks for something else by then is left alone. None for jobs that run."""
 
 
 @dataclass(frozen=True)
-class Release(ActionKind, kind="release", order=30, verb="releasing"):
+class Release(_OnJobs, ActionKind, kind="release", order=30, verb="releasing"):
     """Lift the hold that Hold set; the owner's own holds stay."""
-
-    jobs: Jobs
-    reason: Reason
 
 
 @dataclass(frozen=True)
-class Kill(ActionKind, kind="kill", order=80, verb="killing"):
+class Kill(_OnJobs, ActionKind, kind="kill", order=80, verb="killing"):
     """Delete jobs, the reason in their context first."""
 
-    jobs: Jobs
-    reason: Reason
     lost: Annotated[bool, InJson("Their machine is gone, so Grid Engine has to be forced.")] = False
     asks: Annotated[tuple[JobRequest, ...], ENGINE_ONLY] = ()
     """As of Hold; none for lost jobs."""

@@ -20,6 +20,11 @@ UNLIMITED_SLOTS = 9_999_999
 """How Grid Engine prints the open end of a PE range (`-pe mpi 4-`)."""
 
 
+def short_name(host: str) -> str:
+    """A host's name without its domain. Case does not count."""
+    return host.partition(".")[0].lower()
+
+
 class Consumable(StrEnum):
     """How a complex is used up (`qconf -sc`): not at all, by every slot, once by a job, or once on each host."""
 

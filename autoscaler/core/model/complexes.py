@@ -79,9 +79,9 @@ def canonical(text: str, kind: str) -> str:
 
 
 @lru_cache(maxsize=65536)
-def satisfies(asked: str, relop: str, offered: str) -> bool:
+def satisfies(requested: str, relop: str, offered: str) -> bool:
     """Grid Engine compares *asked relop offered*, both canonical: `8589934592 <= 25276784640`, `lx-* == lx-amd64`."""
-    left, right = _number(asked), _number(offered)
+    left, right = _number(requested), _number(offered)
     if left is not None and right is not None:
         return {
             "==": left == right,
@@ -92,8 +92,8 @@ def satisfies(asked: str, relop: str, offered: str) -> bool:
             "<": left < right,
         }.get(relop, False)
     if relop == "!=":
-        return not matches(asked, offered)
-    return relop == "==" and matches(asked, offered)
+        return not matches(requested, offered)
+    return relop == "==" and matches(requested, offered)
 
 
 def _number(text: str) -> float | None:

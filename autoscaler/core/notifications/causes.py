@@ -129,12 +129,12 @@ def _capped(reason: Reason) -> Iterator[Reason]:
 def _lost(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
     """Workers that were fenced, or whose machines ended although nobody asked for it."""
     before, after = observed.snapshot.memory.workers, observed.plan.memory.workers
-    told: Mapping[str | None, Reason] = {}
+    reasons: Mapping[str | None, Reason] = {}
     for worker in observed.snapshot.fleet.workers:
         fenced = (note := after.get(worker.id)) is not None and note.fenced_at is not None
         if fenced or _ended_unasked(worker, before.get(worker.id)):
-            told = told or {verdict.id: verdict.reason for verdict in observed.plan.workers}
-            yield Cause(worker.name or worker.id, told.get(worker.id, because(Code.GONE)))
+            reasons = reasons or {verdict.id: verdict.reason for verdict in observed.plan.workers}
+            yield Cause(worker.name or worker.id, reasons.get(worker.id, because(Code.GONE)))
 
 
 def _ended_unasked(worker: Worker, note: WorkerNote | None) -> bool:

@@ -78,9 +78,9 @@ def notifications_due(known: Known, context: NotificationContext, *, resolved: b
         if found is None:
             watched |= before
             continue
-        now_watched, told = _of_kind(kind, before, islice(found, MOST_OF_A_KIND), context)
+        now_watched, new = _of_kind(kind, before, islice(found, MOST_OF_A_KIND), context)
         watched |= now_watched
-        news += told
+        news += new
     news = [each for each in news if resolved or not each.passed]
     return Due(known if watched == dict(known.watched) else Known(watched), tuple(news))
 

@@ -64,8 +64,10 @@ def rules_of_host(snapshot: Snapshot, name: str) -> tuple[EntryVerdict, ...]:
     for host, node in nodes_of(snapshot) if rules.entries else ():
         if host.name == name:
             queues = frozenset(instance.queue for instance in host.instances)
-            asked = [entry for entry in rules.entries if any(entry.who.uses(queue) for queue in queues)]
-            return tuple(EntryVerdict(entry, (CheckedNode(name, refusal_of(entry, node, queues)),)) for entry in asked)
+            entries = [entry for entry in rules.entries if any(entry.who.uses(queue) for queue in queues)]
+            return tuple(
+                EntryVerdict(entry, (CheckedNode(name, refusal_of(entry, node, queues)),)) for entry in entries
+            )
     return ()
 
 

@@ -15,12 +15,12 @@ def next_due(facts: Facts, memory: Memory, *, rate_limited: bool) -> float | Non
     enrolment that was cut short is tried again, or a node array may launch again. `memory`: for the next pass.
     `rate_limited`: the circuit breaker's window keeps a launch back. None: only a change outside can bring anything.
     """
-    policy, requests, wanted = facts.policy, facts.snapshot.requests, facts.demand.wanted
-    demanded, throttled = bool(wanted or requests.sets or requests.nodes), facts.launch_context.throttled
+    policy, requests, demands = facts.policy, facts.snapshot.requests, facts.demand.wanted
+    demanded, throttled = bool(demands or requests.sets or requests.nodes), facts.launch_context.throttled
     until = throttled["until_at"] if throttled is not None and demanded else None
     times = (
         *([float(until)] if isinstance(until, int | float) else ()),
-        *_expiries(wanted, policy),
+        *_expiries(demands, policy),
         *_ends_of_waiting(facts, memory),
         *(enrolled_at + facts.pass_context.retry_after for enrolled_at in _enrolments(memory.workers)),
         *(event.at + policy.batch_delay for event in memory.launches if demanded),
@@ -30,8 +30,8 @@ def next_due(facts: Facts, memory: Memory, *, rate_limited: bool) -> float | Non
     return min((time for time in times if time > facts.pass_context.now), default=None)
 
 
-def _expiries(wanted: Sequence[CategoryDemand], policy: Policy) -> Iterator[float]:
-    for want in wanted:
+def _expiries(demands: Sequence[CategoryDemand], policy: Policy) -> Iterator[float]:
+    for want in demands:
         for queue in map(policy.queue, want.launches):
             if queue is not None and not want.expired:
                 yield want.oldest + queue.scale_up_timeout

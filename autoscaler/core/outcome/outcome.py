@@ -84,7 +84,7 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
 
 def _said(facts: Facts, decided: Decisions) -> Said:
     """What is said of waiting jobs besides where they fit."""
-    snapshot, wanted, launches = facts.snapshot, facts.demand.wanted, decided.launches
+    snapshot, demands, launches = facts.snapshot, facts.demand.wanted, decided.launches
     by_queue = with_recent_failures(
         launches.by_queue, snapshot.fleet.failures, facts.came_up, facts.policy, facts.pass_context.now
     )
@@ -94,10 +94,10 @@ def _said(facts: Facts, decided: Decisions) -> Said:
         doubts=decided.unsatisfiable.told,
         later=facts.delays.said(decided.supply.coming),
         held_back=launches.held_back,
-        unhelped=decided.protection.told_of(wanted, facts.policy),
+        unhelped=decided.protection.told_of(demands, facts.policy),
         expected_at=cache(decided.supply.expected_at),
         starving=cache(
-            lambda: starving(wanted, decided.forecast.results, facts.observed, snapshot.cluster, facts.demand.names)
+            lambda: starving(demands, decided.forecast.results, facts.observed, snapshot.cluster, facts.demand.names)
         ),
     )
 

@@ -21,7 +21,7 @@ MOST = 20
 
 
 def starving(
-    wanted: Sequence[CategoryDemand],
+    demands: Sequence[CategoryDemand],
     results: Sequence[PlacementResult],
     observed: ObservedWorkers,
     cluster: Cluster,
@@ -30,7 +30,7 @@ def starving(
     """By position of a wanted demand of several slots, of which nothing fits: that the hosts would do if empty."""
     large = [
         position
-        for position, (want, result) in enumerate(zip(wanted, results, strict=True))
+        for position, (want, result) in enumerate(zip(demands, results, strict=True))
         if want.demand.slots > 1 and not result.now and not result.coming
     ]
     large = large[:MOST]
@@ -40,4 +40,4 @@ def starving(
     hosts = [emptied_host(host, cluster.complexes, names) for host in (*serving, *observed.others) if host.heard]
     reason = because(Code.OTHERS_FIRST, max_reservation=cluster.max_reservation)
     empty = OpenPlacement(hosts)
-    return {position: reason for position in large if empty.copy().place(((wanted[position].demand, 1),)).complete}
+    return {position: reason for position in large if empty.copy().place(((demands[position].demand, 1),)).complete}

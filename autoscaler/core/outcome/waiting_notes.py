@@ -110,8 +110,8 @@ def tell_waiting(waiting: Waiting) -> WaitingNotes:
     }
     changes = _changes(kept, _wanted(waiting, pending), pending, waiting)
     actions = _actions(changes, waiting)
-    told = {int(job): action for action in actions for job in action.jobs}
-    left = _notes((job, note) for job, note in kept.items() if job not in told)
+    by_job = {int(job): action for action in actions for job in action.jobs}
+    left = _notes((job, note) for job, note in kept.items() if job not in by_job)
     new = (WaitingNote(action.reason, waiting.now, ranges(map(int, action.jobs))) for action in actions)
     return WaitingNotes(actions, (*left, *new))
 
@@ -157,12 +157,12 @@ def _wanted(waiting: Waiting, pending: Mapping[int, float]) -> dict[int, Reason]
 
 
 def _changes(
-    kept: Mapping[int, WaitingNote], wanted: Mapping[int, Reason], pending: Mapping[int, float], waiting: Waiting
+    kept: Mapping[int, WaitingNote], reasons: Mapping[int, Reason], pending: Mapping[int, float], waiting: Waiting
 ) -> dict[tuple[bool, Reason], list[int]]:
     """Jobs by what is to be done for them: a text to be written, or taken away."""
     found: dict[tuple[bool, Reason], list[int]] = {}
     for job, note in kept.items():
-        text, runs = wanted.get(job), job not in pending
+        text, runs = reasons.get(job), job not in pending
         if note.retry_at is not None:
             settled = waiting.now < note.retry_at
         else:
@@ -172,8 +172,8 @@ def _changes(
         change = (True, OVER) if text is None else (False, text)
         found.setdefault(change, []).append(job)
     room = MOST - len(kept)
-    for job in sorted(wanted.keys() - kept.keys())[: max(room, 0)]:
-        found.setdefault((False, wanted[job]), []).append(job)
+    for job in sorted(reasons.keys() - kept.keys())[: max(room, 0)]:
+        found.setdefault((False, reasons[job]), []).append(job)
     return found
 
 
@@ -196,9 +196,9 @@ def _running(cluster: Cluster) -> frozenset[int]:
     return frozenset(job.number for host in cluster.hosts for instance in host.instances for job in instance.jobs)
 
 
-def _notes(told: Iterable[tuple[int, WaitingNote]]) -> Iterator[WaitingNote]:
+def _notes(numbered: Iterable[tuple[int, WaitingNote]]) -> Iterator[WaitingNote]:
     groups: dict[WaitingNote, list[int]] = {}
-    for job, note in told:
+    for job, note in numbered:
         groups.setdefault(replace(note, jobs=()), []).append(job)
     return (replace(note, jobs=ranges(jobs)) for note, jobs in groups.items())
 

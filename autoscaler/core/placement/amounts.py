@@ -29,14 +29,16 @@ def written(value: float, kind: str) -> str:
     return str(whole) if whole == value else repr(value)
 
 
-def shown_property(asked: Property, complexes: Mapping[str, Complex]) -> str:
+def shown_property(requested: Property, complexes: Mapping[str, Complex]) -> str:
     """A requested property for people, as `qsub -l` takes it: `mem_free=2G`."""
-    kind = complexes[asked.name].type if asked.name in complexes else "STRING"
+    kind = complexes[requested.name].type if requested.name in complexes else "STRING"
     try:
-        value = written(float(asked.value), kind)
+        value = written(float(requested.value), kind)
     except ValueError:
-        value = asked.value
-    return f"{asked.name}={value}" if asked.relop in ("==", "<=") else f"{asked.name}{asked.relop}{value}"
+        value = requested.value
+    return (
+        f"{requested.name}={value}" if requested.relop in ("==", "<=") else f"{requested.name}{requested.relop}{value}"
+    )
 
 
 def configured(value: float, kind: str) -> str:

@@ -201,7 +201,7 @@ def _own(host: ExecutionHost, resource: str, rules: Rules, complexes: Mapping[st
     """What a host itself says of a resource, used or not; None: nothing."""
     for name in rules.complexes_of(resource):
         entry = complexes.get(name)
-        text = next((told[name] for told in (host.consumables, host.fixed, host.load) if name in told), None)
+        text = next((values[name] for values in (host.consumables, host.fixed, host.load) if name in values), None)
         if entry is None or text is None:
             continue
         value = None if entry.type in _TEXTS else amount(text, entry.type)

@@ -41,7 +41,7 @@ class BeforeDispatch:
 
 
 def before_dispatch(
-    cluster: Cluster, wanted: Sequence[CategoryDemand], names: frozenset[str], groups: Mapping[str, str]
+    cluster: Cluster, demands: Sequence[CategoryDemand], names: frozenset[str], groups: Mapping[str, str]
 ) -> BeforeDispatch:
     """Hosts with slots in flight, as they were when the jobs were read.
 
@@ -53,7 +53,7 @@ def before_dispatch(
         slots = sum(instance.in_flight for instance in host.instances)
         earlier = joined_host(_earlier(host), cluster.complexes, names) if slots else None
         if earlier is not None:
-            held = {name: slots * amount for name, amount in _most_of_a_slot(wanted)}
+            held = {name: slots * amount for name, amount in _most_of_a_slot(demands)}
             free = tuple((name, left + held.get(name, 0)) for name, left in earlier.free)
             found[host.name] = replace(earlier, free=free, group=groups.get(host.name, ""))
     return BeforeDispatch(found, {host.name: at for at, host in enumerate(cluster.hosts)} if found else {})
@@ -70,10 +70,10 @@ def _earlier(host: ExecutionHost) -> ExecutionHost:
     return replace(host, instances=tuple(map(earlier, host.instances)))
 
 
-def _most_of_a_slot(wanted: Iterable[CategoryDemand]) -> Iterator[tuple[str, float]]:
+def _most_of_a_slot(demands: Iterable[CategoryDemand]) -> Iterator[tuple[str, float]]:
     """Of every consumable, slots included, the most that one slot of a waiting job may hold."""
     most: dict[str, float] = {SLOTS: 1}
-    for want in wanted:
+    for want in demands:
         for name, amount in (*requested_amounts(want.demand), *want.demand.assumed):
             most[name] = max(most.get(name, 0), amount)
     yield from most.items()

@@ -122,7 +122,7 @@ def hardest_first(demand: Demand) -> tuple[object, ...]:
         demand.per_job,
         demand.once_a_host,
         demand.assumed,
-        tuple((asked.name, asked.relop, asked.value) for asked in demand.properties),
+        tuple((requested.name, requested.relop, requested.value) for requested in demand.properties),
         not demand.together,
         tuple(sorted(demand.names)),
     )
@@ -219,11 +219,11 @@ class _Kind:
     def _usable(self, need: _Need) -> list[tuple[str, int]]:
         """The pools that can serve such a demand here, with the slots that each can give to it alone."""
         pools = need.pools
-        for asked in need.properties:
-            offered = self.properties.get(asked.name)
+        for requested in need.properties:
+            offered = self.properties.get(requested.name)
             if offered is None:
-                pools = tuple(pool for pool in pools if pool in asked.pools)
-            elif not satisfies(asked.value, asked.relop, offered):
+                pools = tuple(pool for pool in pools if pool in requested.pools)
+            elif not satisfies(requested.value, requested.relop, offered):
                 return []
         if not self.own:
             return [(pool, slots) for pool, slots in self.slots if pool in pools]

@@ -39,9 +39,9 @@ def readable(snapshot: Snapshot) -> Snapshot:
     requests = _requests(snapshot.requests, now, faults)
     memory = _memory(snapshot.memory, now, faults)
     evidence = _evidence(snapshot.evidence, now, faults)
-    told = tuple(dict.fromkeys((*_odd_values(cluster), *faults)))
-    told = tuple(one for one in told if one not in cluster.set_aside)
-    cluster = replace(cluster, set_aside=(*cluster.set_aside, *told))
+    problems = tuple(dict.fromkeys((*_odd_values(cluster), *faults)))
+    problems = tuple(one for one in problems if one not in cluster.set_aside)
+    cluster = replace(cluster, set_aside=(*cluster.set_aside, *problems))
     return replace(snapshot, cluster=cluster, fleet=fleet, requests=requests, memory=memory, evidence=evidence)
 
 
@@ -203,9 +203,9 @@ def _bucket(bucket: Bucket, now: float, faults: list[Reason]) -> Bucket:
     if not _is_size(bucket.type):
         odd = odd_numbers(bucket.type) or (("vcpus", bucket.type.vcpus),)
         faults += [fault(what, name, value) for name, value in odd]
-        told = ", ".join(f"{name}={shown(value)}" for name, value in odd)
+        text = ", ".join(f"{name}={shown(value)}" for name, value in odd)
         harmless = replace(bucket.type, vcpus=1, memory=0, gpus=0)
-        bucket = replace(bucket, type=harmless, available=0, problem=f"its size cannot be read: {told}")
+        bucket = replace(bucket, type=harmless, available=0, problem=f"its size cannot be read: {text}")
     if any(name == "available" for name, _ in odd_numbers(bucket)):
         faults.append(fault(what, "available", bucket.available or 0))
         bucket = replace(bucket, available=0)

@@ -48,16 +48,16 @@ def recover_workers(
     steps = [
         recover(worker, pass_context, after) for worker in observed.known if worker.procedure is Procedure.RECOVERY
     ]
-    asked = to_ask(observed, after)
+    queried = to_ask(observed, after)
     releases = let_go(cluster, memory, after.where, pass_context.retry_after, pass_context.now)
     actions = [step.action for step in steps]
     return Recovery(
         steps=tuple(steps),
         release=releases.action,
-        asked=asked,
+        asked=queried,
         details=details_to_keep(observed, after),
         held_back=holding(releases.held_back, (*actions, releases.action), after.where, pass_context.now),
-        due=next_recovery(observed, asked, after, pass_context.now),
+        due=next_recovery(observed, queried, after, pass_context.now),
     )
 
 
@@ -104,9 +104,11 @@ def details_to_keep(observed: ObservedWorkers, after: RecoveryContext) -> Mappin
     }
 
 
-def next_recovery(observed: ObservedWorkers, asked: Sequence[int], after: RecoveryContext, now: float) -> float | None:
+def next_recovery(
+    observed: ObservedWorkers, queried: Sequence[int], after: RecoveryContext, now: float
+) -> float | None:
     """When time alone brings a next step: a notice comes close, a silence becomes too long, an answer is there."""
-    times: list[float] = [now + 1.0] if set(asked) - after.where.asked else []
+    times: list[float] = [now + 1.0] if set(queried) - after.where.asked else []
     for worker in observed.known:
         if worker.notice is not None and worker.decisive is Condition.INTERRUPTED:
             times.append(worker.notice.at - NOTICE_MARGIN)

@@ -94,8 +94,8 @@ def _begin(note: SwapNote, state: ArrayState | None, context: SwapContext, allow
         return _ArraySwap(nothing, told=because(Code.SWAP_OFF, node_array=array.name), hopeless=state.positions)
     rest = boot_time(array, context.observed)
     if note.ended_at is not None and now - note.ended_at < rest:
-        told = because(Code.SWAP_COOLDOWN, node_array=array.name, limit_s=rest)
-        return _ArraySwap(nothing, told=told, due=note.ended_at + rest)
+        reason = because(Code.SWAP_COOLDOWN, node_array=array.name, limit_s=rest)
+        return _ArraySwap(nothing, told=reason, due=note.ended_at + rest)
     leavers = tuple(leavers_of(array, context, note.spared, now + rest))
     best = best_change(state, leavers)
     if best is None:
@@ -106,8 +106,8 @@ def _begin(note: SwapNote, state: ArrayState | None, context: SwapContext, allow
     if change.readiness is not Readiness.IDLE and (
         since == now or now - since < context.pass_context.schedule_interval
     ):
-        told = because(Code.SWAP_CONSIDERED, workers=considered.hosts, type=considered.type)
-        return _ArraySwap(considered, told=told, due=since + context.pass_context.schedule_interval)
+        reason = because(Code.SWAP_CONSIDERED, workers=considered.hosts, type=considered.type)
+        return _ArraySwap(considered, told=reason, due=since + context.pass_context.schedule_interval)
     return _begun(considered, change, state, context)
 
 

@@ -147,8 +147,8 @@ def array_state_of(array: NodeArrayPolicy, context: SwapContext, making_room: Se
     )
 
 
-def _wants(wanted: Sequence[CategoryDemand], counts: Sequence[int]) -> tuple[Want, ...]:
-    return tuple((want.demand, count) for want, count in zip(wanted, counts, strict=True) if count)
+def _wants(demands: Sequence[CategoryDemand], counts: Sequence[int]) -> tuple[Want, ...]:
+    return tuple((want.demand, count) for want, count in zip(demands, counts, strict=True) if count)
 
 
 def _emptied(array: NodeArrayPolicy, context: SwapContext, making_room: Sequence[str]) -> Iterator[tuple[str, Host]]:

@@ -86,8 +86,8 @@ def _as_offered(array: NodeArrayPolicy, settings: NodeArrayPolicy, buckets: Sequ
     what the settings give them.
     """
     as_set = not array.machine_types and array.price_types == settings.price_types
-    asked = () if as_set else not_offered(array, buckets)
-    return replace(array, machine_types=(), price_types=settings.price_types, unknown_types=asked) if asked else array
+    types = () if as_set else not_offered(array, buckets)
+    return replace(array, machine_types=(), price_types=settings.price_types, unknown_types=types) if types else array
 
 
 def _dynamic(

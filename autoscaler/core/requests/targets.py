@@ -77,11 +77,11 @@ def needs_of(requests: Requests, policy: Policy, now: float) -> dict[str, Need]:
 
 def unknown_arrays(requests: Requests, policy: Policy) -> tuple[Reason, ...]:
     """Targets of node arrays that do not exist (any more)."""
-    asked = {(target.node_array, live.name) for live in requests.sets for target in live.targets}
-    asked |= {(node.node_array, node.name) for node in requests.nodes if node.worker_id is None}
+    named = {(target.node_array, live.name) for live in requests.sets for target in live.targets}
+    named |= {(node.node_array, node.name) for node in requests.nodes if node.worker_id is None}
     return tuple(
         because(Code.NO_SUCH_NODE_ARRAY, node_array=name, by=by)
-        for name, by in sorted(asked)
+        for name, by in sorted(named)
         if policy.node_array(name) is None
     )
 

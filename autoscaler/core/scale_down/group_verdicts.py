@@ -77,21 +77,21 @@ def _judge_group(
     quiet: Callable[[NodeArrayPolicy], Reason | None],
 ) -> GroupVerdict:
     """A ladder: the first rule with a verdict decides."""
-    wanted = used or target is not None
+    needed = used or target is not None
     if group.leaving:
         return GroupVerdict(back=because(Code.GROUP_LEAVES, group=group.id))
     if given_up is not None:
         return GroupVerdict(back=given_up)
     if not group.served:
-        if (group.lacking or group.blocked) and not wanted:
+        if (group.lacking or group.blocked) and not needed:
             return GroupVerdict(back=because(Code.GROUP_NOT_NEEDED, group=group.id))
         if group.ready < group.want:
             hold = because(Code.GROUP_INCOMPLETE, group=group.id, ready=group.ready, want=group.want)
-            return GroupVerdict(hold=hold, wanted=wanted)
-        return GroupVerdict(keep=target, wanted=wanted)
+            return GroupVerdict(hold=hold, wanted=needed)
+        return GroupVerdict(keep=target, wanted=needed)
     keep = _why_kept(group, used, target, pass_context, quiet)
     if keep is not None:
-        return GroupVerdict(keep=keep, wanted=wanted)
+        return GroupVerdict(keep=keep, wanted=needed)
     idle = min(idle_for(worker, pass_context.now) or 0.0 for worker in group.serving)
     reason = because(Code.IDLE, idle_s=idle, limit_s=group.array.idle_timeout)
     if idle < group.array.idle_timeout and _asking(group, pass_context):

@@ -49,8 +49,8 @@ def asking_to_stop(snapshot: Snapshot) -> frozenset[str]:
 
 
 def _still_asks(note: WorkerNote, since: float) -> bool:
-    asked, idle_since = note.asked_at, note.idle_since
-    return asked is not None and asked > since and idle_since is not None and idle_since <= asked
+    asked_at, idle_since = note.asked_at, note.idle_since
+    return asked_at is not None and asked_at > since and idle_since is not None and idle_since <= asked_at
 
 
 def read_request_needs(snapshot: Snapshot) -> RequestNeeds:
@@ -61,13 +61,13 @@ def read_request_needs(snapshot: Snapshot) -> RequestNeeds:
     return RequestNeeds(needs, serve(snapshot.requests.nodes, snapshot.fleet))
 
 
-def coming_for_requests(asked: RequestNeeds, snapshot: Snapshot, observed: ObservedWorkers) -> frozenset[str]:
+def coming_for_requests(needs: RequestNeeds, snapshot: Snapshot, observed: ObservedWorkers) -> frozenset[str]:
     """Names of the supply that is coming for callers: jobs use other supply first."""
-    orders = {order.id for order in snapshot.fleet.orders if order.asked} | asked.service.ordered
-    if not orders and not asked.service.by_worker:
+    orders = {order.id for order in snapshot.fleet.orders if order.asked} | needs.service.ordered
+    if not orders and not needs.service.by_worker:
         return frozenset()
     coming = (worker.worker for worker in observed.workers if worker.coming)
-    names = {each.id for each in coming if each.order_id in orders or each.id in asked.service.by_worker}
+    names = {each.id for each in coming if each.order_id in orders or each.id in needs.service.by_worker}
     for order, of_order in named(outstanding(snapshot.fleet, snapshot.policy, snapshot.now)):
         if order.id in orders:
             names.update(of_order)

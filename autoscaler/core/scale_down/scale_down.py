@@ -58,7 +58,7 @@ the keeper of the last motive gives the reason why it stays.
 
 
 def needed_hosts(
-    wanted: Sequence[CategoryDemand],
+    demands: Sequence[CategoryDemand],
     fixed: Sequence[Host],
     leaving: Sequence[tuple[WorkerState, Host]],
     hopeless: frozenset[int] = frozenset(),
@@ -72,7 +72,7 @@ def needed_hosts(
     """
     if not leaving:
         return frozenset()
-    wants: tuple[Want, ...] = tuple((want.demand, want.count) for want in wanted)
+    wants: tuple[Want, ...] = tuple((want.demand, want.count) for want in demands)
     hosts = [*fixed, *(host for _, host in leaving), *last]
     full = place(wants, hosts)
     spread = [

@@ -86,13 +86,13 @@ def find_groups(
 def launch_groups(
     grouping: Grouping,
     group_verdicts: Mapping[str, GroupVerdict],
-    wanted: Sequence[CategoryDemand],
+    demands: Sequence[CategoryDemand],
     lacking: Sequence[int],
     placement: OpenPlacement,
     earlier: Sequence[Launch] = (),
     protection: Protection | None = None,
 ) -> GroupLaunches:
-    """`lacking` is parallel to `wanted`: tasks that found no group. `placement`: the supply with all demand on it that
+    """`lacking` is parallel to `demands`: tasks that found no group. `placement`: the supply with all demand on it that
     fits. `earlier`: what this pass launches besides.
     """
     groups, policy = grouping.groups, grouping.site.launch_context.policy
@@ -100,7 +100,7 @@ def launch_groups(
     notes: list[Reason | None] = []
     by_queue: dict[str, Reason] = {}
     held_back: dict[int, Reason] = {}
-    for at, (want, count) in enumerate(zip(wanted, lacking, strict=True)):
+    for at, (want, count) in enumerate(zip(demands, lacking, strict=True)):
         root = _root(want, policy.node_arrays) if want.demand.together and want.expired and count else None
         if root is not None and protection is not None:
             (held,) = protection.hold_back(root, (want,), (count,))
@@ -238,8 +238,8 @@ def _new(array: NodeArrayPolicy, ways: Sequence[Way], ledger: Ledger, reason: Re
         first = first or (way if buckets else None)
         candidates += [Candidate((bucket,), way.workers) for bucket in buckets]
     if first is None:
-        asked = not_offered(array, launch_context.buckets) or array.machine_types
-        return capped or because(Code.NOTHING_TO_LAUNCH, node_array=array.name, asked=asked or None)
+        types = not_offered(array, launch_context.buckets) or array.machine_types
+        return capped or because(Code.NOTHING_TO_LAUNCH, node_array=array.name, asked=types or None)
     number = ledger.next_number(array)
     name, of_workers = kind_of(array)
     name = group_id(name, number, of_workers=of_workers)

@@ -52,9 +52,9 @@ class LaunchContext:
     only_cheapest: Sequence[Budget] = ()
     """Budgets that are spent and leave only the cheapest offers."""
 
-    def keeps_to_cheapest(self, wanted: Iterable[CategoryDemand] = ()) -> Budget | None:
+    def keeps_to_cheapest(self, demands: Iterable[CategoryDemand] = ()) -> Budget | None:
         """The budget that leaves a launch for these jobs only the cheapest offer; None: none does."""
-        asks = [ask for want in wanted for ask in want.asks]
+        asks = [ask for want in demands for ask in want.asks]
         owners = {(Whose.USER, ask.owner) for ask in asks} | {(Whose.PROJECT, ask.project or "") for ask in asks}
         owners.add((Whose.CELL, ""))
         return next((each for each in self.only_cheapest if (each.whose, each.name) in owners), None)
@@ -113,11 +113,11 @@ class ArrayLaunch:
     note: Reason | None = None
     """Why nothing is launched although something is wanted."""
 
-    def besides(self, told: Reason | None) -> ArrayLaunch:
+    def besides(self, reason: Reason | None) -> ArrayLaunch:
         """With what is done about it otherwise."""
-        if told is None or self.launch is not None:
+        if reason is None or self.launch is not None:
             return self
-        return replace(self, note=told if self.note is None else self.note.then(told))
+        return replace(self, note=reason if self.note is None else self.note.then(reason))
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,10 +294,10 @@ def _sizes_for_demand(
         most, cap = _most(option)
         grown = placement.with_new(option.host, most)
         found = grown.place(lacking)
-        wanted = found.new_used
+        count = found.new_used
         if not found.complete and not any(entry.count for entry in sized):  # the preferred option tells its cap
-            wanted = placement.with_new(option.host, PLENTY).place(lacking).new_used
-        sized.append(_Sized(option, found.new_used, wanted, cap if wanted > most else None, found.placed, grown))
+            count = placement.with_new(option.host, PLENTY).place(lacking).new_used
+        sized.append(_Sized(option, found.new_used, count, cap if count > most else None, found.placed, grown))
     return sized
 
 
@@ -378,12 +378,12 @@ def _no_use(entry: _Sized, lacking: Sequence[Want], rules: Rules | None) -> Reas
 
 def _reported_of(option: LaunchOffer, lacking: Sequence[Want]) -> tuple[str, ...] | None:
     """What the pending jobs ask for and its hosts turned out to report otherwise than its type promises."""
-    asked = {asked.name for demand, count in lacking if count for asked in demand.properties}
+    requested = {requested.name for demand, count in lacking if count for requested in demand.properties}
     forced = option.host.forced - frozenset().union(*(demand.names for demand, count in lacking if count))
     values = () if option.reported is None else option.reported.values
-    told = [f"no {name}" if text is None else f"{name}={text}" for name, text in values if name in asked - forced]
-    told += [f"{name}={text}, which is FORCED" for name, text in values if name in forced]
-    return tuple(told) or None
+    texts = [f"no {name}" if text is None else f"{name}={text}" for name, text in values if name in requested - forced]
+    texts += [f"{name}={text}, which is FORCED" for name, text in values if name in forced]
+    return tuple(texts) or None
 
 
 def _nothing_note(
@@ -398,10 +398,10 @@ def _nothing_note(
     """
     capped = next((entry for entry in sized if entry.cap is not None), None)
     if capped is not None and capped.cap is not None:
-        wanted = because(Code.LAUNCH_WANTED, workers=capped.wanted, type=capped.option.type.name)
-        return wanted.then(capped.cap)
-    asked = not_offered(array, launch_context.buckets) or array.machine_types
-    nothing = because(Code.NOTHING_TO_LAUNCH, node_array=array.name, asked=asked or None)
+        reason = because(Code.LAUNCH_WANTED, workers=capped.wanted, type=capped.option.type.name)
+        return reason.then(capped.cap)
+    types = not_offered(array, launch_context.buckets) or array.machine_types
+    nothing = because(Code.NOTHING_TO_LAUNCH, node_array=array.name, asked=types or None)
     disproved = (_no_use(entry, lacking, array.rules) for entry in sized if _reported_of(entry.option, lacking))
     others = (verdict.reason for verdict in refused if verdict.reason.code is not Code.BUCKET_NOT_ALLOWED)
     why = next(chain(disproved, others), None)

@@ -159,7 +159,7 @@ class Judge:
 
     def _may_take(self, ask: JobRequest, queue: Queue) -> bool:
         """Whether a queue might run it whose hosts, or whose users, are not ours to predict."""
-        if ask.queues and not any(matches(asked.partition("@")[0] or "*", queue.name) for asked in ask.queues):
+        if ask.queues and not any(matches(pattern.partition("@")[0] or "*", queue.name) for pattern in ask.queues):
             return False
         pes = {*queue.pe_list, *(pe for pes in queue.pe_list_by_host.values() for pe in pes)}
         if ask.pe is not None and ask.pe not in pes:

@@ -94,8 +94,8 @@ def judge_job(job: int, case: Case, suspicion: UnsatisfiableNote, runs: bool, si
     if suspicion.asked_at is not None:
         again = suspicion.asked_at + min(FIRST_PAUSE * 2.0 ** min(suspicion.asked - 1, 10), LONGEST_PAUSE)
         if now < again:
-            said = finding.said if finding is not None else None
-            return _unproven(because(Code.NO_ANSWER, said=said, again_at=again), due=again)
+            answer = finding.said if finding is not None else None
+            return _unproven(because(Code.NO_ANSWER, said=answer, again_at=again), due=again)
     return Verdict(NextStep.ASK, because(Code.UNPROVEN).then(because(Code.ASKING_GRID_ENGINE)))
 
 

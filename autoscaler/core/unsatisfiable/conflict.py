@@ -44,16 +44,16 @@ def _conflict(demand: Demand, allowed: Allowed) -> Reason:
     bare = replace(demand, per_slot=(), per_job=(), once_a_host=(), properties=(), assumed=(), exclusive=False)
     if not allowed.serves(bare):
         return _of_slots(bare, allowed)
-    for asked in demand.properties:
-        others = tuple(one for one in demand.properties if one is not asked)
-        entry = allowed.complexes.get(asked.name)
+    for requested in demand.properties:
+        others = tuple(one for one in demand.properties if one is not requested)
+        entry = allowed.complexes.get(requested.name)
         exclusive = demand.exclusive and not (entry is not None and entry.relop == "EXCL")
-        alone = replace(bare, slots=1, per_host=None, properties=(asked,))
+        alone = replace(bare, slots=1, per_host=None, properties=(requested,))
         if not allowed.serves(alone) and allowed.serves(replace(demand, properties=others, exclusive=exclusive)):
             return because(
                 Code.NO_SUCH_HOST,
-                asked=shown_property(asked, allowed.complexes),
-                offered=_offered(asked, demand, allowed),
+                asked=shown_property(requested, allowed.complexes),
+                offered=_offered(requested, demand, allowed),
             )
     for name, amount in requested_amounts(demand):
         if allowed.serves(_without(demand, name)):
@@ -132,14 +132,15 @@ def _spread_instead(demand: Demand, allowed: Allowed) -> str | None:
     return f"-pe {pes[0]} {demand.slots}" if pes else None
 
 
-def _offered(asked: Property, demand: Demand, allowed: Allowed) -> tuple[str, ...]:
+def _offered(requested: Property, demand: Demand, allowed: Allowed) -> tuple[str, ...]:
     """What new workers would have of it instead: load values of hosts that are there differ in every pass."""
     kinds = (kind.host for each in allowed.of(demand) for kind in each.kinds)
-    found = {host.properties[asked.name] for host in kinds if asked.name in host.properties}
-    told = [
-        shown_property(replace(asked, relop="==", value=value), allowed.complexes).partition("=")[2] for value in found
+    found = {host.properties[requested.name] for host in kinds if requested.name in host.properties}
+    shown = [
+        shown_property(replace(requested, relop="==", value=value), allowed.complexes).partition("=")[2]
+        for value in found
     ]
-    return tuple(sorted(told, key=lambda text: (len(text), text)))
+    return tuple(sorted(shown, key=lambda text: (len(text), text)))
 
 
 def _besides(demand: Demand, allowed: Allowed) -> Iterator[str]:
@@ -147,6 +148,6 @@ def _besides(demand: Demand, allowed: Allowed) -> Iterator[str]:
     for name, amount in requested_amounts(demand):
         kind = allowed.complexes[name].type if name in allowed.complexes else "DOUBLE"
         yield f"{name}={written(amount, kind)}"
-    yield from (shown_property(asked, allowed.complexes) for asked in demand.properties)
+    yield from (shown_property(requested, allowed.complexes) for requested in demand.properties)
     if demand.exclusive:
         yield "the host for itself"

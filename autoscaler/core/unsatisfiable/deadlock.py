@@ -158,15 +158,15 @@ class _Ledger:
         probe_hosts = (self._probe_hosts(demands) if first.case.one_host else None) or first.case.probe_hosts
         questions = [Question(entry.one.job, self._kept[entry.one.job].fingerprint) for entry in chosen]
         self._actions.append(AskGridEngine(tuple(questions), probe_hosts, because(Code.ASKING_GRID_ENGINE)))
-        asked = frozenset(entry.one.job for entry in chosen)
-        for job in asked:
+        jobs = frozenset(entry.one.job for entry in chosen)
+        for job in jobs:
             mark = self._kept[job]
             self._kept[job] = replace(mark, asked_at=self._situation.now, asked=mark.asked + 1)
-        self._later(wanting, asked)
+        self._later(wanting, jobs)
 
-    def _later(self, wanting: Sequence[_Entry], asked: frozenset[int]) -> None:
+    def _later(self, wanting: Sequence[_Entry], jobs: frozenset[int]) -> None:
         for entry in wanting:
-            if entry.one.job not in asked:
+            if entry.one.job not in jobs:
                 link = because(Code.UNPROVEN).then(because(Code.OLDER_JOBS_FIRST))
                 self._told[entry.one.job] = entry.case.reason.then(link)
 
@@ -212,9 +212,9 @@ class _Ledger:
 
     def _tasks(self, one: Candidate) -> Iterator[tuple[str, JobRequest]]:
         """All its tasks that wait for the same things, as Grid Engine takes them, and what each was seen to ask for."""
-        asked = request(one.ask)
+        requested = request(one.ask)
         for category in self._situation.cluster.job_categories:
-            if category.ask.state in WAITING_STATES and request(category.ask) == asked and one.job in category.jobs:
+            if category.ask.state in WAITING_STATES and request(category.ask) == requested and one.job in category.jobs:
                 for name in names_of(one.job, category.tasks[category.jobs.index(one.job)]):
                     yield name, category.ask
 
@@ -271,10 +271,12 @@ class _Ledger:
 
     def withdraw(self, possible: Iterable[CategoryPart]) -> None:
         """What was told the owner of a job is taken back when it is so no more."""
-        told = {job for job, mark in self._situation.suspicions.items() if mark.told is not None} - self._kept.keys()
-        if not told or self._situation.held_back is not None:
+        reported = {
+            job for job, mark in self._situation.suspicions.items() if mark.told is not None
+        } - self._kept.keys()
+        if not reported or self._situation.held_back is not None:
             return
-        found = list(dict.fromkeys(job for part in possible for job in part.jobs if job in told))[:TOLD]
+        found = list(dict.fromkeys(job for part in possible for job in part.jobs if job in reported))[:TOLD]
         self._withdrawn = frozenset(found)
         if found:
             self._actions.append(Annotate(tuple(map(str, found)), because(Code.SATISFIABLE_AGAIN)))

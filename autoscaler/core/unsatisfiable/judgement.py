@@ -123,4 +123,4 @@ def _names(demands: tuple[Demand, ...] | Reason) -> Iterator[str]:
     """Complexes that matter."""
     for demand in () if isinstance(demands, Reason) else demands:
         yield from (name for name, _ in (*requested_amounts(demand), *demand.assumed))
-        yield from (asked.name for asked in demand.properties)
+        yield from (requested.name for requested in demand.properties)

@@ -27,7 +27,7 @@ REPORTED = frozenset({"arch", "num_proc", "mem_total", "mem_free"})
 def probe_hosts_for(demands: Iterable[Demand], allowed: Allowed) -> tuple[ProbeHost, ...] | None:
     """The probe hosts that judge all these demands, each perhaps more kindly than alone. None: it takes too many."""
     every = tuple(demands)
-    names = frozenset(asked.name for demand in every for asked in demand.properties) & REPORTED
+    names = frozenset(requested.name for demand in every for requested in demand.properties) & REPORTED
     found: list[ProbeHost] = []
     for demand in every:
         ranges = allowed.of(demand)

@@ -181,8 +181,8 @@ class Prover:
                 return because(Code.NO_INSTANCE_TYPE, node_array=", ".join(sorted(demand.pools)), asked=None)
             for each in ranges:
                 if not each.known:
-                    asked = each.array.family or each.array.instance_type
-                    return because(Code.NO_INSTANCE_TYPE, node_array=each.array.name, asked=asked or None)
+                    type_name = each.array.family or each.array.instance_type
+                    return because(Code.NO_INSTANCE_TYPE, node_array=each.array.name, asked=type_name or None)
                 if not each.kinds:
                     return because(Code.NO_WORKER_ALLOWED, node_array=each.array.name)
         return None
@@ -246,7 +246,7 @@ class Prover:
 
     @staticmethod
     def _may_use(ask: JobRequest, queue: str) -> bool:
-        return not ask.queues or any(matches(asked.partition("@")[0] or "*", queue) for asked in ask.queues)
+        return not ask.queues or any(matches(pattern.partition("@")[0] or "*", queue) for pattern in ask.queues)
 
     def _doubts_of_worker(self, demand: Demand, each: Range) -> Iterator[Reason]:
         """What it asks for that an enrolled worker's execution host would not be known to have or to lack."""
@@ -256,14 +256,14 @@ class Prover:
         for name, _ in requested_amounts(demand):
             if name not in given or (queue is not None and name in queue.complex_values):
                 yield because(Code.UNPREDICTABLE_RESOURCE, resource=name)
-        for asked in demand.properties:
-            if asked.name in given:
+        for requested in demand.properties:
+            if requested.name in given:
                 continue
-            silent = self._silent(demand) if asked.name in REPORTED else ()
+            silent = self._silent(demand) if requested.name in REPORTED else ()
             if silent:
-                yield because(Code.SILENT_HOSTS, hosts=silent, resource=asked.name)
-            elif not self._certain(asked, demand, each):
-                yield because(Code.UNPREDICTABLE_RESOURCE, resource=asked.name)
+                yield because(Code.SILENT_HOSTS, hosts=silent, resource=requested.name)
+            elif not self._certain(requested, demand, each):
+                yield because(Code.UNPREDICTABLE_RESOURCE, resource=requested.name)
 
     def _silent(self, demand: Demand) -> tuple[str, ...]:
         """Hosts that do not report and might run a part of it, whatever they are. One that has no slot for it (as the
@@ -277,22 +277,22 @@ class Prover:
         found = next(kind.type for kind in each.kinds if kind.type.name == type_)
         return host_values_of(found, each.array, self.cluster.complexes).complex_values
 
-    def _certain(self, asked: Property, demand: Demand, each: Range) -> bool:
+    def _certain(self, requested: Property, demand: Demand, each: Range) -> bool:
         """Whether it is known what an execd would report, as far as this demand depends on it."""
-        if asked.name not in REPORTED or asked.name in complexes_given(each.array.rules):
+        if requested.name not in REPORTED or requested.name in complexes_given(each.array.rules):
             return False
-        without = replace(demand, properties=tuple(one for one in demand.properties if one is not asked))
+        without = replace(demand, properties=tuple(one for one in demand.properties if one is not requested))
         if not self.most.serves(without):
             return True
-        offered = [kind.host.properties.get(asked.name, "") for kind in each.kinds]
-        if asked.name == "num_proc":
+        offered = [kind.host.properties.get(requested.name, "") for kind in each.kinds]
+        if requested.name == "num_proc":
             # Half as many may show where a processor's threads do not count.
-            return (amount(asked.value, "INT") or 0) > max((amount(value, "INT") or 0) for value in offered)
-        if asked.name == "arch":
+            return (amount(requested.value, "INT") or 0) > max((amount(value, "INT") or 0) for value in offered)
+        if requested.name == "arch":
             # Spelt so at least once by an execd of this very Grid Engine (lx-amd64, lx26-amd64, …).
             seen = {host.load.get("arch") for host in self.cluster.hosts if host.heard}
-            return all(value in seen for value in offered if not satisfies(asked.value, asked.relop, value))
-        return asked.relop == "<="
+            return all(value in seen for value in offered if not satisfies(requested.value, requested.relop, value))
+        return requested.relop == "<="
 
     # -- what an answer rests on -----------------------------------------------------------------------------------
 

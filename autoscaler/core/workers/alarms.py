@@ -34,11 +34,11 @@ class Delayed:
     enough: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
     """By queue for which no further worker is launched, why: all that are there stay in alarm, or it opens later."""
 
-    def lacking(self, counts: Sequence[int], wanted: Sequence[CategoryDemand]) -> list[int]:
+    def lacking(self, counts: Sequence[int], demands: Sequence[CategoryDemand]) -> list[int]:
         """Of these tasks that fit nowhere, those that a further worker could run."""
         return [
             0 if want.launches and all(queue in self.enough for queue in want.launches) else count
-            for count, want in zip(counts, wanted, strict=True)
+            for count, want in zip(counts, demands, strict=True)
         ]
 
     def said(self, coming: Iterable[Host]) -> Mapping[str, Reason]:
@@ -46,16 +46,16 @@ class Delayed:
         others = {pool for host in coming for pool in host.slots}
         return {queue: reason for queue, reason in self.told.items() if queue not in others}
 
-    def instead(self, told: Mapping[str, Reason]) -> Mapping[str, Reason]:
+    def instead(self, reasons: Mapping[str, Reason]) -> Mapping[str, Reason]:
         """The reason by queue why the autoscaler launches nothing for it."""
         groups = {f"{queue}{GROUPS}": reason for queue, reason in self.enough.items()}
-        return {**told, **self.enough, **groups}
+        return {**reasons, **self.enough, **groups}
 
 
 def delayed(observed: ObservedWorkers, closed: Closed, now: float) -> Delayed:
     """Who is delayed. Empty workers only: what keeps a busy one in alarm may be its own jobs, and last as they do."""
     hosts: dict[str, str] = {}
-    told: dict[str, Reason] = dict(closed.opening)
+    reasons: dict[str, Reason] = dict(closed.opening)
     for host in (*observed.others, *(worker.host for worker in observed.workers if worker.host is not None)):
         for instance in host.instances:
             if instance.queue in closed.opening and BY_CALENDAR & set(instance.states):
@@ -69,18 +69,18 @@ def delayed(observed: ObservedWorkers, closed: Closed, now: float) -> Delayed:
             continue
         for worker in counting:
             hosts[worker.name] = hosts.get(worker.name, "") + "".join(sorted(ALARM))
-        told[queue] = alarm_of(counting)
+        reasons[queue] = alarm_of(counting)
         if not calm and any(stays(worker, now) for worker in alarmed):
-            enough[queue] = told[queue]
-    return Delayed(hosts, told, enough)
+            enough[queue] = reasons[queue]
+    return Delayed(hosts, reasons, enough)
 
 
 def alarm_of(machines: Iterable[WorkerState]) -> Reason:
     """That these workers of one queue are in alarm, and since when the first of them is."""
-    told = sorted(machines, key=lambda worker: worker.name)
-    since = min((worker.note.alarm_since for worker in told if worker.note.alarm_since is not None), default=None)
-    queue = next((worker.array.queue for worker in told if worker.array is not None), "")
-    hosts = tuple(worker.name for worker in told)
+    by_name = sorted(machines, key=lambda worker: worker.name)
+    since = min((worker.note.alarm_since for worker in by_name if worker.note.alarm_since is not None), default=None)
+    queue = next((worker.array.queue for worker in by_name if worker.array is not None), "")
+    hosts = tuple(worker.name for worker in by_name)
     return because(Code.IN_ALARM, queue=queue, since_at=since, hosts=hosts)
 
 

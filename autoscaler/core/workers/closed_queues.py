@@ -147,9 +147,9 @@ def _suspended_for_another(queue: str, observed: ObservedWorkers, cluster: Clust
         name
         for category in cluster.job_categories
         if category.ask.state in WAITING_STATES
-        for asked in (*category.ask.queues, *(text for what, text in category.ask.hard if what in ("q", "qname")))
+        for pattern in (*category.ask.queues, *(text for what, text in category.ask.hard if what in ("q", "qname")))
         for name in superiors
-        if matches(asked.partition("@")[0], name)
+        if matches(pattern.partition("@")[0], name)
     }
     if not named:
         return None

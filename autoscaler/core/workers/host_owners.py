@@ -28,11 +28,11 @@ class Hosts:
     def named(self, name: str | None) -> ExecutionHost | None:
         if not name:
             return None
-        wanted = name.lower()
-        if wanted in self.full:
-            return self.full[wanted]
-        alike = self._short.get(wanted.partition(".")[0], [])
-        alike = [host for host in alike if "." not in wanted or "." not in host.name]
+        lowered = name.lower()
+        if lowered in self.full:
+            return self.full[lowered]
+        alike = self._short.get(lowered.partition(".")[0], [])
+        alike = [host for host in alike if "." not in lowered or "." not in host.name]
         return alike[0] if len(alike) == 1 else None
 
 

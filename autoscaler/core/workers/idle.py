@@ -20,8 +20,8 @@ def could_leave(worker: WorkerState, pass_context: PassContext) -> bool:
     if not worker.in_service or worker.array is None:
         return False
     idle = idle_for(worker, pass_context.now)
-    asked = pass_context.winding_down is not None or worker.worker.id in pass_context.asking
-    long_enough = idle is not None and (idle >= worker.array.idle_timeout or asked)
+    requested = pass_context.winding_down is not None or worker.worker.id in pass_context.asking
+    long_enough = idle is not None and (idle >= worker.array.idle_timeout or requested)
     return long_enough or worker.advised
 
 

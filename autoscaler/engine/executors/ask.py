@@ -19,11 +19,11 @@ def ask(action: AskGridEngine, context: ExecutionContext) -> Outcome:
     ]
     context.store.evidence.find(findings)
     counts = Counter(finding.answer for finding in findings)
-    told = ", ".join(f"{counts[answer]} {word}" for answer, word in _WORDS if counts[answer])
+    summary = ", ".join(f"{counts[answer]} {word}" for answer, word in _WORDS if counts[answer])
     why = next((finding.said for finding in findings if finding.answer is Answer.NONE), "")
     trouble = [f"no answer: {why}" if why else "", f"probe hosts stay for now: {asked.left}" if asked.left else ""]
     answered = counts[Answer.NONE] < len(findings)
-    return Outcome(action, Result.DONE if answered else Result.FAILED, "; ".join(filter(None, (told, *trouble))))
+    return Outcome(action, Result.DONE if answered else Result.FAILED, "; ".join(filter(None, (summary, *trouble))))
 
 
 _WORDS = ((Answer.IMPOSSIBLE, "impossible"), (Answer.POSSIBLE, "possible"), (Answer.NONE, "unanswered"))

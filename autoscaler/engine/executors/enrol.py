@@ -15,13 +15,13 @@ from sge.admin import Change
 def enrol(action: Enrol, context: ExecutionContext) -> Outcome:
     """Idempotent: it completes an interrupted enrolment."""
     change = _make_host(action, context)
-    said = "" if change.changed else "was enrolled already"
+    message = "" if change.changed else "was enrolled already"
     if context.load_sensor:
         try:
             context.grid_engine.sense(action.host, context.load_sensor)
         except GridEngineRefused as error:
-            said = f"{said}; it cannot report interruption notices: {error}".removeprefix("; ")
-    return Outcome(action, Result.DONE, said)
+            message = f"{message}; it cannot report interruption notices: {error}".removeprefix("; ")
+    return Outcome(action, Result.DONE, message)
 
 
 def _make_host(action: Enrol, context: ExecutionContext) -> Change:

@@ -26,11 +26,11 @@ def explain(jobs: Sequence[str], reason: Reason, context: ExecutionContext) -> J
     Engine has none for tasks.
     """
     numbers = {job: job.partition(".")[0] for job in jobs}
-    told = context.grid_engine.set_context(tuple(dict.fromkeys(numbers.values())), CONTEXT, text(reason))
+    written = context.grid_engine.set_context(tuple(dict.fromkeys(numbers.values())), CONTEXT, text(reason))
     return JobsOutcome(
-        tuple(job for job in jobs if numbers[job] in told.done),
-        tuple(job for job in jobs if numbers[job] in told.gone),
-        {job: told.refused[numbers[job]] for job in jobs if numbers[job] in told.refused},
+        tuple(job for job in jobs if numbers[job] in written.done),
+        tuple(job for job in jobs if numbers[job] in written.gone),
+        {job: written.refused[numbers[job]] for job in jobs if numbers[job] in written.refused},
     )
 
 
@@ -59,7 +59,7 @@ def unchanged(action: Hold | Kill, context: ExecutionContext) -> JobsOutcome:
 
 def outcome_of(action: JobAction, came: JobsOutcome, *more: str) -> Outcome:
     """DONE unless Grid Engine refused any; a job that is gone already needs nothing more."""
-    words = [f"{job}: {said}" for job, said in came.refused.items()]
+    words = [f"{job}: {why}" for job, why in came.refused.items()]
     words += [f"gone already: {', '.join(came.gone)}"] if came.gone else []
     return Outcome(action, Result.REFUSED if came.refused else Result.DONE, "; ".join([*words, *filter(None, more)]))
 
@@ -73,9 +73,9 @@ def hold(action: Hold, context: ExecutionContext) -> Outcome:
     left = unchanged(action, context) if action.asks else JobsOutcome(action.jobs)
     explain(left.done, action.reason, context)
     held = context.grid_engine.hold(left.done)
-    told = context.owners.tell([job for job in left.done if job in held.done], "held", action.reason)
+    notified = context.owners.tell([job for job in left.done if job in held.done], "held", action.reason)
     came = JobsOutcome(held.done, (*left.gone, *held.gone), {**held.refused, **left.refused})
-    return outcome_of(action, came, told)
+    return outcome_of(action, came, notified)
 
 
 def release(action: Release, context: ExecutionContext) -> Outcome:
@@ -94,11 +94,11 @@ def kill(action: Kill, context: ExecutionContext) -> Outcome:
     The notice is written before the deletion, because afterwards nobody knows where the job's output was.
     """
     left = JobsOutcome(action.jobs) if action.lost else unchanged(action, context)
-    said = explain(left.done, action.reason, context)
-    told = context.owners.tell([job for job in left.done if job not in said.gone], "deleted", action.reason)
+    written = explain(left.done, action.reason, context)
+    notified = context.owners.tell([job for job in left.done if job not in written.gone], "deleted", action.reason)
     deleted = context.grid_engine.delete(left.done, forced=action.lost)
     came = JobsOutcome(deleted.done, (*left.gone, *deleted.gone), {**deleted.refused, **left.refused})
-    return outcome_of(action, came, told)
+    return outcome_of(action, came, notified)
 
 
 def reschedule(action: Reschedule, context: ExecutionContext) -> Outcome:

@@ -30,35 +30,35 @@ def walk(record: OrderRecord, context: ExecutionContext) -> tuple[Result, str]:
     A set that gave any worker is the last. UNDER_WAY: no answer; ask again later with the same token. DONE, REFUSED and
     FAILED close the order. A throttled request made nothing: the order is closed, and a later plan decides again.
     """
-    said: list[str] = []
+    messages: list[str] = []
     given = list(record.given(record.steps[record.due][0])) if record.due < len(record.steps) else []
     for step in range(record.due, len(record.steps)):
         number, offer = record.steps[step]
-        asked, kind = _asked(record, number, offer, context), record.candidates[number].offers[offer].type.name
-        if not context.store.journal.send(asked, number, context.clock(), offer=offer):
+        order, kind = _asked(record, number, offer, context), record.candidates[number].offers[offer].type.name
+        if not context.store.journal.send(order, number, context.clock(), offer=offer):
             return Result.FAILED, "given up before it was requested"
         # An earlier call under this token got no answer: then it may have been made, whatever is answered now.
         in_doubt = any((attempt.candidate, attempt.offer) == (number, offer) for attempt in record.attempts)
         try:
-            launched = context.provider.launch(asked)
+            launched = context.provider.launch(order)
         except Throttled as error:
             if in_doubt:
                 return Result.UNDER_WAY, str(error)
-            failures = _failures(record, [(asked.buckets[0].key, error)], context.clock())
-            _close(record, asked, failures, str(error), context)
-            return (Result.DONE, "; ".join((*said, str(error)))) if given else (Result.FAILED, str(error))
+            failures = _failures(record, [(order.buckets[0].key, error)], context.clock())
+            _close(record, order, failures, str(error), context)
+            return (Result.DONE, "; ".join((*messages, str(error)))) if given else (Result.FAILED, str(error))
         except Unreachable as error:
             return Result.UNDER_WAY, str(error)
         except (OutOfCapacity, QuotaReached) as error:
-            launched = Launched((), tuple((bucket.key, error) for bucket in asked.buckets))
+            launched = Launched((), tuple((bucket.key, error) for bucket in order.buckets))
         except Refused as error:
-            failures = _failures(record, [(bucket.key, error) for bucket in asked.buckets], context.clock())
-            _close(record, asked, failures, str(error), context)
-            return (Result.DONE, "; ".join((*said, str(error)))) if given else (Result.REFUSED, str(error))
+            failures = _failures(record, [(bucket.key, error) for bucket in order.buckets], context.clock())
+            _close(record, order, failures, str(error), context)
+            return (Result.DONE, "; ".join((*messages, str(error)))) if given else (Result.REFUSED, str(error))
         failures = _failures(record, launched.shortfalls, context.clock())
         message = "; ".join(dict.fromkeys(failure.message for failure in failures))
         context.store.journal.answer(
-            asked.token,
+            order.token,
             ids=launched.ids,
             failures=failures,
             message=message,
@@ -67,13 +67,13 @@ def walk(record: OrderRecord, context: ExecutionContext) -> tuple[Result, str]:
         )
         given += launched.ids
         if launched.ids:
-            got = f"{len(launched.ids)} of {asked.count} {kind}: "
-            said.append(got + ", ".join(launched.ids) + (f"; {message}" if message else ""))
+            got = f"{len(launched.ids)} of {order.count} {kind}: "
+            messages.append(got + ", ".join(launched.ids) + (f"; {message}" if message else ""))
         else:
-            said.append(f"{kind}: {message or 'none was given'}")
+            messages.append(f"{kind}: {message or 'none was given'}")
         if given and record.ends_set(step):
-            return Result.DONE, "; ".join(said[-len(record.candidates[number].offers) :])
-    message = "; ".join(said) or "no candidate is left"
+            return Result.DONE, "; ".join(messages[-len(record.candidates[number].offers) :])
+    message = "; ".join(messages) or "no candidate is left"
     context.store.journal.close_order(record.id, message, context.clock())
     return Result.FAILED, message
 
@@ -137,10 +137,10 @@ def _asked(record: OrderRecord, number: int, place: int, context: ExecutionConte
 
 
 def _close(
-    record: OrderRecord, asked: LaunchOrder, failures: Sequence[LaunchFailure], message: str, context: ExecutionContext
+    record: OrderRecord, order: LaunchOrder, failures: Sequence[LaunchFailure], message: str, context: ExecutionContext
 ) -> None:
     with context.store.database.transaction():
-        context.store.journal.answer(asked.token, ids=(), failures=failures, message=message, at=context.clock())
+        context.store.journal.answer(order.token, ids=(), failures=failures, message=message, at=context.clock())
         context.store.journal.close_order(record.id, message, context.clock())
 
 

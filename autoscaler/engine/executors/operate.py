@@ -19,16 +19,16 @@ def operate(action: Restart | Reimage, context: ExecutionContext) -> Outcome:
     provider, operations = context.provider, context.store.verbs
     if not operations.begin(action.kind, action.worker_id, context.clock()):
         return Outcome(action, Result.REFUSED, "it was done before, or the request was withdrawn")
-    said = "not done: the provider raised an error that its contract does not allow"
+    message = "not done: the provider raised an error that its contract does not allow"
     try:
         if not isinstance(provider, Operates):
-            said = f"not done: {provider.name} has no {action.kind}"
-            return Outcome(action, Result.REFUSED, said)
+            message = f"not done: {provider.name} has no {action.kind}"
+            return Outcome(action, Result.REFUSED, message)
         provider.operate(action.worker_id, action.kind)
-        said = "done"
+        message = "done"
         return Outcome(action, Result.DONE)
     except AutoscalerError as error:
-        said = f"not done: {error}"
+        message = f"not done: {error}"
         raise
     finally:
-        operations.end(action.worker_id, said, context.clock())
+        operations.end(action.worker_id, message, context.clock())

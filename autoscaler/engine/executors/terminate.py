@@ -25,8 +25,8 @@ def terminate_all(actions: Sequence[Terminate], context: ExecutionContext, seen:
     words = [_noted(action, context, seen) for action in actions]
     refused = _end([action.worker_id for action in actions], context)
     return [
-        Outcome(action, *refused.get(action.worker_id, (Result.DONE, said)))
-        for action, said in zip(actions, words, strict=True)
+        Outcome(action, *refused.get(action.worker_id, (Result.DONE, message)))
+        for action, message in zip(actions, words, strict=True)
     ]
 
 
@@ -47,8 +47,8 @@ def _end(ids: Sequence[str], context: ExecutionContext) -> dict[str, tuple[Resul
 def _noted(action: Terminate, context: ExecutionContext, seen: Seen) -> str:
     """Record a failed boot before the machine is gone; returns the sentence about it."""
     worker = seen.get(action.worker_id)
-    said = worker.message if worker is not None and worker.failure is not None else None
-    words = said or (_last_words(action, context) if action.failure else "")
+    message = worker.message if worker is not None and worker.failure is not None else None
+    words = message or (_last_words(action, context) if action.failure else "")
     if action.failure and worker is not None:
         failure = LaunchFailure(worker.bucket, context.clock(), action.failure, words, worker.order_id or "")
         context.store.journal.fail(failure, worker_id=worker.id)

@@ -64,16 +64,16 @@ def _together(
     """By host, of those of which all is known: for the rest each action is carried out by itself."""
     match actions[0]:
         case Enrol():
-            said = _enrol(cast("Sequence[Enrol]", actions), context, batches)
+            messages = _enrol(cast("Sequence[Enrol]", actions), context, batches)
         case Enable():
-            said = dict.fromkeys(batches.enable(_hosts(actions)), "")
+            messages = dict.fromkeys(batches.enable(_hosts(actions)), "")
         case Disable():
-            said = dict.fromkeys(batches.disable(_hosts(actions)), "")
+            messages = dict.fromkeys(batches.disable(_hosts(actions)), "")
         case Remove():
             return remove_all(cast("Sequence[Remove]", actions), context, seen, batches)
         case _:
-            said = {}
-    return {host: Outcome(actions[0], Result.DONE, message) for host, message in said.items()}
+            messages = {}
+    return {host: Outcome(actions[0], Result.DONE, message) for host, message in messages.items()}
 
 
 def _hosts(actions: Sequence[OneCall]) -> list[str]:
