@@ -32,7 +32,7 @@ from autoscaler.process import Completed
 from autoscaler.report.blocks import Block, print_blocks
 from autoscaler.report.log import configure_log
 from autoscaler.report.requests import requests_text
-from autoscaler.report.tables import print_pairs
+from autoscaler.report.tables import pairs_block
 from autoscaler.report.wording import text
 from autoscaler.settings import Process
 from autoscaler.settings.process_settings import OwnerNotice
@@ -208,7 +208,7 @@ def test_the_line_that_systemctl_shows(hostile: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_tables_pairs_requests_and_the_demos_lines(hostile: str, capsys: pytest.CaptureFixture[str]) -> None:
     print_blocks([Block(columns=("name", hostile), rows=[(hostile, "b")], lines=[hostile])])
-    print_pairs([(hostile, hostile)])
+    print_blocks([pairs_block([(hostile, hostile)])])
     Lines(Console()).say(hostile)
     sets = [{"name": hostile, "by": hostile, "expires_at": None, "targets": [], "arrays": [hostile]}]
     print(requests_text({"request_sets": sets, "nodes": [], "node_arrays": []}, UTC))

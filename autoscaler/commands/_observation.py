@@ -10,7 +10,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,6 +20,7 @@ from autoscaler.commands._echo import echo
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import WriteRefused
 from autoscaler.plain_text import plain_json
+from autoscaler.report.blocks import Block, print_blocks
 from autoscaler.report.observed_plan import ObservedPlan
 
 if TYPE_CHECKING:
@@ -169,6 +170,14 @@ def reading_store(invocation: Invocation, *, lenient: bool = False) -> Iterator[
             yield store
         finally:
             store.close()
+
+
+def print_document(document: Mapping[str, Any], blocks: Callable[[], Iterable[Block]], *, as_json: bool) -> None:
+    """A document as JSON, or for people as the blocks made of it."""
+    if as_json:
+        print_json(document)
+    else:
+        print_blocks(blocks())
 
 
 def print_json(told: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from autoscaler.commands._answers import answered, print_age, print_answer, warn_not_running
-from autoscaler.commands._observation import as_json, print_json, reading_store
+from autoscaler.commands._observation import as_json, print_document, reading_store
 from autoscaler.commands.context import Invocation
 
 _BY = ("user", "group", "department", "project", "account", "queue", "job", "array", "type", "worker")
@@ -50,23 +50,19 @@ def command(
     if print_answer(invocation, "cost", query, as_json=as_json, as_csv=as_csv):
         return
     warn_not_running(invocation)
-    from autoscaler.report.blocks import print_blocks
     from autoscaler.report.cost import cost_blocks, cost_report, csv_text, document, read_cost_query
 
     now = time.time()
     with reading_store(invocation) as store:
         report = cost_report(store, read_cost_query(query, now), now)
-    if as_json:
-        print_json(document(report))
-    elif as_csv:
+    if as_csv:
         sys.stdout.write(csv_text(report))
     else:
-        print_blocks(cost_blocks(report))
+        print_document(document(report), lambda: cost_blocks(report), as_json=as_json)
 
 
 def _reconcile(invocation: Invocation, file: Path, *, as_json: bool) -> None:
     from autoscaler.report.bill import read_bill
-    from autoscaler.report.blocks import print_blocks
     from autoscaler.report.reconcile import compare, reconciled_blocks, reconciled_document
 
     ever = _workers(invocation, {"since": "2000-01-01"})
@@ -78,10 +74,8 @@ def _reconcile(invocation: Invocation, file: Path, *, as_json: bool) -> None:
     tables = {table["currency"]: table["rows"] for table in _workers(invocation, times)["currencies"]}
     currency = next((each for each in tables if each in bill.currencies), next(iter(tables), "USD"))
     found = compare(tables.get(currency, []), bill)
-    if as_json:
-        print_json(reconciled_document(found, bill, currency))
-    else:
-        print_blocks(reconciled_blocks(found, bill, currency))
+    document = reconciled_document(found, bill, currency)
+    print_document(document, lambda: reconciled_blocks(found, bill, currency), as_json=as_json)
 
 
 def _workers(invocation: Invocation, times: Mapping[str, str]) -> dict[str, Any]:

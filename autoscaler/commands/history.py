@@ -9,7 +9,7 @@ import click
 
 from autoscaler.commands._answers import print_answer, warn_not_running
 from autoscaler.commands._duration import Duration
-from autoscaler.commands._observation import as_json, print_json, reading_store
+from autoscaler.commands._observation import as_json, print_document, reading_store
 from autoscaler.commands.context import Invocation
 
 
@@ -36,14 +36,12 @@ def command(invocation: Invocation, since: float, step: float | None, array: str
     if print_answer(invocation, "history", query, as_json=as_json, as_csv=as_csv):
         return
     warn_not_running(invocation)
-    from autoscaler.report.history import document, find_history, print_history, write_csv
+    from autoscaler.report.history import csv_text, document, find_history, history_block
 
     now = time.time()
     with reading_store(invocation) as store:
         found = find_history(store.samples, query, now, invocation.as_running.currency())
-    if as_json:
-        print_json(document(found, now))
-    elif as_csv:
-        write_csv(found, sys.stdout)
+    if as_csv:
+        sys.stdout.write(csv_text(found))
     else:
-        print_history(found)
+        print_document(document(found, now), lambda: [history_block(found)], as_json=as_json)

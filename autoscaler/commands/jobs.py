@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from autoscaler.commands._answers import print_answer
-from autoscaler.commands._observation import as_json, from_record, observe_and_plan, print_json
+from autoscaler.commands._observation import as_json, from_record, observe_and_plan, print_document
 from autoscaler.commands.context import Invocation
 
 
@@ -23,10 +23,8 @@ def command(invocation: Invocation, record: Path | None, as_json: bool) -> None:
     if record is None and print_answer(invocation, "jobs", {}, as_json=as_json):
         return
     from autoscaler.core.model.reasons import Code
-    from autoscaler.report.tables import print_jobs
+    from autoscaler.report.tables import jobs_blocks
 
     document = observe_and_plan(invocation, record).jobs()
-    if as_json:
-        print_json(document)
-    else:
-        print_jobs(document["jobs"], [note["text"] for note in document["notes"] if note["code"] == Code.JOBS_NOT_READ])
+    unread = [note["text"] for note in document["notes"] if note["code"] == Code.JOBS_NOT_READ]
+    print_document(document, lambda: jobs_blocks(document["jobs"], unread), as_json=as_json)

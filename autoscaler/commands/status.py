@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from autoscaler.commands._answers import print_answer
-from autoscaler.commands._observation import as_json, print_json, reading_store
+from autoscaler.commands._observation import as_json, print_document, reading_store
 from autoscaler.commands.context import Invocation
 
 
@@ -23,11 +23,8 @@ def command(invocation: Invocation, as_json: bool) -> None:
         return
     from autoscaler.commands._answering import status_of
     from autoscaler.report.status import status_pairs
-    from autoscaler.report.tables import print_pairs
+    from autoscaler.report.tables import pairs_block
 
     with reading_store(invocation) as store:
         document = status_of(invocation, store, serves=False)()
-    if as_json:
-        print_json(document)
-    else:
-        print_pairs(status_pairs(document))
+    print_document(document, lambda: [pairs_block(status_pairs(document))], as_json=as_json)

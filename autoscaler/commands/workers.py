@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from autoscaler.commands._answers import print_answer
-from autoscaler.commands._observation import as_json, from_record, observe_and_plan, print_json
+from autoscaler.commands._observation import as_json, from_record, observe_and_plan, print_document
 from autoscaler.commands.context import Invocation
 
 
@@ -22,10 +22,7 @@ def command(invocation: Invocation, record: Path | None, as_json: bool) -> None:
     """
     if record is None and print_answer(invocation, "workers", {}, as_json=as_json):
         return
-    from autoscaler.report.tables import print_workers
+    from autoscaler.report.tables import workers_blocks
 
     document = observe_and_plan(invocation, record).workers()
-    if as_json:
-        print_json(document)
-    else:
-        print_workers(document["workers"])
+    print_document(document, lambda: workers_blocks(document["workers"]), as_json=as_json)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime, tzinfo
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -23,29 +23,17 @@ from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan, Snapshot
 from autoscaler.report import SCHEMA
 from autoscaler.report.document import action_part, document, reason_part, worker_part
+from autoscaler.report.events import at_zone
 from autoscaler.report.requests import caps_of
 from autoscaler.report.rules import rule_rows
 from autoscaler.report.wording import text
 from autoscaler.store import encoding
 from autoscaler.store.history import Explanation, Lifetime
 from autoscaler.store.journal import OrderRecord
+from sge.accounting import JobEnd
 
 _STARTS_WITHOUT = frozenset({Code.FITS, Code.WAITS_FOR_COMING})
 """Of jobs that start without a further launch."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How one start of a job or task ended, as the accounting file tells it. Times as Unix seconds; None: never."""
-
-    task: str
-    queue: str
-    host: str
-    slots: int
-    submitted_at: float
-    started_at: float | None
-    ended_at: float | None
-    how: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +43,7 @@ class Past:
     last: Explanation | None = None
     launched: Sequence[OrderRecord] = ()
     """Orders that were made for jobs such as this one while it waited."""
-    ended: Sequence[Ended] = ()
+    ended: Sequence[JobEnd] = ()
     events: Sequence[Mapping[str, Any]] = ()
     """What happened to it, as `events` tells it."""
     cost: Mapping[str, Any] | None = None
@@ -83,17 +71,13 @@ def explain_job(
         "schema": SCHEMA,
         "job": str(job),
         "state": "waiting" if rows else "running",
-        "now": _at(snapshot.now, zone),
+        "now": at_zone(snapshot.now, zone),
         "waiting": rows,
         "running": runs,
         "launches": [action_part(launch) for launch in _launches_for(snapshot.policy, plan, verdicts)],
         "actions": [_action_on(action, job) for action in plan.actions if _is_about(action, job)],
-        "done": [_done_part(row, zone) for row in done],
+        **_past_parts(past, done, zone),
         "waited": [_past_part(job, past.last.verdict)] if past.last is not None and not rows else [],
-        "launched": [_order_part(order, zone) for order in past.launched],
-        "ended": [_ended_part(end, zone) for end in past.ended],
-        "cost": past.cost,
-        "events": list(past.events),
         "rules": rule_rows(rules_for_job(snapshot, job)),
         "caps": _caps(snapshot, verdicts),
     }
@@ -113,7 +97,7 @@ def _run_part(plan: Plan, host: str, queue: str, run: HostJob, zone: tzinfo | No
         "state": run.state,
         "slots": run.slots,
         "task": run.task,
-        "started_at": None if run.started is None else _at(run.started, zone),
+        "started_at": None if run.started is None else at_zone(run.started, zone),
         "worker": _verdict_of(plan, host),
     }
 
@@ -144,7 +128,7 @@ def _order_part(order: OrderRecord, zone: tzinfo | None) -> dict[str, Any]:
     if order.attempts:
         candidate = order.candidates[order.attempts[-1].candidate]
     return {
-        "at": _at(order.ordered_at, zone),
+        "at": at_zone(order.ordered_at, zone),
         "node_array": order.node_array,
         "instance_type": candidate.type.name,
         "count": candidate.count,
@@ -153,9 +137,14 @@ def _order_part(order: OrderRecord, zone: tzinfo | None) -> dict[str, Any]:
     }
 
 
-def _ended_part(end: Ended, zone: tzinfo | None) -> dict[str, Any]:
+def _ended_part(end: JobEnd, zone: tzinfo | None) -> dict[str, Any]:
     moments = ("submitted_at", "started_at", "ended_at")
-    return asdict(end) | {name: None if (at := getattr(end, name)) is None else _at(at, zone) for name in moments}
+    return {
+        "task": str(end.task) if end.task else "",
+        **{name: getattr(end, name) for name in ("queue", "host", "slots")},
+        **{name: None if (at := getattr(end, name)) is None else at_zone(at, zone) for name in moments},
+        "how": end.how,
+    }
 
 
 def explain_host(snapshot: Snapshot, plan: Plan, name: str, zone: tzinfo | None = None) -> dict[str, Any] | None:
@@ -170,7 +159,7 @@ def explain_host(snapshot: Snapshot, plan: Plan, name: str, zone: tzinfo | None 
     return {
         "schema": SCHEMA,
         "host": verdict.name,
-        "now": _at(snapshot.now, zone),
+        "now": at_zone(snapshot.now, zone),
         **worker_part(verdict),
         "actions": [
             action_part(action)
@@ -185,7 +174,7 @@ def explain_host(snapshot: Snapshot, plan: Plan, name: str, zone: tzinfo | None 
             "node_array": worker.node_array,
             "group_id": worker.group_id,
             "state": worker.state.value,
-            "created_at": _at(worker.created_at, zone),
+            "created_at": at_zone(worker.created_at, zone),
             "price_per_hour": worker.price_per_hour,
             "currency": snapshot.policy.currency,
             "message": worker.message,
@@ -211,12 +200,18 @@ def explain_past(
         "schema": SCHEMA,
         "job": str(job),
         "state": "ended",
-        "now": _at(max(known), zone),
+        "now": at_zone(max(known), zone),
         "waiting": [] if past.last is None else [_past_part(job, past.last.verdict)],
         "running": [],
         "launches": [],
         "actions": [],
-        "done": [_done_part(row, zone) for row in acts],
+        **_past_parts(past, acts, zone),
+    }
+
+
+def _past_parts(past: Past, done: Iterable[Mapping[str, Any]], zone: tzinfo | None) -> dict[str, Any]:
+    return {
+        "done": [_done_part(row, zone) for row in done],
         "waited": [],
         "launched": [_order_part(order, zone) for order in past.launched],
         "ended": [_ended_part(end, zone) for end in past.ended],
@@ -239,7 +234,7 @@ def _done_part(row: Mapping[str, Any], zone: tzinfo | None) -> dict[str, Any]:
     """One action on a job as the journal has it."""
     reason = encoding.read(json.dumps(json.loads(row["action"])["reason"]), Reason)
     return {
-        "at": _at(row["at"], zone),
+        "at": at_zone(row["at"], zone),
         "kind": row["kind"],
         "result": row["result"],
         "message": row["message"],
@@ -265,7 +260,7 @@ def explain_gone(life: Lifetime, now: float, zone: tzinfo | None = None) -> dict
         "schema": SCHEMA,
         "host": life.name,
         "id": life.worker_id,
-        "now": _at(now, zone),
+        "now": at_zone(now, zone),
         "verdict": None,
         "instance_type": life.instance_type,
         "node_array": life.node_array,
@@ -273,7 +268,7 @@ def explain_gone(life: Lifetime, now: float, zone: tzinfo | None = None) -> dict
         "currency": life.currency or "USD",
         "cost": life.cost(now),
         **{
-            name: None if (at := getattr(life, name)) is None else _at(at, zone)
+            name: None if (at := getattr(life, name)) is None else at_zone(at, zone)
             for name in ("created_at", "joined_at", "removed_at", "ended_at")
         },
     }
@@ -321,8 +316,4 @@ def _remembered(plan: Plan, worker_id: str | None, zone: tzinfo | None) -> dict[
         return None
     remembered = {name: value for name, value in asdict(note).items() if name not in ("host", "bucket")}
     remembered["quarantined"] = None if note.quarantined is None else text(note.quarantined)
-    return remembered | {name: _at(remembered[name], zone) for name in MOMENTS if remembered[name] is not None}
-
-
-def _at(seconds: float, zone: tzinfo | None) -> str:
-    return datetime.fromtimestamp(seconds, UTC).astimezone(zone).isoformat()
+    return remembered | {name: at_zone(remembered[name], zone) for name in MOMENTS if remembered[name] is not None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, tzinfo
+from datetime import tzinfo
 from math import isfinite, isinf
 from typing import Any
 
@@ -14,6 +14,7 @@ from autoscaler.core.readable.screening import readable
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.core.workers.observed import observe_workers
 from autoscaler.core.workers.worker_state import WorkerState
+from autoscaler.report.events import at_zone
 
 
 def worker_rows(snapshot: Snapshot, workers: Iterable[Mapping[str, Any]], zone: tzinfo | None) -> list[dict[str, Any]]:
@@ -35,7 +36,7 @@ def _state(state: WorkerState | None, zone: tzinfo | None) -> dict[str, Any]:
     if state is None:
         return {"phase": None, "conditions": []}
     conditions = [
-        {"name": name.value, "since": None if since is None else _at(since, zone)}
+        {"name": name.value, "since": None if since is None else at_zone(since, zone)}
         for name, since in state.conditions.items()
     ]
     return {"phase": state.phase.value, "conditions": conditions}
@@ -50,10 +51,6 @@ def _load(host: ExecutionHost | None) -> dict[str, Any]:
     return {"load": round(value, 2) if isfinite(value) else None}
 
 
-def _at(seconds: float, zone: tzinfo | None) -> str:
-    return datetime.fromtimestamp(seconds, UTC).astimezone(zone).isoformat()
-
-
 def _machine(worker: Worker | None, zone: tzinfo | None, currency: str) -> dict[str, Any]:
     if worker is None:
         names = ("instance_type", "node_array", "group_id", "state", "price_type", "price_per_hour", "currency")
@@ -66,7 +63,7 @@ def _machine(worker: Worker | None, zone: tzinfo | None, currency: str) -> dict[
         "price_type": worker.price_type.value,
         "price_per_hour": worker.price_per_hour,
         "currency": currency,
-        "created_at": _at(worker.created_at, zone),
+        "created_at": at_zone(worker.created_at, zone),
     }
 
 

@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 from io import StringIO
 from math import isfinite
-from typing import Any, TextIO
+from typing import Any
 
 from autoscaler.core.outcome.sample import ArraySample, Sample, merged
 from autoscaler.errors import NotFound, SettingsError
 from autoscaler.report import SCHEMA
-from autoscaler.report.blocks import Block, print_blocks
+from autoscaler.report.blocks import Block
 from autoscaler.report.wording import duration
 from autoscaler.store.samples import RESOLUTIONS, SampleTable
 
@@ -121,21 +121,13 @@ def document(report: HistoryReport, now: float) -> dict[str, Any]:
 
 
 def csv_text(report: HistoryReport) -> str:
-    file = StringIO()
-    write_csv(report, file)
-    return file.getvalue()
-
-
-def write_csv(report: HistoryReport, file: TextIO) -> None:
     """One line a period; workers of all node arrays that were asked for together."""
+    file = StringIO()
     rows = [_flat(period, report.zone) for period in report.periods if period.seconds]
     writer = csv.DictWriter(file, list(_flat(Sample(0.0, 1.0), report.zone)), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-
-
-def print_history(report: HistoryReport) -> None:
-    print_blocks([history_block(report)])
+    return file.getvalue()
 
 
 def history_block(report: HistoryReport) -> Block:

@@ -17,7 +17,6 @@ from autoscaler.core.snapshot import Snapshot
 from autoscaler.errors import NotFound
 from autoscaler.report.events import event_part, shown_to
 from autoscaler.report.explain import (
-    Ended,
     Past,
     explain_gone,
     explain_host,
@@ -104,17 +103,16 @@ def _job(job: Job, known: Known) -> dict[str, Any]:
             raise NotFound(f"job {job.number} neither waits nor runs in {known.place}{_unless(seen)}")
         return _of_task(document, job)
     ends = known.ends(job)
-    ended = tuple(map(_ended, ends.found))
     with known.store() as store:
         done, last = store.journal.outcomes_of_job(job.number), store.history.explanation(job.number)
         happened = store.events.read(job=job.number, task=int(job.task) if job.task else None, last=MOST_EVENTS)
         told = [event_part(event, seen.zone) for event in shown_to(known.owner, happened)]
-        launched = _launched(store, seen.snapshot, last, ended)
+        launched = _launched(store, seen.snapshot, last, ends.found)
         if known.owner is not None:  # of launches for others' jobs like it nothing is told
             for_it = {one.event.order_id for one in happened}
             launched = tuple(order for order in launched if order.id in for_it)
         cost = job_cost(store, job.number, int(job.task) if job.task else None, seen.snapshot.now)
-        past = Past(last, launched, ended, told, cost)
+        past = Past(last, launched, ends.found, told, cost)
     document = explain_job(seen.snapshot, seen.plan, job.number, seen.zone, done, past) or explain_past(
         job.number, past, done, seen.zone
     )
@@ -128,19 +126,6 @@ def _job(job: Job, known: Known) -> dict[str, Any]:
     return _of_task(document, job)
 
 
-def _ended(end: JobEnd) -> Ended:
-    return Ended(
-        task=str(end.task) if end.task else "",
-        queue=end.queue,
-        host=end.host,
-        slots=end.slots,
-        submitted_at=end.submitted_at,
-        started_at=end.started_at,
-        ended_at=end.ended_at,
-        how=end.how,
-    )
-
-
 def _unless(seen: ObservedPlan) -> str:
     """Where jobs could not be read, it may be one of them."""
     unread = jobs_not_read(seen.plan.notes)
@@ -148,7 +133,7 @@ def _unless(seen: ObservedPlan) -> str:
 
 
 def _launched(
-    store: Store, snapshot: Snapshot, last: Explanation | None, ended: Sequence[Ended]
+    store: Store, snapshot: Snapshot, last: Explanation | None, ended: Sequence[JobEnd]
 ) -> tuple[OrderRecord, ...]:
     """Orders that were made for the job's category while it waited."""
     if last is None:

@@ -74,14 +74,6 @@ def queue_blocks(document: Row) -> list[Block]:
     return [Block(columns=("tasks", "longest", "counts", "why"), rows=cells, lines=[*none, *said])]
 
 
-def print_jobs(rows: Sequence[Row], not_read: Sequence[str] = ()) -> None:
-    print_blocks(jobs_blocks(rows, not_read))
-
-
-def print_workers(rows: Sequence[Row]) -> None:
-    print_blocks(workers_blocks(rows))
-
-
 def print_orphans(rows: Sequence[Row]) -> None:
     """Machines that nobody manages."""
     cells = [
@@ -150,10 +142,6 @@ def print_catalog(rows: Sequence[Row]) -> None:
 def pairs_block(pairs: Iterable[tuple[str, str]]) -> Block:
     """`name   value` lines."""
     return Block(columns=("", ""), rows=list(pairs))
-
-
-def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
-    print_blocks([pairs_block(pairs)])
 
 
 def price(value: float | None, currency: str) -> str:

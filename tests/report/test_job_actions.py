@@ -14,7 +14,6 @@ from autoscaler.core.model.request_sets import ArrayDefinition, Requests, Reques
 from autoscaler.core.plan import plan as decide
 from autoscaler.core.snapshot import Plan
 from autoscaler.report.explain import (
-    Ended,
     Past,
     explain_host,
     explain_job,
@@ -23,6 +22,7 @@ from autoscaler.report.explain import (
 from autoscaler.report.explain_lines import host_lines, in_words, job_lines
 from autoscaler.store.journal import Result
 from autoscaler.store.store import Store
+from sge.accounting import JobEnd
 from tests.core.building import NOW, a_host, a_job, a_snapshot, a_worker
 from tests.report.plans import plan, waiting
 
@@ -100,7 +100,7 @@ def test_of_a_worker_times_are_told_as_times_and_lengths_as_lengths() -> None:
     assert json.dumps(told["remembered"])
 
 
-ENDED = Ended("", "main.q", "w1", 2, 1_795_252_000.0, 1_795_252_300.0, 1_795_252_360.0, "exit status 3")
+ENDED = JobEnd("main.q", "w1", 0, 1_795_252_000.0, 1_795_252_300.0, 1_795_252_360.0, failed=0, exit_status=3, slots=2)
 
 
 def test_an_ended_job_is_told_from_its_wait_to_its_end(store: Store) -> None:
@@ -117,20 +117,20 @@ def test_an_ended_job_is_told_from_its_wait_to_its_end(store: Store) -> None:
 
 
 def test_a_task_that_was_asked_about_is_called_by_its_own_name() -> None:
-    told = explain_past(7, Past(ended=(replace(ENDED, task="5"),)), ())
+    told = explain_past(7, Past(ended=(replace(ENDED, task=5),)), ())
     assert told is not None
     lines = [*job_lines(told), *job_lines(told | {"job": "7.5"})]
     assert [line.partition(" ran ")[0] for line in lines if " ran on " in line] == ["job 7.5", "job 7.5"]
 
 
 def test_an_ended_job_that_was_never_seen_is_told_from_accounting() -> None:
-    told = explain_past(7, Past(ended=(replace(ENDED, started_at=None, how="failed: in prolog"),)), ())
+    told = explain_past(7, Past(ended=(replace(ENDED, started_at=None, failed=8),)), ())
     assert told is not None
-    assert list(job_lines(told))[-1] == "job 7 was not started on main.q@w1, 2 slots: failed: in prolog"
+    assert list(job_lines(told))[-1] == "job 7 was not started on main.q@w1, 2 slots: exit status 3, failed: in prolog"
 
 
 def test_the_end_of_a_single_task_has_its_number_once() -> None:
-    told = explain_past(7, Past(ended=(replace(ENDED, task="3"),)), ())
+    told = explain_past(7, Past(ended=(replace(ENDED, task=3),)), ())
     assert told is not None
     assert any(line.startswith("job 7.3 ran on ") for line in job_lines({**told, "job": "7.3"}))
 

@@ -26,9 +26,10 @@ from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.model.request_sets import Target
 from autoscaler.errors import WriteRefused
+from autoscaler.report.blocks import print_blocks
 from autoscaler.report.document import document
 from autoscaler.report.schema import PlanDocument
-from autoscaler.report.tables import print_plan, print_workers
+from autoscaler.report.tables import print_plan, workers_blocks
 from autoscaler.store.lock import CellKey, hold, lock_directory
 from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
@@ -261,7 +262,7 @@ def test_buckets_tell_what_could_be_launched_and_of_others_only_when_asked(capsy
 
 def test_what_a_machine_cost_an_hour_is_not_told_when_it_has_ended(capsys: pytest.CaptureFixture[str]) -> None:
     row = a_row("w1", "NO_LOAD_REPORT")
-    print_workers([row | {"state": state} for state in ("running", "terminated")])
+    print_blocks(workers_blocks([row | {"state": state} for state in ("running", "terminated")]))
     _, running, terminated = (line for line in capsys.readouterr().out.splitlines() if line.strip())
     assert ("0.096" in running, "0.096" in terminated) == (True, False)
 
@@ -280,12 +281,12 @@ def a_row(name: str, code: str, **more: Any) -> dict[str, Any]:
 
 
 def test_machines_that_are_gone_are_counted_and_not_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    print_workers([a_row("w1", "GONE"), a_row("w2", "GONE"), a_row("w3", "GONE", verdict="remove")])
+    print_blocks(workers_blocks([a_row("w1", "GONE"), a_row("w2", "GONE"), a_row("w3", "GONE", verdict="remove")]))
     _, remains, besides = (line for line in capsys.readouterr().out.splitlines() if line.strip())
     assert (remains.startswith("w3"), besides) == (True, "2 machines are gone: --json lists them")
 
 
 def test_a_worker_is_shown_with_its_array_or_its_group(capsys: pytest.CaptureFixture[str]) -> None:
-    print_workers([a_row("w1", "BOOTING"), a_row("w2", "BOOTING", group_id="execute:4-w1")])
+    print_blocks(workers_blocks([a_row("w1", "BOOTING"), a_row("w2", "BOOTING", group_id="execute:4-w1")]))
     _, one, other = (line.split() for line in capsys.readouterr().out.splitlines() if line.strip())
     assert (one[3], other[3]) == ("execute:4", "execute:4-w1")
