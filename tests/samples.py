@@ -10,7 +10,7 @@ import pytest
 
 THOROUGH = "TESTS_THOROUGH"
 """In the environment of a run with `--thorough`, so that modules know when they are imported."""
-SHARE = 3
+SHARE = 5
 
 
 def sample(values: Iterable[Any], *kept: Any) -> list[Any]:
@@ -26,5 +26,5 @@ def thorough() -> bool:
 
 
 def examples(number: int) -> int:
-    """So many random examples, or a third of them without `--thorough`."""
+    """So many random examples, or a fifth of them without `--thorough`."""
     return number if thorough() else -(-number // SHARE)

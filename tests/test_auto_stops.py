@@ -12,6 +12,7 @@ import pytest
 from autoscaler.core.model.request_sets import AutoStopAnswer, Target
 from autoscaler.core.policy import Limits
 from autoscaler.engine.loop import Loop
+from tests.samples import sample
 from tests.simulated.autoscaler import POLICY, TAG, World, start, step
 from tests.simulated.cluster import ended_once
 
@@ -85,7 +86,7 @@ class Crowd:
         pytest.fail("it never came to rest")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", sample(range(3), 0))
 def test_whatever_a_crowd_does_exactly_those_leave_that_were_told_so_and_as_many_stay_as_are_wanted(
     seed: int, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from bench.audit import audit
 from bench.sbom import PROGRAM, REQUIREMENTS, problems, sbom
+from tests.samples import sample
 
 FILES = sorted(REQUIREMENTS.parent.glob("*.txt"))
 PINNED = re.compile(r"(?m)^([a-z0-9.-]+)(?:\[[a-z,]+\])?==([^ \\;]+)")
@@ -103,7 +104,7 @@ def test_the_document_is_valid_cyclonedx(document: dict[str, Any]) -> None:
     assert (document["specVersion"], problems(document)) == ("1.6", [])
 
 
-@pytest.mark.parametrize("broken", ("component", "hash", "dependency"))
+@pytest.mark.parametrize("broken", sample(("component", "hash", "dependency"), "hash"))
 def test_a_document_that_is_not_is_refused(document: dict[str, Any], broken: str) -> None:
     changed = copy.deepcopy(document)
     if broken == "component":

@@ -29,6 +29,7 @@ from autoscaler.engine.observe import Listing, Observer
 from autoscaler.errors import NotObservable
 from providers.interface import LaunchOrder
 from sge.probe_hosts import ProbeHosts
+from tests.samples import sample
 from tests.soak.campaign import History, play
 from tests.soak.events import Event
 from tests.soak.world import Decide
@@ -268,7 +269,7 @@ def directory(tmp_path: Path) -> Iterator[Path]:
         yield Path(made)
 
 
-@pytest.mark.parametrize("seed", (2, 5, 10))
+@pytest.mark.parametrize("seed", sample((2, 5, 10), 2))
 def test_where_no_bug_is_planted_none_is_noticed(seed: int, directory: Path) -> None:
     assert play(History.of(seed, STEPS), directory / "store.sqlite", calm_passes=0).broken == ()
 

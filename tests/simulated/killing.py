@@ -6,7 +6,7 @@ only looks (`qstat`, a listing) leaves nothing behind, and is the same instant a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,14 +45,14 @@ ONE_OF = 48
 """Of so many instants of which others like them are in a sample, one is in it too."""
 
 
-def sampled(names: Sequence[str], *, chance: Random) -> list[int]:
+def sampled(names: Sequence[str], *, chance: Random, left: Collection[str] = ()) -> list[int]:
     """Instants to be killed at, of those that a life passed by: for each call or commit of a kind one, before it or
-    after it, and some of the others.
+    after it, but for kinds that are left to other lives; and some of the others.
     """
     of_kind: dict[str, list[int]] = {}
     for instant, name in enumerate(names, start=1):
         of_kind.setdefault(name.partition(" ")[2], []).append(instant)
-    first = {chance.choice(instants) for instants in of_kind.values()}
+    first = {chance.choice(instants) for kind, instants in of_kind.items() if kind not in left}
     others = [instant for instant in range(1, len(names) + 1) if instant not in first]
     return sorted(first.union(chance.sample(others, len(others) // ONE_OF)))
 

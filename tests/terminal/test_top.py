@@ -221,11 +221,11 @@ def test_who_may_only_look_is_offered_nothing_else() -> None:
     ("keys", "status", "words"),
     (
         ("p", {}, ("pause",)),
-        ("p", {"paused": {"by": "ann"}}, ("resume",)),
-        ("d", {}, ("drain", "w1")),
+        pytest.param("p", {"paused": {"by": "ann"}}, ("resume",), marks=pytest.mark.thorough),
+        pytest.param("d", {}, ("drain", "w1"), marks=pytest.mark.thorough),
         ("d", {"drain": ["w1"]}, ("drain", "--undo", "w1")),
         ("k", {}, ("keep", "w1")),
-        ("k", {"keep": ["i-w1"]}, ("keep", "--undo", "w1")),
+        pytest.param("k", {"keep": ["i-w1"]}, ("keep", "--undo", "w1"), marks=pytest.mark.thorough),
     ),
 )
 def test_nothing_is_done_before_a_question_was_answered(

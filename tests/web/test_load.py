@@ -10,11 +10,11 @@ from pathlib import Path
 
 from autoscaler.core.model.fleet import MachineState
 from autoscaler.core.policy import Brake, Limits
-from tests.samples import examples
+from tests.samples import thorough
 from tests.simulated.autoscaler import POLICY, World, start
 from tests.web.served import Client, served
 
-CLIENTS, CALLS, ROOM = 20, examples(15), 60
+CLIENTS, CALLS, ROOM = 20, 15 if thorough() else 5, 60
 
 
 def caller(url: str, number: int) -> tuple[int, list[str]]:
