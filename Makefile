@@ -9,8 +9,8 @@ PROVIDER ?= local
 TESTS ?= tests
 # make quick: the commit that changes are counted from; empty: what is not committed, else the last commit
 SINCE ?=
-# Tests on a real cell mostly wait for it: three of them a core.
-WORKERS ?= $(shell echo $$((3 * $$(nproc))))
+# Tests on a real cell mostly wait for it: five workers for two cores. More of them compute more often the same.
+WORKERS ?= $(shell echo $$((5 * $$(nproc) / 2)))
 PYTEST_ARGS ?=
 # make test: grows while it runs; what failed until then is in it
 RESULTS ?= build/tests.xml

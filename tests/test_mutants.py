@@ -69,6 +69,7 @@ print(json.dumps({f"{one.function}: {one.after}": noticed for one, noticed in fo
 """
 
 
+@pytest.mark.thorough
 def test_a_change_that_a_test_notices_is_told_from_one_that_none_does(tmp_path: Path) -> None:
     files = {"planted.py": PLANTED, "test_planted.py": TESTS, "pytest.ini": "[pytest]\nmarkers =\n  cell\n  slow\n"}
     for name, text in files.items():

@@ -100,6 +100,7 @@ def document() -> dict[str, Any]:
     return sbom()
 
 
+@pytest.mark.thorough
 def test_the_document_is_valid_cyclonedx(document: dict[str, Any]) -> None:
     assert (document["specVersion"], problems(document)) == ("1.6", [])
 

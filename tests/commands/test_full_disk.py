@@ -20,6 +20,7 @@ __all__ = ("environ",)
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
 @pytest.mark.cell
 def test_no_command_shows_a_traceback_where_nothing_can_be_written(environ: dict[str, str], tmp_path: Path) -> None:

@@ -229,6 +229,7 @@ def test_nothing_is_found_in_a_few_inputs_of_every_target() -> None:
     assert (tally.findings, set(tally.fed)) == ({}, {kind.name for kind in KINDS})
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_ctrl_c_ends_it_with_what_was_fed_and_leaves_nothing(tmp_path: Path) -> None:
     command = (sys.executable, "-m", "tests.fuzz", "--seed", "7", "--target", "rest", "--target", "records")

@@ -24,6 +24,7 @@ PASSES = 15
 """So many passes more, each of which could have launched: with an idle time of half a second, several lives."""
 
 
+@pytest.mark.thorough
 def test_nothing_is_rented_for_a_queue_that_its_calendar_closes_until_that_opens(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

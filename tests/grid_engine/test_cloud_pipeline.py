@@ -44,6 +44,7 @@ def completed(cell: Cell, host: str) -> list[str]:
     return sorted(word for word in shown if word.startswith(("hf:group_id=", "hf:size=")))
 
 
+@pytest.mark.thorough
 def test_an_mpi_job_runs_inside_one_group_whose_workers_know_themselves_and_ask_to_stop(
     empty_cell: Cell, cloud: PlayedCloud, until: Until, show_on_failure: Shown
 ) -> None:

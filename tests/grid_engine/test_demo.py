@@ -60,6 +60,7 @@ def test_a_demo_that_is_ended_in_the_middle_leaves_nothing_behind(number: signal
         until(lambda: processes_in(mine) == [], 15, "its last process ended")
 
 
+@pytest.mark.thorough
 def test_nothing_of_a_demo_is_written_outside_of_its_place() -> None:
     """Jobs' folders and programs' temporary ones, so that they go with the place even after SIGKILL."""
     with a_demo() as (demo, places):

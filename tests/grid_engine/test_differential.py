@@ -69,6 +69,7 @@ def test_what_a_queue_has_for_its_instances_is_judged_as_the_scheduler_does(
     assert [(each.theirs[0], each.ours[0]) for each in found] == [(answer, answer) for answer in expected.values()]
 
 
+@pytest.mark.thorough
 def test_slots_of_a_parallel_environment_that_run_are_judged_as_the_scheduler_does(differential: Cell) -> None:
     world = a_plain_world()
     few = world.files["pe_mpi"].replace("999999", "4")

@@ -33,6 +33,7 @@ def test_a_worker_whose_queue_instance_is_in_error_is_reported_and_replaced(
     assert (broken.message, whole.message) == ("ended by request", None)
 
 
+@pytest.mark.thorough
 def test_out_of_capacity_falls_to_the_next_type(empty_cell: Cell, until: Until, show_on_failure: Shown) -> None:
     scaling = Autoscaling(
         empty_cell,

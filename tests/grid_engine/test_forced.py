@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.gate import Gate
@@ -29,6 +31,7 @@ def scaling_with_gpus(cell: Cell, **settings: str) -> Autoscaling:
     return Autoscaling(cell, {**MANY, "CP_CAP_AUTOSCALE_LOCAL_CATALOG": str(catalog), **settings})
 
 
+@pytest.mark.thorough
 def test_jobs_that_request_gpus_and_jobs_that_do_not_run_on_workers_of_their_own(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from autoscaler.lab.cell import Cell, ExecHost
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.gate import Gate
@@ -40,6 +42,7 @@ def test_the_eight_tasks_that_the_master_leaves_get_one_m5_2xlarge_which_then_le
     assert autoscaling.execution_hosts() == {"master"}
 
 
+@pytest.mark.thorough
 def test_a_job_gets_the_smallest_type_with_the_memory_that_it_asks_for(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

@@ -65,6 +65,7 @@ def test_an_idle_worker_without_a_master_ends_itself_after_its_lease(
     assert "no qmaster for 2 s, and no job" in worker.said()
 
 
+@pytest.mark.thorough
 def test_a_worker_that_sees_its_master_stays_however_long_it_is_idle(
     rent: Rent, boot: WorkerBoot, until: Until
 ) -> None:

@@ -138,6 +138,7 @@ def test_a_worker_whose_execd_fell_silent_is_ended_before_its_job_starts_again(
     assert kinds(scaling, first)[-4:] == ["disable", "terminate", "push_back", "remove"]
 
 
+@pytest.mark.thorough
 def test_a_worker_with_a_notice_is_replaced_before_it_is_taken_and_its_job_moves_on(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
@@ -160,6 +161,7 @@ def test_a_worker_with_a_notice_is_replaced_before_it_is_taken_and_its_job_moves
     assert kinds(scaling, first)[-4:] == ["disable", "terminate", "push_back", "remove"]
 
 
+@pytest.mark.thorough
 def test_a_worker_that_shuts_itself_down_leaves_no_trace_and_no_failure(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+import pytest
+
 from autoscaler.lab.cell import Cell
 from providers.local import failures
 from tests.grid_engine.autoscaling import Autoscaling
@@ -15,6 +17,7 @@ MAILS = ("-m", "aiosmtpd", "-n", "-l", "127.0.0.1:2525", "-c", "aiosmtpd.handler
 TOKEN = "pass-w0rd"
 
 
+@pytest.mark.thorough
 def test_a_mail_tells_that_a_worker_was_lost_and_its_job_finishes_elsewhere(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

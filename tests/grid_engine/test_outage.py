@@ -47,6 +47,7 @@ def test_while_the_queue_master_is_down_no_worker_comes_or_goes_and_its_job_runs
     assert scaling.rented() == {worker, other}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("answer", sample(("cut-off", "empty", "none"), "cut-off"))
 def test_a_listing_that_is_none_is_not_an_empty_cluster(
     answer: str, empty_cell: Cell, until: Until, show_on_failure: Shown

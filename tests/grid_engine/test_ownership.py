@@ -52,6 +52,7 @@ def test_persistent_hosts_serve_first_and_are_never_touched(cell: Cell, until: U
     assert scaling.ended_well(more)
 
 
+@pytest.mark.thorough
 def test_a_worker_that_a_person_disabled_is_neither_enabled_nor_removed(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

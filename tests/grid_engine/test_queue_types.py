@@ -46,6 +46,7 @@ def test_a_queue_for_interactive_jobs_alone_gets_workers_for_parallel_jobs_only(
         until(lambda: all(autoscaling.ended_well(job) for job in (*jobs, parallel)), 60, "the jobs did not end well")
 
 
+@pytest.mark.thorough
 def test_a_checkpointing_job_gets_a_worker_where_its_queue_has_the_environment(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

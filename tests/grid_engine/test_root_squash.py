@@ -70,6 +70,7 @@ def test_workers_are_rented_enrolled_and_removed_where_root_may_not_write_there(
     assert "Traceback" not in scaling.log.read_text()
 
 
+@pytest.mark.thorough
 def test_the_queue_is_made_and_the_verifier_says_who_must_make_its_place(empty_cell: Cell, common: Path) -> None:
     scaling = Autoscaling(empty_cell)
     before = {path.name for path in common.iterdir()}

@@ -79,6 +79,7 @@ def test_stop_does_the_work_itself_where_no_autoscaler_runs(
     assert (len(left), done.returncode, scaling.rented(), scaling.execution_hosts()) == (1, 0, set(), set())
 
 
+@pytest.mark.thorough
 def test_paused_it_launches_nothing_until_it_is_resumed(empty_cell: Cell, until: Until, show_on_failure: Shown) -> None:
     scaling = Autoscaling(empty_cell)
     show_on_failure["autoscaler"] = lambda: told(scaling)

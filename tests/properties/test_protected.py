@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil, log2
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -97,6 +98,7 @@ def _codes(reason: Reason) -> set[Code]:
     return {reason.code}.union(*map(_codes, reason.trail))
 
 
+@pytest.mark.thorough
 def test_jobs_that_each_ask_for_something_else_neither_fill_the_memory_nor_bring_launch_after_launch() -> None:
     world = Restarted(cause=Cause.ALARM)
     for _ in range(REMEMBERED + 10):

@@ -111,6 +111,7 @@ def test_a_run_that_is_killed_has_named_what_failed_until_then(folder: Path, wor
     assert named[1].endswith("ValueError: no such host")
 
 
+@pytest.mark.thorough
 def test_what_a_worker_died_of_is_named_and_another_goes_on(folder: Path) -> None:
     run = started(folder, "-n", "2", DIE="yes")
     assert run.wait(300) == 1

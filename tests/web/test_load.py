@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from autoscaler.core.model.fleet import MachineState
 from autoscaler.core.policy import Brake, Limits
 from tests.samples import thorough
@@ -45,6 +47,7 @@ def caller(url: str, number: int) -> tuple[int, list[str]]:
     return promised, ended
 
 
+@pytest.mark.thorough
 def test_of_nodes_that_many_create_and_end_at_once_none_is_lost_or_double(tmp_path: Path) -> None:
     array = replace(POLICY.node_arrays[0], limits=Limits(max_workers=ROOM), scale_up_batch=ROOM, scale_down_batch=ROOM)
     policy = replace(POLICY, node_arrays=(array,), brake=Brake(600, None, None, None))

@@ -403,6 +403,7 @@ def test_a_service_that_nobody_calls_has_not_imported_what_serves() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.thorough
 def test_what_breaks_off_while_it_is_carried_out_leaves_no_traceback(
     store: Store, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -72,6 +72,7 @@ def test_who_proved_a_password_never_waits_for_those_who_guess(logins: Logins, m
     assert (set(proven), set(told) <= {401, 503}, told.count(401) >= AT_ONCE) == ({200}, True, True)
 
 
+@pytest.mark.thorough
 def test_sixty_who_guess_over_http_keep_no_proven_caller_waiting(api: Served, tmp_path: Path) -> None:
     """As a load test does it: real scrypt, one address, 60 callers that repeat their guesses."""
     assert api.client.get("status").status_code == 200

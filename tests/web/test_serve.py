@@ -75,6 +75,7 @@ def nodes_of(environment: Mapping[str, str]) -> list[str]:
         store.close()
 
 
+@pytest.mark.thorough
 def test_alone_it_stores_and_says_that_no_loop_serves(environment: dict[str, str]) -> None:
     with serving(environment) as (process, client):
         answer = client.create(2)
@@ -100,6 +101,7 @@ def test_without_a_user_it_does_not_begin(environment: dict[str, str]) -> None:
     assert (done.returncode, "serve passwd USER" in done.stderr) == (2, True)
 
 
+@pytest.mark.thorough
 def test_calls_are_shown(environment: dict[str, str]) -> None:
     with serving(environment) as (process, client):
         client.get("status")
@@ -133,6 +135,7 @@ def test_with_a_certificate_only_tls_is_spoken(environment: dict[str, str], tmp_
     assert (status.startswith("https://"), answer.status_code) == (True, 200)
 
 
+@pytest.mark.thorough
 def test_a_client_of_openssl_is_spoken_to_in_tls_1_2_or_newer(environment: dict[str, str], tmp_path: Path) -> None:
     certificate, key, lax = tmp_path / "cert.pem", tmp_path / "key.pem", tmp_path / "openssl.cnf"
     make_certificate(certificate, key)
@@ -208,6 +211,7 @@ def test_a_token_is_good_for_ten_years_at_most(environment: dict[str, str], expi
     assert made.stdout.startswith("sgea_") != refused
 
 
+@pytest.mark.thorough
 def test_with_a_token_alone_it_begins(environment: dict[str, str]) -> None:
     (Path(environment["CP_CAP_AUTOSCALE_WORKDIR"]) / "http-passwords").unlink()
     made = run(environment, "serve", "token", "create", "ci", "--role", "admin").stdout.strip()
@@ -248,6 +252,7 @@ def test_it_imports_no_provider_and_no_library_of_a_cloud(environment: dict[str,
     assert ("autoscaler.api.app" in names, theirs - shared - {"providers.settings"}) == (True, set()), done.stderr
 
 
+@pytest.mark.thorough
 def test_variables_that_are_not_its_own_are_gone_where_the_kernel_shows_them(environment: dict[str, str]) -> None:
     secret = {
         "AWS_SECRET_ACCESS_KEY": "s3cret-1",
