@@ -157,6 +157,7 @@ def test_what_is_allowed_is_no_finding() -> None:
     assert (any(isinstance(action, Launch) for action in made.actions), judges.beyond_limits(seen, made)) == (True, "")
 
 
+@pytest.mark.thorough
 def test_nodes_beyond_the_limit_are_found_at_the_rest_api(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operations, "available", lambda *_: 10**6)
     assert "nodes are there where 10 may be" in " ".join(campaign_of("rest", 150).findings.values())

@@ -62,6 +62,7 @@ def test_every_host_has_a_name_and_an_address_that_resolve_both_ways(cell: Cell)
     assert seen == [(name, name, name) for name in names]
 
 
+@pytest.mark.thorough
 def test_a_job_reaches_every_host_of_its_pe_from_its_master_task(cell: Cell, until: Until) -> None:
     # Without -nostdin, qrsh eats the loop's input; with </dev/null its output is lost now and then.
     script = cell.home / "reach"

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from autoscaler.lab.cell import Cell
 
 COMMAND = (sys.executable, "-m", "autoscaler.commands.main")
@@ -17,6 +19,7 @@ def entered(cell: Cell, *argv: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(call, capture_output=True, timeout=180, check=False)
 
 
+@pytest.mark.thorough
 def test_what_is_entered_finds_the_provider_on_the_cells_network() -> None:
     with Cell.up(directory=None) as cell:
         found = json.loads(entered(cell, *COMMAND, "doctor", "--json").stdout)["findings"]

@@ -162,6 +162,7 @@ def test_a_client_of_openssl_is_spoken_to_in_tls_1_2_or_newer(environment: dict[
     assert spoken == ["-tls1_2", "-tls1_3"], said
 
 
+@pytest.mark.thorough
 def test_a_request_that_was_answered_is_not_made_twice_by_the_next_process(environment: dict[str, str]) -> None:
     told = []
     for _ in range(2):
