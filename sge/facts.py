@@ -32,12 +32,14 @@ def gather(
 ) -> Facts:
     """All facts. `wanted`: what is to be prepared, given the master's name; `now`: this host's clock."""
     root, cell = environ.get("SGE_ROOT", ""), environ.get("SGE_CELL", "") or "default"
-    port = environ.get("SGE_QMASTER_PORT", "")
+    port, common = environ.get("SGE_QMASTER_PORT", ""), f"{root}/{cell}/common"
     user = _said(runner, "id", "-un").strip()
     host = _said(runner, "hostname").strip()
     administrator = Administrator(runner, timeout=TIMEOUT)
     try:
-        master = next(iter(read_names(administrator.show("-sss"))), "").lower()
+        # A scheduler that has just started, or was stopped by `qconf -kt`, is on no host.
+        shown = read_names(administrator.show("-sss")) or read_names(_said(runner, "cat", f"{common}/act_qmaster"))
+        master = next(iter(shown), "").lower()
         preparations = wanted(master)
         hosts = tuple(name for name in read_names(administrator.show("-sel")) if not name.startswith(PROBE_HOST_PREFIX))
         return Facts(
@@ -51,12 +53,12 @@ def gather(
             admin_hosts=read_names(administrator.show("-sh")),
             submit_hosts=read_names(administrator.show("-ss")),
             execution_hosts=hosts,
-            ignore_fqdn=_ignore_fqdn(_said(runner, "cat", f"{root}/{cell}/common/bootstrap")),
+            ignore_fqdn=_ignore_fqdn(_said(runner, "cat", f"{common}/bootstrap")),
             names=_names(runner, tuple(dict.fromkeys((master, *hosts)))),
             clock_skew=_clock_skew(runner, master, port, now),
             configuration=read_attributes(administrator.show("-sconf")),
             qevent=qevent,
-            defaults=_defaults(runner, f"{root}/{cell}/common", environ.get("HOME", "")),
+            defaults=_defaults(runner, common, environ.get("HOME", "")),
             slots_up=_slots_up(_said(runner, *qstat.COMMAND)),
             differences=differences(preparations, read_present(administrator, preparations)),
         )

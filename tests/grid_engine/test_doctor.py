@@ -9,6 +9,7 @@ from autoscaler.lab.cell import Cell
 from autoscaler.lab.private_root import MASTER
 from tests import samples
 from tests.grid_engine import forked
+from tests.grid_engine.waiting import Until
 
 COMMAND = (sys.executable, "-m", "autoscaler.commands.main", "doctor", "--json")
 
@@ -21,6 +22,7 @@ def findings(cell: Cell, host: str = MASTER, user: str = "root", **environment: 
     else:
         argv = ("setpriv", f"--reuid={user}", "--clear-groups", *COMMAND)
         completed = cell.host_runner(host)(argv, timeout=120.0, env=settings)
+    assert completed.stdout, completed.stderr.decode()
     return {finding["what"]: finding["level"] for finding in json.loads(completed.stdout)["findings"]}
 
 
@@ -31,6 +33,13 @@ def test_a_sound_cell_has_only_what_was_not_chosen(cell: Cell) -> None:
 
 def test_a_cell_without_hosts_is_told_what_will_fail(empty_cell: Cell) -> None:
     assert findings(empty_cell)["empty cluster"] == "warn"
+
+
+def test_where_no_scheduler_runs_the_rest_is_found_all_the_same(cell: Cell, until: Until) -> None:
+    cell.out("qconf", "-kt", "scheduler")
+    until(lambda: cell.runner(("qconf", "-sss"), timeout=60.0).stdout.strip() == b"")
+    bad = {what for what, level in findings(cell).items() if level != "ok"}
+    assert bad <= {"provider not chosen"}
 
 
 def test_a_changed_configuration_is_found(cell: Cell) -> None:

@@ -210,7 +210,7 @@ def test_where_details_are_the_owners_no_reason_names_another_owner() -> None:
         because(Code.BUDGET_LEVEL, owner=owner, level=100, budget=5.0, currency="USD")
         for owner in ("user ann", "project wind", f"user {OTHER}", "the cell")
     ]
-    unread = because(Code.JOBS_NOT_READ, count=2, why="they have no state", jobs=("41", "42"))
+    unread = because(Code.JOBS_NOT_READ, count=2, why="they have no state", jobs=("7654321", "7654322"))
     suspect = Reason(Code.SUSPECT, (), (because(Code.ONE_OWNER, owner="ann"),))
     with world(owners_only=True) as made:
         seen = made.loop.see(whole("shrink/a-held-job-keeps-nobody"))
@@ -225,7 +225,7 @@ def test_where_details_are_the_owners_no_reason_names_another_owner() -> None:
             )
             for user in (OTHER, "root")
         }
-    secret = ("ann", "wind", "41")
+    secret = ("ann", "wind", "7654321")
     assert [word for word in secret if re.search(rf"\b{word}\b", told[OTHER])] == []
     assert [word for word in secret if re.search(rf"\b{word}\b", told["root"])] == list(secret)
     assert [of for of in (f"user {OTHER}", "the cell") if of not in told[OTHER]] == []
