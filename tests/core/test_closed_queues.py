@@ -12,6 +12,7 @@ from autoscaler.core.model.actions import Launch
 from autoscaler.core.model.calendars import Calendar, CalendarEntry, CalendarState
 from autoscaler.core.model.cluster import ExecutionHost, Queue
 from autoscaler.core.model.memory import Disabling, Memory, WorkerNote
+from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
@@ -204,6 +205,16 @@ def test_a_worker_that_comes_up_for_a_queue_that_a_person_closed_is_not_let_in_a
     made = plan(a_snapshot(a_job(), closed, old, idle_timeout=30.0))
     assert acts(made) == [("disable", "w1")]
     assert made.memory.workers["i-w1"].disabling is Disabling.IDLE, "it did not fail: its bucket does not rest"
+
+
+def test_a_worker_that_is_yet_to_be_disabled_shows_that_the_queue_is_open() -> None:
+    """Found by the rules under requests: the pass that ends all workers closed the queue for the next look at it."""
+    stopping = replace(a_snapshot(jobs(1), a_host("h1", states="d"), a_worker()), overrides=Overrides(stop="now"))
+    first = plan(stopping)
+    again = plan(replace(stopping, memory=first.memory))
+    assert acts(first) == [("disable", "w1")]
+    assert [each.reason for each in again.job_categories] == [each.reason for each in first.job_categories]
+    assert again.memory.quiet_since == first.memory.quiet_since
 
 
 def test_a_worker_that_is_wanted_besides_waits_for_its_queue_to_open() -> None:

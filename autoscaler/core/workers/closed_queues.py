@@ -119,11 +119,13 @@ def _by_hand(queue: str, observed: ObservedWorkers, policy: Policy) -> Reason | 
         for host, instance in _instances(queue, observed.others)
         if instance.slots > 0 and not same_host(host.name, policy.master)
     ]
+    # One that was in service and is to be disabled still shows whether a person closed the queue, until it is disabled.
     ours = [
         instance
         for worker in observed.known
-        if worker.host is not None and worker.note.disabling is None and not worker.gone
+        if worker.host is not None and not worker.gone and (worker.note.disabling is None or worker.note.opened)
         for _, instance in _instances(queue, (worker.host,))
+        if worker.note.disabling is None or not _BY_HAND & set(instance.states)
     ]
     if not persistent or not all(_BY_HAND & set(instance.states) for instance in ours):
         return None
