@@ -125,10 +125,6 @@ class Events:
             self._news.clear()
         return woken
 
-    def wake(self) -> None:
-        """News from elsewhere: a signal, a command of the user's."""
-        self._news.set()
-
     def close(self) -> None:
         """End qevent and the thread; also ends a `wait`. Again: nothing."""
         self._closed.set()

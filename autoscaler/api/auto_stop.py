@@ -19,6 +19,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from autoscaler.core.model.cluster import short_name
 from autoscaler.core.model.fleet import Worker
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.request_sets import AutoStopAnswer
@@ -195,7 +196,7 @@ class AutoStops:
     def _worker(self, order_id: str, instance: str) -> Worker | None:
         """By its id, else by its host name, which is all that some clouds' machines know of themselves."""
         workers = [worker for worker in (self._workers or {}).values() if worker.order_id == order_id]
-        by_name = (worker for worker in workers if worker.name and _label(worker.name) == _label(instance))
+        by_name = (worker for worker in workers if worker.name and short_name(worker.name) == short_name(instance))
         return next((worker for worker in workers if worker.id == instance), next(by_name, None))
 
     def _allowed(self, worker: Worker) -> bool:
@@ -225,7 +226,3 @@ def _plain(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address,
 ) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     return getattr(address, "ipv4_mapped", None) or address
-
-
-def _label(host: str) -> str:
-    return host.partition(".")[0].lower()

@@ -15,6 +15,7 @@ from typing import Any
 from autoscaler.api.models import Conflict, NodeManagementRequest
 from autoscaler.api.records import node_record
 from autoscaler.api.view import Node, View
+from autoscaler.core.model.cluster import short_name
 
 Matches = Callable[[Mapping[str, Any]], bool]
 _TOKEN = re.compile(
@@ -179,7 +180,7 @@ def selected(view: View, request: NodeManagementRequest) -> list[Node]:
     except InvalidExpression as error:
         raise Conflict(f"filter: {error}") from error
     ids, names = frozenset(request.ids or ()), frozenset(request.names or ())
-    hosts = frozenset(_label(host) for host in request.hostnames or ())
+    hosts = frozenset(short_name(host) for host in request.hostnames or ())
     addresses = frozenset(request.ip_addresses or ())
 
     def meant(node: Node) -> bool:
@@ -188,13 +189,9 @@ def selected(view: View, request: NodeManagementRequest) -> list[Node]:
         return (
             node.id in ids
             or node.name in names
-            or (host is not None and _label(host) in hosts)
+            or (host is not None and short_name(host) in hosts)
             or (worker is not None and worker.address is not None and worker.address in addresses)
             or (matches is not None and matches(node_record(view, node)))
         )
 
     return [node for node in view.nodes if meant(node)]
-
-
-def _label(host: str) -> str:
-    return host.partition(".")[0].lower()

@@ -37,9 +37,6 @@ class Terms:
     def zones(self) -> frozenset[str]:
         return frozenset(self.subnets)
 
-    def zone_of(self, subnet: str) -> str | None:
-        return next((zone for zone, subnets in self.subnets.items() if subnet in subnets), None)
-
 
 def look_up(calls: Calls, settings: AwsSettings) -> Terms:
     """Ask EC2 for all of it. Raises Refused naming what does not exist, Unreachable, Throttled."""

@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 from pydantic import AliasChoices, BeforeValidator, Field, field_validator
 
-from autoscaler.core.model.fleet import ANY
 from autoscaler.outside_files import read_text
 from providers.settings import ByArray, ExtensionSettings, Names
 
@@ -150,7 +149,3 @@ class AzureSettings(ExtensionSettings):
         if name.startswith("/"):
             return name
         return "/".join((self.group_path, "providers", namespace, kind, name, *rest))
-
-    def set_of(self, node_array: str) -> str:
-        """The availability set of a node array's orders; '' for none."""
-        return self.availability_sets.get(node_array, self.availability_sets.get(ANY, ANY))
