@@ -26,7 +26,8 @@ def test_a_worker_whose_queue_instance_is_in_error_is_reported_and_replaced(
     empty_cell.out("qconf", "-rattr", "queue", "prolog", str(prolog), "main.q")
     job = empty_cell.submit("-b", "y", "true")
     with scaling.running():
-        until(lambda: _ended_well_at_last(empty_cell, job), 40)
+        # Where no pass saw the job start, the launch helped nobody, and the next one waits for a minute.
+        until(lambda: _ended_well_at_last(empty_cell, job), 120)
         until(lambda: machines(scaling)[0].ended_at, 20)
     broken, whole = machines(scaling)
     assert f"disabling {broken.name} (queue instance in error" in scaling.said()
