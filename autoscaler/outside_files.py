@@ -18,16 +18,23 @@ LARGEST_TEXT = 16 << 20
 
 def read_regular(path: Path, most: int) -> bytes:
     """All of a file of at most `most` bytes. Raises OSError, also for what is no file and for what is longer."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        mode = os.fstat(file.fileno()).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not stat.S_ISREG(mode):
-            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    with open(path, "rb", opener=only_regular) as file:
         data = file.read(most + 1) if os.fstat(file.fileno()).st_size <= most else None
     if data is None or len(data) > most:
         raise OSError(errno.EFBIG, f"it is longer than {most} bytes", str(path))
     return data
+
+
+def only_regular(path: str, flags: int) -> int:
+    """For `open`: only what is a file. Raises OSError."""
+    opened = os.open(path, flags | os.O_NONBLOCK)  # a pipe would wait for whoever writes into it
+    mode = os.fstat(opened).st_mode
+    if stat.S_ISREG(mode):
+        return opened
+    os.close(opened)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.EINVAL, "it is no regular file", str(path))
 
 
 def read_text(path: Path) -> str:

@@ -59,8 +59,11 @@ def put(request: pytest.FixtureRequest) -> Callable[[Path], object]:
 
 def test_only_a_file_that_is_not_too_long_is_read(tmp_path: Path, put: Callable[[Path], object]) -> None:
     put(tmp_path / "it")
-    with pytest.raises(OSError, match=r"regular|longer|symbolic|directory"):
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(OSError, match=r"regular|longer|symbolic|directory") as refused:
         read_regular(tmp_path / "it", 1000)
+    assert Path(refused.value.filename) == tmp_path / "it"
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_a_file_is_read_up_to_its_limit_and_through_a_link(tmp_path: Path) -> None:

@@ -14,53 +14,75 @@ log = logging.getLogger("autoscaler.api")
 LOOK_EVERY = 30
 """Seconds between two looks at the files."""
 
-_State = tuple[tuple[int, int, int], ...]
-"""Device, inode and time of the last change of each file."""
+_State = tuple[tuple[int, ...], ...]
+"""Device, inode, size and the times of the last changes of each file, of its mode and owner too."""
 
 
 class Certificate:
-    """`context`: where both files are loaded; from then on `look` keeps it as they are. `group`: whose members may
-    change the key. Where new ones cannot be used, those that are loaded stay.
+    """The pair of PEM files of a listener. `context`: what the listener is made with. Where new files cannot be used,
+    those that are loaded stay. `group`: whose members may change the files. Raises OSError, of which ssl.SSLError is
+    one.
+
+    Every handshake begins in `context`, and goes on in the context of the newest pair: to load a pair into a context
+    that has one already would leave a certificate of another type (EC beside RSA) in use.
     """
 
-    def __init__(self, context: ssl.SSLContext, certificate: Path, key: Path, group: str | None = None) -> None:
-        self._context, self._certificate, self._key, self._group = context, certificate, key, group
+    def __init__(self, certificate: Path, key: Path, group: str | None = None) -> None:
+        self._certificate, self._key, self._group = certificate, key, group
         self._loaded = self._state()
-        self._refused: _State | None = None
-        """As the files were when they could not be used the last time."""
+        self.context = self._newest = _load(certificate, key)
+        self.context.sni_callback = self._go_on
+        self._failures = 0
+        self._reported = ""
+
+    def _go_on(self, handshake: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        """OpenSSL calls it in every handshake, also where the client names no server."""
+        handshake.context = self._newest
 
     async def look(self) -> None:
         """Load the files if they changed. Raises nothing."""
         state = self._state()
         if state == self._loaded:
+            self._failures, self._reported = 0, ""
             return
         try:
+            refuse_exposed("the certificate", self._certificate, group=self._group)
             refuse_exposed("the certificate's key", self._key, group=self._group, private=True)
-            load(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), self._certificate, self._key)  # do they match?
-            load(self._context, self._certificate, self._key)
+            self._newest = _load(self._certificate, self._key)
         except (AutoscalerError, OSError) as error:
-            if state == self._refused:  # the first time, somebody may just be putting the second file in place
-                log.warning("the certificate in use stays, since %s cannot be used: %s", self._certificate, error)
-                self._loaded = state
-            self._refused = state
+            self._report(str(error))
             return
-        log.info("the certificate in %s was renewed, and is used from now on", self._certificate)
-        self._loaded = state
+        log.info("the files of the certificate have changed: %s is used from now on", self._certificate)
+        self._loaded, self._failures, self._reported = state, 0, ""
+
+    def _report(self, why: str) -> None:
+        """Each cause once; not at the first look, when somebody may just be putting the second file in place."""
+        self._failures += 1
+        if self._failures > 1 and why != self._reported:
+            log.warning("the certificate in use stays, since %s cannot be used: %s", self._certificate, why)
+            self._reported = why
 
     def _state(self) -> _State:
         return tuple(_state_of(path) for path in (self._certificate, self._key))
 
 
-def load(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
-    """Into this context, if they belong together. Raises OSError, of which ssl.SSLError is one."""
+def _load(certificate: Path, key: Path) -> ssl.SSLContext:
     for file in (certificate, key):
         read_regular(file, LARGEST_TEXT)  # OpenSSL waits for whoever writes into a pipe
-    context.load_cert_chain(certificate, key, password="")  # else OpenSSL asks the terminal where the key has one
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2  # whatever the machine's OpenSSL allows besides
+    try:
+        context.load_cert_chain(certificate, key, password="")  # else OpenSSL asks the terminal where the key has one
+    except ssl.SSLError as error:
+        if error.reason:
+            raise
+        raise OSError("both must be PEM files, the key without a password") from error  # OpenSSL names no cause
+    return context
 
 
-def _state_of(path: Path) -> tuple[int, int, int]:
+def _state_of(path: Path) -> tuple[int, ...]:
     try:
         found = path.stat()
     except OSError:
-        return (0, 0, 0)
-    return (found.st_dev, found.st_ino, found.st_mtime_ns)
+        return ()
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

@@ -62,13 +62,13 @@ def _refused(scope: Scope, hosts: Collection[str]) -> Refusal | None:
         return 400, "Transfer-Encoding and Content-Length are given both: give one"
     if listener_of(scope) is not TCP:
         return None
-    named = headers.getlist("host")
-    if len(named) > 1:
-        return 400, "Host is given more than once"
-    host = named[0] if named else ""
-    if named and not _known(host, hosts):
+    for name in ("Host", "Authorization"):
+        if len(headers.getlist(name)) > 1:
+            return 400, f"{name} is given more than once"
+    host = headers.get("host")
+    if host is not None and not _known(host, hosts):
         return 421, f"{plain(host)[:100]} is not served here; {HOSTS_SETTING} names the hosts that are"
-    return _of_another_site(headers, host) or _of_another_kind(scope["method"], headers)
+    return _of_another_site(headers, host or "") or _of_another_kind(scope["method"], headers)
 
 
 def _known(host: str, hosts: Collection[str]) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
-import ssl
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +21,6 @@ from autoscaler.api.handshakes import Doorway
 from autoscaler.api.listeners import TCP, Listener
 from autoscaler.caller_address import on_loopback
 from autoscaler.errors import SettingsError
-from autoscaler.outside_files import LARGEST_TEXT, read_regular
 
 log = logging.getLogger("autoscaler.api")
 BETWEEN_CALLS = 5
@@ -44,7 +42,7 @@ class Address:
     proxies: tuple[str, ...] = ()
     """Who may say for whom they speak. Nobody where an address is a proof."""
     group: str | None = None
-    """Whose members may change the key."""
+    """Whose members may change both files."""
 
     @property
     def scheme(self) -> str:
@@ -171,19 +169,15 @@ def _config(app: Any, listening: socket.socket, listener: Listener, at: Address)
         timeout_keep_alive=BETWEEN_CALLS,
         h11_max_incomplete_event_size=LARGEST_HEAD,
         timeout_graceful_shutdown=LAST_CALLS,
-        ssl_certfile=at.certificate,
-        ssl_keyfile=at.key,
     )
-    try:
-        for file in filter(None, (at.certificate, at.key)):
-            read_regular(Path(file), LARGEST_TEXT)  # OpenSSL waits for whoever writes into a pipe
-        config.load()
-    except (OSError, ssl.SSLError) as error:
-        raise SettingsError(f"cannot serve TLS with {at.certificate} and {at.key}: {error}") from error
-    if config.ssl is not None and at.certificate and at.key:
-        config.callback_notify = Certificate(config.ssl, at.certificate, at.key, at.group).look
-        config.timeout_notify = LOOK_EVERY
-        config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2  # whatever the machine's OpenSSL allows besides
+    config.load()
+    if at.certificate and at.key:
+        try:
+            certificate = Certificate(at.certificate, at.key, at.group)
+        except OSError as error:
+            raise SettingsError(f"cannot serve TLS with {at.certificate} and {at.key}: {error}") from error
+        config.ssl = certificate.context
+        config.callback_notify, config.timeout_notify = certificate.look, LOOK_EVERY
     return config
 
 

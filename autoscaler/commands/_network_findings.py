@@ -36,7 +36,7 @@ def network_findings(invocation: Invocation) -> Iterator[Finding]:
 
 def certificate_finding(path: Path, now: float) -> Finding:
     """How long this certificate (the first of the file) still holds."""
-    remedy = "put a new certificate there, and restart sge-autoscaler-serve"
+    remedy = "put a new certificate there: the server uses it within a minute"
     try:
         shown = SystemRunner()((*_SHOW_END, str(path)), timeout=TIMEOUT)
         until = ssl.cert_time_to_seconds(shown.stdout.decode("ascii", "replace").strip().partition("=")[2])

@@ -5,11 +5,8 @@ compressed or not. A line belongs to a worker by its resource's id, and to the c
 from __future__ import annotations
 
 import csv
-import errno
 import gzip
-import os
 import re
-import stat
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,6 +19,7 @@ from typing import TextIO
 
 from autoscaler.core.cost.amounts import HOUR_MS, MICROS
 from autoscaler.errors import SettingsError
+from autoscaler.outside_files import only_regular
 
 LONGEST = 1 << 24
 """Letters of one field, and of one line."""
@@ -126,9 +124,7 @@ def read_bill(file: Path, workers: Collection[str], tag: str) -> Bill:
 
 @contextmanager
 def _opened(file: Path) -> Iterator[TextIO]:
-    with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as raw:  # a pipe may never end
-        if not stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file")
+    with open(file, "rb", opener=only_regular) as raw:
         packed = raw.peek(2).startswith(b"\x1f\x8b")
         with TextIOWrapper(gzip.GzipFile(fileobj=raw) if packed else raw, encoding="utf-8-sig", newline="") as text:
             yield text

@@ -5,6 +5,7 @@ worker was rented.
 from __future__ import annotations
 
 import csv
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -40,7 +41,7 @@ UNSEEN = 600.0
 OTHERS = "(others)"
 LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 """What is asked for lies between 1970 and this: other times have no date everywhere."""
-_FORMULA = tuple("=+-@＝＋－＠")  # noqa: RUF001 - those of full width are read as the others by some programs
+_FORMULA = frozenset("=+-@\N{MINUS SIGN}")
 """A spreadsheet takes a cell that begins so for one, and carries it out."""
 
 
@@ -296,9 +297,14 @@ def csv_text(report: CostReport) -> str:
 
 
 def _cell(key: str) -> str:
-    """Accounts and the like are other people's text."""
-    told = plain(key)
-    return f"'{told}" if told.lstrip().startswith(_FORMULA) else told
+    """Accounts and the like are other people's text. Some programs skip letters that are not seen, and read small signs
+    and those of full width as the usual ones.
+    """
+    found = plain(key)
+    visible = (
+        letter for letter in unicodedata.normalize("NFKC", found) if unicodedata.category(letter)[0] not in "CMZ"
+    )
+    return f"'{found}" if next(visible, "") in _FORMULA else found
 
 
 def _of_nobody(table: Table, by: str) -> list[Row]:

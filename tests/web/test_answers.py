@@ -249,7 +249,8 @@ def test_cost_of_a_time_that_has_no_date_is_refused_in_words(query: dict[str, st
 
 
 def test_an_account_is_neither_a_formula_nor_a_row_of_ours() -> None:
-    accounts = ["=2+5", "@SUM(1)", "-2+3", "+1", "\uff1d1", "(idle)", "(none)", "a\x1b[31mb", "plain"]
+    formulas = ["=2+5", "@SUM(1)", "-2+3", "+1", "\uff1d1", "\u200b=1", "\ufeff+1", "\xad@a", "\ufe631", "\u22121"]
+    accounts = [*formulas, "(idle)", "(none)", "a\x1b[31mb", "plain"]
     with world() as made:
         began = made.answers.clock() - 7200
         kind = InstanceType("m5.2xlarge", "m5", 8, 16 << 30)
@@ -263,7 +264,7 @@ def test_an_account_is_neither_a_formula_nor_a_row_of_ours() -> None:
         keys = [row["account"] for row in csv.DictReader(io.StringIO(text))]
         shown = {row["key"] for row in cost_rows(made.ask("cost", by="account", since="1d"))}
     assert sorted(keys) == sorted(
-        ["'=2+5", "'@SUM(1)", "'-2+3", "'+1", "'\uff1d1", '"(idle)"', '"(none)"', "a\\x1b[31mb", "plain", "(idle)"]
+        [*(f"'{formula}" for formula in formulas), '"(idle)"', '"(none)"', "a\\x1b[31mb", "plain", "(idle)"]
     )
     assert "=2+5" in shown
     assert shown & {"(idle)", "(none)"} == set()

@@ -17,8 +17,9 @@ from urllib.parse import urlsplit
 import pytest
 from fastapi import FastAPI
 
-from autoscaler.api.certificate import Certificate, load
+from autoscaler.api.certificate import Certificate
 from autoscaler.api.server import Server, address
+from autoscaler.errors import SettingsError
 from tests.web.test_serve import make_certificate
 
 
@@ -46,6 +47,41 @@ def test_a_renewed_certificate_is_used_without_a_restart(tmp_path: Path, monkeyp
         until_shown(server, certificate)
 
 
+OF_RSA = ("-newkey", "rsa:2048")
+
+
+@pytest.mark.parametrize("version", (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3))
+@pytest.mark.parametrize("name", (None, "localhost"))
+@pytest.mark.timeout(120)
+def test_a_renewed_certificate_may_be_of_another_type(
+    tmp_path: Path, version: ssl.TLSVersion, name: str | None
+) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    make_certificate(certificate, key)
+    followed = Certificate(certificate, key)
+    caller = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    caller.check_hostname, caller.verify_mode, caller.maximum_version = False, ssl.CERT_NONE, version
+    before = handshake(followed.context, caller, name)
+    make_certificate(certificate, key, *OF_RSA)
+    asyncio.run(followed.look())
+    after = handshake(followed.context, caller, name)
+    assert [ssl.DER_cert_to_PEM_cert(shown).strip() for shown in (before, after)][1] == certificate.read_text().strip()
+    assert before != after
+
+
+def handshake(server: ssl.SSLContext, caller: ssl.SSLContext, name: str | None) -> bytes:
+    """The certificate that the caller is shown, in DER."""
+    to_caller, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    calling = caller.wrap_bio(to_caller, to_server, server_hostname=name)
+    serving = server.wrap_bio(to_server, to_caller, server_side=True)
+    for side in (calling, serving) * 3:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    shown = calling.getpeercert(binary_form=True)
+    assert shown is not None
+    return shown
+
+
 def swapped_key(certificate: Path, key: Path) -> None:
     make_certificate(certificate.with_name("other.pem"), key)
 
@@ -53,6 +89,11 @@ def swapped_key(certificate: Path, key: Path) -> None:
 def readable_key(certificate: Path, key: Path) -> None:
     make_certificate(certificate, key)
     key.chmod(0o644)
+
+
+def writable_certificate(certificate: Path, key: Path) -> None:
+    make_certificate(certificate, key)
+    certificate.chmod(0o666)
 
 
 def no_key(_certificate: Path, key: Path) -> None:
@@ -74,26 +115,72 @@ def encrypted_key(certificate: Path, key: Path) -> None:
     subprocess.run(locked, check=True, capture_output=True, timeout=120)
 
 
-@pytest.mark.parametrize(
-    "spoil", (swapped_key, readable_key, no_key, text_for_certificate, pipe_for_certificate, encrypted_key)
-)
+SPOILED = (
+    swapped_key, readable_key, writable_certificate, no_key, text_for_certificate, pipe_for_certificate, encrypted_key
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("spoil", SPOILED)
 @pytest.mark.timeout(120)
 def test_where_a_new_certificate_cannot_be_used_the_old_one_stays_and_the_log_says_why_once(
     spoil: Callable[[Path, Path], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     make_certificate(certificate, key)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    load(context, certificate, key)
-    followed = Certificate(context, certificate, key)
+    followed = Certificate(certificate, key)
     old = certificate.read_bytes()
     spoil(certificate, key)
     for _ in range(4):
         asyncio.run(followed.look())
     warnings = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     assert (len(warnings), "the certificate in use stays" in warnings[0]) == (1, True), warnings
-    with socket.create_server(("127.0.0.1", 0)) as listening, Greeter(listening, context):
+    with socket.create_server(("127.0.0.1", 0)) as listening, Greeter(listening, followed.context):
         assert ssl.get_server_certificate(listening.getsockname(), timeout=120).encode().strip() == old.strip()
+
+
+def test_what_a_person_mends_is_used_though_no_file_is_written_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    directory = tmp_path / "tls"
+    directory.mkdir()
+    certificate, key = directory / "cert.pem", directory / "key.pem"
+    make_certificate(certificate, key)
+    followed = Certificate(certificate, key)
+    make_certificate(certificate, key)
+    key.chmod(0o644)
+    looked_at(followed, 4)
+    key.chmod(0o600)
+    directory.chmod(0o777)
+    looked_at(followed, 4)
+    directory.chmod(0o755)
+    looked_at(followed, 1)
+    told = [(each.levelname, each.getMessage()) for each in caplog.records]
+    assert [level for level, _ in told] == ["WARNING", "WARNING", "INFO"]
+    assert (f"chmod o= {key}" in told[0][1], f"chmod o-w {directory}" in told[1][1]) == (True, True), told
+
+
+def test_a_file_of_the_same_time_and_length_is_another(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    make_certificate(certificate, key)
+    followed, times = Certificate(certificate, key), certificate.stat()
+    certificate.write_bytes(certificate.read_bytes()[::-1])
+    os.utime(certificate, ns=(times.st_atime_ns, times.st_mtime_ns))
+    looked_at(followed, 2)
+    assert "cannot be used" in caplog.text
+
+
+def looked_at(followed: Certificate, times: int) -> None:
+    for _ in range(times):
+        asyncio.run(followed.look())
+
+
+def test_a_key_with_a_password_is_refused_at_the_start_and_nobody_is_asked(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    encrypted_key(certificate, key)
+    with pytest.raises(SettingsError, match=f"cannot serve TLS with {certificate} and {key}: .* without a password"):
+        Server(FastAPI(), address("127.0.0.1:0", certificate, key))
 
 
 class Greeter:

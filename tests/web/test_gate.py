@@ -93,6 +93,15 @@ def test_two_lengths_of_one_body_are_refused_and_end_the_connection(api: Served)
     assert (answer.startswith(b"HTTP/1.1 400"), answer.count(b"HTTP/1.1")) == (True, 1)
 
 
+@pytest.mark.parametrize("name", ("Host", "Authorization"))
+def test_a_header_that_decides_is_given_once(api: Served, name: str) -> None:
+    """Of two logins, a proxy might look at the other one."""
+    values = {"Host": "localhost", "Authorization": "Basic YTpi"}
+    head = "".join(f"{each}: {value}\r\n" for each, value in values.items())
+    answer = raw(api, f"GET /operations/ HTTP/1.1\r\n{head}{name}: {values[name]}\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 400")
+
+
 def test_what_is_refused_at_the_gate_is_written_down(api: Served) -> None:
     created(api, Origin="https://evil.example")
     assert until(lambda: [call.status for call in api.calls.newest()] == [403])

@@ -115,9 +115,12 @@ def test_calls_are_shown(environment: dict[str, str]) -> None:
     ]
 
 
-def make_certificate(certificate: Path, key: Path) -> None:
+OF_EC = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
+
+
+def make_certificate(certificate: Path, key: Path, *kind: str) -> None:
     subprocess.run(
-        ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1",
+        ("openssl", "req", "-x509", *(kind or OF_EC), "-nodes", "-days", "1",
          "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate),
         check=True, capture_output=True, timeout=120,
     )  # fmt: skip
