@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import tzinfo
+from operator import attrgetter
 from typing import TypeVar
 
 from autoscaler.core.model.actions import PROBE_HOST_PREFIX
@@ -159,7 +160,7 @@ def _dated(job_categories: tuple[JobCategory, ...], now: float) -> tuple[JobCate
     """Jobs of which no submission time is told are taken to come now; who has seen them before knows better. The same
     object where every job has one: by its identity a plan knows what it has judged.
     """
-    if not any(category.undated for category in job_categories):
+    if not any(map(attrgetter("undated"), job_categories)):
         return job_categories
     return tuple(
         replace(
@@ -293,7 +294,9 @@ def _merge(first: QueueInstance, second: QueueInstance) -> QueueInstance:
     What only qhost shows used was dispatched in between, to jobs that qstat shows waiting. Where qstat's own jobs there
     could not be read, that is not known.
     """
-    in_flight = 0 if UNREADABLE in first.jobs else max(second.used - first.used, 0)
+    in_flight = max(second.used - first.used, 0)
+    if in_flight and UNREADABLE in first.jobs:
+        in_flight = 0
     states = first.states + "".join(letter for letter in second.states if letter not in first.states)
     return replace(
         first,

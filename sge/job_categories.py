@@ -51,7 +51,9 @@ _HARD = re.compile(
     re.VERBOSE,
 )
 """Without a value that XML writes otherwise: what is matched is what the careful reading finds."""
-_STRETCH = 1 << 18
+_BETWEEN = b'\n    <job_list state="pending"'
+"""What 8.1.9 prints behind the end of a waiting job where another one follows."""
+_STRETCH = 1 << 19
 _NUMBER = re.compile(rb"<JB_job_number>([0-9]{1,18})</JB_job_number>")
 _PREDECESSORS = re.compile(rb"(?:<((?:ad_)?predecessor_jobs(?:_req)?)>[^<]+</\1>\s*)+")
 """Which jobs a job waits for differs from job to job and decides nothing; that it waits for some does."""
@@ -113,7 +115,7 @@ class JobReader:
         """
         placed: list[Placed] = []
         stretches = list(_stretches(data, begin, end))
-        keys = [keys_of(_parted(data, stretch)) for stretch in stretches] if self._before.waiting else []
+        keys = [keys_of(_usual_parts(data, stretch)) for stretch in stretches] if self._before.waiting else []
         self._unchanged = bool(keys) and self._before.are(keys)
         if not self._unchanged:
             for stretch, their_keys in zip_longest(stretches, keys):
@@ -133,7 +135,9 @@ class JobReader:
             waiting += [None] * len(their_keys)  # to look at them takes as long as to tell that all are known
             return
         elements = _parted(data, stretch)
-        for element, key in zip(elements, their_keys or keys_of(elements), strict=True):
+        if their_keys is None or len(their_keys) != len(elements):
+            their_keys = keys_of(list(map(_without_beginning, elements)))
+        for element, key in zip(elements, their_keys, strict=True):
             job = None if key is None else known.get(key)
             if job is None:
                 job = self._wait(element)
@@ -346,6 +350,20 @@ def _parted(data: bytes, stretch: tuple[int, int]) -> list[bytes]:
     """What stands before each end of a `job_list`, without that."""
     begin, stop = stretch
     return data[begin:stop].split(CLOSE)
+
+
+def _usual_parts(data: bytes, stretch: tuple[int, int]) -> list[bytes]:
+    """The jobs of a stretch without their usual beginning. To look for all that stands between two takes less time than
+    for the end of one; those between which anything else stands are one piece, which is no job that is known.
+    """
+    begin, stop = stretch
+    if not data.startswith(_BETWEEN, begin):
+        return list(map(_without_beginning, _parted(data, stretch)))
+    return data[begin + len(_BETWEEN) : stop].split(CLOSE + _BETWEEN)
+
+
+def _without_beginning(element: bytes) -> bytes:
+    return element.removeprefix(_BETWEEN) if element.startswith(_BETWEEN) else b"?" + element
 
 
 def _host_job(job: Job) -> HostJob:

@@ -71,7 +71,10 @@ class KnownJobs:
         """
         if self.job_categories is None or sum(map(len, keys)) != len(self.waiting):
             return False
-        return sum(sum(filter(None, some)) for some in keys) == self.total
+        try:
+            return sum(map(sum, keys)) == self.total  # type: ignore[arg-type]
+        except TypeError:  # None: one that may not be taken as known
+            return False
 
 
 _PRIORITY = b"<JAT_prio>"

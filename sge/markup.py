@@ -109,14 +109,16 @@ def parse(data: bytes) -> Element:
             element = ElementTree.fromstring(_LOOSE_AMPERSAND.sub(b"&amp;", kept))
         except ElementTree.ParseError as error:
             raise Malformed(f"not well-formed: {error}") from None
-    for part in element.iter():
-        part.tag = part.tag.rpartition("}")[2]
+    if b"xmlns" in kept:
+        for part in element.iter():
+            part.tag = part.tag.rpartition("}")[2]
     return element
 
 
 def words(element: Element | None) -> str:
     """The text of an element, '' for one that is absent or empty."""
-    return "" if element is None or element.text is None else element.text.strip()
+    text = None if element is None else element.text
+    return text.strip() if text else ""
 
 
 def document_in(data: bytes, root: bytes, command: str) -> bytes:

@@ -134,8 +134,11 @@ def _resources(element: Element) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {"hl": {}, "hc": {}, "hf": {}, "gc": {}}
     for value in element.iter("resourcevalue"):
         text = words(value)
-        if text not in ("", _UNKNOWN):
-            found.setdefault(value.get("dominance", ""), {})[value.get("name", "")] = text
+        if text and text != _UNKNOWN:
+            dominance = value.get("dominance", "")
+            if dominance not in found:
+                found[dominance] = {}
+            found[dominance][value.get("name", "")] = text
     return found
 
 

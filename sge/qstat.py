@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import tzinfo
+from functools import cache
 from types import MappingProxyType
 
 from autoscaler.core.model.cluster import HostJob, JobCategory, QueueInstance
@@ -201,8 +202,13 @@ def _read_instance(head: bytes, jobs: list[Placed], whole: bool, aside: Aside) -
 
 
 def _text(head: bytes, tag: bytes) -> str:
-    found = re.search(rb"<%b>([^<]*)</%b>" % (tag, tag), head)
+    found = _pattern(tag).search(head)
     return "" if found is None else clean(found[1]).decode().strip()
+
+
+@cache
+def _pattern(tag: bytes) -> re.Pattern[bytes]:
+    return re.compile(rb"<%b>([^<]*)</%b>" % (tag, tag))
 
 
 def _gather_resources(head: bytes, resources: dict[str, dict[str, str]]) -> None:

@@ -138,6 +138,7 @@ numbered = st.builds(
     prio=st.sampled_from(["0.00000", "0.25000", "0.5"]),
     owner=st.sampled_from(["ann", "bob"]),
     tasks=st.sampled_from(["", "1-9:1"]),
+    attributes=st.sampled_from([' state="pending"'] * 4 + [" state='pending'", ""]),
 )
 
 
@@ -162,6 +163,22 @@ def test_as_many_jobs_as_before_are_told_from_those_before() -> None:
     for waiting in ([ann, bob], [ann, ann], [bob, ann], [bob, bob], [ann, waiting_job(5, owner="eve")]):
         printed = qstat(waiting)
         assert reader.read(printed, UTC) == read(printed, fast=False)
+
+
+def test_jobs_are_known_again_whatever_stands_between_them() -> None:
+    jobs = [
+        waiting_job(number, attributes=" state='pending'" if number % 3 else ' state="pending"') for number in range(9)
+    ]
+    reader = ListingReader()
+    first = reader.read(qstat(jobs), UTC)
+    again = [reprioritized(job, f"0.{9 - number}0000") for number, job in enumerate(jobs)]
+    for printed in (qstat(again), qstat(reversed(again))):
+        pairs = zip(reader.read(printed, UTC).job_categories, first.job_categories, strict=True)
+        assert all(one is other for one, other in pairs)
+    for lost in (' state="pending"', '    <job_list state="pending">\n', "    </job_list>\n"):
+        for at in range(len(jobs)):
+            torn = qstat([*jobs[:at], jobs[at].replace(lost, ""), *jobs[at + 1 :]])
+            assert reader.read(torn, UTC) == read(torn, fast=False)
 
 
 def test_jobs_that_exchange_their_states_or_priorities_are_told_from_those_before() -> None:

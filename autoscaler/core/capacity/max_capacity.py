@@ -112,7 +112,8 @@ class MaxCapacity:
 
     def _serves(self, demand: Demand, host: Host, most: int) -> bool:
         """Whether so many workers like `host` could run one such task, with persistent hosts where it may spread."""
-        want = ((replace(demand, together=False), 1),)  # all of them together would be one group
+        demand = replace(demand, together=False) if demand.together else demand  # all of them would be one group
+        want = ((demand, 1),)
         if place(want, (), host, most).complete:
             return True
         return not demand.one_host and place(want, self._persistent, host, most).complete

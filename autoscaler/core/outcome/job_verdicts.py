@@ -70,9 +70,12 @@ def job_verdicts(
 
 
 def _by_job(verdicts: list[JobCategoryVerdict]) -> tuple[JobCategoryVerdict, ...]:
-    """By first job, first tasks, and those that count first. Sorted by one value after the other: faster than by all of
-    them.
+    """By first job, first tasks, and those that count first. Where first jobs differ they are all that is sorted; else
+    one value after the other, which is faster than by all of them.
     """
+    firsts = [verdict.jobs[0] if verdict.jobs else -1 for verdict in verdicts]
+    if len(set(firsts)) == len(firsts):
+        return tuple(map(dict(zip(firsts, verdicts, strict=True)).__getitem__, sorted(firsts)))
     verdicts.sort(key=lambda verdict: not verdict.counted)
     verdicts.sort(key=lambda verdict: verdict.tasks[0] if verdict.tasks else "")
     verdicts.sort(key=lambda verdict: verdict.jobs[0] if verdict.jobs else -1)
@@ -94,23 +97,16 @@ def _nothing_comes(reason: Reason) -> bool:
     return reason.code in _NOTHING_COMES or any(map(_nothing_comes, reason.trail))
 
 
-def _for_want(want: CategoryDemand, growth: Mapping[str, Reason], held_back: Reason | None) -> Mapping[str, Reason]:
-    """What is done by its queues, unless nothing is done for this one."""
-    if held_back is None:
-        return growth
-    return {key: held_back for name in want.launches for key in (name, f"{name}{GROUPS}")}
-
-
 def _reasons_of(
     want: CategoryDemand, position: int, policy: Policy, said: Said, besides: Callable[[Reason], Reason]
 ) -> Callable[[int, int, int], Reason]:
     """The reason for a part of which so many tasks fit now, on what comes, or not. Many parts have the same."""
-    growth = _for_want(want, said.growth, said.held_back.get(position))
+    growth = _growth_for(want, policy, said.growth, said.held_back.get(position))
     delay = next((said.later[pool] for pool in sorted(want.demand.pools) if pool in said.later), None)
 
     @cache
     def reason_of(now: int, coming: int, lacking: int) -> Reason:
-        reason = _fitting(want, now, coming, lacking, policy, growth)
+        reason = growth(now, coming, lacking) if lacking else _without_growth(coming)
         if reason.code is Code.WAITS_FOR_COMING and (at := said.expected_at(want.demand.pools)) is not None:
             reason = because(Code.WAITS_FOR_COMING, tasks=coming, expected_at=at)
         return besides(delay if delay is not None and reason.code is Code.WAITS_FOR_COMING else reason)
@@ -128,9 +124,11 @@ def _counted(
     verdicts: list[JobCategoryVerdict] = []
     left_now, left_coming = result.now, result.coming
     for part in parts:
-        now = min(part.count, left_now)
-        coming = min(part.count - now, left_coming)
-        left_now, left_coming = left_now - now, left_coming - coming
+        now = coming = 0
+        if left_now or left_coming:
+            now = min(part.count, left_now)
+            coming = min(part.count - now, left_coming)
+            left_now, left_coming = left_now - now, left_coming - coming
         lacking = part.count - now - coming
         if lacking and result.refusal is not None:
             verdicts += _doubted(part, result.refusal, said.doubts, said.at, besides)
@@ -151,7 +149,7 @@ def _doubted(
     besides: Callable[[Reason], Reason] = lambda reason: reason,
 ) -> list[JobCategoryVerdict]:
     """One verdict for those jobs of a part that stand alike."""
-    if doubts.keys().isdisjoint(part.jobs):
+    if not doubts or doubts.keys().isdisjoint(part.jobs):
         return [_verdict(part, besides(reason), at, counted=False)]
     groups: dict[Reason, list[tuple[int, str]]] = {}
     for job, tasks in zip(part.jobs, part.tasks, strict=True):
@@ -168,26 +166,31 @@ def _doubted(
     return [_verdict(some, besides(why), at, counted=False) for why, some in alike.items()]
 
 
-def _fitting(
-    want: CategoryDemand, now: int, coming: int, lacking: int, policy: Policy, growth: Mapping[str, Reason]
-) -> Reason:
-    if not lacking:
-        return because(Code.WAITS_FOR_COMING, tasks=coming) if coming else because(Code.FITS)
+def _without_growth(coming: int) -> Reason:
+    return because(Code.WAITS_FOR_COMING, tasks=coming) if coming else because(Code.FITS)
+
+
+def _growth_for(
+    want: CategoryDemand, policy: Policy, growth: Mapping[str, Reason], held_back: Reason | None
+) -> Callable[[int, int, int], Reason]:
+    """What is done by the queues of a demand for tasks that lack room, unless nothing is done for this one."""
     if not policy.queue_demand:
-        return because(Code.QUEUE_DEMAND_OFF)
+        return lambda *_: because(Code.QUEUE_DEMAND_OFF)
     if not want.launches:
-        return because(Code.COUNTED)
+        return lambda *_: because(Code.COUNTED)
     queue = policy.queue(want.launches[0])
     limit = queue.scale_up_timeout if queue else 0.0
-    reason = because(
-        Code.EXPIRED if want.expired else Code.NOT_EXPIRED, lacking=lacking, fit=now + coming, limit_s=limit
-    )
-    if not want.expired:
-        return reason
     names = (f"{name}{GROUPS}" if want.demand.together else name for name in want.launches)
-    links = [growth[name] for name in names if name in growth]
-    return reason.then(links[0]) if links else reason
+    link = held_back or next((growth[name] for name in names if name in growth), None)
+
+    def reason_of(now: int, coming: int, lacking: int) -> Reason:
+        code = Code.EXPIRED if want.expired else Code.NOT_EXPIRED
+        reason = because(code, lacking=lacking, fit=now + coming, limit_s=limit)
+        return reason.then(link) if want.expired and link is not None else reason
+
+    return reason_of
 
 
 def _verdict(part: CategoryPart, reason: Reason, at: float, *, counted: bool) -> JobCategoryVerdict:
-    return JobCategoryVerdict(part.jobs, part.tasks, part.ask, part.count, counted, max(at - part.oldest, 0.0), reason)
+    waited = at - part.oldest if part.oldest < at else 0.0
+    return JobCategoryVerdict(part.jobs, part.tasks, part.ask, part.count, counted, waited, reason)

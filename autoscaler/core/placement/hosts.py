@@ -201,18 +201,16 @@ def joined_host(
 
 def emptied_host(host: ExecutionHost, complexes: Mapping[str, Complex], names: frozenset[str]) -> Host:
     """What an execution host would offer with nothing on it: whether something could ever run there."""
-    bare = replace(
-        _described(host, complexes, names),
-        slots={instance.pool: instance.slots for instance in host.instances},
-        own={each.pool: left_in(each, complexes, emptied=True) for each in host.instances if each.consumables},
-    )
-    free = dict(bare.free)
+    slots = {instance.pool: instance.slots for instance in host.instances}
+    described = _described(host, complexes, names)
+    free = dict(described.free)
     for name, value in _used(host, complexes):
         if name in free:
             free[name] += value
     if SLOTS in free:
-        free[SLOTS] = max(free[SLOTS], sum(bare.slots.values()))
-    return replace(bare, free=tuple(sorted(free.items())))
+        free[SLOTS] = max(free[SLOTS], sum(slots.values()))
+    own = {each.pool: left_in(each, complexes, emptied=True) for each in host.instances if each.consumables}
+    return replace(described, slots=slots, own=own, free=tuple(sorted(free.items())))
 
 
 def _described(host: ExecutionHost, complexes: Mapping[str, Complex], names: frozenset[str]) -> Host:

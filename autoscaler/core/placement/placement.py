@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from math import inf
 
 from autoscaler.core.model.complexes import TOO_MUCH, satisfies
 from autoscaler.core.model.demand_vector import Amounts, Demand, Property
 from autoscaler.core.model.offered_host import Host
+from autoscaler.core.readable.remembered import LastValue
 
 SLOTS = "slots"
 """As a consumable of a host: its slots over all pools together, where it limits them."""
@@ -170,9 +172,11 @@ def _exact(amount: float) -> int:
     return most * _SCALE if isinstance(most, int) else round(most * _SCALE)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Kind:
-    """Hosts that are alike now: the named ones and `new` more that have no name yet."""
+    """Hosts that are alike now: the named ones and `new` more that have no name yet. Never changed; it is not frozen
+    only because a pass makes thousands, at a third of the time.
+    """
 
     slots: tuple[tuple[str, int], ...]
     free: Mapping[str, int]
@@ -197,9 +201,13 @@ class _Kind:
         """How many visits one of these hosts can take."""
         if not self.forced <= need.names:
             return 0
-        usable = self._usable(need)
-        visits = sum(slots for _, slots in usable) // need.visit
-        if not visits or (need.exclusive and not self.empty):
+        if need.exclusive and not self.empty:
+            return 0
+        usable, slots = self._usable(need), 0
+        for _, of_pool in usable:
+            slots += of_pool
+        visits = slots // need.visit
+        if not visits:
             return 0
         if need.each and not self.holds(need, need.each):
             return 0
@@ -356,6 +364,23 @@ def _kind_of(host: Host, names: tuple[str, ...], new: int = 0) -> _Kind:
     )
 
 
+_LAST_ORDER = LastValue[tuple[tuple[int, _Need], ...]]()
+"""The same is placed again and again, on one type of worker after the other."""
+
+
+def _in_order(wanted: Sequence[Want]) -> tuple[tuple[int, _Need], ...]:
+    """Positions of what can be placed at all, the hardest first."""
+    return _LAST_ORDER.value_of(tuple(wanted), lambda: tuple(_ordered(wanted)))
+
+
+def _ordered(wanted: Sequence[Want]) -> Iterator[tuple[int, _Need]]:
+    for index in sorted(range(len(wanted)), key=lambda i: hardest_first(wanted[i][0])):
+        demand, count = wanted[index]
+        need = _need(demand)
+        if need is not None and count > 0:
+            yield index, need
+
+
 class OpenPlacement:
     """Hosts while demands are put on them, in the order they were given. What was put stays put: a placement can be
     asked again, and a copy of it with new hosts shows what these would add.
@@ -381,14 +406,11 @@ class OpenPlacement:
         """Place as many tasks as fit beside what was placed before. `used` tells of these tasks only."""
         self._used, self._new_used = set(), 0
         placed = [0] * len(wanted)
-        order = sorted(range(len(wanted)), key=lambda i: hardest_first(wanted[i][0])) if self._kinds else ()
-        for index in order:
+        for index, need in _in_order(wanted) if self._kinds else ():
             if not self._kinds:  # all are full
                 break
-            demand, count = wanted[index]
-            need = _need(demand)
-            if need is not None and count > 0:
-                placed[index] = self._put_together(need, count) if need.together else self._put(need, count)
+            count = wanted[index][1]
+            placed[index] = self._put_together(need, count) if need.together else self._put(need, count)
         unmet = tuple(count - done for (_, count), done in zip(wanted, placed, strict=True))
         return Placement(tuple(placed), unmet, frozenset(self._used), self._new_used)
 
@@ -423,7 +445,7 @@ class OpenPlacement:
         """Place up to `count` tasks, on hosts of `group` only where one is given; returns how many."""
         if need.once or (need.each and need.visits > 1) or (need.exclusive and not need.apart):
             return next(done for done in range(count + 1) if done == count or not self._put_alone(need, group))
-        rooms = self._rooms(need, group)
+        rooms = self._rooms(need, group, count)
         if not rooms:
             return 0
         if need.apart and need.visits > 1:
@@ -446,10 +468,20 @@ class OpenPlacement:
         self._take(need, [first, *rooms], need.visits, most=most, once=need.once)
         return True
 
-    def _rooms(self, need: _Need, group: str | None) -> list[tuple[int, int]]:
-        """Where visits of this need find room: position among the kinds, and how many on each of its hosts."""
-        kinds = enumerate(self._kinds)
-        return [(at, room) for at, kind in kinds if group in (None, kind.group) and (room := kind.room(need))]
+    def _rooms(self, need: _Need, group: str | None, tasks: int | None = None) -> list[tuple[int, int]]:
+        """Where visits of this need find room: position among the kinds, and how many on each of its hosts. All of
+        them, or the first that have room for so many tasks.
+        """
+        found: list[tuple[int, int]] = []
+        lacking = inf if tasks is None else tasks * need.visits
+        most = tasks if need.apart else None
+        for at, kind in enumerate(self._kinds):
+            if group in (None, kind.group) and (room := kind.room(need)):
+                found.append((at, room))
+                lacking -= (room if most is None else min(room, most)) * kind.count
+                if lacking <= 0:
+                    break
+        return found
 
     def _most_apart(self, rooms: list[tuple[int, int]], visits: int, count: int) -> int:
         """The most tasks T that make all their visits on different hosts: hosts offer T × visits, each at most T."""

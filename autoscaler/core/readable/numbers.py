@@ -48,6 +48,11 @@ def _numbers_of(kind: Any) -> tuple[_Kind, ...]:
     return tuple(_kind(one.name) for one in fields(kind) if str(one.type) in _KINDS)
 
 
+@cache
+def _bounds_of(kind: Any) -> tuple[tuple[str, float], ...]:
+    return tuple((one.name, one.most) for one in _numbers_of(kind))
+
+
 def _kind(name: str) -> _Kind:
     if name in _TIMES or name.endswith(("_at", "_since")):
         return _Kind(name, LAST, True)
@@ -57,11 +62,12 @@ def _kind(name: str) -> _Kind:
 def odd_numbers(one: object) -> tuple[tuple[str, float], ...]:
     """The fields of a dataclass whose numbers cannot be what they are given for, NaN among them."""
     of: Any = type(one)
-    return tuple(
-        (kind.name, value)
-        for kind in _numbers_of(of)
-        if (value := getattr(one, kind.name)) is not None and not 0 <= value <= kind.most
-    )
+    found: list[tuple[str, float]] = []
+    for name, most in _bounds_of(of):
+        value = getattr(one, name)
+        if value is not None and not 0 <= value <= most:
+            found.append((name, value))
+    return tuple(found)
 
 
 def mended(one: Value, what: str, now: float, faults: list[Reason]) -> Value:

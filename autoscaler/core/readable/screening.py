@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from autoscaler.core.model.cluster import Cluster, Complex, ExecutionHost, JobCategory, QueueInstance
@@ -23,6 +24,7 @@ from autoscaler.core.readable.remembered import PerCategory
 from autoscaler.core.readable.values import fault_of_offer
 from autoscaler.core.snapshot import Snapshot
 
+_UNDATED = attrgetter("undated")
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 _MOST_ORDERED = 100_000
@@ -88,7 +90,7 @@ def _complexes(complexes: Mapping[str, Complex], faults: list[Reason]) -> Mappin
 
 def _first_seen(cluster: Cluster, memory: Memory) -> Cluster:
     """The same where jobs of which no submission time is told count from the pass that saw them first."""
-    if not any(category.undated for category in cluster.job_categories):
+    if not any(map(_UNDATED, cluster.job_categories)):
         return cluster
     return replace(
         cluster,

@@ -51,11 +51,6 @@ def restart_of(job: HostJob, may_rerun: bool, detail: JobDetail | None) -> Resta
     return Restart.BY_FORCE if detail.restarts else Restart.NO
 
 
-def name_of(job: HostJob) -> str:
-    """As commands name it: `12`, or `12.3` for a task."""
-    return job.name
-
-
 @dataclass(frozen=True, slots=True)
 class JobPlaces:
     """The hosts of each running job, and what is known about it."""
@@ -79,7 +74,7 @@ class JobPlaces:
         """The queue's `rerun` on the hosts of the job; where they differ, TRUE: Grid Engine refuses the rest."""
         if queue is None:
             return False
-        return any(self._rerun_on(host, queue) for host in self.places.get(name_of(job), ("",)))
+        return any(self._rerun_on(host, queue) for host in self.places.get(job.name, ("",)))
 
     def _rerun_on(self, host: str, queue: Queue) -> bool:
         own = queue.rerun_by_host.get(host)
@@ -91,7 +86,7 @@ class JobPlaces:
 
     def alive(self, job: HostJob) -> tuple[str, ...]:
         """Hosts on which it may still run."""
-        return tuple(sorted(self.places.get(name_of(job), frozenset()) - self.gone))
+        return tuple(sorted(self.places.get(job.name, frozenset()) - self.gone))
 
 
 def job_places(cluster: Cluster, memory: Memory, gone: frozenset[str], oldest: float) -> JobPlaces:
@@ -100,7 +95,8 @@ def job_places(cluster: Cluster, memory: Memory, gone: frozenset[str], oldest: f
     for host in cluster.hosts:
         here = frozenset((host.name,))
         for job in host.jobs:
-            places[name_of(job)] = places.get(name_of(job), here) | here
+            name = job.name
+            places[name] = places[name] | here if name in places else here
     return JobPlaces(
         places=places,
         gone=gone,
@@ -119,7 +115,7 @@ def jobs_on(host: ExecutionHost) -> list[tuple[HostJob, str]]:
     found: dict[str, tuple[HostJob, str]] = {}
     for instance in host.instances:
         for job in instance.jobs:
-            found.setdefault(name_of(job), (job, instance.queue))
+            found.setdefault(job.name, (job, instance.queue))
     return list(found.values())
 
 
@@ -149,10 +145,10 @@ def next_for_jobs(
     """
     groups: dict[Code, list[HostJob]] = {}
     for job, queue in lost:
-        result = _what_to_do(job, where.restart(job, queue), where, policy, refused=name_of(job) in refused)
+        result = _what_to_do(job, where.restart(job, queue), where, policy, refused=job.name in refused)
         groups.setdefault(result, []).append(job)
     for code in _STEPS:
-        jobs = [job for job in groups.get(code, ()) if name_of(job) not in tried]
+        jobs = [job for job in groups.get(code, ()) if job.name not in tried]
         if jobs:
             return _step(code, jobs, where)
     return _nothing(groups, where)
@@ -177,13 +173,13 @@ def _what_to_do(job: HostJob, restart: Restart, where: JobPlaces, policy: LostJo
     again = restart is not Restart.NO and not refused
     if not again and policy is not LostJobs.FORCE:
         return Code.LOST_JOBS_DELETED if policy is LostJobs.DELETE else Code.LOST_JOBS_STAY
-    if where.alive(job) and not ("h" in job.state and name_of(job) in where.held_back):
+    if where.alive(job) and not ("h" in job.state and job.name in where.held_back):
         return Code.PARTLY_ALIVE
     return Code.LOST_JOBS_RESCHEDULED if again and restart is Restart.YES else Code.LOST_JOBS_FORCED
 
 
 def _step(code: Code, jobs: Sequence[HostJob], where: JobPlaces) -> JobsStep:
-    names = tuple(name_of(job) for job in jobs)
+    names = tuple(job.name for job in jobs)
     match code:
         case Code.LOST_JOBS_RESCHEDULED | Code.LOST_JOBS_FORCED:
             return JobsStep(Reschedule, names, because(code, jobs=names), forced=code is Code.LOST_JOBS_FORCED)

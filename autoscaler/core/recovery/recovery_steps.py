@@ -17,7 +17,6 @@ from autoscaler.core.recovery.lost_jobs import (
     JobPlaces,
     JobsStep,
     jobs_on,
-    name_of,
     next_for_jobs,
 )
 from autoscaler.core.recovery.recovery_context import RecoveryContext, restart_known
@@ -82,7 +81,7 @@ class Lost:
     def interrupted(self) -> Reason:
         notice, host = self.worker.notice, self.worker.host
         assert notice is not None  # its rule applies only then
-        jobs = tuple(name_of(job) for job, _ in jobs_on(host)) if host is not None else ()
+        jobs = tuple(job.name for job, _ in jobs_on(host)) if host is not None else ()
         return because(Code.INTERRUPTED, ends_at=notice.at, kind=notice.kind, jobs=jobs)
 
     @property
@@ -97,8 +96,8 @@ class Lost:
         host, successor = self.worker.host, self.worker.successor
         if host is None or successor is None:
             return jobs_on(host) if host is not None else ()
-        old = {name_of(job) for job in older_jobs(host, successor, self.worker.note.on_their_way)}
-        return [(job, queue) for job, queue in jobs_on(host) if name_of(job) in old]
+        old = {job.name for job in older_jobs(host, successor, self.worker.note.on_their_way)}
+        return [(job, queue) for job, queue in jobs_on(host) if job.name in old]
 
     @cached_property
     def for_jobs(self) -> JobsStep:
@@ -179,7 +178,7 @@ def how_it_ended(of: Lost) -> Reason:
 
 
 def name_may_be_reused(of: Lost) -> WorkerStep:
-    jobs = tuple(name_of(job) for job, _ in of.jobs)
+    jobs = tuple(job.name for job, _ in of.jobs)
     return wait(of.worker, because(Code.NAME_MAY_BE_REUSED, jobs=jobs).then(how_it_ended(of)))
 
 
@@ -207,7 +206,7 @@ def _as_gone(worker: WorkerState, lost: Iterable[tuple[HostJob, str]], where: Jo
     if worker.successor is None or worker.host is None:
         return where
     name = worker.host.name
-    places = {name_of(job): where.places[name_of(job)] - {name} for job, _ in lost}
+    places = {job.name: where.places[job.name] - {name} for job, _ in lost}
     return replace(where, places={**where.places, **places})
 
 

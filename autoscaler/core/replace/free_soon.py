@@ -64,10 +64,13 @@ def _ends_at(job: HostJob, instance: QueueInstance, cluster: Cluster) -> float:
     """Its start and the tightest `h_rt` that binds it: its own, or its queue's."""
     if job.started is None:
         return inf
-    limits = [text for name, text in job.hard if _is_limit(name, cluster.complexes)]
     queue: Queue | None = cluster.queues.get(instance.queue)
-    if queue is not None and _LIMIT in queue.limits:
-        limits.append(queue.limits[_LIMIT])
+    of_queue = queue.limits.get(_LIMIT) if queue is not None else None
+    if not job.hard and of_queue is None:
+        return inf
+    limits = [text for name, text in job.hard if _is_limit(name, cluster.complexes)]
+    if of_queue is not None:
+        limits.append(of_queue)
     seconds = [value for text in limits if (value := amount(text, "TIME")) is not None]
     return job.started + min(seconds, default=inf)
 

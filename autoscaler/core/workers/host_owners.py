@@ -19,8 +19,8 @@ class Hosts:
 
     def __init__(self, cluster: Cluster) -> None:
         self.full = {host.name.lower(): host for host in cluster.hosts}
-        for name in cluster.execution_hosts:
-            self.full.setdefault(name.lower(), ExecutionHost(name.lower(), heard=False))
+        unheard = {name.lower() for name in cluster.execution_hosts} - self.full.keys()
+        self.full.update((name, ExecutionHost(name, heard=False)) for name in sorted(unheard))
         self._short: dict[str, list[ExecutionHost]] = {}
         for name, host in self.full.items():
             self._short.setdefault(name.partition(".")[0], []).append(host)
