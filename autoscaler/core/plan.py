@@ -9,6 +9,7 @@ from __future__ import annotations
 from autoscaler.core.capacity.forecast import Forecast
 from autoscaler.core.capacity.supply import Supply
 from autoscaler.core.demand.demand import details_wanted
+from autoscaler.core.facts.contexts import launch_needs, swap_context
 from autoscaler.core.facts.facts import Facts, facts_of
 from autoscaler.core.facts.serving import Serving, judge_serving
 from autoscaler.core.joining.joining import join
@@ -24,12 +25,10 @@ from autoscaler.core.placement.constraint_effects import under_rules
 from autoscaler.core.placement.queue_instances import with_queue_instances
 from autoscaler.core.readable.screening import readable
 from autoscaler.core.replace.swap import swap_workers, under_way
-from autoscaler.core.replace.swap_context import SwapContext
 from autoscaler.core.scale_down.auto_stop import remember_stop_request, stop_if_requested
-from autoscaler.core.scale_down.floors import floors_of, short_of_floors
 from autoscaler.core.scale_down.leaving import leave_alone, leave_further
 from autoscaler.core.scale_up.group_launches import launch_groups
-from autoscaler.core.scale_up.launches import Launches, LaunchNeeds, launch_all
+from autoscaler.core.scale_up.launches import Launches, launch_all
 from autoscaler.core.sizing.replacement import SwapPlan
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.unsatisfiable.judgement import judge_unsatisfiable
@@ -64,7 +63,7 @@ def _decide(facts: Facts, brake: Reason | None) -> Plan:
     supply, forecast = facts.forecast(under_way(facts.snapshot.memory.swaps))
     serving = judge_serving(facts, supply, forecast)
     swaps = swap_workers(
-        _swap_context(facts, supply, forecast, serving),
+        swap_context(facts, supply, forecast, serving),
         facts.snapshot.memory.swaps,
         allowed=facts.policy.swap and not facts.budget_spent,
     )
@@ -84,23 +83,6 @@ def _decide(facts: Facts, brake: Reason | None) -> Plan:
     # What nothing allowed could ever run is doubted, asked about, and only on proof deleted or held.
     unsatisfiable = judge_unsatisfiable(facts.snapshot, facts.observed, facts.demand, forecast.results, facts.blocked)
     return outcome_of(facts, Decisions(brake, operations, supply, forecast, swaps, launches, protection, unsatisfiable))
-
-
-def _swap_context(facts: Facts, supply: Supply, forecast: Forecast, serving: Serving) -> SwapContext:
-    return SwapContext(
-        facts.observed,
-        facts.snapshot.cluster,
-        facts.demand.wanted,
-        facts.demand.names,
-        supply,
-        forecast,
-        facts.usage,
-        floors_of(facts.observed, facts.policy, facts.pass_context),
-        serving.leaving,
-        facts.launch_context,
-        facts.pass_context,
-        held=frozenset((*serving.holding.held, *facts.requests.service.by_worker)),
-    )
 
 
 def _steps(facts: Facts, forecast: Forecast, serving: Serving, swaps: SwapPlan) -> list[WorkerStep]:
@@ -154,24 +136,10 @@ def _launches(
     facts: Facts, supply: Supply, forecast: Forecast, serving: Serving, swaps: SwapPlan
 ) -> tuple[Launches, Protection]:
     """Why workers come: launches cover only what nothing else does."""
-    snapshot, pass_context = facts.snapshot, facts.pass_context
-    demands, returning = facts.demand.wanted, facts.returning
     # Where launches helped none of the jobs that they were for, whatever the cause, the next ones wait.
     usable = {host.name: host for host in supply.there}
-    protection = protect(snapshot, facts.observed, pass_context, demands, usable)
-    # Hosts in alarm, or of a queue that opens soon, will serve: nothing is launched in their place.
-    lacking = [*facts.delays.lacking(forecast.lacking(demands), demands)]
-    lacking += forecast.placement.place([(want.demand, want.count) for want in returning]).unmet
-    needs = LaunchNeeds(
-        (*demands, *returning),
-        lacking,
-        forecast.placement,
-        short_of_floors(snapshot, floors_of(facts.observed, facts.policy, pass_context)),
-        facts.requests.service.unserved,
-        requests=facts.requests.needs,
-        holding=serving.holding,
-        protection=protection,
-    )
+    protection = protect(facts.snapshot, facts.observed, facts.pass_context, facts.demand.wanted, usable)
+    needs = launch_needs(facts, forecast, serving, protection)
     # For the queues' demand and floors first, then for created nodes, then for what request sets lack.
     launches = launch_all(needs, facts.launch_context, facts.usage, swaps, facts.blocked)
     if facts.blocked is None:
@@ -181,8 +149,8 @@ def _launches(
                 facts.grouping,
                 serving.group_verdicts,
                 needs.wanted,
-                lacking,
-                forecast.placement,
+                needs.lacking,
+                needs.placement,
                 launches.launches,
                 protection,
             )

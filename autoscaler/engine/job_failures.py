@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from autoscaler.core.hosts.job_faults import fault_of
 from autoscaler.core.model.evidence import JobFailure, JobSuccess
-from autoscaler.core.workers.job_faults import fault_of
 from autoscaler.store.evidence import StartTable
 from sge.accounting import Start, read_on, written_last
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from autoscaler.core.hosts.job_faults import FAULTS, Fault, fault_of
 from autoscaler.core.model.evidence import Evidence, Health, JobFailure, JobSuccess
 from autoscaler.core.model.memory import Disabling, Event, Memory, WorkerNote
 from autoscaler.core.model.overrides import Overrides
@@ -14,7 +15,6 @@ from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.scale_down.quarantine import WINDOW
 from autoscaler.core.snapshot import Plan, Snapshot
-from autoscaler.core.workers.job_faults import FAULTS, Fault, fault_of
 from tests.core.building import NOW, Thing, a_job, a_snapshot, a_worker, acts, codes, noted, told, verdict_of
 
 SHEPHERD, DIRECTORY = "18 : shepherd returned error", "28 : changing to working directory"

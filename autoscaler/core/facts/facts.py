@@ -17,6 +17,7 @@ from autoscaler.core.capacity.reported_values import learn_reported
 from autoscaler.core.capacity.supply import Supply, SupplyContext, supply_of, usage_of
 from autoscaler.core.constraints.ruleset import NONE_KEPT
 from autoscaler.core.demand.demand import PendingDemand, read_demand
+from autoscaler.core.hosts.load_reports import expected_back, track_silence
 from autoscaler.core.limits.backoff import backoffs_in_force, last_failures, stopped_arrays
 from autoscaler.core.limits.budgets import no_launches, only_cheapest, over_budget
 from autoscaler.core.limits.in_vain import InVain, in_vain
@@ -46,7 +47,6 @@ from autoscaler.core.workers.alarms import Delayed, delayed
 from autoscaler.core.workers.came_up import successes_of
 from autoscaler.core.workers.closed_queues import Closed, closed_queues
 from autoscaler.core.workers.failed_launches import newly_failed
-from autoscaler.core.workers.load_reports import expected_back, track_silence
 from autoscaler.core.workers.observed import ObservedWorkers, observe_workers
 from autoscaler.core.workers.step import PassContext, WorkerStep
 

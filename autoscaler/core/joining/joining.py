@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoscaler.core.hosts.missing_values import values_text
 from autoscaler.core.model.actions import Disable, Enable, Enrol, Terminate
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code, Reason, because
@@ -13,7 +14,6 @@ from autoscaler.core.placement.hosts import host_values_of
 from autoscaler.core.requests.group_names import COMPLEX
 from autoscaler.core.workers.drain import leave
 from autoscaler.core.workers.group_verdict import NO_GROUP, GroupVerdict
-from autoscaler.core.workers.missing_values import values_text
 from autoscaler.core.workers.overdue import overdue
 from autoscaler.core.workers.phases import Condition, Phase
 from autoscaler.core.workers.step import (

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from autoscaler.core.demand.categories import Categories
+from autoscaler.core.hosts.job_faults import fault_of
+from autoscaler.core.hosts.load_reports import LONGEST_GAP
 from autoscaler.core.model.cluster import HostJob
 from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.evidence import Evidence
@@ -21,8 +23,6 @@ from autoscaler.core.placement.placement import takes_part
 from autoscaler.core.requests.arrays import family_of
 from autoscaler.core.requests.orders import outstanding, whole
 from autoscaler.core.snapshot import Snapshot
-from autoscaler.core.workers.job_faults import fault_of
-from autoscaler.core.workers.load_reports import LONGEST_GAP
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.overdue import counts_as_coming
 from autoscaler.core.workers.phases import Condition, Phase

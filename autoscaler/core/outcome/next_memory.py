@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autoscaler.core.facts.facts import Facts
+from autoscaler.core.hosts.load_reports import track_silence
 from autoscaler.core.limits.limits import HOUR, as_event
 from autoscaler.core.model.actions import Disable, Remove, Terminate
 from autoscaler.core.model.memory import Disabling, Event, Memory
@@ -13,7 +14,6 @@ from autoscaler.core.outcome.decisions import Decisions
 from autoscaler.core.outcome.waiting_notes import WaitingNotes
 from autoscaler.core.scale_down.empty_queues import quiet_since
 from autoscaler.core.scale_down.quarantine import WINDOW
-from autoscaler.core.workers.load_reports import track_silence
 from autoscaler.core.workers.step import WorkerStep
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoscaler.core.hosts.load_reports import grace_of
 from autoscaler.core.model.cluster import HostJob
 from autoscaler.core.policy import Policy
 from autoscaler.core.recovery.lost_jobs import (
@@ -13,7 +14,6 @@ from autoscaler.core.recovery.lost_jobs import (
 )
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Snapshot
-from autoscaler.core.workers.load_reports import grace_of
 from autoscaler.core.workers.observed import ObservedWorkers
 
 

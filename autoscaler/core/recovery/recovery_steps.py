@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from autoscaler.core.hosts.host_owners import older_jobs
 from autoscaler.core.model.actions import Action, Hold, Kill, Reschedule
 from autoscaler.core.model.cluster import HostJob
 from autoscaler.core.model.fleet import Ending
@@ -22,7 +23,6 @@ from autoscaler.core.recovery.lost_jobs import (
 from autoscaler.core.recovery.recovery_context import RecoveryContext, restart_known
 from autoscaler.core.snapshot import WorkerVerdict
 from autoscaler.core.workers.failed_launches import why_failed
-from autoscaler.core.workers.host_owners import older_jobs
 from autoscaler.core.workers.phases import Condition
 from autoscaler.core.workers.step import (
     PassContext,

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from autoscaler.core.hosts.job_faults import Fault, fault_of
 from autoscaler.core.model.evidence import Evidence, Health, JobFailure
 from autoscaler.core.model.memory import Event
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.policy import Policy
-from autoscaler.core.workers.job_faults import Fault, fault_of
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.worker_state import WorkerState, same_host
 

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from autoscaler.core.hosts.host_owners import Claims, Hosts
+from autoscaler.core.hosts.load_reports import counted_silence
+from autoscaler.core.hosts.missing_values import Values, cut_short, half_enrolled, has_slots, missing_values
 from autoscaler.core.model.cluster import Cluster, ExecutionHost
 from autoscaler.core.model.fleet import Fleet, InstanceType, Interruption, MachineState, Worker
 from autoscaler.core.model.memory import Disabling, Memory, WorkerNote
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.workers.failed_launches import failed_to_join
-from autoscaler.core.workers.host_owners import Claims, Hosts
-from autoscaler.core.workers.load_reports import counted_silence
-from autoscaler.core.workers.missing_values import Values, cut_short, half_enrolled, has_slots, missing_values
 from autoscaler.core.workers.phases import (
     Condition,
     WorkerFacts,

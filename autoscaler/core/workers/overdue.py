@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from autoscaler.core.hosts.missing_values import values_text
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code, Reason, because
-from autoscaler.core.workers.missing_values import values_text
 from autoscaler.core.workers.phases import Condition
 from autoscaler.core.workers.step import PassContext
 from autoscaler.core.workers.worker_state import WorkerState

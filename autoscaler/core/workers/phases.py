@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
+from autoscaler.core.hosts.missing_values import Values, half_enrolled
 from autoscaler.core.model.cluster import ExecutionHost
 from autoscaler.core.model.fleet import Interruption, MachineState, Worker
 from autoscaler.core.model.memory import Disabling, WorkerNote
 from autoscaler.core.policy import NodeArrayPolicy
-from autoscaler.core.workers.missing_values import Values, half_enrolled
 
 
 class Phase(StrEnum):

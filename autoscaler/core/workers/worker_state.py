@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from autoscaler.core.hosts.missing_values import Values
 from autoscaler.core.model.cluster import ExecutionHost
 from autoscaler.core.model.fleet import Interruption, Worker
 from autoscaler.core.model.memory import WorkerNote
 from autoscaler.core.policy import NodeArrayPolicy
-from autoscaler.core.workers.missing_values import Values
 from autoscaler.core.workers.phases import BY_PHASE, Condition, Conditions, Phase, Procedure, deciding, disabled
 
 

@@ -1,0 +1,49 @@
+"""What the steps of a pass judge by, read off its facts."""
+
+from __future__ import annotations
+
+from autoscaler.core.capacity.forecast import Forecast
+from autoscaler.core.capacity.supply import Supply
+from autoscaler.core.facts.facts import Facts
+from autoscaler.core.facts.serving import Serving
+from autoscaler.core.limits.protected_mode import Protection
+from autoscaler.core.replace.swap_context import SwapContext
+from autoscaler.core.scale_down.floors import floors_of, short_of_floors
+from autoscaler.core.scale_up.launches import LaunchNeeds
+
+
+def swap_context(facts: Facts, supply: Supply, forecast: Forecast, serving: Serving) -> SwapContext:
+    """What swaps are judged by."""
+    return SwapContext(
+        facts.observed,
+        facts.snapshot.cluster,
+        facts.demand.wanted,
+        facts.demand.names,
+        supply,
+        forecast,
+        facts.usage,
+        floors_of(facts.observed, facts.policy, facts.pass_context),
+        serving.leaving,
+        facts.launch_context,
+        facts.pass_context,
+        held=frozenset((*serving.holding.held, *facts.requests.service.by_worker)),
+    )
+
+
+def launch_needs(facts: Facts, forecast: Forecast, serving: Serving, protection: Protection) -> LaunchNeeds:
+    """All that workers may be launched for. Hosts in alarm, or of a queue that opens soon, will serve: nothing is
+    launched in their place.
+    """
+    demands, returning = facts.demand.wanted, facts.returning
+    lacking = [*facts.delays.lacking(forecast.lacking(demands), demands)]
+    lacking += forecast.placement.place([(want.demand, want.count) for want in returning]).unmet
+    return LaunchNeeds(
+        (*demands, *returning),
+        lacking,
+        forecast.placement,
+        short_of_floors(facts.snapshot, floors_of(facts.observed, facts.policy, facts.pass_context)),
+        facts.requests.service.unserved,
+        requests=facts.requests.needs,
+        holding=serving.holding,
+        protection=protection,
+    )
