@@ -78,8 +78,9 @@ class Definitions:
         makes = not named_by or (before is not None and before.makes)
         number = max((each.number for each in self.said), default=0) + 1
         kept = tuple(each for each in self.said if each is not before)
-        known = self.in_force().get(given.name)
         lasting = dict(self.lasting)
+        of_this = {name: each for name, each in lasting.items() if name == given.name}
+        known = Definitions(of_this, tuple(of_it)).in_force().get(given.name)
         if given.dynamic or (known is not None and known.dynamic):
             lasting[given.name] = merged(lasting.get(given.name, ArrayDefinition(given.name)), _structure(given))
         return Definitions(lasting, (*kept, Said(set_name, number, makes, definition)))

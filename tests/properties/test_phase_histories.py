@@ -12,6 +12,7 @@ from hypothesis.stateful import initialize
 from autoscaler.core.workers.phases import Phase
 from tests.core.transition_rows import by_its_row, phases_after, recorded_steps, told
 from tests.properties.test_lost import Lost
+from tests.samples import examples
 
 
 class Histories(Lost):
@@ -33,4 +34,4 @@ class Histories(Lost):
 
 
 TestHistories: Any = Histories.TestCase
-TestHistories.settings = settings(max_examples=10, stateful_step_count=40, deadline=None)
+TestHistories.settings = settings(max_examples=examples(10), stateful_step_count=40, deadline=None)
