@@ -54,8 +54,8 @@ OF_MOST = (
     "qmod -e",
     "terminate",
 )
-EVERY = 5
-"""Kinds of calls that ten stories or more have: without `--thorough` each is killed around in every fifth of them."""
+EVERY = 3
+"""Kinds of calls that ten stories or more have: without `--thorough` each is killed around in every third of them."""
 PERILS = {"silence_timeout": 60.0}
 
 
