@@ -46,19 +46,11 @@ class Runner(Protocol):
     Raises CommandNotFound where argv[0] cannot be executed, CommandTimedOut where it did not end in time.
     """
 
-    def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        timeout: float,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-    ) -> Completed: ...
+    def __call__(self, argv: Sequence[str], **options: typing.Unpack[Options]) -> Completed: ...
 
 
 class Options(typing.TypedDict, total=False):
-    """How a Runner is to run: for those that pass all of it on to another one."""
+    """How a Runner is to run; all but the time limit may be left out."""
 
     timeout: typing.Required[float]
     stdin: bytes

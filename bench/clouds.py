@@ -35,9 +35,9 @@ from providers.rate_limiter import RateLimiter
 from providers.settings import read_settings
 from tests.clouds.azure.plane import AzurePlane, Played
 from tests.clouds.cloud_pipeline.plane import CloudPipelinePlane, started
-from tests.clouds.cyclecloud.plane import CHOSEN, CycleCloudPlane, serving
+from tests.clouds.cyclecloud.plane import CHOSEN, CycleCloudPlane
 from tests.clouds.cyclecloud.server import PASSWORD, USER
-from tests.clouds.played import played
+from tests.clouds.played import played, served
 
 WORKERS, ROUNDS, MOST = 1000, 5, 1.5
 CELL = "bench"
@@ -141,7 +141,7 @@ def cloud_pipeline() -> Iterator[Cloud]:
 
 @contextlib.contextmanager
 def cyclecloud() -> Iterator[Cloud]:
-    with serving() as url, requests.Session() as session:
+    with served("cyclecloud") as url, requests.Session() as session:
         plane = CycleCloudPlane(url)
         provider: CycleCloudProvider = plane.connect(CELL)
         session.auth = HTTPBasicAuth(USER, PASSWORD)

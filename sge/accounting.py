@@ -138,59 +138,8 @@ def _news(file: Path, offset: int | None, most: int) -> tuple[int, bytes]:
 
 
 @dataclass(frozen=True, slots=True)
-class EndedRun:
-    """One line of accounting: a start of a job or task that is over."""
-
-    job: int
-    task: int
-    """0: the job is no array."""
-    owner: str
-    project: str
-    end: JobEnd
-    group: str = ""
-    department: str = ""
-    account: str = ""
-    part: bool = False
-    """A task of a parallel job on one of its hosts: the job has a line of its own."""
-
-
-def read_on_ends(file: Path, offset: int | None, most: int = MOST_BYTES) -> tuple[int, tuple[EndedRun, ...]]:
-    """As `read_on`, with times, places and how each ended."""
-    upto, data = _news(file, offset, most)
-    return upto, tuple(ended_runs(data.decode("utf-8", "replace").split("\n")))
-
-
-def ended_runs(lines: Iterable[str]) -> Iterator[EndedRun]:
-    """Of every line that is a record with all of its times."""
-    for line in lines:
-        record = _record(line)
-        end = _end(line.strip(), record["job_number"]) if record else None
-        if end is not None:
-            yield EndedRun(
-                record["job_number"],
-                end.task,
-                record["owner"],
-                _named(record, "project"),
-                end,
-                record.get("group", ""),
-                _named(record, "department"),
-                record.get("account", ""),
-                bool(_named(record, "pe_taskid")),
-            )
-
-
-def _named(record: Mapping[str, Any], field: str) -> str:
-    told = str(record.get(field, ""))
-    return "" if told == NO_PROJECT else told
-
-
-NO_PROJECT = "NONE"
-"""How accounting writes that a job has no project, or is no part of a parallel one."""
-
-
-@dataclass(frozen=True, slots=True)
 class JobEnd:
-    """One start of a job or task from its submission to its end. Times as Unix seconds; None: it never began."""
+    """One line of accounting: a start of a job or task that is over. Times as Unix seconds; None: it never began."""
 
     queue: str
     host: str
@@ -203,12 +152,30 @@ class JobEnd:
     exit_status: int
     slots: int
     owner: str = ""
+    job: int = 0
+    group: str = ""
+    project: str = ""
+    department: str = ""
+    account: str = ""
+    part: bool = False
+    """A task of a parallel job on one of its hosts: the job has a line of its own."""
 
     @property
     def how(self) -> str:
         """How it ended, as people say it."""
         said = f"exit status {self.exit_status}"
         return said if not self.failed else f"{said}, failed: {WORDS.get(self.failed, f'code {self.failed}')}"
+
+
+def read_on_ends(file: Path, offset: int | None, most: int = MOST_BYTES) -> tuple[int, tuple[JobEnd, ...]]:
+    """As `read_on`, with times, places and how each ended."""
+    upto, data = _news(file, offset, most)
+    return upto, tuple(ends_in(data.decode("utf-8", "replace").split("\n")))
+
+
+def ends_in(lines: Iterable[str]) -> Iterator[JobEnd]:
+    """Of every line that is a record with all of its times."""
+    return (end for line in lines if (end := _end(line)) is not None)
 
 
 MOST_SEARCHED = 64 << 20
@@ -237,8 +204,8 @@ def ends_among(lines: Iterable[bytes], job: int, task: int | None = None) -> Ite
     digits = str(job).encode()  # found faster
     for line in lines:
         if digits in line and mark.search(line) and (task is None or _may_be_of(line, task)):
-            end = _end(line.decode("utf-8", "replace").strip(), job)
-            if end is not None:
+            end = _end(line.decode("utf-8", "replace"))
+            if end is not None and end.job == job:
                 yield end
 
 
@@ -325,10 +292,10 @@ def _start(record: Mapping[str, Any]) -> Start | None:
     return Start(record["hostname"].lower(), record["owner"], record["job_number"], record["failed"], task)
 
 
-def _end(line: str, job: int) -> JobEnd | None:
-    record = _record(line)
+def _end(line: str) -> JobEnd | None:
+    record = _record(line.strip())
     start = _start(record)
-    if start is None or start.job != job:
+    if start is None:
         return None
     try:
         submitted, began, ended = (epoch_seconds(record[name]) for name in _TIMES)
@@ -346,4 +313,19 @@ def _end(line: str, job: int) -> JobEnd | None:
         exit_status=status,
         slots=record.get("slots", 1),
         owner=start.owner,
+        job=start.job,
+        group=record.get("group", ""),
+        project=_named(record, "project"),
+        department=_named(record, "department"),
+        account=record.get("account", ""),
+        part=bool(_named(record, "pe_taskid")),
     )
+
+
+NO_PROJECT = "NONE"
+"""How accounting writes that a job has no project, or is no part of a parallel one."""
+
+
+def _named(record: Mapping[str, Any], field: str) -> str:
+    told = str(record.get(field, ""))
+    return "" if told == NO_PROJECT else told

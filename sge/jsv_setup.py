@@ -13,19 +13,13 @@ import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from shlex import quote
-from typing import TYPE_CHECKING
 
 from autoscaler.errors import GridEngineRefused
 from sge import objects
 from sge.admin import Administrator
 from sge.prepare import Difference
 from sge.qconf import read_attributes, replaced
-
-if TYPE_CHECKING:
-    import jinja2
 
 KIND = "submission verifier"
 NAME = "jsv"
@@ -83,11 +77,8 @@ class Place:
     def script_text(self) -> str:
         """The script that the qmaster starts, for the Pythons that there may be."""
         pythons = dict.fromkeys((str(Path(sys.executable).resolve()), "/usr/bin/python3"))
-        return (
-            _templates()
-            .get_template("verifier.j2")
-            .render(pythons=tuple(pythons), program=self.program, file=self.file, cell=self.cell)
-        )
+        template = objects.templates("sge", trim_blocks=True).get_template("verifier.j2")
+        return template.render(pythons=tuple(pythons), program=self.program, file=self.file, cell=self.cell)
 
 
 def difference(administrator: Administrator, place: Place, program: bytes) -> Difference | None:
@@ -211,18 +202,3 @@ def _put(path: Path, content: bytes, mode: int) -> None:
 
 def _lines(values: Mapping[str, str]) -> str:
     return "".join(f"{name} {value}\n" for name, value in values.items())
-
-
-@cache
-def _templates() -> jinja2.Environment:
-    import jinja2  # here: a running autoscaler needs none of it
-
-    templates = jinja2.Environment(
-        loader=jinja2.PackageLoader("autoscaler.conf", "sge"),
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        autoescape=False,  # a shell script; what stands in it is quoted
-    )
-    templates.filters["sh"] = lambda value: quote(str(value))
-    return templates

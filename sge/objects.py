@@ -12,12 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from autoscaler.errors import GridEngineRefused
 
 if TYPE_CHECKING:
     import jinja2
+    from jinja2.ext import Extension
 
 
 class UnusableName(GridEngineRefused):
@@ -116,13 +118,19 @@ def _render(template: str, **values: object) -> str:
 
 
 @cache
-def templates(folder: str) -> jinja2.Environment:
-    """Those of `conf/FOLDER`."""
+def templates(
+    folder: str, *, trim_blocks: bool = False, extensions: tuple[type[Extension], ...] = ()
+) -> jinja2.Environment:
+    """Those of `conf/FOLDER`. In scripts a value is quoted for the shell by the filter `sh`."""
     import jinja2  # here: a cell in which nothing happens needs none of it
 
-    return jinja2.Environment(
+    found = jinja2.Environment(
         loader=jinja2.PackageLoader("autoscaler.conf", folder),
+        extensions=extensions,
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
-        autoescape=False,  # this is no HTML; names are checked instead
+        trim_blocks=trim_blocks,
+        autoescape=False,  # this is no HTML; names are checked instead, and what stands in a script is quoted
     )
+    found.filters["sh"] = lambda value: quote(str(value))
+    return found

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -33,15 +32,7 @@ class Answers:
     never: bool = False
     asked: list[tuple[str, ...]] = field(default_factory=list)
 
-    def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        timeout: float,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-    ) -> Completed:
+    def __call__(self, argv: Sequence[str], *, timeout: float, **_: object) -> Completed:
         assert timeout == TIMEOUT
         self.asked.append(tuple(argv))
         if self.never:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 
@@ -30,15 +29,7 @@ class Slow:
         self.now, self.takes, self.busy = 0.0, 0.1, 0.0
         self.fails: Exception | None = None
 
-    def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        timeout: float,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-    ) -> Completed:
+    def __call__(self, argv: Sequence[str], **_: object) -> Completed:
         self.now += self.takes
         self.busy += self.takes
         if self.fails is not None:

@@ -12,12 +12,12 @@ import re
 from dataclasses import asdict, dataclass
 from functools import cache
 from math import ceil
-from shlex import quote
 from typing import TYPE_CHECKING
 
 from autoscaler import worker_configuration
 from autoscaler.errors import SettingsError
 from sge.notices import COMPLEX
+from sge.objects import templates
 
 if TYPE_CHECKING:
     import jinja2
@@ -109,8 +109,7 @@ class WorkerBoot:
 
 @cache
 def _templates() -> jinja2.Environment:
-    import jinja2  # here: a cell in which nothing is launched needs none of it
-    from jinja2.ext import Extension
+    from jinja2.ext import Extension  # here: a cell in which nothing is launched needs none of it
 
     class WithoutComments(Extension):
         """User data is small: lines that only explain stay with us. Values are none of the source, so they stay
@@ -120,13 +119,4 @@ def _templates() -> jinja2.Environment:
         def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
             return _COMMENT.sub("", source)
 
-    templates = jinja2.Environment(
-        loader=jinja2.PackageLoader("autoscaler.conf", "worker"),
-        extensions=[WithoutComments],
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        autoescape=False,
-    )
-    templates.filters["sh"] = lambda value: quote(str(value))
-    return templates
+    return templates("worker", trim_blocks=True, extensions=(WithoutComments,))

@@ -15,7 +15,7 @@ from autoscaler.core.workers.worker_state import WorkerState
 from autoscaler.store.history import Lifetime
 from autoscaler.store.store import Store
 from autoscaler.store.usages import SOON, Run, RunKey
-from sge.accounting import EndedRun, ended_runs
+from sge.accounting import JobEnd, ends_in
 from sge.accounting_tail import lines_of, read_tail
 
 log = logging.getLogger(__name__)
@@ -103,26 +103,25 @@ class CostKeeper:
     def _runs_of(self, data: bytes) -> list[Run]:
         """Of these lines, the runs on workers."""
         history = self.store.history
-        ended = list(ended_runs(lines_of(data, frozenset(map(short_name, history.names())))))
+        ended = list(ends_in(lines_of(data, frozenset(map(short_name, history.names())))))
         lives: dict[str, list[Lifetime]] = {}
-        for life in history.lifetimes(min((run.end.submitted_at for run in ended), default=float("inf"))):
+        for life in history.lifetimes(min((end.submitted_at for end in ended), default=float("inf"))):
             if life.name:
                 lives.setdefault(short_name(life.name), []).append(life)
-        return [run for one in ended for run in _of_worker(one, lives.get(short_name(one.end.host), []))]
+        return [run for end in ended for run in _of_worker(end, lives.get(short_name(end.host), []))]
 
 
-def _of_worker(ended: EndedRun, lives: list[Lifetime]) -> Iterator[Run]:
+def _of_worker(end: JobEnd, lives: list[Lifetime]) -> Iterator[Run]:
     """On which worker of its host's name it was: on the newest that was there when it began."""
-    end = ended.end
-    if max(ended.job, ended.task, end.slots) > LARGEST:
+    if max(end.job, end.task, end.slots) > LARGEST:
         return
-    if ended.part or end.started_at is None or end.ended_at is None or end.ended_at < end.started_at:
+    if end.part or end.started_at is None or end.ended_at is None or end.ended_at < end.started_at:
         return
     there = [life for life in lives if life.created_at <= end.started_at + SOON]
     if not there or (there[-1].ended_at is not None and there[-1].ended_at < end.started_at):
         return
-    payer = Payer(ended.owner, ended.group, ended.department, ended.project, ended.account, end.queue)
-    key = RunKey(there[-1].worker_id, ended.job, ended.task)
+    payer = Payer(end.owner, end.group, end.department, end.project, end.account, end.queue)
+    key = RunKey(there[-1].worker_id, end.job, end.task)
     yield Run(key, payer, max(end.slots, 1), end.started_at, end.ended_at)
 
 

@@ -7,30 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from autoscaler.core.recovery.orphans import Orphan
 from autoscaler.errors import GridEngineRefused
 from providers.interface import Provider
-from sge.admin import Change
-from sge.removal import RemovalOutcome
-
-
-class GridEngineHosts(Protocol):
-    """The part of `sge.admin.Administrator` that is needed."""
-
-    def enable(self, host: str) -> Change: ...
-
-    def disable(self, host: str) -> Change: ...
-
-    def remove(self, host: str) -> RemovalOutcome: ...
+from sge.admin import Administrator
 
 
 @dataclass(frozen=True, slots=True)
 class EndOrphanContext:
     """What `end_orphan` needs."""
 
-    grid_engine: GridEngineHosts
+    grid_engine: Administrator
     provider: Provider
     observe_again: Callable[[], Orphan | None]
     """Observes the same machine again, at least a scheduler interval later; None: it is no orphan any more."""

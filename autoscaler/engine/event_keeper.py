@@ -11,7 +11,7 @@ from autoscaler.core.events.events import events_of
 from autoscaler.core.events.known import Accounted, Known
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.store.events import EventTable, Place
-from sge.accounting import EndedRun, read_on_ends, written_last
+from sge.accounting import JobEnd, read_on_ends, written_last
 
 log = logging.getLogger(__name__)
 
@@ -75,12 +75,11 @@ class EventKeeper:
         return (str(file), upto), tuple(map(_accounted, ends))
 
 
-def _accounted(run: EndedRun) -> Accounted:
-    end = run.end
+def _accounted(end: JobEnd) -> Accounted:
     return Accounted(
-        run.job,
-        str(run.task) if run.task else "",
-        run.owner,
+        end.job,
+        str(end.task) if end.task else "",
+        end.owner,
         end.host,
         end.queue,
         end.submitted_at,
@@ -88,5 +87,5 @@ def _accounted(run: EndedRun) -> Accounted:
         end.ended_at,
         bool(end.failed),
         end.how,
-        run.project,
+        end.project,
     )

@@ -2,61 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from autoscaler.background import Executor
-from autoscaler.core.model.actions import ProbeHost
 from autoscaler.core.model.fleet import Worker
 from autoscaler.engine.job_owners import Owners
 from autoscaler.store.journal import OrderRecord
 from autoscaler.store.store import Store
 from providers.interface import Provider
-from sge.admin import Change, JobsOutcome
-from sge.batches import NewHost
+from sge.admin import Administrator
+from sge.batches import Batches
 from sge.lookup import JobsNow
-from sge.membership import Membership
-from sge.probe_hosts import Answers
-from sge.removal import RemovalOutcome
-
-
-class GridEngine(Protocol):
-    """The part of `sge.admin.Administrator` that actions need. Every method may raise AutoscalerError."""
-
-    def enrol(
-        self,
-        host: str,
-        queue: str,
-        host_group: str,
-        slots: int,
-        complex_values: Iterable[tuple[str, str]] = (),
-        also_in: Sequence[str] = (),
-    ) -> Change: ...
-
-    def complete(
-        self, host: str, queue: str, complex_values: Iterable[tuple[str, str]], also_in: Sequence[str] = ()
-    ) -> Change: ...
-
-    def sense(self, host: str, sensor: str) -> Change: ...
-
-    def enable(self, host: str) -> Change: ...
-
-    def disable(self, host: str) -> Change: ...
-
-    def remove(self, host: str, known: Membership | None = None) -> RemovalOutcome: ...
-
-    def hold(self, jobs: Sequence[str]) -> JobsOutcome: ...
-
-    def release(self, jobs: Sequence[str]) -> JobsOutcome: ...
-
-    def delete(self, jobs: Sequence[str], *, forced: bool = False) -> JobsOutcome: ...
-
-    def push_back(self, job: str, *, forced: bool = False) -> JobsOutcome: ...
-
-    def set_context(self, jobs: Sequence[str], key: str, text: str) -> JobsOutcome: ...
-
-    def drop_context(self, jobs: Sequence[str], key: str) -> JobsOutcome: ...
+from sge.probe_hosts import ProbeHosts
 
 
 class Groups(Protocol):
@@ -72,38 +31,11 @@ class Groups(Protocol):
     def sweep(self) -> tuple[str, ...]: ...
 
 
-class Batches(Protocol):
-    """The part of `sge.batches.Batches` that actions need. Every method may raise AutoscalerError."""
-
-    def enrol(
-        self, hosts: Sequence[NewHost], queue: str, host_group: str, also_in: Sequence[str] = ()
-    ) -> Mapping[str, bool]: ...
-
-    def sense(self, hosts: Sequence[str], sensor: str) -> frozenset[str]: ...
-
-    def enable(self, hosts: Sequence[str]) -> frozenset[str]: ...
-
-    def disable(self, hosts: Sequence[str]) -> frozenset[str]: ...
-
-    def remove(self, known: Mapping[str, Membership | None]) -> Mapping[str, RemovalOutcome]: ...
-
-
-class Scheduler(Protocol):
-    """The part of `sge.probe_hosts.ProbeHosts` that actions need."""
-
-    @property
-    def swept(self) -> bool: ...
-
-    def ask(self, jobs: Sequence[int], probe_hosts: Sequence[ProbeHost]) -> Answers: ...
-
-    def sweep(self) -> tuple[str, ...]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class ExecutionContext:
     """One for the life of a process."""
 
-    grid_engine: GridEngine
+    grid_engine: Administrator
     provider: Provider
     store: Store
     tag: str
@@ -113,7 +45,7 @@ class ExecutionContext:
     clock: Callable[[], float]
     executor: Executor
     """For calls to the provider, which may hang."""
-    scheduler: Scheduler
+    scheduler: ProbeHosts
     """Grid Engine's scheduler, which can be asked about hosts that do not exist."""
     jobs: Callable[[], JobsNow]
     """Reads the present state of jobs; may raise GridEngineNotObservable."""

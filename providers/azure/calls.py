@@ -20,7 +20,7 @@ from azure.identity import DefaultAzureCredential
 from azure.mgmt.compute import ComputeManagementClient
 from azure.mgmt.core.exceptions import ARMErrorFormat
 
-from providers.azure.errors import translated
+from providers.azure.errors import MachineUnknown, translated
 from providers.azure.settings import AzureSettings
 from providers.interface import Refused, Unreachable
 from providers.rate_limiter import RateLimiter, rate_limiter_of
@@ -87,6 +87,14 @@ class Calls:
                 return found
             found += page
         raise Refused(f"{what} has more than {MOST_PAGES} pages: Azure repeats itself")
+
+    def machine(self, name: str) -> Record | None:
+        """A machine of the resource group by its name, whoever's; None: there is none."""
+        group = self.settings.resource_group
+        try:
+            return self.ask(f"looking at {name}", lambda client: client.virtual_machines.get(group, name))
+        except MachineUnknown:
+            return None
 
     def get(self, path: str, version: str) -> Record:
         """What Resource Manager answers to a GET of any of its providers, which the compute client knows nothing of."""

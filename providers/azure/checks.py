@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from providers.azure.calls import Calls, Record
 from providers.azure.errors import MachineUnknown, NoCredentials
-from providers.azure.image_disks import data_disks
+from providers.azure.image_disks import data_disks, versions_path
 from providers.azure.listing import states
 from providers.azure.machine import image_reference
 from providers.azure.market import Market
@@ -34,6 +35,8 @@ NEEDED = (
 )
 """What launching and ending take; a whole role holds a little more (conf/azure/role.json)."""
 
+Answer = TypeVar("Answer")
+
 
 def problems(calls: Calls, settings: AzureSettings, market: Market) -> Iterator[Problem]:
     """Nothing is changed. Raises Unreachable and Throttled: then nothing is known."""
@@ -49,7 +52,8 @@ def problems(calls: Calls, settings: AzureSettings, market: Market) -> Iterator[
     if group is None:
         return
     yield from _permissions(calls, settings)
-    yield from _states(calls)
+    # Which machines run is told for a whole subscription only; without that no listing is whole.
+    yield from _read(lambda: states(calls), "the states of the subscription's machines", ROLE)
     yield from _network(calls, settings)
     yield from _image(calls, settings)
     yield from _login(settings)
@@ -58,39 +62,33 @@ def problems(calls: Calls, settings: AzureSettings, market: Market) -> Iterator[
     yield from _prices(settings)
 
 
-def _found(calls: Calls, path: str, version: str, what: str, setting: str) -> Generator[Problem, None, Record | None]:
-    """Yields a problem where it cannot be read; returns what it is."""
+def _read(
+    ask: Callable[[], Answer], what: str, remedy: str, *, fatal: bool = True
+) -> Generator[Problem, None, Answer | None]:
+    """Yields a problem where it cannot be read; returns the answer."""
     try:
-        return calls.get(path, version)
+        return ask()
     except (Unreachable, Throttled):
         raise
     except ProviderError as error:
-        yield Problem(f"{what} cannot be read: {error}", f"check {setting}, or {ROLE}")
+        yield Problem(f"{what} cannot be read: {error}", remedy, fatal)
         return None
+
+
+def _found(calls: Calls, path: str, version: str, what: str, setting: str) -> Generator[Problem, None, Record | None]:
+    """The same of something that a setting names."""
+    return (yield from _read(lambda: calls.get(path, version), what, f"check {setting}, or {ROLE}"))
 
 
 def _permissions(calls: Calls, settings: AzureSettings) -> Iterator[Problem]:
     path = f"{settings.group_path}/providers/Microsoft.Authorization/permissions"
-    try:
-        granted = calls.get_pages(path, AUTHORIZATION)
-    except (Unreachable, Throttled):
-        raise
-    except ProviderError as error:
-        yield Problem(f"the permissions of these credentials cannot be read: {error}", ROLE, fatal=False)
+    what = "the permissions of these credentials"
+    granted = yield from _read(lambda: calls.get_pages(path, AUTHORIZATION), what, ROLE, fatal=False)
+    if granted is None:
         return
     missing = [action for action in NEEDED if not any(_allows(each, action) for each in granted)]
     if missing:
         yield Problem(f"these credentials may not do {', '.join(missing)} in {settings.resource_group}", ROLE)
-
-
-def _states(calls: Calls) -> Iterator[Problem]:
-    """Which machines run is told for a whole subscription only; without that no listing is whole."""
-    try:
-        states(calls)
-    except (Unreachable, Throttled):
-        raise
-    except ProviderError as error:
-        yield Problem(f"the states of the subscription's machines cannot be read: {error}", ROLE)
 
 
 def _allows(granted: Record, action: str) -> bool:
@@ -124,23 +122,11 @@ def _image(calls: Calls, settings: AzureSettings) -> Iterator[Problem]:
     if "id" in reference:
         yield from _found(calls, reference["id"], IMAGES, "the image", f"{PREFIX}IMAGE")
     elif "publisher" in reference:
-        sku = (
-            f"/subscriptions/{settings.subscription}/providers/{COMPUTE}/locations/{settings.location}/publishers/"
-            f"{reference['publisher']}/artifacttypes/vmimage/offers/{reference['offer']}/skus/{reference['sku']}/versions"
-        )
-        version = reference["version"]
-        path = sku if version == "latest" else f"{sku}/{version}"
-        yield from _marketplace(calls, path)
-
-
-def _marketplace(calls: Calls, path: str) -> Iterator[Problem]:
-    """Versions are a bare list, which is no record: only whether it is there is asked."""
-    try:
-        calls.exists(path, IMAGES)
-    except (Unreachable, Throttled):
-        raise
-    except ProviderError as error:
-        yield Problem(f"the image cannot be read: {error}", f"check {PREFIX}IMAGE: `az vm image list --all`")
+        versions, version = versions_path(settings, reference), reference["version"]
+        path = versions if version == "latest" else f"{versions}/{version}"
+        # Versions are a bare list, which is no record: only whether it is there is asked.
+        remedy = f"check {PREFIX}IMAGE: `az vm image list --all`"
+        yield from _read(lambda: calls.exists(path, IMAGES), "the image", remedy)
 
 
 def _data_disks(calls: Calls, settings: AzureSettings) -> Iterator[Problem]:
@@ -173,12 +159,8 @@ def _login(settings: AzureSettings) -> Iterator[Problem]:
 
 
 def _sizes(market: Market, settings: AzureSettings) -> Iterator[Problem]:
-    try:
-        found = market.buckets()
-    except (Unreachable, Throttled):
-        raise
-    except ProviderError as error:
-        yield Problem(f"sizes or quotas cannot be read: {error}", ROLE)
+    found = yield from _read(market.buckets, "sizes or quotas", ROLE)
+    if found is None:
         return
     if not found:
         families = ", ".join(settings.families) or "any family"

@@ -45,12 +45,16 @@ def _of_gallery(calls: Calls, image: str) -> tuple[int, ...]:
     return _numbers(stored.get("dataDiskImages"))
 
 
-def _of_marketplace(calls: Calls, settings: AzureSettings, of: Mapping[str, str]) -> tuple[int, ...]:
-    path = (
+def versions_path(settings: AzureSettings, of: Mapping[str, str]) -> str:
+    """Where the versions of an image of the marketplace are listed."""
+    return (
         f"/subscriptions/{settings.subscription}/providers/{COMPUTE}/locations/{settings.location}/publishers/"
         f"{of['publisher']}/artifacttypes/vmimage/offers/{of['offer']}/skus/{of['sku']}/versions"
     )
-    version = of["version"]
+
+
+def _of_marketplace(calls: Calls, settings: AzureSettings, of: Mapping[str, str]) -> tuple[int, ...]:
+    path, version = versions_path(settings, of), of["version"]
     if version == "latest":
         version = _newest(calls.listed(path, VERSION), settings.image)
     return _numbers(calls.get(f"{path}/{version}", VERSION)["properties"].get("dataDiskImages"))

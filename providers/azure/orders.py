@@ -18,7 +18,7 @@ from azure.core import MatchConditions
 from autoscaler.core.model.fleet import Bucket, BucketKey
 from providers.azure import tags
 from providers.azure.calls import Calls, Record
-from providers.azure.errors import MachineExists, MachineUnknown
+from providers.azure.errors import MachineExists
 from providers.azure.machine import body
 from providers.interface import (
     Launched,
@@ -143,7 +143,7 @@ class Orders:
         """Which machines of an order exist: by name, since a listing may lag. Raises Refused where one is not ours."""
         wanted = tags.names(order)
         with ThreadPoolExecutor(min(LANES, len(wanted)), thread_name_prefix="order") as lanes:
-            found = list(lanes.map(self._get, wanted))
+            found = list(lanes.map(self._calls.machine, wanted))
         for name, record in zip(wanted, found, strict=True):
             if record is None:
                 continue
@@ -151,12 +151,6 @@ class Orders:
             if (carried.get(tags.CELL), carried.get(tags.TOKEN)) != (order.cell, order.token):
                 raise Refused(f"a machine {name} of another order exists and is left alone: remove or rename it")
         return tuple(name for name, record in zip(wanted, found, strict=True) if record is not None)
-
-    def _get(self, name: str) -> Record | None:
-        try:
-            return one(self._calls, name)
-        except MachineUnknown:
-            return None
 
     def _concluded(self, order: LaunchOrder, progress: _Progress) -> Launched:
         """The answer, or the error that stands for it: an order that may have happened in part stays open."""
@@ -186,11 +180,3 @@ class Orders:
 
     def _again(self, order: LaunchOrder, ids: tuple[str, ...]) -> Launched:
         return self._answered(order, ids, "were given at the time")
-
-
-def one(calls: Calls, name: str) -> Record:
-    """A machine by its name, whoever's. Raises MachineUnknown."""
-    found: Record = calls.ask(
-        f"looking at {name}", lambda client: client.virtual_machines.get(calls.settings.resource_group, name)
-    )
-    return found

@@ -26,7 +26,7 @@ from providers.azure.errors import MachineUnknown
 from providers.azure.identity import Grants
 from providers.azure.listing import Status, addresses, states, status, worker
 from providers.azure.market import Market
-from providers.azure.orders import LANES, Orders, one
+from providers.azure.orders import LANES, Orders
 from providers.azure.settings import NETWORK, AzureSettings
 from providers.catalog import Offer
 from providers.interface import CallBudget, Launched, LaunchOrder, Problem, ProviderError, Refused, Unreachable
@@ -120,7 +120,7 @@ class AzureProvider:
             return
         with ThreadPoolExecutor(min(LANES, len(wanted)), thread_name_prefix="end") as lanes:
             unseen = [worker_id for worker_id in wanted if worker_id not in self._living]
-            found = [machine for machine in lanes.map(self._look, unseen) if machine is not None]
+            found = [machine for machine in lanes.map(self.calls.machine, unseen) if machine is not None]
             theirs = [_name(machine) for machine in found if not self._is_ours(machine)]
             if theirs:
                 raise Refused(
@@ -139,7 +139,7 @@ class AzureProvider:
 
     def console(self, worker_id: str) -> str:
         """The serial console, as Azure keeps it for a while; '' for a machine that is not ours."""
-        machine = self._look(worker_id) if tags.MACHINE.fullmatch(worker_id) else None
+        machine = self.calls.machine(worker_id) if tags.MACHINE.fullmatch(worker_id) else None
         if machine is None or not self._is_ours(machine):
             return ""
         group = self.settings.resource_group
@@ -202,7 +202,7 @@ class AzureProvider:
         missing = [worker_id for worker_id in self._living if worker_id not in listed]
         begun = {each for each in missing if each in self._asked or self._living[each].state is MachineState.STOPPING}
         doubtful = [worker_id for worker_id in missing if worker_id not in begun][:MOST_DOUBTS]
-        begun.update(worker_id for worker_id in doubtful if self._look(worker_id) is None)
+        begun.update(worker_id for worker_id in doubtful if self.calls.machine(worker_id) is None)
         for worker_id in begun:
             self._gone[worker_id] = replace(self._living[worker_id], state=MachineState.TERMINATED, failure=None), now
         self._asked -= begun
@@ -214,12 +214,6 @@ class AzureProvider:
             if worker_id not in listed and now - each[1] < LISTED_AFTER_END
         }
         return [gone for gone, _ in self._gone.values()]
-
-    def _look(self, name: str) -> Record | None:
-        try:
-            return one(self.calls, name)
-        except MachineUnknown:
-            return None
 
     def _delete(self, name: str) -> None:
         """At once, without waiting for the system to go down: its jobs are known to be done."""

@@ -7,15 +7,16 @@ import pwd
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Unpack
 
 import pytest
 
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.engine.job_owners import Nobody, Notices, append_to, as_owner, notice_files
 from autoscaler.errors import CommandTimedOut
-from autoscaler.process import Completed, SystemRunner
+from autoscaler.process import Completed, Options, SystemRunner
 from autoscaler.settings.process_settings import OwnerNotice
 from sge.lookup import JobOwner, Lookup, read_owner
 
@@ -52,22 +53,14 @@ class Running:
         self.answer, self.mailer, self.really = answer, mailer, really
         self.calls: list[tuple[tuple[str, ...], str]] = []
 
-    def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        timeout: float,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-    ) -> Completed:
+    def __call__(self, argv: Sequence[str], **options: Unpack[Options]) -> Completed:
         if argv[0] == "qstat":
             return Completed(tuple(argv), 0, self.answer, b"", 0.0)
         if argv[0] == "qconf":
             return Completed(tuple(argv), 0, f"#global:\nmailer      {self.mailer}\n".encode(), b"", 0.0)
-        self.calls.append((tuple(argv), stdin.decode()))
+        self.calls.append((tuple(argv), options.get("stdin", b"").decode()))
         if self.really:
-            return SystemRunner()(argv, timeout=timeout, stdin=stdin, env=env, cwd=cwd)
+            return SystemRunner()(argv, **options)
         return Completed(tuple(argv), 0, b"", b"", 0.0)
 
 

@@ -1,4 +1,4 @@
-"""A played cloud as a process of its own, and a client of its control path. For clouds of one region."""
+"""A played cloud as a process of its own; of clouds of one region a client of the control path, too."""
 
 from __future__ import annotations
 
@@ -33,19 +33,20 @@ class Region:
 
 
 @contextmanager
-def played(cloud: str) -> Iterator[Region]:
-    """Start the server of `tests.clouds.CLOUD`, and end it after the block, or with this process."""
-    command = [sys.executable, "-m", f"tests.clouds.{cloud}.server", "--port", "0"]
+def served(cloud: str, *options: str) -> Iterator[str]:
+    """Start the server of `tests.clouds.CLOUD`, and end it after the block; the first line that it prints."""
+    command = [sys.executable, "-m", f"tests.clouds.{cloud}.server", "--port", "0", *options]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None
         assert process.stdout is not None
         try:
-            line = process.stdout.readline()
-            assert line.startswith("listening on "), f"the played {cloud} did not start: {line!r}"
-            yield Region(line.split()[-1])
+            yield process.stdout.readline().strip()
         finally:
-            process.stdin.close()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            process.terminate()
+
+
+@contextmanager
+def played(cloud: str) -> Iterator[Region]:
+    """A cloud of one region, whose server ends with this process at the latest."""
+    with served(cloud) as line:
+        assert line.startswith("listening on "), f"the played {cloud} did not start: {line!r}"
+        yield Region(line.split()[-1])

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import pytest
 
 from autoscaler import namespaces
 from autoscaler.lab.cell import Cell
-from autoscaler.process import Completed
+from autoscaler.process import Completed, Options
 from sge.admin import Administrator
 from sge.batches import Batches, NewHost
 from sge.configuration import ConfigurationReader, read_configuration
@@ -28,17 +27,9 @@ class Counting:
         self.cell = cell
         self.asked: list[str] = []
 
-    def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        timeout: float,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-    ) -> Completed:
+    def __call__(self, argv: Sequence[str], **options: Unpack[Options]) -> Completed:
         self.asked.append(" ".join(argv))
-        return self.cell.runner(argv, timeout=timeout, stdin=stdin, env=env, cwd=cwd)
+        return self.cell.runner(argv, **options)
 
 
 def test_a_quiet_pass_takes_three_commands(cell: Cell) -> None:

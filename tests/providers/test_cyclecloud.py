@@ -18,14 +18,15 @@ from providers.catalog import load_catalog
 from providers.contract import CELL, ProviderContract
 from providers.cyclecloud.provider import CycleCloudProvider
 from providers.interface import GROUP_ID, LaunchOrder, OutOfCapacity, QuotaReached, Refused, Unreachable
-from tests.clouds.cyclecloud.plane import CycleCloudPlane, serving
+from tests.clouds.cyclecloud.plane import CycleCloudPlane
 from tests.clouds.cyclecloud.server import PASSWORD, USER
+from tests.clouds.played import served
 from tests.deadlines import Deadline
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    with serving() as url:
+    with served("cyclecloud") as url:
         yield url
 
 

@@ -7,7 +7,7 @@ test_admin_messages.py holds to; tests/grid_engine/test_admin.py does the same o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from autoscaler.process import Completed
@@ -58,15 +58,7 @@ class GridEngineModel:
         own = self.slots.get(host, 0) > 0 and not self.hosts.get(host, "").startswith("slots=0")
         return host in self.instances() and host not in self.disabled and own
 
-    def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        timeout: float,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-    ) -> Completed:
+    def __call__(self, argv: Sequence[str], *, timeout: float, **_: object) -> Completed:
         self.calls.append(tuple(argv))
         code, text = each_switch(self.answer, tuple(argv))
         self.disabled &= self.instances()

@@ -63,9 +63,9 @@ def test_every_start_has_its_host_owner_job_and_failure() -> None:
 
 def test_how_a_job_ended_is_told_in_seconds(file: Path) -> None:
     write(files_of(file)[1], line(job_number=44) + line() + line(job_number=145) + line(job_number=450), 1)
-    assert read_ends(file, 45) == (
-        JobEnd("main.q", "w1", 0, 1795252000.0, 1795252300.25, 1795252360.0, 0, 3, 2, "ann"),
-    )
+    times = 1795252000.0, 1795252300.25, 1795252360.0
+    told = JobEnd("main.q", "w1", 0, *times, 0, 3, 2, "ann", 45, "staff", "", "defaultdepartment", "sge")
+    assert read_ends(file, 45) == (told,)
 
 
 def test_a_job_that_never_began_has_no_times(file: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
-from pathlib import Path
 
 import pytest
 
@@ -45,15 +44,7 @@ class Master:
     asked: list[str] = field(default_factory=list)
     timeouts: list[float] = field(default_factory=list)
 
-    def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        timeout: float,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-    ) -> Completed:
+    def __call__(self, argv: Sequence[str], *, timeout: float, **_: object) -> Completed:
         command = " ".join(argv)
         self.asked.append(command)
         self.timeouts.append(timeout)

@@ -28,7 +28,8 @@ def file(tmp_path: Path) -> Path:
 
 def test_every_start_of_the_job_is_told_and_no_other(file: Path) -> None:
     first, second = read_ends(file, 45)
-    assert first == JobEnd("main.q", "w1", 0, 1795252000.0, 1795252300.0, 1795252360.0, 0, 3, 2, "ann")
+    times = 1795252000.0, 1795252300.0, 1795252360.0
+    assert first == JobEnd("main.q", "w1", 0, *times, 0, 3, 2, "ann", 45, "root", "", "defaultdepartment", "sge")
     assert (second.task, second.started_at, second.how) == (2, None, "exit status 0, failed: in prolog")
 
 

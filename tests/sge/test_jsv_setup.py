@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -29,15 +29,7 @@ class GlobalConfiguration:
     def __init__(self, text: str = SHIPPED) -> None:
         self.text = text
 
-    def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        timeout: float,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-    ) -> Completed:
+    def __call__(self, argv: Sequence[str], **_: object) -> Completed:
         said = self.text
         if argv[1] == "-Mconf":
             file = Path(argv[2])

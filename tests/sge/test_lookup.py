@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 
@@ -15,14 +14,7 @@ from tests.sge.printed import qstat, queue_list, running_job, waiting_job
 
 
 def looked_up(listing: bytes) -> Lookup:
-    def runner(
-        argv: Sequence[str],
-        *,
-        timeout: float,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-    ) -> Completed:
+    def runner(argv: Sequence[str], **_: object) -> Completed:
         return Completed(tuple(argv), 0, listing, b"", 0.0)
 
     return Lookup(runner)

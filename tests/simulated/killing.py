@@ -11,10 +11,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 from autoscaler.core.model.fleet import Bucket, Worker
-from autoscaler.process import Completed, Runner, only_reads
+from autoscaler.process import Completed, Options, Runner, only_reads
 from autoscaler.store.database import Database
 from autoscaler.store.store import MIGRATIONS, Store
 from providers.fake import FakeProvider, FakeSettings
@@ -64,19 +64,11 @@ class MortalRunner:
     inner: Runner
     instants: Instants
 
-    def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        timeout: float,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-    ) -> Completed:
+    def __call__(self, argv: Sequence[str], **options: Unpack[Options]) -> Completed:
         if only_reads(argv):
-            return self.inner(argv, timeout=timeout, stdin=stdin)
+            return self.inner(argv, **options)
         self.instants.pass_by(f"before {' '.join(argv[:2])}")
-        completed = self.inner(argv, timeout=timeout, stdin=stdin)
+        completed = self.inner(argv, **options)
         self.instants.pass_by(f"after {' '.join(argv[:2])}")
         return completed
 

@@ -6,9 +6,8 @@ Every call that looks or changes something is told to the rules, and every one t
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from autoscaler.core.model.fleet import Bucket, Interruption, Worker
@@ -63,15 +62,7 @@ class FaultyRunner:
 
     world: World
 
-    def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        timeout: float,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-    ) -> Completed:
+    def __call__(self, argv: Sequence[str], *, timeout: float, **_: object) -> Completed:
         self.world.call()
         if only_reads(argv):
             return self._read(tuple(argv), timeout)

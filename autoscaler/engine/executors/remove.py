@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 
 from autoscaler.core.model.actions import Enrol, Remove
 from autoscaler.core.workers.worker_state import same_host
-from autoscaler.engine.execution import Batches, ExecutionContext, Seen
+from autoscaler.engine.execution import ExecutionContext, Seen
 from autoscaler.errors import AutoscalerError
 from autoscaler.store.journal import Outcome, Result
+from sge.batches import Batches
 from sge.membership import Membership
 from sge.removal import RemovalOutcome
 

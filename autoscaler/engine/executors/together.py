@@ -13,12 +13,12 @@ from typing import cast
 
 from autoscaler.core.model.actions import Disable, Enable, Enrol, Remove
 from autoscaler.core.requests.group_names import COMPLEX
-from autoscaler.engine.execution import Batches, ExecutionContext, Seen
+from autoscaler.engine.execution import ExecutionContext, Seen
 from autoscaler.engine.executors.execute import OneCall, execute
 from autoscaler.engine.executors.remove import remove_all
 from autoscaler.errors import AutoscalerError, GridEngineRefused
 from autoscaler.store.journal import Journalled, Outcome, Result
-from sge.batches import AT_ONCE, NewHost
+from sge.batches import AT_ONCE, Batches, NewHost
 
 
 def batches_of(plan: Iterable[Journalled]) -> Iterator[Sequence[Journalled]]:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
-import sys
 from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -17,8 +14,7 @@ from providers.cloud_pipeline.provider import CloudPipelineProvider
 from providers.contract import ControlPlane, Fault
 from providers.rate_limiter import RateLimiter
 from providers.settings import read_settings
-
-ROOT = Path(__file__).parents[3]
+from tests.clouds.played import served
 
 
 class Process:
@@ -46,16 +42,12 @@ class Process:
 @contextlib.contextmanager
 def started() -> Iterator[Process]:
     """The server, until the end of the block."""
-    argv = [sys.executable, "-m", "tests.clouds.cloud_pipeline.server", "--port", "0", "--until-input-ends"]
-    with subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        process = Process(json.loads(server.stdout.readline())["address"])
+    with served("cloud_pipeline", "--until-input-ends") as line:
+        process = Process(json.loads(line)["address"])
         try:
             yield process
         finally:
             process.close()
-            server.terminate()
-            server.wait(10)
 
 
 class CloudPipelinePlane(ControlPlane):

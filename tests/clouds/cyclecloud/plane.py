@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
@@ -21,23 +17,10 @@ from providers.rest import Limits, Rest
 from providers.settings import read_settings
 from tests.clouds.cyclecloud.server import PASSWORD, USER
 
-ROOT = Path(__file__).parents[3]
 PREFIX = "CP_CAP_AUTOSCALE_CYCLECLOUD_"
 LIMITS = Limits(connect=30.0, read=60.0, total=120.0, tries=2, pause=0.01)
 CHOSEN = {"array": "execute", "type": "Standard_D2s_v5"}
 """The bucket that the contract's tests order from."""
-
-
-@contextmanager
-def serving() -> Iterator[str]:
-    """A server process; its address."""
-    argv = (sys.executable, "-m", "tests.clouds.cyclecloud.server", "--port", "0")
-    with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.kill()
 
 
 class CycleCloudPlane(ControlPlane):
