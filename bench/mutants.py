@@ -91,7 +91,10 @@ class Sampler:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Takes the place of pytest's own loop."""
         session.config.pluginmanager.unregister(name="terminalreporter")
+        gc.unfreeze()  # what was frozen is not found
         functions = {mutant: _functions_of(self._root / mutant.path, mutant.function) for mutant in self.mutants}
+        if missing := sorted({mutant.path for mutant, found in functions.items() if not found}):
+            raise RuntimeError(f"no test imports {', '.join(missing)}: nothing of it can be exchanged")
         calls = _Calls.recorded(session.items, {id(f.__code__) for found in functions.values() for f in found})
         for failed in calls.failed:
             self._tell(f"left out, for it fails without any change: {session.items[failed].nodeid}")

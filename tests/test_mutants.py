@@ -72,6 +72,7 @@ print(json.dumps({f"{one.function}: {one.after}": noticed for one, noticed in fo
 @pytest.mark.thorough
 def test_a_change_that_a_test_notices_is_told_from_one_that_none_does(tmp_path: Path) -> None:
     files = {"planted.py": PLANTED, "test_planted.py": TESTS, "pytest.ini": "[pytest]\nmarkers =\n  cell\n  slow\n"}
+    files["conftest.py"] = "import gc\n\ndef pytest_collection_finish():\n    gc.freeze()\n"  # as our own
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     argv = (sys.executable, "-B", "-c", RUN, "x - 1", "x += 1", "x - y", str(stretched(5.0)))

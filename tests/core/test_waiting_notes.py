@@ -92,6 +92,14 @@ def test_jobs_of_one_reason_are_told_together_once() -> None:
     assert [passes([1, 2, 3]) for _ in range(3)] == [(), (), ()]
 
 
+def test_where_no_command_failed_all_is_remembered_as_it_was() -> None:
+    passes = Passes()
+    passes([1, 2])
+    before = passes.memory.waiting_notes
+    passes.fail()
+    assert passes.memory.waiting_notes == before != ()
+
+
 def test_who_has_not_waited_long_is_not_told() -> None:
     assert Passes()([1], waited=LONG - 1) == ()
 
