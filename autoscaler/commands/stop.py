@@ -9,8 +9,8 @@ import click
 
 from autoscaler.commands._done import print_progress, says_json
 from autoscaler.commands._echo import echo
-from autoscaler.commands._overriding import override, place_to_ask
 from autoscaler.commands.context import Invocation
+from autoscaler.commands.overriding import override, place_to_ask
 from autoscaler.engine.operator_commands import OperatorCommand, carry_out
 from autoscaler.errors import LockHeld
 from autoscaler.report.log import configure_log

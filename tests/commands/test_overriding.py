@@ -22,11 +22,11 @@ from autoscaler.api.logins import Logins
 from autoscaler.api.principal import Role
 from autoscaler.api.server import Address, Server
 from autoscaler.api.tokens import Tokens
-from autoscaler.commands import drain, keep, pause, resume, retry, stop  # noqa: F401 - a user may not read them later
+from autoscaler.commands import overriding, stop  # noqa: F401 - a user may not read them later
 from autoscaler.commands import top as top_command
-from autoscaler.commands._overriding import _asked
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
+from autoscaler.commands.overriding import _asked
 from autoscaler.engine.operator_commands import OperatorCommand
 from autoscaler.store import lock
 from autoscaler.store.lock import hold, lock_directory

@@ -1,5 +1,5 @@
-"""How `pause`, `resume`, `retry`, `keep`, `drain`, `stop` and `log-level` reach the autoscaler: who may write its state
-writes it, and everybody else asks the running autoscaler, which says who may.
+"""`sge-autoscaler pause`, `resume`, `retry`, `keep`, `drain` and `log-level`, and how they and `stop` reach the
+autoscaler: who may write its state writes it, and everybody else asks the running autoscaler, which says who may.
 """
 
 from __future__ import annotations
@@ -8,14 +8,87 @@ import contextlib
 import time
 from dataclasses import replace
 
+import click
+
 from autoscaler.answer_client import Place, Unanswered, named_by, remote, standing
 from autoscaler.answer_client import override as ask_for
 from autoscaler.commands._answers import socket_of_service
-from autoscaler.commands._done import print_result
+from autoscaler.commands._done import print_result, says_json
 from autoscaler.commands._running import warn_unless_running
 from autoscaler.commands.context import Invocation
 from autoscaler.engine.operator_commands import OperatorCommand, Stored, carry_out
 from autoscaler.errors import AutoscalerError, SettingsError
+from autoscaler.store.overrides import LogLevel, Verb
+
+
+@click.command("pause")
+@says_json
+@click.pass_obj
+def pause(invocation: Invocation, as_json: bool) -> None:
+    """Launch and remove nothing until `resume`. Workers and jobs are not affected; each pass still logs what it
+    observes.
+    """
+    override(invocation, OperatorCommand(Verb.PAUSE), as_json=as_json)
+
+
+@click.command("resume")
+@says_json
+@click.pass_obj
+def resume(invocation: Invocation, as_json: bool) -> None:
+    """Go on after `pause` or the circuit breaker, and cancel a `stop` that is not carried out yet.
+
+    It also allows launches again that a provider refused for good (bad image, no permission), and ends protected
+    mode. Correct the cause first.
+    """
+    override(invocation, OperatorCommand(Verb.RESUME), as_json=as_json)
+
+
+@click.command("retry")
+@says_json
+@click.pass_obj
+def retry(invocation: Invocation, as_json: bool) -> None:
+    """End the backoff of all instance types and protected mode, so that the next pass tries launches again. Nodes that
+    failed, created by callers of the REST API, get another machine.
+
+    Use it after you raised a quota or corrected an image. It ends neither a pause nor the circuit breaker: use
+    `resume` for these.
+    """
+    override(invocation, OperatorCommand(Verb.RETRY), as_json=as_json)
+
+
+@click.command("keep")
+@click.argument("host")
+@click.option("--undo", is_flag=True, help="Cancel the keep; an idle worker may leave again.")
+@says_json
+@click.pass_obj
+def keep(invocation: Invocation, host: str, undo: bool, as_json: bool) -> None:
+    """Keep worker HOST however idle it is, until `keep --undo`, `drain` or `stop`."""
+    override(invocation, OperatorCommand(Verb.KEEP, host, undo), as_json=as_json)
+
+
+@click.command("drain")
+@click.argument("host")
+@click.option("--undo", is_flag=True, help="Cancel the drain; a worker that is not removed yet serves again.")
+@says_json
+@click.pass_obj
+def drain(invocation: Invocation, host: str, undo: bool, as_json: bool) -> None:
+    """Drain worker HOST: no further job starts on it, and when its jobs have ended, the autoscaler removes it from Grid
+    Engine and terminates the machine.
+
+    HOST must be a worker of this autoscaler (`sge-autoscaler workers`).
+    """
+    override(invocation, OperatorCommand(Verb.DRAIN, host, undo), as_json=as_json)
+
+
+@click.command("log-level")
+@click.argument("level", type=click.Choice([level.value for level in LogLevel]))
+@says_json
+@click.pass_obj
+def log_level(invocation: Invocation, level: str, as_json: bool) -> None:
+    """Set how much the running autoscaler prints: LEVEL verbose (info, and each verdict that changes), debug (all),
+    info, warning or error; settings: as its settings say. It holds across reloads and restarts.
+    """
+    override(invocation, OperatorCommand(Verb.LOG_LEVEL, level=LogLevel(level)), as_json=as_json)
 
 
 def override(invocation: Invocation, command: OperatorCommand, *, as_json: bool) -> None:
