@@ -11,8 +11,7 @@ from typing import Any
 import click
 
 from autoscaler.commands._duration import Duration
-from autoscaler.commands._echo import echo
-from autoscaler.commands._observation import as_json, print_json
+from autoscaler.commands._output import echo, json_option, print_json
 from autoscaler.commands._requests import call, own_store, service
 from autoscaler.commands.context import Invocation
 from autoscaler.constraints.json_text import read_json
@@ -46,7 +45,7 @@ from autoscaler.jetpack.service import Rejected, Unreachable
     show_default=True,
     help="How long the request holds: 90, 2h, 7d.",
 )
-@as_json
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation,

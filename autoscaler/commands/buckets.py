@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from autoscaler.commands._echo import echo
-from autoscaler.commands._observation import as_json, from_record, observe_and_plan, print_json
+from autoscaler.commands._observation import from_record, observe_and_plan
+from autoscaler.commands._output import echo, json_option, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.constraints.documents import constraint_from, read_document
 from autoscaler.core.capacity.prospects import Prospect, prospects
@@ -25,7 +25,7 @@ from autoscaler.report.wording import text
 
 @click.command("buckets")
 @from_record
-@as_json
+@json_option
 @click.option("--all", "all_types", is_flag=True, help="Show also types that the settings do not allow.")
 @click.option(
     "--constraint",

@@ -11,9 +11,7 @@ from typing import TextIO
 
 import click
 
-from autoscaler.commands._done import print_result
-from autoscaler.commands._echo import echo
-from autoscaler.commands._observation import as_json, print_json
+from autoscaler.commands._output import echo, json_option, print_json, print_result
 from autoscaler.commands.context import Invocation
 from autoscaler.constraints.json_text import read_json
 from autoscaler.constraints.vm_sizes import vm_sizes_text
@@ -33,7 +31,7 @@ def command() -> None:
 
 @command.command()
 @click.option("--family", help="Only types of this family, such as c5.")
-@as_json
+@json_option
 @click.pass_obj
 def show(invocation: Invocation, family: str | None, as_json: bool) -> None:
     """Print the types that are known without asking: the included ones, overridden by the file of the settings."""
@@ -51,7 +49,7 @@ def show(invocation: Invocation, family: str | None, as_json: bool) -> None:
     type=click.Path(path_type=Path, dir_okay=False),
     help="File to write. Default: the file that the settings name.",
 )
-@as_json
+@json_option
 @click.pass_obj
 def refresh(invocation: Invocation, output: Path | None, as_json: bool) -> None:
     """Ask the provider's cloud for types and prices, and write them into a catalogue file. Use it for masters that may
@@ -76,7 +74,7 @@ def refresh(invocation: Invocation, output: Path | None, as_json: bool) -> None:
 @click.argument("skus", type=click.File(encoding="utf-8"))
 @click.option("--size", "only", multiple=True, help="Only this size, such as Standard_F2; may be repeated.")
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="File to write. Default: print it.")
-@as_json
+@json_option
 def sizes(skus: TextIO, only: tuple[str, ...], output: Path | None, as_json: bool) -> None:
     """Make a file of VM sizes of what `az vm list-skus --resource-type virtualMachines --output json` prints.
 

@@ -17,10 +17,8 @@ from rich.table import Table
 
 from autoscaler.api.auto_stop import Endpoint
 from autoscaler.commands import _import
-from autoscaler.commands._done import print_result, says_json
-from autoscaler.commands._echo import echo
 from autoscaler.commands._instance_types import offers_in_time, unknown_types
-from autoscaler.commands._observation import print_json
+from autoscaler.commands._output import echo, json_option, print_json, print_result
 from autoscaler.commands.context import with_platform
 from autoscaler.constraints.rule_files import RuleFiles
 from autoscaler.errors import AutoscalerError, SettingsError
@@ -53,7 +51,7 @@ command.add_command(_import.command)
 @command.command()
 @_FILE
 @click.option("--all", "everything", is_flag=True, help="Show also settings that have no effect.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def show(file: Path | None, everything: bool, as_json: bool) -> None:
     """Print each setting's value and its source."""
     settings = load_settings(os.environ, file, known_prefixes=known_prefixes)
@@ -75,7 +73,7 @@ def show(file: Path | None, everything: bool, as_json: bool) -> None:
 
 @command.command()
 @_FILE
-@says_json
+@json_option
 def check(file: Path | None, as_json: bool) -> None:
     """Check the settings before you start the autoscaler. Unknown names are errors here.
 
@@ -164,7 +162,7 @@ def _programs_missing(settings: Settings) -> list[str]:
 @click.option(
     "--root", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="Checkout to write into."
 )
-@says_json
+@json_option
 def docs(only_check: bool, root: Path, as_json: bool) -> None:
     """Write docs/configure.md and conf/sge-autoscaler.toml from the table of settings and the settings of providers and
     autoscale policies.

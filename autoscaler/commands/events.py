@@ -13,8 +13,8 @@ import click
 from autoscaler.answer_client import Place, Unanswered, ask, target
 from autoscaler.commands._answers import continue_as_service_account, place_of_service, print_answer, warn_not_running
 from autoscaler.commands._duration import Duration
-from autoscaler.commands._echo import echo
-from autoscaler.commands._observation import as_json, print_json, reading_store
+from autoscaler.commands._observation import reading_store
+from autoscaler.commands._output import echo, json_option, print_json
 from autoscaler.commands.context import Invocation
 
 LOOK = 1.0
@@ -42,7 +42,7 @@ class _Job(click.ParamType[str]):
 @click.option("--since", type=Duration(), help="Only events of this length of time: 30m, 7d.")
 @click.option("--last", type=click.IntRange(1, MOST), default=100, show_default=True, help="Show so many at most.")
 @click.option("--follow", is_flag=True, help="Go on with new events until Ctrl-C; with --json one object a line.")
-@as_json
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation, job: str | None, host: str, since: float | None, last: int, follow: bool, as_json: bool

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from autoscaler.commands._echo import echo
+from autoscaler.commands._output import echo, json_option
 from autoscaler.commands.context import Invocation
 from autoscaler.engine.boot_script import WITH_METADATA
 from autoscaler.errors import GridEngineRefused
@@ -38,7 +38,7 @@ UNPREPARED = 1
     default=None,
     help="Whether Grid Engine refuses jobs that can never run, at submission, by a server-side JSV.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_obj
 def command(invocation: Invocation, yes: bool, applied: tuple[str, ...], verifier: bool | None, as_json: bool) -> int:
     """Prepare this master: queue, host group, parallel environments, its own slots.

@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 
 from autoscaler import CONFIG_ENV, commands
-from autoscaler.commands._echo import echo
+from autoscaler.commands._output import echo
 from autoscaler.errors import NO_ROOM, AutoscalerError
 from autoscaler.garbage import collect_rarely
 

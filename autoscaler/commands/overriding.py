@@ -13,7 +13,7 @@ import click
 from autoscaler.answer_client import Place, Unanswered, named_by, remote, standing
 from autoscaler.answer_client import override as ask_for
 from autoscaler.commands._answers import socket_of_service
-from autoscaler.commands._done import print_result, says_json
+from autoscaler.commands._output import json_option, print_result
 from autoscaler.commands._running import warn_unless_running
 from autoscaler.commands.context import Invocation
 from autoscaler.engine.operator_commands import OperatorCommand, Stored, carry_out
@@ -22,7 +22,7 @@ from autoscaler.store.overrides import LogLevel, Verb
 
 
 @click.command("pause")
-@says_json
+@json_option
 @click.pass_obj
 def pause(invocation: Invocation, as_json: bool) -> None:
     """Launch and remove nothing until `resume`. Workers and jobs are not affected; each pass still logs what it
@@ -32,7 +32,7 @@ def pause(invocation: Invocation, as_json: bool) -> None:
 
 
 @click.command("resume")
-@says_json
+@json_option
 @click.pass_obj
 def resume(invocation: Invocation, as_json: bool) -> None:
     """Go on after `pause` or the circuit breaker, and cancel a `stop` that is not carried out yet.
@@ -44,7 +44,7 @@ def resume(invocation: Invocation, as_json: bool) -> None:
 
 
 @click.command("retry")
-@says_json
+@json_option
 @click.pass_obj
 def retry(invocation: Invocation, as_json: bool) -> None:
     """End the backoff of all instance types and protected mode, so that the next pass tries launches again. Nodes that
@@ -59,7 +59,7 @@ def retry(invocation: Invocation, as_json: bool) -> None:
 @click.command("keep")
 @click.argument("host")
 @click.option("--undo", is_flag=True, help="Cancel the keep; an idle worker may leave again.")
-@says_json
+@json_option
 @click.pass_obj
 def keep(invocation: Invocation, host: str, undo: bool, as_json: bool) -> None:
     """Keep worker HOST however idle it is, until `keep --undo`, `drain` or `stop`."""
@@ -69,7 +69,7 @@ def keep(invocation: Invocation, host: str, undo: bool, as_json: bool) -> None:
 @click.command("drain")
 @click.argument("host")
 @click.option("--undo", is_flag=True, help="Cancel the drain; a worker that is not removed yet serves again.")
-@says_json
+@json_option
 @click.pass_obj
 def drain(invocation: Invocation, host: str, undo: bool, as_json: bool) -> None:
     """Drain worker HOST: no further job starts on it, and when its jobs have ended, the autoscaler removes it from Grid
@@ -82,7 +82,7 @@ def drain(invocation: Invocation, host: str, undo: bool, as_json: bool) -> None:
 
 @click.command("log-level")
 @click.argument("level", type=click.Choice([level.value for level in LogLevel]))
-@says_json
+@json_option
 @click.pass_obj
 def log_level(invocation: Invocation, level: str, as_json: bool) -> None:
     """Set how much the running autoscaler prints: LEVEL verbose (info, and each verdict that changes), debug (all),

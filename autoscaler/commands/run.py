@@ -6,8 +6,8 @@ import logging
 
 import click
 
-from autoscaler.commands._echo import echo
 from autoscaler.commands._instance_types import offers_in_time, unknown_types
+from autoscaler.commands._output import echo
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import AutoscalerError, NotObservable
 from autoscaler.garbage import share_one_arena

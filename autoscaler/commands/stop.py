@@ -7,8 +7,7 @@ import time
 
 import click
 
-from autoscaler.commands._done import print_progress, says_json
-from autoscaler.commands._echo import echo
+from autoscaler.commands._output import echo, json_option, print_progress
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.overriding import override, place_to_ask
 from autoscaler.engine.operator_commands import OperatorCommand, carry_out
@@ -31,7 +30,7 @@ INTERRUPTED = 130
     "--now", "verb", flag_value=Verb.STOP_NOW.value, help="Disable all workers now, so that no further job starts."
 )
 @click.option("--no-wait", is_flag=True, help="Do not wait; the running autoscaler carries the command out.")
-@says_json
+@json_option
 @click.pass_obj
 def command(invocation: Invocation, verb: str | None, no_wait: bool, as_json: bool) -> int:
     """Give all workers back, then end the autoscaler.

@@ -10,7 +10,7 @@ import click
 
 from autoscaler.answer_client import CLIENT_FILE, URL_ENV, Place, ask, standing, target
 from autoscaler.commands._answers import place_of_service
-from autoscaler.commands._observation import as_json, print_json
+from autoscaler.commands._output import json_option, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import AutoscalerError, NotFound
 
@@ -24,7 +24,7 @@ class NotDone(AutoscalerError):
 
 
 @click.command("top")
-@as_json
+@json_option
 @click.pass_obj
 def command(invocation: Invocation, as_json: bool) -> int:
     """Watch what waits by reason, workers with load and price, decisions and events, and demand against supply.
