@@ -14,7 +14,7 @@ import click
 
 from autoscaler.answer_client import OF_ROOT, SOCKET_ENV, Place, Unanswered, ask, named_by, remote, target
 from autoscaler.commands._output import print_json
-from autoscaler.commands._socket_path import named
+from autoscaler.commands._service import socket_name
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import SettingsError
 from autoscaler.plain_text import plain
@@ -99,7 +99,7 @@ def socket_of_service(invocation: Invocation) -> str:
         who = invocation.running
         if who is not None and who.socket:
             return who.socket
-        usual = OF_ROOT / named(invocation)
+        usual = OF_ROOT / socket_name(invocation)
         return str(usual) if who is not None and usual.exists() else ""
     except SettingsError:  # there is no cell here
         return ""

@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from autoscaler.api.auto_stop import AutoStops
 from autoscaler.commands._answering import answering, local_roles, relayed
-from autoscaler.commands._password_file import password_file, token_file
-from autoscaler.commands._requests import cluster, service
-from autoscaler.commands._socket_path import socket_path
+from autoscaler.commands._service import cluster, password_file, service, socket_path, token_file
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.serving import auto_stop_endpoint, order_secret, refuse_exposed_files
 from autoscaler.core.policy import NodeArrayPolicy, Policy

@@ -12,7 +12,7 @@ import click
 
 from autoscaler.commands._duration import Duration
 from autoscaler.commands._output import echo, json_option, print_json
-from autoscaler.commands._requests import call, own_store, service
+from autoscaler.commands._service import call, own_store, service
 from autoscaler.commands.context import Invocation
 from autoscaler.constraints.json_text import read_json
 from autoscaler.constraints.request_documents import DEFAULT_EXPIRATION

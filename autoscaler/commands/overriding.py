@@ -14,7 +14,6 @@ from autoscaler.answer_client import Place, Unanswered, named_by, remote, standi
 from autoscaler.answer_client import override as ask_for
 from autoscaler.commands._answers import socket_of_service
 from autoscaler.commands._output import json_option, print_result
-from autoscaler.commands._running import warn_unless_running
 from autoscaler.commands.context import Invocation
 from autoscaler.engine.operator_commands import OperatorCommand, Stored, carry_out
 from autoscaler.errors import AutoscalerError, SettingsError
@@ -117,6 +116,15 @@ def _stored(invocation: Invocation, command: OperatorCommand) -> Stored:
         stored = carry_out(store, command, who=invocation.who, at=time.time())
     who = invocation.running
     return stored if who is None or not who.socket else _with(stored, _why_later(Place(who.socket)))
+
+
+def warn_unless_running(invocation: Invocation) -> None:
+    """Say on standard error that no autoscaler runs which would act on this now: no other one reads what is stored."""
+    if invocation.running is None:
+        invocation.note(
+            f"no autoscaler serves cell {invocation.cell.title} on this machine: the command is "
+            f"stored in {invocation.state_directory}, for an autoscaler that starts with its state there"
+        )
 
 
 def _why_later(place: Place) -> str:

@@ -10,7 +10,7 @@ import click
 
 from autoscaler.commands._observation import reading_store
 from autoscaler.commands._output import echo, json_option, print_json, print_result
-from autoscaler.commands._requests import call, own_store
+from autoscaler.commands._service import call, own_store
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import NotFound
 from autoscaler.report.requests import requests_document, requests_text

@@ -14,7 +14,7 @@ import click
 
 from autoscaler.commands._duration import Duration
 from autoscaler.commands._output import echo, json_option, print_json, print_progress, print_result
-from autoscaler.commands._password_file import password_file, token_file
+from autoscaler.commands._service import password_file, token_file
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import NotFound
 from autoscaler.plain_text import plain
