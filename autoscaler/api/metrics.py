@@ -15,6 +15,6 @@ metrics = APIRouter(include_in_schema=False, dependencies=[Depends(user)], route
 
 
 @metrics.get(METRICS)
-def told(request: Request) -> Response:
+def expose(request: Request) -> Response:
     """Whoever may look."""
     return Response(exposition(operations_of(request).store.measures.load()), headers={"Content-Type": CONTENT_TYPE})

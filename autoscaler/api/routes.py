@@ -171,7 +171,7 @@ def nodes(
     if found is None:
         raise HTTPException(404, "there is no such operation")
     ids = frozenset(found.nodes)
-    return NodeList(nodes=[each for each in node_records(view) if each["NodeId"] in ids], operation=_told(found))
+    return NodeList(nodes=[each for each in node_records(view) if each["NodeId"] in ids], operation=_status_of(found))
 
 
 @clusters.get(
@@ -209,9 +209,9 @@ def operations_list(
     """The newest operations, or the one of a request: none or one."""
     table = operations_of(request).store.nodes
     if request_id is None:
-        return [_told(each) for each in table.operations()]
+        return [_status_of(each) for each in table.operations()]
     found = table.operation_of(request_id)
-    return [_told(found)] if found else []
+    return [_status_of(found)] if found else []
 
 
 @operations.get("/operations/{id}", dependencies=[Depends(known_only())], responses=_ALWAYS)
@@ -220,10 +220,10 @@ def operation_status(request: Request, operation_id: Annotated[str, Path(alias="
     found = operations_of(request).store.nodes.operation(operation_id)
     if found is None:
         raise HTTPException(404, "there is no such operation")
-    return _told(found)
+    return _status_of(found)
 
 
-def _told(operation: Operation) -> OperationStatus:
+def _status_of(operation: Operation) -> OperationStatus:
     started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(operation.at))
     return OperationStatus(action=operation.action, start_time=started)
 
@@ -317,22 +317,22 @@ Service = Annotated[RequestService, Depends(_service)]
 @arrays.post("/autoscale", dependencies=[asks], responses=_ARRAYS, openapi_extra=_UPDATE)
 def autoscale(service: Service, caller: Caller, body: Annotated[bytes, Depends(body_bytes)]) -> JSONResponse:
     """Replace all that a request set wants node arrays to hold."""
-    status, told = service.update(body, caller.by, own_only=caller.role < Role.ADMIN)
-    return Document(told, status)
+    status, answer = service.update(body, caller.by, own_only=caller.role < Role.ADMIN)
+    return Document(answer, status)
 
 
 @arrays.get("/requests", responses=_ARRAYS)
 def requests(service: Service) -> JSONResponse:
     """Every live request."""
-    status, told = service.show()
-    return Document(told, status)
+    status, answer = service.show()
+    return Document(answer, status)
 
 
 @local.get("/settings")
 def settings(service: Service) -> JSONResponse:
     """What the running autoscaler serves by, without secrets, by environment name."""
-    status, told = service.settings()
-    return Document(told, status)
+    status, answer = service.settings()
+    return Document(answer, status)
 
 
 @arrays.delete("/requests/{request_set:path}", dependencies=[asks], responses=_ARRAYS)
@@ -340,8 +340,8 @@ def end_request(service: Service, caller: Caller, request_set: str) -> JSONRespo
     """Take a whole request set back."""
     if not request_set:
         raise HTTPException(404, "name the request set: DELETE /requests/SET")
-    status, told = service.end(request_set, caller.by, own_only=caller.role < Role.ADMIN)
-    return Document(told, status)
+    status, answer = service.end(request_set, caller.by, own_only=caller.role < Role.ADMIN)
+    return Document(answer, status)
 
 
 # -- the rest ------------------------------------------------------------------------------------------------------

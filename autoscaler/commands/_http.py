@@ -48,8 +48,8 @@ def listening(invocation: Invocation, loop: Loop) -> Iterator[None]:
     if loop.dry_run:
         yield
         return
-    for told in unserved(invocation):
-        log.warning(told)
+    for warning in unserved(invocation):
+        log.warning(warning)
 
     def arrays() -> Sequence[str]:
         return [array.name for array in loop.observer.policy.node_arrays]
@@ -145,7 +145,7 @@ def following_passes(auto_stops: AutoStops, store: Store) -> Iterator[None]:
     """Whoever answers workers sees what each pass leaves in the store, until the end of the block."""
     ended = threading.Event()
 
-    def look() -> None:
+    def follow() -> None:
         seen = None
         while not ended.is_set():
             try:
@@ -157,7 +157,7 @@ def following_passes(auto_stops: AutoStops, store: Store) -> Iterator[None]:
                 log.warning("what the last pass answers to workers cannot be read: %s", error)
             ended.wait(LOOK)
 
-    thread = threading.Thread(target=look, name="passes", daemon=True)
+    thread = threading.Thread(target=follow, name="passes", daemon=True)
     thread.start()
     try:
         yield

@@ -86,11 +86,11 @@ def as_running(invocation: Invocation) -> Invocation:
         return invocation
     others = differing(invocation.environ, shared)
     if others:
-        told = ", ".join(
+        shown = ", ".join(
             f"{name} ({value} here, {there or 'not set'} there)" for name, (value, there) in others.items()
         )
         invocation.note(
-            f"this command uses the settings of the running autoscaler (process {who.pid}); these differ here: {told}"
+            f"this command uses the settings of the running autoscaler (process {who.pid}); these differ here: {shown}"
         )
     return invocation.as_running
 

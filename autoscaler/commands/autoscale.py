@@ -79,25 +79,25 @@ def command(
             {**answer, "expires_at": datetime.fromtimestamp(answer["expires_at"], UTC).isoformat(timespec="seconds")}
         )
         return
-    wanted = ", ".join(answer["arrays"]) or "nothing"
+    requested = ", ".join(answer["arrays"]) or "nothing"
     left = answer["expires_at"] - time.time()
     echo(
-        f"request set {answer['request_set']}: {wanted} for {left:.0f} s"
+        f"request set {answer['request_set']}: {requested} for {left:.0f} s"
         + (f"; {answer['note']}" if answer["note"] else "")
     )
 
 
-def ask(invocation: Invocation, asked: dict[str, Any]) -> dict[str, Any]:
+def ask(invocation: Invocation, document: dict[str, Any]) -> dict[str, Any]:
     """Send the request to the service; if none answers and we may write this cell's state, store it there. Raises
     SettingsError, Rejected, Unreachable.
     """
-    answer = call(invocation, "POST", "/autoscale", asked)
+    answer = call(invocation, "POST", "/autoscale", document)
     if answer is not None:
         return answer
     with own_store(invocation) as store:
         names = [array.name for array in invocation.settings.policy(master="").node_arrays]
         status, answer = service(invocation, store, lambda: names, lambda: None).update(
-            json.dumps(asked), invocation.who
+            json.dumps(document), invocation.who
         )
     if "error" in answer:
         raise Rejected(answer["error"]) if status < 500 else Unreachable(answer["error"])

@@ -47,8 +47,8 @@ def command(
     found = prospects(seen.snapshot)
     rows = prospect_rows(found, seen.snapshot.policy.currency)
     if constraint is not None:
-        told_of = _asked(constraint, found, seen.snapshot)
-        rows = [{**row, "constraint": told} for row, told in zip(rows, told_of, strict=True)]
+        refusals = _refusals(constraint, found, seen.snapshot)
+        rows = [{**row, "constraint": refusal} for row, refusal in zip(rows, refusals, strict=True)]
     allowed = [row for row in rows if row["reason"] is None or row["reason"]["code"] != Code.BUCKET_NOT_ALLOWED]
     shown = rows if all_types else allowed
     if as_json:
@@ -62,7 +62,7 @@ def command(
         echo(f"the settings do not allow {len(rows) - len(shown)} more; --all shows them")
 
 
-def _asked(text: str, found: Sequence[Prospect], snapshot: Snapshot) -> Iterator[dict[str, Any] | None]:
+def _refusals(text: str, found: Sequence[Prospect], snapshot: Snapshot) -> Iterator[dict[str, Any] | None]:
     """For each prospect, why it does not meet the constraint; None: it does."""
     shared = snapshot.policy.rules.shared if snapshot.policy.rules is not None else {}
     constraint = constraint_from(read_document(text, where="constraint"), shared=shared)

@@ -60,7 +60,7 @@ def refresh(invocation: Invocation, output: Path | None, as_json: bool) -> None:
     if file is None or setting is None:
         raise SettingsError("no file to write: name one by --output, or in the provider's CATALOG setting")
     before = load_catalog(file if file.exists() else None).offers
-    offers = _asked(invocation, setting)
+    offers = _offers_of_cloud(invocation, setting)
     _write(file, catalog_text(offers))
     new = sum(offer.type.name not in before for offer in offers)
     changed = sum(offer.type.name in before and _differs(offer, before[offer.type.name]) for offer in offers)
@@ -92,7 +92,7 @@ def sizes(skus: TextIO, only: tuple[str, ...], output: Path | None, as_json: boo
         print_result(said, as_json=as_json, file=str(output))
 
 
-def _asked(invocation: Invocation, setting: str) -> Sequence[Offer]:
+def _offers_of_cloud(invocation: Invocation, setting: str) -> Sequence[Offer]:
     """The provider without the catalogue file of the settings, which would override the cloud's own prices."""
     name = invocation.settings.process.provider or ""
     values = invocation.settings.for_provider(invocation.environ)
@@ -133,7 +133,7 @@ def _write(file: Path, text: str) -> None:
         raise SettingsError(f"cannot write {file}: {error}") from error
 
 
-def _differs(told: Offer, before: Offer) -> bool:
+def _differs(offer: Offer, before: Offer) -> bool:
     """Whether a price now differs from the one before."""
-    pairs = ((told.on_demand, before.on_demand), (told.spot, before.spot))
+    pairs = ((offer.on_demand, before.on_demand), (offer.spot, before.spot))
     return any(now is not None and now != then for now, then in pairs)

@@ -62,7 +62,7 @@ def _watched(watch: Watch, lines: Lines, *, on_top: bool) -> Summary:
     poller = Poller(watch.ask)
 
     def tell() -> None:
-        lines.tell(poller.look())
+        lines.tell(poller.read())
 
     if not on_top:
         return watch.until_over(tell)

@@ -56,9 +56,9 @@ def command(invocation: Invocation, yes: bool, applied: tuple[str, ...], verifie
     place = verifier_place(invocation)
     if verifier is False:
         return _withdraw(administrator, place, saved, as_json=as_json)
-    wanted = preparations(invocation.settings, invocation.cell.master, this_machine(invocation.environ).cores)
-    found = differences(wanted, read_present(administrator, wanted))
-    names = _names(wanted)
+    needed = preparations(invocation.settings, invocation.cell.master, this_machine(invocation.environ).cores)
+    found = differences(needed, read_present(administrator, needed))
+    names = _names(needed)
     if verifier:
         names.add(jsv_setup.NAME)
         found += tuple(filter(None, (jsv_setup.difference(administrator, place, archive()),)))
@@ -141,8 +141,8 @@ def _carry_out(administrator: Administrator, difference: Difference, saved: Path
         raise GridEngineRefused(f"{difference.kind} {difference.name}: {error}") from error
 
 
-def _names(wanted: Sequence[Preparation]) -> set[str]:
-    return {name for each in wanted for name in (each.queue, each.host_group, each.pe_local, each.pe_mpi, each.master)}
+def _names(needed: Sequence[Preparation]) -> set[str]:
+    return {name for each in needed for name in (each.queue, each.host_group, each.pe_local, each.pe_mpi, each.master)}
 
 
 def _show(found: Sequence[Difference], applied: Sequence[str]) -> None:

@@ -88,8 +88,8 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
 
     for each in document["causes"]:
         about = f" ({each['subject']})" if each["subject"] else ""
-        told = f"told at {each['told_at']}" if each["told_at"] else "not told yet"
-        yield f"{title_of(each['kind'])}{about} since {each['since']}, {told}: {each['reason']['text']}"
+        notified = f"told at {each['told_at']}" if each["told_at"] else "not told yet"
+        yield f"{title_of(each['kind'])}{about} since {each['since']}, {notified}: {each['reason']['text']}"
         if each["remedy"]:
             yield f"  → {each['remedy']}"
     if not document["causes"]:

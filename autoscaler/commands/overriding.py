@@ -93,7 +93,7 @@ def log_level(invocation: Invocation, level: str, as_json: bool) -> None:
 def override(invocation: Invocation, command: OperatorCommand, *, as_json: bool) -> None:
     """Store a command where the autoscaler finds it, and say what came of it and what it waits for."""
     place = place_to_ask(invocation)
-    stored = _stored(invocation, command) if place is None else _asked(place, command)
+    stored = _stored(invocation, command) if place is None else _sent(place, command)
     print_result(stored.message, as_json=as_json, done=stored.changed, **stored.facts)
 
 
@@ -137,7 +137,7 @@ def _why_later(place: Place) -> str:
         return ""
 
 
-def _asked(place: Place, command: OperatorCommand) -> Stored:
+def _sent(place: Place, command: OperatorCommand) -> Stored:
     query = {"host": command.host} if command.host else {}
     query |= {"undo": "true"} if command.undo else {}
     query |= {"level": command.level.value} if command.level else {}

@@ -40,21 +40,21 @@ def command(invocation: Invocation, as_json: bool) -> int:
             "one"
         )
 
-    def asked(question: str, query: Mapping[str, str]) -> dict[str, Any]:
+    def answer(question: str, query: Mapping[str, str]) -> dict[str, Any]:
         return ask(place, target(question, query))
 
     if as_json:
-        said = {part: asked(part, {})["document"] for part in PARTS}
+        said = {part: answer(part, {})["document"] for part in PARTS}
         print_json({name: said["queue"][name] for name in ("schema", "now")} | said)
         return 0
-    asked("status", {})  # what is wrong from the start is said on the terminal as it was
+    answer("status", {})  # what is wrong from the start is said on the terminal as it was
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError(
             "top needs a terminal; for programs: --json, or `status --json`, `events --follow --json`"
         )
     from autoscaler.terminal.top import Top
 
-    top = Top(asked, acting(invocation, place))
+    top = Top(answer, acting(invocation, place))
     top.run()
     if top.defect is not None:
         raise top.defect

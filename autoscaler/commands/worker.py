@@ -45,8 +45,8 @@ def get(key: str, default: str | None, as_json: bool) -> None:
     value = (default if found is None else found) or ""
     if as_json:
         below = found if found is None or key in values else json.loads(found)
-        told = {"schema": SCHEMA, "key": key, "value": value if below is None else below, "default": found is None}
-        print_json(told)
+        document = {"schema": SCHEMA, "key": key, "value": value if below is None else below, "default": found is None}
+        print_json(document)
     else:
         echo(value)
 
