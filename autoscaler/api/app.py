@@ -21,7 +21,6 @@ from autoscaler.api.asking import Api, errors_text
 from autoscaler.api.gate import Gate
 from autoscaler.api.journal import Journalled
 from autoscaler.api.listeners import SOCKET, TCP, WORKERS, listener_of
-from autoscaler.api.metrics import metrics
 from autoscaler.api.models import Conflict, NodeCreationRequest, NodeManagementRequest
 from autoscaler.errors import StateNotKept
 from autoscaler.plain_text import plain_lines
@@ -58,10 +57,8 @@ def make_app(api: Api, *, hosts: Collection[str] = (), version: str = "0") -> Fa
         app.include_router(router)
     app.include_router(answers_routes.answers)
     app.include_router(override_routes.overrides)
-    app.include_router(routes.description)
-    app.include_router(routes.local)
-    app.include_router(metrics)
-    app.include_router(routes.workers)
+    for router in (routes.description, routes.local, routes.metrics, routes.workers):
+        app.include_router(router)
     app.add_exception_handler(Conflict, _refused)
     app.add_exception_handler(StateNotKept, _not_kept)
     app.add_exception_handler(RequestValidationError, _invalid)

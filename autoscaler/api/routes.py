@@ -32,6 +32,7 @@ from autoscaler.api.asking import (
     user,
 )
 from autoscaler.api.auto_stop import refusal
+from autoscaler.api.journal import METRICS
 from autoscaler.api.listeners import SOCKET, TCP, WORKERS, served_at
 from autoscaler.api.models import (
     ClusterStatus,
@@ -49,6 +50,7 @@ from autoscaler.api.records import node_records
 from autoscaler.api.request_service import RequestService
 from autoscaler.api.status import status_of
 from autoscaler.api.usage import Granularity, InvalidTimes, Timeframe, spans, usage_of
+from autoscaler.report.metrics import CONTENT_TYPE, exposition
 from autoscaler.store.nodes import Operation
 
 VERBS: Mapping[ManagingVerb, str] = {
@@ -121,6 +123,7 @@ actions = APIRouter(dependencies=[Depends(user)], route_class=_rest)
 description = APIRouter(include_in_schema=False, dependencies=[Depends(user)], route_class=_rest)
 arrays = APIRouter(dependencies=[Depends(user)], route_class=_local)
 local = APIRouter(include_in_schema=False, dependencies=[Depends(user)], route_class=served_at(SOCKET))
+metrics = APIRouter(include_in_schema=False, dependencies=[Depends(user)], route_class=_local)
 workers = APIRouter(include_in_schema=False, route_class=served_at(WORKERS))
 
 
@@ -351,6 +354,14 @@ def end_request(service: Service, caller: Caller, request_set: str) -> JSONRespo
 def openapi(request: Request) -> JSONResponse:
     """What the REST API takes and answers."""
     return JSONResponse(request.app.openapi())
+
+
+@metrics.get(METRICS)
+def expose(request: Request) -> Response:
+    """What the last passes measured, for Prometheus. It is read from the store, which every pass writes: so it is there
+    while nothing is observed, and in a process without a loop.
+    """
+    return Response(exposition(operations_of(request).store.measures.load()), headers={"Content-Type": CONTENT_TYPE})
 
 
 @workers.get("/{path:path}")
