@@ -7,7 +7,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -86,14 +86,14 @@ def check(file: Path | None, as_json: bool) -> None:
             raise
         print_json({"schema": SCHEMA, "valid": False, "errors": [str(error)], "notes": []})
         sys.exit(2)
-    notes = list(settings.warnings)
+    notes, process = list(settings.warnings), settings.process
     problems = [problem for queue in settings.queues.values() if (problem := master_type_problem(queue))]
-    if settings.process.provider is None:
+    if process.provider is None:
         problems.append("no provider: set CP_CAP_AUTOSCALE_PROVIDER (`local`, or an import path package.module:Class)")
     else:
         problems += _wrong_for_provider(settings) or _wrong_types(settings, notes)
-    problems += policies.problems(settings.process.policies, settings.for_provider(os.environ))
-    problems += _wrong_in_files(settings)
+    problems += policies.problems(process.policies, settings.for_provider(os.environ))
+    problems += _wrong(lambda: RuleFiles.load(process.rules, process.vm_sizes, group=process.trusted_group))
     problems += exposed_files(settings, os.environ) or _wrong_services(settings)
     problems += _wrong_addresses(settings)
     notes += [f"{name}: this host has no executable program at this path" for name in _programs_missing(settings)]
@@ -110,10 +110,10 @@ def check(file: Path | None, as_json: bool) -> None:
         echo("settings are valid")
 
 
-def _wrong_in_files(settings: Settings) -> list[str]:
-    """The errors in the files of rules and VM sizes, with their places."""
+def _wrong(check: Callable[[], object]) -> list[str]:
+    """What is wrong by a check that raises SettingsError."""
     try:
-        RuleFiles.load(settings.process.rules, settings.process.vm_sizes, group=settings.process.trusted_group)
+        check()
     except SettingsError as error:
         return [str(error)]
     return []
@@ -129,24 +129,14 @@ def _wrong_services(settings: Settings) -> list[str]:
 
 def _wrong_addresses(settings: Settings) -> list[str]:
     """Errors in the addresses of listeners, and in what proves there who calls."""
-    process, wrong = settings.process, []
-    try:
-        if process.munge is not None and process.http:
-            refuse_missing()
-    except SettingsError as error:
-        wrong.append(str(error))
-    try:
-        if process.auto_stop:
-            Endpoint.parse(process.auto_stop)
-    except SettingsError as error:
-        wrong.append(str(error))
-    try:
-        if process.http:
-            from autoscaler.api.server import address  # takes a while to import
+    process = settings.process
+    wrong = _wrong(refuse_missing) if process.munge is not None and process.http else []
+    if written := process.auto_stop:
+        wrong += _wrong(lambda: Endpoint.parse(written))
+    if at := process.http:
+        from autoscaler.api.server import address  # takes a while to import
 
-            address(process.http, process.http_certificate, process.http_key, plain=process.http_plain)
-    except SettingsError as error:
-        wrong.append(str(error))
+        wrong += _wrong(lambda: address(at, process.http_certificate, process.http_key, plain=process.http_plain))
     return wrong
 
 
@@ -211,11 +201,8 @@ def _of_policies(settings: Settings) -> list[Row]:
 
 
 def _wrong_for_provider(settings: Settings) -> list[str]:
-    try:
-        read_settings(settings_of(settings.process.provider or ""), settings.for_provider(os.environ))
-    except SettingsError as error:
-        return [str(error)]
-    return []
+    name = settings.process.provider or ""
+    return _wrong(lambda: read_settings(settings_of(name), settings.for_provider(os.environ)))
 
 
 def _wrong_types(settings: Settings, notes: list[str]) -> list[str]:
