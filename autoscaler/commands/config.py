@@ -7,7 +7,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -34,6 +34,8 @@ from providers.settings import ExtensionSettings, main_names, read_settings
 
 _FOR_TESTS = frozenset({"fake"})
 """Providers that operators do not use."""
+ModelOf = Callable[[str], type[ExtensionSettings]]
+"""The class of a provider's or policy's own settings, by its name."""
 
 _FILE = click.option(
     "--file", type=click.Path(path_type=Path, dir_okay=False), help="Settings file. Default: CP_CAP_AUTOSCALE_CONFIG."
@@ -57,7 +59,10 @@ def show(file: Path | None, everything: bool, as_json: bool) -> None:
     settings = load_settings(os.environ, file, known_prefixes=known_prefixes)
     settings = with_platform(settings, lambda said: _load(file, said), os.environ)
     rows = [row for row in shown_rows(settings) if everything or as_json or not row.unheeded]
-    rows += _of_provider(settings) + _of_policies(settings)
+    if (provider := settings.process.provider) is not None:
+        rows += _given(settings, settings_of, provider, "the provider")
+    for name in settings.process.policies:
+        rows += _given(settings, policies.settings_of, name, f"the autoscale policy {name}")
     if as_json:
         echo(json.dumps({"schema": 1, "settings": [asdict(row) for row in rows]}, indent=2))
         return
@@ -157,7 +162,8 @@ def docs(only_check: bool, root: Path, as_json: bool) -> None:
     """Write docs/configure.md and conf/sge-autoscaler.toml from the table of settings and the settings of providers and
     autoscale policies.
     """
-    texts = generated(root, _declared(_models()), _declared(_policy_models()))
+    providers = _declared(settings_of, (name for name in known() if name not in _FOR_TESTS))
+    texts = generated(root, providers, _declared(policies.settings_of, policies.known()))
     stale = [path for path, text in texts.items() if not path.exists() or path.read_text("utf-8") != text]
     for path in () if only_check else stale:
         path.write_text(texts[path], "utf-8")
@@ -172,32 +178,15 @@ def docs(only_check: bool, root: Path, as_json: bool) -> None:
     sys.exit(1 if only_check and stale else 0)
 
 
-def _of_provider(settings: Settings) -> list[Row]:
-    """The chosen provider's own settings; nothing if none is chosen or they are wrong."""
-    name = settings.process.provider
-    if name is None:
-        return []
+def _given(settings: Settings, model_of: ModelOf, name: str, of: str) -> list[Row]:
+    """The own settings of the provider or policy of this name; nothing if they are wrong, which is said."""
     try:
-        model = settings_of(name)
-        own = read_settings(model, settings.for_provider(os.environ))
+        model = model_of(name)
+        own = read_settings(model, settings.for_provider(os.environ), of=of)
     except SettingsError as error:
         echo(f"warning: {error}", err=True)
         return []
     return list(given_rows(own, main_names(model), settings.origins))
-
-
-def _of_policies(settings: Settings) -> list[Row]:
-    """Settings of the chosen autoscale policies, except of one that cannot be made."""
-    rows: list[Row] = []
-    for name in settings.process.policies:
-        try:
-            model = policies.settings_of(name)
-            own = read_settings(model, settings.for_provider(os.environ), of=f"the autoscale policy {name}")
-        except SettingsError as error:
-            echo(f"warning: {error}", err=True)
-        else:
-            rows += given_rows(own, main_names(model), settings.origins)
-    return rows
 
 
 def _wrong_for_provider(settings: Settings) -> list[str]:
@@ -219,15 +208,7 @@ def _load(file: Path | None, platform: Mapping[str, str]) -> Settings:
     return load_settings(os.environ, file, known_prefixes=known_prefixes, platform=platform)
 
 
-def _models() -> dict[str, type[ExtensionSettings]]:
-    """Settings of the included providers."""
-    return {name: settings_of(name) for name in known() if name not in _FOR_TESTS}
-
-
-def _policy_models() -> dict[str, type[ExtensionSettings]]:
-    """Settings of the included autoscale policies."""
-    return {name: policies.settings_of(name) for name in policies.known()}
-
-
-def _declared(models: Mapping[str, type[ExtensionSettings]]) -> dict[str, list[Row]]:
+def _declared(model_of: ModelOf, names: Iterable[str]) -> dict[str, list[Row]]:
+    """Settings of the included providers or policies, by their names."""
+    models = {name: model_of(name) for name in names}
     return {name: list(model_rows(model, main_names(model))) for name, model in models.items()}
