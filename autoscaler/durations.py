@@ -12,10 +12,10 @@ HOW = "write 90s, 30m, 1h30m or 7d"
 
 def seconds_of(text: str) -> float | None:
     """Seconds; None: it is no duration."""
-    told = text.strip().lower()
-    if _NUMBER.fullmatch(told):
-        return float(told)
-    parts = _PARTS.findall(told)
-    if not parts or "".join(number + unit for number, unit in parts) != told:
+    words = text.strip().lower()
+    if _NUMBER.fullmatch(words):
+        return float(words)
+    parts = _PARTS.findall(words)
+    if not parts or "".join(number + unit for number, unit in parts) != words:
         return None
     return sum(float(number) * _UNITS[unit] for number, unit in parts)

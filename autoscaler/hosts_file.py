@@ -98,10 +98,10 @@ class HostsFile:
     def keep(self, addresses: Mapping[str, str]) -> bool:
         """Like `put`, where that changes anything; whether it did. What is no name or no address is left out."""
         good = {name: address for name, address in sorted(addresses.items()) if _is_line(name, address)}
-        wanted = [f"{address} {name} ".encode() + self._mark for name, address in good.items()]
+        ours = [f"{address} {name} ".encode() + self._mark for name, address in good.items()]
         with self._opened() as file:
             lines = os.pread(file, os.fstat(file).st_size, 0).split(b"\n")
-        if [line for line in lines if line.endswith(self._mark) and not line.startswith(_NOT_ENDED)] == wanted:
+        if [line for line in lines if line.endswith(self._mark) and not line.startswith(_NOT_ENDED)] == ours:
             return False
         with self.alone(patience=2.0):
             self.put(good)

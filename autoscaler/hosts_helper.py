@@ -73,18 +73,18 @@ class HostsHelper:
                 self._held = None
 
     def kept(self) -> dict[str, str]:
-        return dict(self._told("kept"))
+        return dict(self._send("kept"))
 
     def keep(self, addresses: Mapping[str, str]) -> bool:
-        return bool(self._told("keep", addresses=dict(addresses)))
+        return bool(self._send("keep", addresses=dict(addresses)))
 
     def put(self, addresses: Mapping[str, str]) -> None:
-        self._told("put", addresses=dict(addresses))
+        self._send("put", addresses=dict(addresses))
 
     def clear(self) -> None:
-        self._told("clear")
+        self._send("clear")
 
-    def _told(self, do: str, **what: Any) -> Any:
+    def _send(self, do: str, **what: Any) -> Any:
         if self._held is not None:
             return self._ask(self._held, do, **what)
         with self._connected(0.0) as channel:

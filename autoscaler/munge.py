@@ -107,9 +107,9 @@ def refuse_missing() -> None:
 
 
 def _numbers(lines: Sequence[str]) -> tuple[int, int, int]:
-    told = dict(line.partition(":")[::2] for line in lines)
+    fields = dict(line.partition(":")[::2] for line in lines)
     try:
-        made, now, uid = (int(told[name].strip()) for name in _FIELDS.split(","))
+        made, now, uid = (int(fields[name].strip()) for name in _FIELDS.split(","))
     except (KeyError, ValueError) as error:
         raise Undecided("unmunge says something else than expected") from error
     return made, now, uid

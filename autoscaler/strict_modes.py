@@ -78,7 +78,7 @@ def owner(path: Path) -> int | None:
 def owner_name(path: Path) -> str | None:
     """The same by name."""
     uid = owner(path)
-    return None if uid is None else _user(uid)
+    return None if uid is None else user_name(uid)
 
 
 def _gid(group: str | None) -> int | None:
@@ -125,7 +125,7 @@ def _judged(path: Path, allowed: int | None, owners: Collection[int], *, private
     quoted, mode = shlex.quote(str(path)), seen.st_mode
     if seen.st_uid not in owners:
         chown = "chown -h" if stat.S_ISLNK(mode) else "chown"
-        return Exposure(path, f"belongs to {_user(seen.st_uid)}", f"{chown} {_user(os.geteuid())} {quoted}")
+        return Exposure(path, f"belongs to {user_name(seen.st_uid)}", f"{chown} {user_name(os.geteuid())} {quoted}")
     if stat.S_ISLNK(mode) or stat.S_ISSOCK(mode) or (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
         return None  # to write to a socket is to ask who listens
     if private and mode & (stat.S_IRWXO & ~stat.S_IXOTH):
@@ -137,7 +137,8 @@ def _judged(path: Path, allowed: int | None, owners: Collection[int], *, private
     return None
 
 
-def _user(uid: int) -> str:
+def user_name(uid: int) -> str:
+    """A user's name; of an unknown user the number."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

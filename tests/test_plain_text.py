@@ -260,7 +260,7 @@ def test_no_command_prints_but_through_the_one_function() -> None:
     found = {
         path.name for path in here.glob("*.py") if re.search(r"\bclick\.s?echo\(|(?<![\w.])print\(", path.read_text())
     }
-    assert found == {"_echo.py", "doctor.py", "completion.py"}
+    assert found == {"_output.py", "doctor.py", "completion.py"}
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)

@@ -207,12 +207,12 @@ class Answers:
             if self.accounting is not None:
                 self.accounting.close()
 
-    def _answer(self, question: str, query: Mapping[str, str], asker: Asker) -> Iterator[bytes]:
-        asked = _Question(question, query, asker, self.loop.decided)
-        if asked.decided is None and question not in OF_STORE:
+    def _answer(self, name: str, query: Mapping[str, str], asker: Asker) -> Iterator[bytes]:
+        question = _Question(name, query, asker, self.loop.decided)
+        if question.decided is None and name not in OF_STORE:
             raise _NoPass(NO_PASS)
-        body, text = self._body(asked), asked.form == "text"
-        yield from (self._head(asked.decided), b', "blocks": ' if text else b', "document": ', body, b"}\n")
+        body, text = self._body(question), question.form == "text"
+        yield from (self._head(question.decided), b', "blocks": ' if text else b', "document": ', body, b"}\n")
 
     def _head(self, decided: tuple[ObservedPlan, int] | None) -> bytes:
         seen = None if decided is None else decided[0].snapshot.now
@@ -225,41 +225,43 @@ class Answers:
         }
         return json.dumps(head, ensure_ascii=False).encode(errors="backslashreplace")[:-1]
 
-    def _body(self, asked: _Question) -> bytes:
+    def _body(self, question: _Question) -> bytes:
         """Kept for the pass where it is the same for all who ask, and for a second where it is of the store."""
-        if asked.name not in KEPT or (asked.name in OF_OWNERS and self._only(asked.asker) is not None):
-            return b"".join(encoded(self._made(asked)))
-        second = int(self.clock()) if asked.name == "status" else 0
-        found = self._kept.get((asked.name, asked.form))
-        if found is not None and found.decided is asked.decided and found.second == second:
+        if question.name not in KEPT or (question.name in OF_OWNERS and self._only(question.asker) is not None):
+            return b"".join(encoded(self._made(question)))
+        second = int(self.clock()) if question.name == "status" else 0
+        found = self._kept.get((question.name, question.form))
+        if found is not None and found.decided is question.decided and found.second == second:
             return found.body
-        body = b"".join(encoded(self._made(asked)))
-        self._kept = {key: kept for key, kept in self._kept.items() if kept.decided is asked.decided}
+        body = b"".join(encoded(self._made(question)))
+        self._kept = {key: kept for key, kept in self._kept.items() if kept.decided is question.decided}
         if len(body) <= LARGEST_KEPT:
-            self._kept[asked.name, asked.form] = _Kept(asked.decided, second, body)
+            self._kept[question.name, question.form] = _Kept(question.decided, second, body)
         return body
 
-    def _made(self, asked: _Question) -> Any:
+    def _made(self, question: _Question) -> Any:
         from autoscaler.report.tables import jobs_blocks, queue_blocks, workers_blocks
 
-        text = asked.form == "text"
-        if asked.name in OF_STORE:
-            return self._of_store(asked)
-        assert asked.decided is not None
-        seen = asked.decided[0]
-        if asked.name == "jobs":
-            document, besides = self._jobs(seen, asked.asker)
+        text = question.form == "text"
+        if question.name in OF_STORE:
+            return self._of_store(question)
+        assert question.decided is not None
+        seen = question.decided[0]
+        if question.name == "jobs":
+            document, besides = self._jobs(seen, question.asker)
             return jobs_blocks(document["jobs"], besides) if text else document
-        if asked.name == "queue":
-            document = seen.queue(self._only(asked.asker))
+        if question.name == "queue":
+            document = seen.queue(self._only(question.asker))
             return queue_blocks(document) if text else document
-        if asked.name == "workers":
-            document = self._of_owners(seen.workers(), asked.asker)
+        if question.name == "workers":
+            document = self._of_owners(seen.workers(), question.asker)
             return workers_blocks(document["workers"]) if text else document
-        document = self._of_owners(self._explained(asked.query.get("subject", ""), seen, asked.asker), asked.asker)
+        document = self._of_owners(
+            self._explained(question.query.get("subject", ""), seen, question.asker), question.asker
+        )
         return [Block(lines=lines_of(document))] if text else document
 
-    def _of_store(self, asked: _Question) -> Any:
+    def _of_store(self, question: _Question) -> Any:
         """What is told before the first pass, too."""
         from autoscaler.report import history
         from autoscaler.report.events import events_document, events_lines, find_events
@@ -267,28 +269,30 @@ class Answers:
         from autoscaler.report.status import status_pairs
         from autoscaler.report.tables import pairs_block
 
-        text, now = asked.form == "text", self.clock()
-        match asked.name:
+        text, now = question.form == "text", self.clock()
+        match question.name:
             case "status":
-                document = self._of_own(self.status(), asked.asker)
+                document = self._of_own(self.status(), question.asker)
                 return [pairs_block(status_pairs(document))] if text else document
             case "events":
-                document = events_document(self._visible(find_events(self.store.events, asked.query, now), asked), now)
+                document = events_document(
+                    self._visible(find_events(self.store.events, question.query, now), question), now
+                )
                 return [Block(lines=events_lines(document))] if text else document
             case "passes":
-                document = find_passes(self.store.history, asked.query, now)
-                if self._only(asked.asker) is not None:
+                document = find_passes(self.store.history, question.query, now)
+                if self._only(question.asker) is not None:
                     document["passes"] = [
                         {**each, "sentence": without_names(each["sentence"])} for each in document["passes"]
                     ]
                 return [Block(lines=list(passes_lines(document)))] if text else document
             case "cost":
-                return self._cost(asked)
+                return self._cost(question)
             case _:
-                assert asked.name == "history", asked.name
-        currency = "USD" if asked.decided is None else asked.decided[0].snapshot.policy.currency
-        report = history.find_history(self.store.samples, asked.query, now, currency)
-        if asked.form == "csv":
+                assert question.name == "history", question.name
+        currency = "USD" if question.decided is None else question.decided[0].snapshot.policy.currency
+        report = history.find_history(self.store.samples, question.query, now, currency)
+        if question.form == "csv":
             return history.csv_text(report)
         return [history.history_block(report)] if text else history.document(report, now)
 
@@ -318,22 +322,22 @@ class Answers:
         """Whose jobs alone an asker may see; None: everybody's."""
         return asker.name if self.owners_only and not asker.manages() else None
 
-    def _visible(self, events: Sequence[KeptEvent], asked: _Question) -> tuple[KeptEvent, ...]:
+    def _visible(self, events: Sequence[KeptEvent], question: _Question) -> tuple[KeptEvent, ...]:
         from autoscaler.report.events import shown_to
 
-        owner, owners = self._only(asked.asker), {one.event.owner for one in events} - {""}
-        job = asked.query.get("job")
+        owner, owners = self._only(question.asker), {one.event.owner for one in events} - {""}
+        job = question.query.get("job")
         if job and owner is not None and owners and owner not in owners:
             raise NotYours(f"job {job} is not yours: only its owner and managers may see what happened to it")
         return tuple(shown_to(owner, events))
 
-    def _cost(self, asked: _Question) -> Any:
+    def _cost(self, question: _Question) -> Any:
         """Where details of jobs are for their owners, those of others are one row."""
         from autoscaler.report.cost import cost_blocks, cost_report, csv_text, document, read_cost_query
 
         now = self.clock()
-        report = cost_report(self.store, read_cost_query(asked.query, now, self._only(asked.asker)), now)
-        match asked.form:
+        report = cost_report(self.store, read_cost_query(question.query, now, self._only(question.asker)), now)
+        match question.form:
             case "text":
                 return cost_blocks(report)
             case "csv":

@@ -17,11 +17,10 @@ from starlette.requests import ClientDisconnect
 
 from autoscaler.answer_client import PREFIX
 from autoscaler.api import answers_routes, override_routes, routes
-from autoscaler.api.asking import Api, told
+from autoscaler.api.asking import Api, errors_text
 from autoscaler.api.gate import Gate
 from autoscaler.api.journal import Journalled
 from autoscaler.api.listeners import SOCKET, TCP, WORKERS, listener_of
-from autoscaler.api.metrics import metrics
 from autoscaler.api.models import Conflict, NodeCreationRequest, NodeManagementRequest
 from autoscaler.errors import StateNotKept
 from autoscaler.plain_text import plain_lines
@@ -58,10 +57,8 @@ def make_app(api: Api, *, hosts: Collection[str] = (), version: str = "0") -> Fa
         app.include_router(router)
     app.include_router(answers_routes.answers)
     app.include_router(override_routes.overrides)
-    app.include_router(routes.description)
-    app.include_router(routes.local)
-    app.include_router(metrics)
-    app.include_router(routes.workers)
+    for router in (routes.description, routes.local, routes.metrics, routes.workers):
+        app.include_router(router)
     app.add_exception_handler(Conflict, _refused)
     app.add_exception_handler(StateNotKept, _not_kept)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -77,7 +74,7 @@ def _http_1(request: Request) -> None:
         raise HTTPException(505, f"Invalid HTTP version ({version})")
 
 
-def _told(request: Request, text: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
+def _error(request: Request, text: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
     """Text for callers of CycleCloud's API; at the other listeners, and to a question, every answer is JSON. What a
     caller wrote may be part of it, and goes to that caller's terminal.
     """
@@ -88,18 +85,18 @@ def _told(request: Request, text: str, status: int, headers: Mapping[str, str] |
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    return _told(request, str(error), 409)
+    return _error(request, str(error), 409)
 
 
 async def _not_kept(request: Request, error: Exception) -> Response:
     log.error("a call cannot be carried out: %s", error)
-    return _told(request, "the state cannot be stored now; try again", 503, {"Retry-After": "5"})
+    return _error(request, "the state cannot be stored now; try again", 503, {"Retry-After": "5"})
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
     """Of bodies `asking.body_of` tells; what is left is a query or a path."""
     assert isinstance(error, RequestValidationError)
-    return _told(request, told({**each, "loc": each["loc"][1:]} for each in error.errors()), 400)
+    return _error(request, errors_text({**each, "loc": each["loc"][1:]} for each in error.errors()), 400)
 
 
 async def _http(request: Request, error: Exception) -> Response:
@@ -109,12 +106,12 @@ async def _http(request: Request, error: Exception) -> Response:
         text, status = _PLACES, 404 if request.method in _METHODS else 405
     if listener is WORKERS and status == 405:
         text = "use GET: GET URL?instance=ID"
-    return _told(request, text, status, error.headers)
+    return _error(request, text, status, error.headers)
 
 
 async def _gone(request: Request, _: Exception) -> Response:
     """Nobody reads it: the journal of calls does."""
-    return _told(request, "the body is incomplete", 408)
+    return _error(request, "the body is incomplete", 408)
 
 
 _NOT_SERVED = {

@@ -145,12 +145,12 @@ def local_caller(request: Request) -> Principal:
 
 def asker_of(request: Request, caller: Annotated[Principal, Depends(principal)]) -> Asker:
     """Who a question is asked for: a server that passes on what others ask says for whom, and what they may."""
-    local, name, told = api_of(request).local, caller.name, request.headers.get(ROLE)
+    local, name, role = api_of(request).local, caller.name, request.headers.get(ROLE)
     if listener_of(request.scope) is not SOCKET:
         return Asker(name, lambda: _administers(request, caller), peer_of(request) or UNKNOWN, of_cell=caller.of_cell)
-    if caller.role >= Role.ADMIN and told is not None:
+    if caller.role >= Role.ADMIN and role is not None:
         name, source = unquote(request.headers.get(ON_BEHALF, "")), request.headers.get(SOURCE, "")
-        return Asker(name, lambda: told == str(Role.ADMIN) or (told == OF_CELL and local.manages(name)), source)
+        return Asker(name, lambda: role == str(Role.ADMIN) or (role == OF_CELL and local.manages(name)), source)
     return Asker(name, lambda: caller.role >= Role.ADMIN or local.manages(name))
 
 
@@ -207,9 +207,9 @@ def known_only(*names: str) -> Callable[[Request], None]:
 async def body_bytes(request: Request, _: Annotated[str, Depends(user)]) -> bytes:
     """A body of a caller that may call; 413 where it is, or says that it is, too large."""
     most = LONGEST_DOCUMENT if listener_of(request.scope) is SOCKET else LARGEST_BODY
-    told = request.headers.get("Content-Length", "")
+    length = request.headers.get("Content-Length", "")
     data = bytearray()
-    if not told.isdecimal() or int(told) <= most:
+    if not length.isdecimal() or int(length) <= most:
         async for chunk in request.stream():
             data += chunk
             if len(data) > most:
@@ -230,12 +230,12 @@ def body_of(model: type[Body]) -> Callable[[bytes], Body]:
         try:
             return model.model_validate_json(data)
         except ValidationError as error:
-            raise HTTPException(409, told(cast("Any", error.errors(include_url=False)))) from error
+            raise HTTPException(409, errors_text(cast("Any", error.errors(include_url=False)))) from error
 
     return body
 
 
-def told(errors: Iterable[Mapping[str, Any]]) -> str:
+def errors_text(errors: Iterable[Mapping[str, Any]]) -> str:
     """`sets[0].count: Input should be greater than or equal to 1`, all of them."""
     return "; ".join(f"{_path(each['loc'])}{each['msg']}" for each in errors)[:2000]
 

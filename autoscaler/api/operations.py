@@ -101,18 +101,18 @@ class Operations:
             chosen = [self._chosen(number, each) for number, each in enumerate(request.sets)]
             operation = self.new_id()
             made: list[NodeRow] = []
-            told = []
+            sets = []
             for each, (array, types) in zip(request.sets, chosen, strict=True):
                 view = self.view()
                 added = min(each.count, max(available(view, array, kind) for kind in types))
                 rows = self._rows(view, each, added, request.request_id or "")
                 self.store.nodes.create(rows)
                 made += rows
-                told.append(CreatedSet(added=added, message=_shortage(view, array, each, added)))
+                sets.append(CreatedSet(added=added, message=_shortage(view, array, each, added)))
             self._begin("create", who, [row.node.id for row in made], request.request_id, operation)
         _tell(who, "creates", [row.node.name for row in made])
         self.ring()
-        return NodeCreationResult(operation_id=operation, sets=told)
+        return NodeCreationResult(operation_id=operation, sets=sets)
 
     def scale(self, name: str, *, cores: int | None, count: int | None, who: str) -> NodeCreationResult:
         """Add nodes until the array has so many, or so many cores. Once: what ends later is not replaced."""
@@ -132,8 +132,8 @@ class Operations:
             else:
                 missing = -((sum(node.vcpus for node in nodes) - (cores or 0)) // kind.vcpus)
             added = max(0, min(missing, available(view, array, kind)))
-            asked = NodeSet(count=max(1, added), nodearray=name)
-            rows = self._rows(view, asked, added, "")
+            node_set = NodeSet(count=max(1, added), nodearray=name)
+            rows = self._rows(view, node_set, added, "")
             self.store.nodes.create(rows)
             operation = self._begin("create", who, [row.node.id for row in rows])
         _tell(who, "creates", [row.node.name for row in rows])
@@ -142,21 +142,23 @@ class Operations:
         message = short if added < missing else None
         return NodeCreationResult(operation_id=operation, sets=[CreatedSet(added=added, message=message)])
 
-    def _chosen(self, number: int, asked: NodeSet) -> tuple[SeenArray, Sequence[InstanceType | None]]:
+    def _chosen(self, number: int, node_set: NodeSet) -> tuple[SeenArray, Sequence[InstanceType | None]]:
         """The array of a set and the types that may serve it, those tried first first. Raises Conflict."""
         where = f"sets[{number}]"
         try:
-            array = self._array(asked.nodearray)
+            array = self._array(node_set.nodearray)
         except Conflict as error:
             raise Conflict(f"{where}.nodearray: {error}") from error
-        refuse_attributes(f"{where}.nodeAttributes", asked.node_attributes or {}, array, self.place.cluster)
-        wanted = asked.definition.machine_type if asked.definition else None
-        if wanted is None:
+        refuse_attributes(f"{where}.nodeAttributes", node_set.node_attributes or {}, array, self.place.cluster)
+        machine_type = node_set.definition.machine_type if node_set.definition else None
+        if machine_type is None:
             return array, tuple(array.types.values()) or (None,)
-        if wanted not in array.types:
+        if machine_type not in array.types:
             known = ", ".join(array.types) or "none until an autoscaler has asked its provider"
-            raise Conflict(f"{where}.definition.machineType: {array.name} has no {wanted}; its types are: {known}")
-        return array, (array.types[wanted],)
+            raise Conflict(
+                f"{where}.definition.machineType: {array.name} has no {machine_type}; its types are: {known}"
+            )
+        return array, (array.types[machine_type],)
 
     def _array(self, name: str) -> SeenArray:
         view = self.view()
@@ -166,10 +168,10 @@ class Operations:
             raise Conflict(f"there is no node array {name}; there are: {known}")
         return array
 
-    def _rows(self, view: View, asked: NodeSet, count: int, request_id: str) -> list[NodeRow]:
-        now, array = self.clock(), asked.nodearray
-        offset = 1 if asked.name_offset is None else asked.name_offset
-        names = free_names(frozenset(node.name for node in view.nodes), asked.name_format or f"{array}-%d", offset)
+    def _rows(self, view: View, node_set: NodeSet, count: int, request_id: str) -> list[NodeRow]:
+        now, array = self.clock(), node_set.nodearray
+        offset = 1 if node_set.name_offset is None else node_set.name_offset
+        names = free_names(frozenset(node.name for node in view.nodes), node_set.name_format or f"{array}-%d", offset)
         return [
             NodeRow(
                 CreatedNode(
@@ -178,10 +180,10 @@ class Operations:
                     node_array=array,
                     created_at=now,
                     request_id=request_id,
-                    machine_type=asked.definition.machine_type if asked.definition else None,
-                    placement_group=asked.placement_group_id,
+                    machine_type=node_set.definition.machine_type if node_set.definition else None,
+                    placement_group=node_set.placement_group_id,
                 ),
-                asked.node_attributes or {},
+                node_set.node_attributes or {},
             )
             for _ in range(count)
         ]
@@ -199,16 +201,16 @@ class Operations:
             view = self.view()
             meant = selected(view, request)
             creators = self.store.nodes.creators([node.id for node in meant]) if own_only else {}
-            told = [
+            managed = [
                 self._managed(verb, node, view, who)
                 if not own_only or creators.get(node.id) == who
                 else ManagedNode(id=node.id, name=node.name, status="Error", error=_of_another(creators.get(node.id)))
                 for node in meant
             ]
             operation = self._begin(verb, who, [node.id for node in meant], request.request_id)
-        _tell(who, f"asks to {verb}", [each.name for each in told if each.status == "OK"])
+        _tell(who, f"asks to {verb}", [each.name for each in managed if each.status == "OK"])
         self.ring()
-        return NodeManagementResult(operation_id=operation, nodes=told)
+        return NodeManagementResult(operation_id=operation, nodes=managed)
 
     def _managed(self, verb: ManagingVerb, node: Node, view: View, who: str) -> ManagedNode:
         if verb in ENDING:
@@ -235,8 +237,8 @@ class Operations:
     def _operate(self, verb: str, node: Node, who: str) -> str | None:
         """Let the loop have the provider do it."""
         assert node.seen is not None
-        asked = self.store.verbs.ask(verb, node.seen.worker.id, at=self.clock(), who=f"{who} (REST)")
-        return None if asked else "an earlier request for it is not done yet"
+        accepted = self.store.verbs.ask(verb, node.seen.worker.id, at=self.clock(), who=f"{who} (REST)")
+        return None if accepted else "an earlier request for it is not done yet"
 
     # -- both ----------------------------------------------------------------------------------------------------
 
@@ -284,14 +286,14 @@ def _unable(verb: str, node: Node, view: View) -> str | None:
     return None
 
 
-def _shortage(view: View, array: SeenArray, asked: NodeSet, added: int) -> str | None:
-    if added == asked.count:
+def _shortage(view: View, array: SeenArray, node_set: NodeSet, added: int) -> str | None:
+    if added == node_set.count:
         return None
     if view.stopping:
         return STOPPING
-    wanted = asked.definition.machine_type if asked.definition else None
-    why = unavailable(view, array, array.types.get(wanted) if wanted else None)
-    kind = f" {wanted}" if wanted else ""
+    machine_type = node_set.definition.machine_type if node_set.definition else None
+    why = unavailable(view, array, array.types.get(machine_type) if machine_type else None)
+    kind = f" {machine_type}" if machine_type else ""
     return (
         f"only {added} more{kind} can be had in {array.name} now: {why or 'its limits or its provider allow no more'}"
     )

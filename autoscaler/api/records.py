@@ -31,7 +31,7 @@ def node_record(view: View, node: Node) -> dict[str, Any]:
     given = dict(row.attributes) if row else {}
     array = view.array(node.node_array)
     configuration = _merged(_object(array.configuration) if array else {}, given.pop("Configuration", None))
-    told = {
+    record = {
         **given,
         "Name": node.name,
         "NodeId": node.id,
@@ -52,14 +52,14 @@ def node_record(view: View, node: Node) -> dict[str, Any]:
         "StatusMessage": text(why) if why is not None else None,
     }
     if worker is not None and seen is not None:
-        told |= {
+        record |= {
             "InstanceId": worker.id,
             "Hostname": seen.host or worker.name,
             "PrivateIp": worker.address,
             "Zone": worker.zone or None,
             "StatusMessage": worker.message,
         }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in record.items() if value is not None}
 
 
 def node_records(view: View) -> list[dict[str, Any]]:

@@ -153,11 +153,11 @@ class RequestService:
 def not_offered(named: Iterable[str], offered: Collection[str]) -> str:
     """That these machine types are not among those that the provider offers; '' where they are, or nothing is known."""
     strange = [name for name in dict.fromkeys(named) if name not in offered] if offered else []
-    told = []
+    names = []
     for name in strange:
         close = difflib.get_close_matches(name, sorted(offered), 1, cutoff=0.8)
-        told.append(name + (f" (did you mean {close[0]}?)" if close else ""))
-    return f"the provider does not offer {', '.join(told)}: requests get no worker of that type" if told else ""
+        names.append(name + (f" (did you mean {close[0]}?)" if close else ""))
+    return f"the provider does not offer {', '.join(names)}: requests get no worker of that type" if names else ""
 
 
 def _text(body: str | bytes) -> str:

@@ -29,14 +29,14 @@ def available(view: View, array: SeenArray, kind: InstanceType | None) -> int:
     """How many more can be created: what limits and provider allow, less the nodes that wait for a machine."""
     if unavailable(view, array, kind) is not None:
         return 0
-    told, most = offered(array, kind), room(view, array, kind)
-    if told is None:
+    in_stock, most = offered(array, kind), room(view, array, kind)
+    if in_stock is None:
         return most
     waiting = sum(
         node.seen is None and node.node_array == array.name and (kind is None or node.type == kind)
         for node in view.standing
     )
-    return max(0, min(most, told - waiting))
+    return max(0, min(most, in_stock - waiting))
 
 
 def unavailable(view: View, array: SeenArray, kind: InstanceType | None) -> str | None:

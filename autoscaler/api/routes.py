@@ -32,6 +32,7 @@ from autoscaler.api.asking import (
     user,
 )
 from autoscaler.api.auto_stop import refusal
+from autoscaler.api.journal import METRICS
 from autoscaler.api.listeners import SOCKET, TCP, WORKERS, served_at
 from autoscaler.api.models import (
     ClusterStatus,
@@ -49,6 +50,7 @@ from autoscaler.api.records import node_records
 from autoscaler.api.request_service import RequestService
 from autoscaler.api.status import status_of
 from autoscaler.api.usage import Granularity, InvalidTimes, Timeframe, spans, usage_of
+from autoscaler.report.metrics import CONTENT_TYPE, exposition
 from autoscaler.store.nodes import Operation
 
 VERBS: Mapping[ManagingVerb, str] = {
@@ -121,6 +123,7 @@ actions = APIRouter(dependencies=[Depends(user)], route_class=_rest)
 description = APIRouter(include_in_schema=False, dependencies=[Depends(user)], route_class=_rest)
 arrays = APIRouter(dependencies=[Depends(user)], route_class=_local)
 local = APIRouter(include_in_schema=False, dependencies=[Depends(user)], route_class=served_at(SOCKET))
+metrics = APIRouter(include_in_schema=False, dependencies=[Depends(user)], route_class=_local)
 workers = APIRouter(include_in_schema=False, route_class=served_at(WORKERS))
 
 
@@ -171,7 +174,7 @@ def nodes(
     if found is None:
         raise HTTPException(404, "there is no such operation")
     ids = frozenset(found.nodes)
-    return NodeList(nodes=[each for each in node_records(view) if each["NodeId"] in ids], operation=_told(found))
+    return NodeList(nodes=[each for each in node_records(view) if each["NodeId"] in ids], operation=_status_of(found))
 
 
 @clusters.get(
@@ -209,9 +212,9 @@ def operations_list(
     """The newest operations, or the one of a request: none or one."""
     table = operations_of(request).store.nodes
     if request_id is None:
-        return [_told(each) for each in table.operations()]
+        return [_status_of(each) for each in table.operations()]
     found = table.operation_of(request_id)
-    return [_told(found)] if found else []
+    return [_status_of(found)] if found else []
 
 
 @operations.get("/operations/{id}", dependencies=[Depends(known_only())], responses=_ALWAYS)
@@ -220,10 +223,10 @@ def operation_status(request: Request, operation_id: Annotated[str, Path(alias="
     found = operations_of(request).store.nodes.operation(operation_id)
     if found is None:
         raise HTTPException(404, "there is no such operation")
-    return _told(found)
+    return _status_of(found)
 
 
-def _told(operation: Operation) -> OperationStatus:
+def _status_of(operation: Operation) -> OperationStatus:
     started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(operation.at))
     return OperationStatus(action=operation.action, start_time=started)
 
@@ -317,22 +320,22 @@ Service = Annotated[RequestService, Depends(_service)]
 @arrays.post("/autoscale", dependencies=[asks], responses=_ARRAYS, openapi_extra=_UPDATE)
 def autoscale(service: Service, caller: Caller, body: Annotated[bytes, Depends(body_bytes)]) -> JSONResponse:
     """Replace all that a request set wants node arrays to hold."""
-    status, told = service.update(body, caller.by, own_only=caller.role < Role.ADMIN)
-    return Document(told, status)
+    status, answer = service.update(body, caller.by, own_only=caller.role < Role.ADMIN)
+    return Document(answer, status)
 
 
 @arrays.get("/requests", responses=_ARRAYS)
 def requests(service: Service) -> JSONResponse:
     """Every live request."""
-    status, told = service.show()
-    return Document(told, status)
+    status, answer = service.show()
+    return Document(answer, status)
 
 
 @local.get("/settings")
 def settings(service: Service) -> JSONResponse:
     """What the running autoscaler serves by, without secrets, by environment name."""
-    status, told = service.settings()
-    return Document(told, status)
+    status, answer = service.settings()
+    return Document(answer, status)
 
 
 @arrays.delete("/requests/{request_set:path}", dependencies=[asks], responses=_ARRAYS)
@@ -340,8 +343,8 @@ def end_request(service: Service, caller: Caller, request_set: str) -> JSONRespo
     """Take a whole request set back."""
     if not request_set:
         raise HTTPException(404, "name the request set: DELETE /requests/SET")
-    status, told = service.end(request_set, caller.by, own_only=caller.role < Role.ADMIN)
-    return Document(told, status)
+    status, answer = service.end(request_set, caller.by, own_only=caller.role < Role.ADMIN)
+    return Document(answer, status)
 
 
 # -- the rest ------------------------------------------------------------------------------------------------------
@@ -351,6 +354,14 @@ def end_request(service: Service, caller: Caller, request_set: str) -> JSONRespo
 def openapi(request: Request) -> JSONResponse:
     """What the REST API takes and answers."""
     return JSONResponse(request.app.openapi())
+
+
+@metrics.get(METRICS)
+def expose(request: Request) -> Response:
+    """What the last passes measured, for Prometheus. It is read from the store, which every pass writes: so it is there
+    while nothing is observed, and in a process without a loop.
+    """
+    return Response(exposition(operations_of(request).store.measures.load()), headers={"Content-Type": CONTENT_TYPE})
 
 
 @workers.get("/{path:path}")

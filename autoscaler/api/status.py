@@ -57,10 +57,10 @@ def _bucket(
     most = min(_most(view, array), _array_cores(view, array) // kind.vcpus)
     same_family = [node for node in view.standing if node.type is not None and node.type.family == kind.family]
     family, region = sum(node.vcpus for node in same_family), sum(node.vcpus for node in view.standing)
-    told = offered(array, kind)
+    in_stock = offered(array, kind)
     all_cores = max(_most_cores(view), region)
     # What the provider still has is its quota, as far as it tells; it is never less than what stands.
-    quota = all_cores if told is None else min(all_cores, max(family, family + told * kind.vcpus))
+    quota = all_cores if in_stock is None else min(all_cores, max(family, family + in_stock * kind.vcpus))
     return BucketStatus(
         bucket_id=bucket_id(view, array.name, kind.name),
         definition=BucketDefinition(machine_type=kind.name),

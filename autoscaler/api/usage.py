@@ -53,10 +53,10 @@ def spans(
 
 
 def usage_of(
-    lifetimes: Sequence[Lifetime], vcpus: Mapping[str, int], asked: Sequence[Span], now: float, region: str
+    lifetimes: Sequence[Lifetime], vcpus: Mapping[str, int], intervals: Sequence[Span], now: float, region: str
 ) -> ClusterUsage:
     """What was used in each interval. `vcpus`: by instance type."""
-    return ClusterUsage(usage=[_interval(lifetimes, vcpus, span, now, region) for span in asked])
+    return ClusterUsage(usage=[_interval(lifetimes, vcpus, span, now, region) for span in intervals])
 
 
 def _interval(
@@ -78,8 +78,8 @@ def _interval(
             )
         )
     return UsageInterval(
-        start=_told(span.start),
-        end=_told(span.end),
+        start=_iso(span.start),
+        end=_iso(span.end),
         total=UsageItem(
             category="cluster",
             hours=round(sum(item.hours for item in breakdown), 6),
@@ -91,11 +91,11 @@ def _interval(
 
 def _details(used: Sequence[tuple[Lifetime, float]], vcpus: Mapping[str, int], region: str) -> list[UsageDetail]:
     kinds = sorted({(lifetime.instance_type, lifetime.price_type) for lifetime, _ in used})
-    told = []
+    details = []
     for kind, price_type in kinds:
         mine = [(each, hours) for each, hours in used if (each.instance_type, each.price_type) == (kind, price_type)]
         cores = vcpus.get(kind)
-        told.append(
+        details.append(
             UsageDetail(
                 vm_size=kind,
                 core_count=cores,
@@ -105,7 +105,7 @@ def _details(used: Sequence[tuple[Lifetime, float]], vcpus: Mapping[str, int], r
                 region=region,
             )
         )
-    return told
+    return details
 
 
 def _sum(costs: Iterable[float | None]) -> float | None:
@@ -161,5 +161,5 @@ def _cut(whole: Span, step: timedelta) -> Iterator[Span]:
         start += step
 
 
-def _told(moment: datetime) -> str:
+def _iso(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

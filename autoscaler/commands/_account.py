@@ -13,6 +13,7 @@ import autoscaler
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import SettingsError
 from autoscaler.process import Runner
+from autoscaler.strict_modes import user_name
 
 
 def become_owner_of_state(invocation: Invocation) -> None:
@@ -37,7 +38,7 @@ def become_owner_of_state(invocation: Invocation) -> None:
     os.setuid(found.st_uid)
     closed = next((path for path in program_files() if not os.access(path, os.R_OK)), None)
     if closed is not None:
-        raise SettingsError(cannot_read(_name(found.st_uid), closed))
+        raise SettingsError(cannot_read(user_name(found.st_uid), closed))
 
 
 def program_files() -> tuple[str, ...]:
@@ -60,10 +61,3 @@ def unreadable_to(account: pwd.struct_passwd, paths: Iterable[str], runner: Runn
 
     looked = ((path, as_owner(account, os.geteuid(), ("test", "-r", path))) for path in paths)
     return next((path for path, argv in looked if argv and runner(argv, timeout=60).returncode), None)
-
-
-def _name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)

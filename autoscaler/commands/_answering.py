@@ -71,15 +71,15 @@ def status_of(
         if not prices or now - prices[0][0] > 3600:
             prices[:] = [(now, invocation.oldest_price())]
         who = lock.running(invocation.cell) if serves else invocation.running
-        told = invocation if serves else invocation.as_running
+        current = invocation if serves else invocation.as_running
         seen = None if loop is None or loop.decided is None else loop.decided[0].snapshot
-        policy = told.settings.policy(master="", currency=told.currency()) if seen is None else seen.policy
+        policy = current.settings.policy(master="", currency=current.currency()) if seen is None else seen.policy
         return status(
             store,
             Now(
                 at=now,
                 cell=invocation.cell.title,
-                provider=told.settings.process.provider,
+                provider=current.settings.process.provider,
                 serving=who is not None,
                 silent=invocation.silent,
                 holder=who if who is not None and who.pid else None,

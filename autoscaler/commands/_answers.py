@@ -4,7 +4,6 @@ one of the site. Imports next to nothing; where nobody answers, a command reads 
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Mapping
@@ -14,11 +13,11 @@ from typing import Any
 import click
 
 from autoscaler.answer_client import OF_ROOT, SOCKET_ENV, Place, Unanswered, ask, named_by, remote, target
-from autoscaler.commands._echo import echo
-from autoscaler.commands._socket_path import named
+from autoscaler.commands._output import print_json
+from autoscaler.commands._service import socket_name
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import SettingsError
-from autoscaler.plain_text import plain, plain_json
+from autoscaler.plain_text import plain
 from autoscaler.report.blocks import Block, print_blocks
 
 _STORED = "shows what it has stored"
@@ -44,7 +43,7 @@ def print_answer(
         return True
     if as_json:
         print_age(invocation, said, late_only=True)
-        echo(plain_json(json.dumps(said["document"], indent=2, ensure_ascii=False)))
+        print_json(said["document"])
         return True
     print_blocks(Block(*block) for block in said["blocks"])
     print_age(invocation, said)
@@ -100,7 +99,7 @@ def socket_of_service(invocation: Invocation) -> str:
         who = invocation.running
         if who is not None and who.socket:
             return who.socket
-        usual = OF_ROOT / named(invocation)
+        usual = OF_ROOT / socket_name(invocation)
         return str(usual) if who is not None and usual.exists() else ""
     except SettingsError:  # there is no cell here
         return ""

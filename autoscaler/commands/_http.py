@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from autoscaler.api.auto_stop import AutoStops
 from autoscaler.commands._answering import answering, local_roles, relayed
-from autoscaler.commands._password_file import password_file, token_file
-from autoscaler.commands._requests import cluster, service
-from autoscaler.commands._socket_path import socket_path
+from autoscaler.commands._service import cluster, password_file, service, socket_path, token_file
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.serving import auto_stop_endpoint, order_secret, refuse_exposed_files
 from autoscaler.core.policy import NodeArrayPolicy, Policy
@@ -50,8 +48,8 @@ def listening(invocation: Invocation, loop: Loop) -> Iterator[None]:
     if loop.dry_run:
         yield
         return
-    for told in unserved(invocation):
-        log.warning(told)
+    for warning in unserved(invocation):
+        log.warning(warning)
 
     def arrays() -> Sequence[str]:
         return [array.name for array in loop.observer.policy.node_arrays]
@@ -147,7 +145,7 @@ def following_passes(auto_stops: AutoStops, store: Store) -> Iterator[None]:
     """Whoever answers workers sees what each pass leaves in the store, until the end of the block."""
     ended = threading.Event()
 
-    def look() -> None:
+    def follow() -> None:
         seen = None
         while not ended.is_set():
             try:
@@ -159,7 +157,7 @@ def following_passes(auto_stops: AutoStops, store: Store) -> Iterator[None]:
                 log.warning("what the last pass answers to workers cannot be read: %s", error)
             ended.wait(LOOK)
 
-    thread = threading.Thread(target=look, name="passes", daemon=True)
+    thread = threading.Thread(target=follow, name="passes", daemon=True)
     thread.start()
     try:
         yield

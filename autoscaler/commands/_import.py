@@ -9,8 +9,7 @@ from typing import TextIO
 
 import click
 
-from autoscaler.commands._done import print_result, says_json
-from autoscaler.commands._echo import echo
+from autoscaler.commands._output import echo, json_option, print_result
 from autoscaler.constraints.autoscale_json import import_autoscale, settings_lines
 from autoscaler.constraints.json_text import read_json
 from autoscaler.errors import SettingsError
@@ -27,7 +26,7 @@ USUAL = Path("/etc/sge-autoscaler")
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder to write settings.toml and rules.json into. Default: print them.",
 )
-@says_json
+@json_option
 def command(document: TextIO, folder: Path | None, as_json: bool) -> None:
     """Make settings and rules of DOCUMENT, an autoscale.json of cyclecloud-scalelib (- for standard input).
 

@@ -23,12 +23,12 @@ def network_findings(invocation: Invocation) -> Iterator[Finding]:
     """Nothing where the settings have no address; what is wrong with the settings, others say."""
     try:
         process = invocation.settings.process
-        told = tuple(unserved(invocation))
+        unserved_addresses = tuple(unserved(invocation))
     except AutoscalerError:
         return
-    for each in told:
+    for each in unserved_addresses:
         yield Finding("listeners", Level.WARN, each, "systemctl enable --now sge-autoscaler-serve")
-    if not told and (process.http or process.auto_stop):
+    if not unserved_addresses and (process.http or process.auto_stop):
         yield Finding("listeners", Level.OK, "somebody listens at each address of the settings")
     if process.http_certificate is not None:
         yield certificate_finding(process.http_certificate, time.time())

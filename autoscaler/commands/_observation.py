@@ -6,21 +6,17 @@ Dry by construction: Grid Engine's commands run on a runner that refuses to writ
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from autoscaler.commands._echo import echo
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import WriteRefused
-from autoscaler.plain_text import plain_json
-from autoscaler.report.blocks import Block, print_blocks
 from autoscaler.report.observed_plan import ObservedPlan
 
 if TYPE_CHECKING:
@@ -36,7 +32,6 @@ from_record = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     help="Read a record folder instead of the live cell; needs no Grid Engine.",
 )
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def read_only(provider: Provider) -> Provider:
@@ -91,11 +86,11 @@ def as_running(invocation: Invocation) -> Invocation:
         return invocation
     others = differing(invocation.environ, shared)
     if others:
-        told = ", ".join(
+        shown = ", ".join(
             f"{name} ({value} here, {there or 'not set'} there)" for name, (value, there) in others.items()
         )
         invocation.note(
-            f"this command uses the settings of the running autoscaler (process {who.pid}); these differ here: {told}"
+            f"this command uses the settings of the running autoscaler (process {who.pid}); these differ here: {shown}"
         )
     return invocation.as_running
 
@@ -170,18 +165,6 @@ def reading_store(invocation: Invocation, *, lenient: bool = False) -> Iterator[
             yield store
         finally:
             store.close()
-
-
-def print_document(document: Mapping[str, Any], blocks: Callable[[], Iterable[Block]], *, as_json: bool) -> None:
-    """A document as JSON, or for people as the blocks made of it."""
-    if as_json:
-        print_json(document)
-    else:
-        print_blocks(blocks())
-
-
-def print_json(told: Mapping[str, Any]) -> None:
-    echo(plain_json(json.dumps(told, indent=2, ensure_ascii=False)))
 
 
 def _timed(decide: Callable[[], Plan]) -> tuple[Plan, float]:

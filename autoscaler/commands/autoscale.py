@@ -11,9 +11,8 @@ from typing import Any
 import click
 
 from autoscaler.commands._duration import Duration
-from autoscaler.commands._echo import echo
-from autoscaler.commands._observation import as_json, print_json
-from autoscaler.commands._requests import call, own_store, service
+from autoscaler.commands._output import echo, json_option, print_json
+from autoscaler.commands._service import call, own_store, service
 from autoscaler.commands.context import Invocation
 from autoscaler.constraints.json_text import read_json
 from autoscaler.constraints.request_documents import DEFAULT_EXPIRATION
@@ -46,7 +45,7 @@ from autoscaler.jetpack.service import Rejected, Unreachable
     show_default=True,
     help="How long the request holds: 90, 2h, 7d.",
 )
-@as_json
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -80,25 +79,25 @@ def command(
             {**answer, "expires_at": datetime.fromtimestamp(answer["expires_at"], UTC).isoformat(timespec="seconds")}
         )
         return
-    wanted = ", ".join(answer["arrays"]) or "nothing"
+    requested = ", ".join(answer["arrays"]) or "nothing"
     left = answer["expires_at"] - time.time()
     echo(
-        f"request set {answer['request_set']}: {wanted} for {left:.0f} s"
+        f"request set {answer['request_set']}: {requested} for {left:.0f} s"
         + (f"; {answer['note']}" if answer["note"] else "")
     )
 
 
-def ask(invocation: Invocation, asked: dict[str, Any]) -> dict[str, Any]:
+def ask(invocation: Invocation, document: dict[str, Any]) -> dict[str, Any]:
     """Send the request to the service; if none answers and we may write this cell's state, store it there. Raises
     SettingsError, Rejected, Unreachable.
     """
-    answer = call(invocation, "POST", "/autoscale", asked)
+    answer = call(invocation, "POST", "/autoscale", document)
     if answer is not None:
         return answer
     with own_store(invocation) as store:
         names = [array.name for array in invocation.settings.policy(master="").node_arrays]
         status, answer = service(invocation, store, lambda: names, lambda: None).update(
-            json.dumps(asked), invocation.who
+            json.dumps(document), invocation.who
         )
     if "error" in answer:
         raise Rejected(answer["error"]) if status < 500 else Unreachable(answer["error"])

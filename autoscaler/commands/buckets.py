@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from autoscaler.commands._echo import echo
-from autoscaler.commands._observation import as_json, from_record, observe_and_plan, print_json
+from autoscaler.commands._observation import from_record, observe_and_plan
+from autoscaler.commands._output import echo, json_option, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.constraints.documents import constraint_from, read_document
 from autoscaler.core.capacity.prospects import Prospect, prospects
@@ -25,7 +25,7 @@ from autoscaler.report.wording import text
 
 @click.command("buckets")
 @from_record
-@as_json
+@json_option
 @click.option("--all", "all_types", is_flag=True, help="Show also types that the settings do not allow.")
 @click.option(
     "--constraint",
@@ -47,8 +47,8 @@ def command(
     found = prospects(seen.snapshot)
     rows = prospect_rows(found, seen.snapshot.policy.currency)
     if constraint is not None:
-        told_of = _asked(constraint, found, seen.snapshot)
-        rows = [{**row, "constraint": told} for row, told in zip(rows, told_of, strict=True)]
+        refusals = _refusals(constraint, found, seen.snapshot)
+        rows = [{**row, "constraint": refusal} for row, refusal in zip(rows, refusals, strict=True)]
     allowed = [row for row in rows if row["reason"] is None or row["reason"]["code"] != Code.BUCKET_NOT_ALLOWED]
     shown = rows if all_types else allowed
     if as_json:
@@ -62,7 +62,7 @@ def command(
         echo(f"the settings do not allow {len(rows) - len(shown)} more; --all shows them")
 
 
-def _asked(text: str, found: Sequence[Prospect], snapshot: Snapshot) -> Iterator[dict[str, Any] | None]:
+def _refusals(text: str, found: Sequence[Prospect], snapshot: Snapshot) -> Iterator[dict[str, Any] | None]:
     """For each prospect, why it does not meet the constraint; None: it does."""
     shared = snapshot.policy.rules.shared if snapshot.policy.rules is not None else {}
     constraint = constraint_from(read_document(text, where="constraint"), shared=shared)

@@ -11,9 +11,7 @@ from typing import TextIO
 
 import click
 
-from autoscaler.commands._done import print_result
-from autoscaler.commands._echo import echo
-from autoscaler.commands._observation import as_json, print_json
+from autoscaler.commands._output import echo, json_option, print_json, print_result
 from autoscaler.commands.context import Invocation
 from autoscaler.constraints.json_text import read_json
 from autoscaler.constraints.vm_sizes import vm_sizes_text
@@ -33,7 +31,7 @@ def command() -> None:
 
 @command.command()
 @click.option("--family", help="Only types of this family, such as c5.")
-@as_json
+@json_option
 @click.pass_obj
 def show(invocation: Invocation, family: str | None, as_json: bool) -> None:
     """Print the types that are known without asking: the included ones, overridden by the file of the settings."""
@@ -51,7 +49,7 @@ def show(invocation: Invocation, family: str | None, as_json: bool) -> None:
     type=click.Path(path_type=Path, dir_okay=False),
     help="File to write. Default: the file that the settings name.",
 )
-@as_json
+@json_option
 @click.pass_obj
 def refresh(invocation: Invocation, output: Path | None, as_json: bool) -> None:
     """Ask the provider's cloud for types and prices, and write them into a catalogue file. Use it for masters that may
@@ -62,7 +60,7 @@ def refresh(invocation: Invocation, output: Path | None, as_json: bool) -> None:
     if file is None or setting is None:
         raise SettingsError("no file to write: name one by --output, or in the provider's CATALOG setting")
     before = load_catalog(file if file.exists() else None).offers
-    offers = _asked(invocation, setting)
+    offers = _offers_of_cloud(invocation, setting)
     _write(file, catalog_text(offers))
     new = sum(offer.type.name not in before for offer in offers)
     changed = sum(offer.type.name in before and _differs(offer, before[offer.type.name]) for offer in offers)
@@ -76,7 +74,7 @@ def refresh(invocation: Invocation, output: Path | None, as_json: bool) -> None:
 @click.argument("skus", type=click.File(encoding="utf-8"))
 @click.option("--size", "only", multiple=True, help="Only this size, such as Standard_F2; may be repeated.")
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="File to write. Default: print it.")
-@as_json
+@json_option
 def sizes(skus: TextIO, only: tuple[str, ...], output: Path | None, as_json: bool) -> None:
     """Make a file of VM sizes of what `az vm list-skus --resource-type virtualMachines --output json` prints.
 
@@ -94,7 +92,7 @@ def sizes(skus: TextIO, only: tuple[str, ...], output: Path | None, as_json: boo
         print_result(said, as_json=as_json, file=str(output))
 
 
-def _asked(invocation: Invocation, setting: str) -> Sequence[Offer]:
+def _offers_of_cloud(invocation: Invocation, setting: str) -> Sequence[Offer]:
     """The provider without the catalogue file of the settings, which would override the cloud's own prices."""
     name = invocation.settings.process.provider or ""
     values = invocation.settings.for_provider(invocation.environ)
@@ -135,7 +133,7 @@ def _write(file: Path, text: str) -> None:
         raise SettingsError(f"cannot write {file}: {error}") from error
 
 
-def _differs(told: Offer, before: Offer) -> bool:
+def _differs(offer: Offer, before: Offer) -> bool:
     """Whether a price now differs from the one before."""
-    pairs = ((told.on_demand, before.on_demand), (told.spot, before.spot))
+    pairs = ((offer.on_demand, before.on_demand), (offer.spot, before.spot))
     return any(now is not None and now != then for now, then in pairs)

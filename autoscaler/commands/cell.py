@@ -10,9 +10,7 @@ import time
 import click
 
 from autoscaler import namespaces
-from autoscaler.commands._done import print_progress, print_result, says_json
-from autoscaler.commands._echo import echo
-from autoscaler.commands._observation import print_json
+from autoscaler.commands._output import echo, json_option, print_json, print_progress, print_result
 from autoscaler.errors import NotFound
 from autoscaler.lab import cell_folder
 from autoscaler.lab.cell import FIRST_HOST, Cell, ExecHost
@@ -43,7 +41,7 @@ def command() -> None:
     is_flag=True,
     help="Leave the master as the installation made it: no queue, host group, PE or submit host.",
 )
-@says_json
+@json_option
 def up(name: str | None, hosts: int, slots: int, bare: bool, as_json: bool) -> None:
     """Bring up a cell and hold it until Ctrl-C; in a terminal, until the shell in it ends."""
     obstacle = missing() or namespaces.probe()
@@ -84,7 +82,7 @@ def enter(name: str | None, host: str | None, argv: tuple[str, ...]) -> int:
 
 @command.command()
 @click.argument("name", required=False)
-@says_json
+@json_option
 def down(name: str | None, as_json: bool) -> None:
     """End cell NAME (the only one if none is given) and everything in it."""
     place = cell_folder.find(name)
@@ -100,7 +98,7 @@ def down(name: str | None, as_json: bool) -> None:
 
 
 @command.command("list")
-@says_json
+@json_option
 def show(as_json: bool) -> None:
     """Name the cells that live on this machine."""
     names = list(cell_folder.living())

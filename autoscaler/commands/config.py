@@ -7,7 +7,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,10 +17,8 @@ from rich.table import Table
 
 from autoscaler.api.auto_stop import Endpoint
 from autoscaler.commands import _import
-from autoscaler.commands._done import print_result, says_json
-from autoscaler.commands._echo import echo
 from autoscaler.commands._instance_types import offers_in_time, unknown_types
-from autoscaler.commands._observation import print_json
+from autoscaler.commands._output import echo, json_option, print_json, print_result
 from autoscaler.commands.context import with_platform
 from autoscaler.constraints.rule_files import RuleFiles
 from autoscaler.errors import AutoscalerError, SettingsError
@@ -36,6 +34,8 @@ from providers.settings import ExtensionSettings, main_names, read_settings
 
 _FOR_TESTS = frozenset({"fake"})
 """Providers that operators do not use."""
+ModelOf = Callable[[str], type[ExtensionSettings]]
+"""The class of a provider's or policy's own settings, by its name."""
 
 _FILE = click.option(
     "--file", type=click.Path(path_type=Path, dir_okay=False), help="Settings file. Default: CP_CAP_AUTOSCALE_CONFIG."
@@ -53,13 +53,16 @@ command.add_command(_import.command)
 @command.command()
 @_FILE
 @click.option("--all", "everything", is_flag=True, help="Show also settings that have no effect.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def show(file: Path | None, everything: bool, as_json: bool) -> None:
     """Print each setting's value and its source."""
     settings = load_settings(os.environ, file, known_prefixes=known_prefixes)
     settings = with_platform(settings, lambda said: _load(file, said), os.environ)
     rows = [row for row in shown_rows(settings) if everything or as_json or not row.unheeded]
-    rows += _of_provider(settings) + _of_policies(settings)
+    if (provider := settings.process.provider) is not None:
+        rows += _given(settings, settings_of, provider, "the provider")
+    for name in settings.process.policies:
+        rows += _given(settings, policies.settings_of, name, f"the autoscale policy {name}")
     if as_json:
         echo(json.dumps({"schema": 1, "settings": [asdict(row) for row in rows]}, indent=2))
         return
@@ -75,7 +78,7 @@ def show(file: Path | None, everything: bool, as_json: bool) -> None:
 
 @command.command()
 @_FILE
-@says_json
+@json_option
 def check(file: Path | None, as_json: bool) -> None:
     """Check the settings before you start the autoscaler. Unknown names are errors here.
 
@@ -88,14 +91,14 @@ def check(file: Path | None, as_json: bool) -> None:
             raise
         print_json({"schema": SCHEMA, "valid": False, "errors": [str(error)], "notes": []})
         sys.exit(2)
-    notes = list(settings.warnings)
+    notes, process = list(settings.warnings), settings.process
     problems = [problem for queue in settings.queues.values() if (problem := master_type_problem(queue))]
-    if settings.process.provider is None:
+    if process.provider is None:
         problems.append("no provider: set CP_CAP_AUTOSCALE_PROVIDER (`local`, or an import path package.module:Class)")
     else:
         problems += _wrong_for_provider(settings) or _wrong_types(settings, notes)
-    problems += policies.problems(settings.process.policies, settings.for_provider(os.environ))
-    problems += _wrong_in_files(settings)
+    problems += policies.problems(process.policies, settings.for_provider(os.environ))
+    problems += _wrong(lambda: RuleFiles.load(process.rules, process.vm_sizes, group=process.trusted_group))
     problems += exposed_files(settings, os.environ) or _wrong_services(settings)
     problems += _wrong_addresses(settings)
     notes += [f"{name}: this host has no executable program at this path" for name in _programs_missing(settings)]
@@ -112,10 +115,10 @@ def check(file: Path | None, as_json: bool) -> None:
         echo("settings are valid")
 
 
-def _wrong_in_files(settings: Settings) -> list[str]:
-    """The errors in the files of rules and VM sizes, with their places."""
+def _wrong(check: Callable[[], object]) -> list[str]:
+    """What is wrong by a check that raises SettingsError."""
     try:
-        RuleFiles.load(settings.process.rules, settings.process.vm_sizes, group=settings.process.trusted_group)
+        check()
     except SettingsError as error:
         return [str(error)]
     return []
@@ -131,24 +134,14 @@ def _wrong_services(settings: Settings) -> list[str]:
 
 def _wrong_addresses(settings: Settings) -> list[str]:
     """Errors in the addresses of listeners, and in what proves there who calls."""
-    process, wrong = settings.process, []
-    try:
-        if process.munge is not None and process.http:
-            refuse_missing()
-    except SettingsError as error:
-        wrong.append(str(error))
-    try:
-        if process.auto_stop:
-            Endpoint.parse(process.auto_stop)
-    except SettingsError as error:
-        wrong.append(str(error))
-    try:
-        if process.http:
-            from autoscaler.api.server import address  # takes a while to import
+    process = settings.process
+    wrong = _wrong(refuse_missing) if process.munge is not None and process.http else []
+    if written := process.auto_stop:
+        wrong += _wrong(lambda: Endpoint.parse(written))
+    if at := process.http:
+        from autoscaler.api.server import address  # takes a while to import
 
-            address(process.http, process.http_certificate, process.http_key, plain=process.http_plain)
-    except SettingsError as error:
-        wrong.append(str(error))
+        wrong += _wrong(lambda: address(at, process.http_certificate, process.http_key, plain=process.http_plain))
     return wrong
 
 
@@ -164,12 +157,13 @@ def _programs_missing(settings: Settings) -> list[str]:
 @click.option(
     "--root", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="Checkout to write into."
 )
-@says_json
+@json_option
 def docs(only_check: bool, root: Path, as_json: bool) -> None:
     """Write docs/configure.md and conf/sge-autoscaler.toml from the table of settings and the settings of providers and
     autoscale policies.
     """
-    texts = generated(root, _declared(_models()), _declared(_policy_models()))
+    providers = _declared(settings_of, (name for name in known() if name not in _FOR_TESTS))
+    texts = generated(root, providers, _declared(policies.settings_of, policies.known()))
     stale = [path for path, text in texts.items() if not path.exists() or path.read_text("utf-8") != text]
     for path in () if only_check else stale:
         path.write_text(texts[path], "utf-8")
@@ -184,40 +178,20 @@ def docs(only_check: bool, root: Path, as_json: bool) -> None:
     sys.exit(1 if only_check and stale else 0)
 
 
-def _of_provider(settings: Settings) -> list[Row]:
-    """The chosen provider's own settings; nothing if none is chosen or they are wrong."""
-    name = settings.process.provider
-    if name is None:
-        return []
+def _given(settings: Settings, model_of: ModelOf, name: str, of: str) -> list[Row]:
+    """The own settings of the provider or policy of this name; nothing if they are wrong, which is said."""
     try:
-        model = settings_of(name)
-        own = read_settings(model, settings.for_provider(os.environ))
+        model = model_of(name)
+        own = read_settings(model, settings.for_provider(os.environ), of=of)
     except SettingsError as error:
         echo(f"warning: {error}", err=True)
         return []
     return list(given_rows(own, main_names(model), settings.origins))
 
 
-def _of_policies(settings: Settings) -> list[Row]:
-    """Settings of the chosen autoscale policies, except of one that cannot be made."""
-    rows: list[Row] = []
-    for name in settings.process.policies:
-        try:
-            model = policies.settings_of(name)
-            own = read_settings(model, settings.for_provider(os.environ), of=f"the autoscale policy {name}")
-        except SettingsError as error:
-            echo(f"warning: {error}", err=True)
-        else:
-            rows += given_rows(own, main_names(model), settings.origins)
-    return rows
-
-
 def _wrong_for_provider(settings: Settings) -> list[str]:
-    try:
-        read_settings(settings_of(settings.process.provider or ""), settings.for_provider(os.environ))
-    except SettingsError as error:
-        return [str(error)]
-    return []
+    name = settings.process.provider or ""
+    return _wrong(lambda: read_settings(settings_of(name), settings.for_provider(os.environ)))
 
 
 def _wrong_types(settings: Settings, notes: list[str]) -> list[str]:
@@ -234,15 +208,7 @@ def _load(file: Path | None, platform: Mapping[str, str]) -> Settings:
     return load_settings(os.environ, file, known_prefixes=known_prefixes, platform=platform)
 
 
-def _models() -> dict[str, type[ExtensionSettings]]:
-    """Settings of the included providers."""
-    return {name: settings_of(name) for name in known() if name not in _FOR_TESTS}
-
-
-def _policy_models() -> dict[str, type[ExtensionSettings]]:
-    """Settings of the included autoscale policies."""
-    return {name: policies.settings_of(name) for name in policies.known()}
-
-
-def _declared(models: Mapping[str, type[ExtensionSettings]]) -> dict[str, list[Row]]:
+def _declared(model_of: ModelOf, names: Iterable[str]) -> dict[str, list[Row]]:
+    """Settings of the included providers or policies, by their names."""
+    models = {name: model_of(name) for name in names}
     return {name: list(model_rows(model, main_names(model))) for name, model in models.items()}

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoscaler.commands._echo import echo
+from autoscaler.commands._output import echo
 from autoscaler.errors import SettingsError, StateNotKept
 from autoscaler.strict_modes import ours
 

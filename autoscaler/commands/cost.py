@@ -12,7 +12,8 @@ from typing import Any
 import click
 
 from autoscaler.commands._answers import answered, print_age, print_answer, warn_not_running
-from autoscaler.commands._observation import as_json, print_document, reading_store
+from autoscaler.commands._observation import reading_store
+from autoscaler.commands._output import json_option, print_document
 from autoscaler.commands.context import Invocation
 
 _BY = ("user", "group", "department", "project", "account", "queue", "job", "array", "type", "worker")
@@ -30,7 +31,7 @@ _BY = ("user", "group", "department", "project", "account", "queue", "job", "arr
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Compare with a bill, worker by worker: an AWS cost and usage report, or an Azure cost export, as CSV.",
 )
-@as_json
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation, /, by: str | None, bill: Path | None, as_csv: bool, as_json: bool, **times: str

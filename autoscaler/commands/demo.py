@@ -11,8 +11,7 @@ import click
 from rich.console import Console
 
 from autoscaler import namespaces
-from autoscaler.commands._done import says_json
-from autoscaler.commands._observation import print_json
+from autoscaler.commands._output import json_option, print_json
 from autoscaler.errors import AutoscalerError
 from autoscaler.lab import private_root
 from autoscaler.lab.demo import PROVIDERS, SCENARIOS, Summary, Watch, played
@@ -35,7 +34,7 @@ EVERY = 0.7
     show_default=True,
     help="Provider of the workers.",
 )
-@says_json
+@json_option
 def command(mode: str, provider: str, as_json: bool) -> None:
     """Play one of the two examples on a private Grid Engine of its own.
 
@@ -63,7 +62,7 @@ def _watched(watch: Watch, lines: Lines, *, on_top: bool) -> Summary:
     poller = Poller(watch.ask)
 
     def tell() -> None:
-        lines.tell(poller.look())
+        lines.tell(poller.read())
 
     if not on_top:
         return watch.until_over(tell)

@@ -16,6 +16,7 @@ import click
 from autoscaler.commands._account import cannot_read, program_files, unreadable_to
 from autoscaler.commands._instance_types import offers_in_time, unknown_types
 from autoscaler.commands._network_findings import network_findings
+from autoscaler.commands._output import json_option
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.init import preparations, verifier_place
 from autoscaler.commands.serving import notification_settings, own_files
@@ -55,7 +56,7 @@ _COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
 
 @click.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_obj
 def command(invocation: Invocation, as_json: bool) -> int:
     """Find what will fail: rights, names, clocks, settings of Grid Engine, the provider.

@@ -13,15 +13,15 @@ import click
 from autoscaler.answer_client import Place, Unanswered, ask, target
 from autoscaler.commands._answers import continue_as_service_account, place_of_service, print_answer, warn_not_running
 from autoscaler.commands._duration import Duration
-from autoscaler.commands._echo import echo
-from autoscaler.commands._observation import as_json, print_json, reading_store
+from autoscaler.commands._observation import reading_store
+from autoscaler.commands._output import echo, json_option, print_json
 from autoscaler.commands.context import Invocation
 
 LOOK = 1.0
 """Seconds between two looks for news."""
 MOST = 1000
 _JOB = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?")
-Look = Callable[[int, int], Mapping[str, Any]]
+ReadEvents = Callable[[int, int], Mapping[str, Any]]
 """The document of events with a greater number than this, and so many at most."""
 
 
@@ -42,7 +42,7 @@ class _Job(click.ParamType[str]):
 @click.option("--since", type=Duration(), help="Only events of this length of time: 30m, 7d.")
 @click.option("--last", type=click.IntRange(1, MOST), default=100, show_default=True, help="Show so many at most.")
 @click.option("--follow", is_flag=True, help="Go on with new events until Ctrl-C; with --json one object a line.")
-@as_json
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation, job: str | None, host: str, since: float | None, last: int, follow: bool, as_json: bool
@@ -57,7 +57,7 @@ def command(
     """
     query = {"job": job or "", "host": host} | ({} if since is None else {"since": f"{since:.0f}"})
     if follow and (place := place_of_service(invocation)) is not None:
-        _follow(_asked(place, query), job, last, as_json=as_json)
+        _follow(_from_service(place, query), job, last, as_json=as_json)
         return
     if follow:
         continue_as_service_account(invocation)
@@ -69,8 +69,8 @@ def command(
     with reading_store(invocation) as store:
 
         def read(after: int, most: int) -> dict[str, Any]:
-            asked, now = {**query, "after": str(after), "last": str(most)}, time.time()
-            return events_document(find_events(store.events, asked, now), now)
+            page, now = {**query, "after": str(after), "last": str(most)}, time.time()
+            return events_document(find_events(store.events, page, now), now)
 
         if follow:
             _follow(read, job, last, as_json=as_json)
@@ -83,11 +83,11 @@ def command(
                 echo(plain(line))
 
 
-def _asked(place: Place, query: Mapping[str, str]) -> Look:
+def _from_service(place: Place, query: Mapping[str, str]) -> ReadEvents:
     """Asks the service; while it does not answer there are no news, which is said once."""
     silent = False
 
-    def look(after: int, most: int) -> Mapping[str, Any]:
+    def read(after: int, most: int) -> Mapping[str, Any]:
         nonlocal silent
         try:
             said = ask(place, target("events", {**query, "after": str(after), "last": str(most)}))
@@ -102,19 +102,19 @@ def _asked(place: Place, query: Mapping[str, str]) -> Look:
         document: Mapping[str, Any] = said["document"]
         return document
 
-    return look
+    return read
 
 
-def _follow(look: Look, job: str | None, most: int, *, as_json: bool) -> None:
+def _follow(read: ReadEvents, job: str | None, most: int, *, as_json: bool) -> None:
     from autoscaler.plain_text import plain, plain_json
     from autoscaler.report.events import event_line
 
-    told: set[int] = set()
+    shown: set[int] = set()
     while True:
         # Of a job, a worker may be of interest only later: it starts there.
-        for part in look(0 if job else max(told, default=0), most)["events"]:
-            if part["id"] not in told:
-                told.add(part["id"])
+        for part in read(0 if job else max(shown, default=0), most)["events"]:
+            if part["id"] not in shown:
+                shown.add(part["id"])
                 echo(plain_json(json.dumps(part, ensure_ascii=False)) if as_json else plain(event_line(part)))
         most = MOST
         time.sleep(LOOK)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from autoscaler.commands._answers import print_answer
-from autoscaler.commands._echo import echo
-from autoscaler.commands._observation import as_json, from_record, observe_and_plan, print_json, reading_store
+from autoscaler.commands._observation import from_record, observe_and_plan, reading_store
+from autoscaler.commands._output import echo, json_option, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.plain_text import plain
 
@@ -23,7 +23,7 @@ MOST_TAKEN_IN = 64 << 20
 @click.command("explain")
 @click.argument("subject", metavar="JOB|HOST")
 @from_record
-@as_json
+@json_option
 @click.pass_obj
 def command(invocation: Invocation, subject: str, record: Path | None, as_json: bool) -> None:
     """Explain a job (by number), a host (by name or worker id) or a launch (by the order that `events` shows).

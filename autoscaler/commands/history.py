@@ -9,7 +9,8 @@ import click
 
 from autoscaler.commands._answers import print_answer, warn_not_running
 from autoscaler.commands._duration import Duration
-from autoscaler.commands._observation import as_json, print_document, reading_store
+from autoscaler.commands._observation import reading_store
+from autoscaler.commands._output import json_option, print_document
 from autoscaler.commands.context import Invocation
 
 
@@ -22,7 +23,7 @@ from autoscaler.commands.context import Invocation
 )
 @click.option("--array", default="", help="Show workers and cost of this node array only.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
-@as_json
+@json_option
 @click.pass_obj
 def command(invocation: Invocation, since: float, step: float | None, array: str, as_csv: bool, as_json: bool) -> None:
     """Show waiting jobs, workers, their cost and how long jobs waited, period by period.

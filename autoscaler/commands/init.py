@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from autoscaler.commands._echo import echo
+from autoscaler.commands._output import echo, json_option
 from autoscaler.commands.context import Invocation
 from autoscaler.engine.boot_script import WITH_METADATA
 from autoscaler.errors import GridEngineRefused
@@ -38,7 +38,7 @@ UNPREPARED = 1
     default=None,
     help="Whether Grid Engine refuses jobs that can never run, at submission, by a server-side JSV.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_obj
 def command(invocation: Invocation, yes: bool, applied: tuple[str, ...], verifier: bool | None, as_json: bool) -> int:
     """Prepare this master: queue, host group, parallel environments, its own slots.
@@ -56,9 +56,9 @@ def command(invocation: Invocation, yes: bool, applied: tuple[str, ...], verifie
     place = verifier_place(invocation)
     if verifier is False:
         return _withdraw(administrator, place, saved, as_json=as_json)
-    wanted = preparations(invocation.settings, invocation.cell.master, this_machine(invocation.environ).cores)
-    found = differences(wanted, read_present(administrator, wanted))
-    names = _names(wanted)
+    needed = preparations(invocation.settings, invocation.cell.master, this_machine(invocation.environ).cores)
+    found = differences(needed, read_present(administrator, needed))
+    names = _names(needed)
     if verifier:
         names.add(jsv_setup.NAME)
         found += tuple(filter(None, (jsv_setup.difference(administrator, place, archive()),)))
@@ -141,8 +141,8 @@ def _carry_out(administrator: Administrator, difference: Difference, saved: Path
         raise GridEngineRefused(f"{difference.kind} {difference.name}: {error}") from error
 
 
-def _names(wanted: Sequence[Preparation]) -> set[str]:
-    return {name for each in wanted for name in (each.queue, each.host_group, each.pe_local, each.pe_mpi, each.master)}
+def _names(needed: Sequence[Preparation]) -> set[str]:
+    return {name for each in needed for name in (each.queue, each.host_group, each.pe_local, each.pe_mpi, each.master)}
 
 
 def _show(found: Sequence[Difference], applied: Sequence[str]) -> None:

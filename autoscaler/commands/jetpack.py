@@ -12,8 +12,7 @@ from pathlib import Path
 
 import click
 
-from autoscaler.commands._done import print_result, says_json
-from autoscaler.commands._echo import echo
+from autoscaler.commands._output import echo, json_option, print_result
 from autoscaler.errors import SettingsError
 
 MARK = "sge-autoscaler jetpack --install"
@@ -93,7 +92,7 @@ class Place:
 @click.command("jetpack")
 @click.option("--install", "change", flag_value="install", help="Put both into the environment of this Python.")
 @click.option("--remove", "change", flag_value="remove", help="Remove what --install installed.")
-@says_json
+@json_option
 def command(change: str | None, as_json: bool) -> None:
     """Install `import jetpack.autoscale`, `jetpack autoscale` and `jetpack config` where nothing else provides them.
 

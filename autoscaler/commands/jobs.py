@@ -7,13 +7,14 @@ from pathlib import Path
 import click
 
 from autoscaler.commands._answers import print_answer
-from autoscaler.commands._observation import as_json, from_record, observe_and_plan, print_document
+from autoscaler.commands._observation import from_record, observe_and_plan
+from autoscaler.commands._output import json_option, print_document
 from autoscaler.commands.context import Invocation
 
 
 @click.command("jobs")
 @from_record
-@as_json
+@json_option
 @click.pass_obj
 def command(invocation: Invocation, record: Path | None, as_json: bool) -> None:
     """List waiting jobs: whether they count as demand, and why they wait. `qstat` shows running jobs.

@@ -1,8 +1,8 @@
 """`sge-autoscaler`: finds its commands by module name, loads the one that is called, and ends with one exit code.
 
-A command is a module of this folder that exports `command`. What only one command needs is imported when that command
-runs: an answer must not cost more than its content. An AutoscalerError becomes one line and the exit code of its class
-(`autoscaler.errors`); any other exception is a defect and shows its traceback.
+A command is a module of this folder that exports `command`, or a function of `overriding`. What only one command needs
+is imported when that command runs: an answer must not cost more than its content. An AutoscalerError becomes one line
+and the exit code of its class (`autoscaler.errors`); any other exception is a defect and shows its traceback.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 
 from autoscaler import CONFIG_ENV, commands
-from autoscaler.commands._echo import echo
+from autoscaler.commands._output import echo
 from autoscaler.errors import NO_ROOM, AutoscalerError
 from autoscaler.garbage import collect_rarely
 
@@ -33,20 +33,23 @@ ANSWERED = frozenset({"cost", "events", "explain", "history", "jobs", "status", 
 (`_answers.print_answer`).
 """
 NOT_YOURS = "you may not read it: ask root, or the user who runs the autoscaler"
-_NO_COMMANDS = frozenset({"main", "context", "serving"})
+_OVERRIDING = frozenset({"drain", "keep", "log-level", "pause", "resume", "retry"})
+"""Commands that are functions of `overriding`, by their names."""
+_NO_COMMANDS = frozenset({"main", "context", "overriding", "serving"})
 
 
 class Commands(click.Group):
     """A group whose commands are modules: `sge-autoscaler once` imports `once` and nothing else."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        found = (module.name for module in pkgutil.iter_modules(commands.__path__))
-        return sorted(_dashed(name) for name in found if name not in _NO_COMMANDS and not name.startswith("_"))
+        found = {module.name for module in pkgutil.iter_modules(commands.__path__)} - _NO_COMMANDS
+        return sorted(_OVERRIDING | {name.replace("_", "-") for name in found if not name.startswith("_")})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
             return None
-        command = getattr(importlib.import_module(f"{commands.__name__}.{_module(cmd_name)}"), "command", None)
+        module, function = _place(cmd_name)
+        command = getattr(importlib.import_module(f"{commands.__name__}.{module}"), function, None)
         return command if isinstance(command, click.Command) else None
 
     def resolve_command(
@@ -70,18 +73,17 @@ class Commands(click.Group):
             formatter.write_dl([(name, described(name).get_short_help_str(width)) for name in names])
 
 
-def _dashed(module: str) -> str:
-    return module.replace("_", "-")
-
-
-def _module(command: str) -> str:
-    return command.replace("-", "_")
+def _place(command: str) -> tuple[str, str]:
+    """Module and function of a command."""
+    name = command.replace("-", "_")
+    return ("overriding", name) if command in _OVERRIDING else (name, "command")
 
 
 def described(name: str) -> click.Command:
     """A command with nothing but its help, from the text of its module."""
-    tree = ast.parse((Path(commands.__path__[0]) / f"{_module(name)}.py").read_text(encoding="utf-8"))
-    found = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "command")
+    module, function = _place(name)
+    tree = ast.parse((Path(commands.__path__[0]) / f"{module}.py").read_text(encoding="utf-8"))
+    found = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function)
     return click.Command(name, help=next((ast.get_docstring(node) for node in found), None))
 
 

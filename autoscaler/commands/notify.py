@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from autoscaler.commands._echo import echo
-from autoscaler.commands._observation import as_json, print_json, reading_store
+from autoscaler.commands._observation import reading_store
+from autoscaler.commands._output import echo, json_option, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import SettingsError
 from autoscaler.plain_text import plain
@@ -20,7 +20,7 @@ FAILED = 1
 
 @click.command("notify")
 @click.option("--test", is_flag=True, help="Send a test message to each service now.")
-@as_json
+@json_option
 @click.pass_obj
 def command(invocation: Invocation, test: bool, as_json: bool) -> int:
     """Show what operators were notified of and what still holds, and the messages that wait to be sent.
@@ -88,8 +88,8 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
 
     for each in document["causes"]:
         about = f" ({each['subject']})" if each["subject"] else ""
-        told = f"told at {each['told_at']}" if each["told_at"] else "not told yet"
-        yield f"{title_of(each['kind'])}{about} since {each['since']}, {told}: {each['reason']['text']}"
+        notified = f"told at {each['told_at']}" if each["told_at"] else "not told yet"
+        yield f"{title_of(each['kind'])}{about} since {each['since']}, {notified}: {each['reason']['text']}"
         if each["remedy"]:
             yield f"  → {each['remedy']}"
     if not document["causes"]:

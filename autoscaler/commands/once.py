@@ -6,7 +6,7 @@ import json
 
 import click
 
-from autoscaler.commands._echo import echo
+from autoscaler.commands._output import echo
 from autoscaler.commands.context import Invocation
 from autoscaler.engine.loop import LAST_CALLS, Pass
 from autoscaler.report.document import document

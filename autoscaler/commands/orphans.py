@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from autoscaler.commands._echo import echo
-from autoscaler.commands._observation import as_json, from_record, observe, print_json
+from autoscaler.commands._observation import from_record, observe
+from autoscaler.commands._output import echo, json_option, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.core.model.actions import Terminate
 from autoscaler.core.model.reasons import Code, because
@@ -29,7 +29,7 @@ from sge.admin import Administrator
 
 @click.command("orphans")
 @from_record
-@as_json
+@json_option
 @click.option("--end", "which", metavar="ID", help="Terminate this machine: its id or host name.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.pass_obj

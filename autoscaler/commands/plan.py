@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from autoscaler.commands._observation import as_json, from_record, observe_and_plan, print_json
+from autoscaler.commands._observation import from_record, observe_and_plan
+from autoscaler.commands._output import json_option, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.report.tables import print_plan
 
@@ -16,7 +17,7 @@ from autoscaler.report.tables import print_plan
 @click.option(
     "--jobs", "by_job", is_flag=True, help="Show a row for each waiting job instead of one for each job category."
 )
-@as_json
+@json_option
 @click.pass_obj
 def command(invocation: Invocation, record: Path | None, by_job: bool, as_json: bool) -> None:
     """Show what a pass would do now, with a verdict and its reason for every waiting job, worker and instance type.

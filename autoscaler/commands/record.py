@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from autoscaler.commands._done import print_result, says_json
 from autoscaler.commands._observation import observe
+from autoscaler.commands._output import json_option, print_result
 from autoscaler.commands.context import Invocation
 from autoscaler.engine.anonymous import write_anonymous
 from autoscaler.engine.record import refuse_full, write_record
@@ -18,7 +18,7 @@ from autoscaler.engine.record import refuse_full, write_record
 @click.command("record")
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--case", "name", help="Write DIRECTORY/NAME with invented names of users, hosts, projects and paths.")
-@says_json
+@json_option
 @click.pass_obj
 def command(invocation: Invocation, directory: Path, name: str | None, as_json: bool) -> None:
     """Write a record folder: outputs of Grid Engine, the provider's listings, settings, memory.

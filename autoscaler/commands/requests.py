@@ -8,10 +8,9 @@ from urllib.parse import quote
 
 import click
 
-from autoscaler.commands._done import print_result
-from autoscaler.commands._echo import echo
-from autoscaler.commands._observation import as_json, print_json, reading_store
-from autoscaler.commands._requests import call, own_store
+from autoscaler.commands._observation import reading_store
+from autoscaler.commands._output import echo, json_option, print_json, print_result
+from autoscaler.commands._service import call, own_store
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import NotFound
 from autoscaler.report.requests import requests_document, requests_text
@@ -19,7 +18,7 @@ from autoscaler.report.requests import requests_document, requests_text
 
 @click.command("requests")
 @click.option("--end", "ended", metavar="SET", help="End this request set: its targets no longer count.")
-@as_json
+@json_option
 @click.pass_obj
 def command(invocation: Invocation, ended: str | None, as_json: bool) -> None:
     """Show each live request set, who made it and until when it holds, and the sum of targets of each node array."""

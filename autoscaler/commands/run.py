@@ -6,8 +6,8 @@ import logging
 
 import click
 
-from autoscaler.commands._echo import echo
 from autoscaler.commands._instance_types import offers_in_time, unknown_types
+from autoscaler.commands._output import echo
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import AutoscalerError, NotObservable
 from autoscaler.garbage import share_one_arena
@@ -89,7 +89,7 @@ def _check(provider: Provider) -> None:
 def _report_unknown_types(invocation: Invocation, provider: Provider) -> None:
     """Report at once types of the settings that the provider does not have, and not only when a job waits for one."""
     try:
-        for told in unknown_types(invocation.settings_in_force, offers_in_time(provider)):
-            log.error(told)
+        for problem in unknown_types(invocation.settings_in_force, offers_in_time(provider)):
+            log.error(problem)
     except AutoscalerError as error:
         log.warning("provider %s does not list its instance types yet: %s", provider.name, error)

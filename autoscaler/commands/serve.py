@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from autoscaler.commands._done import print_progress, print_result, says_json
 from autoscaler.commands._duration import Duration
-from autoscaler.commands._echo import echo
-from autoscaler.commands._observation import print_json
-from autoscaler.commands._password_file import password_file, token_file
+from autoscaler.commands._output import echo, json_option, print_json, print_progress, print_result
+from autoscaler.commands._service import password_file, token_file
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import NotFound
 from autoscaler.plain_text import plain
@@ -87,7 +85,7 @@ def _serve(invocation: Invocation, *, as_json: bool) -> None:
     type=_ROLES,
     help="What USER may. Without it a known user's stays, and a new one is an admin.",
 )
-@says_json
+@json_option
 @click.pass_obj
 def passwd(invocation: Invocation, user: str, role: str | None, as_json: bool) -> None:
     """Let USER call, or give a new password, which is asked for, or read from standard input where that is no terminal.
@@ -112,7 +110,7 @@ def passwd(invocation: Invocation, user: str, role: str | None, as_json: bool) -
 @click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="Number of calls to show, newest first."
 )
-@says_json
+@json_option
 @click.pass_obj
 def calls(invocation: Invocation, limit: int, as_json: bool) -> None:
     """Show the newest calls: when, who, what, how it was answered, and which operation it began."""
@@ -164,7 +162,7 @@ def token() -> None:
     show_default=True,
     help="It is good for so long, as 12h or 90d.",
 )
-@says_json
+@json_option
 @click.pass_obj
 def create_token(invocation: Invocation, name: str, role: str, expires: float, as_json: bool) -> None:
     """Make a token and print it, now and never again: only its hash is kept. NAME stands in the journal of calls."""
@@ -178,7 +176,7 @@ def create_token(invocation: Invocation, name: str, role: str, expires: float, a
 
 
 @token.command("list")
-@says_json
+@json_option
 @click.pass_obj
 def list_tokens(invocation: Invocation, as_json: bool) -> None:
     """Show who has a token: name, role, until when."""
@@ -207,7 +205,7 @@ def list_tokens(invocation: Invocation, as_json: bool) -> None:
 
 @token.command("revoke")
 @click.argument("name")
-@says_json
+@json_option
 @click.pass_obj
 def revoke_token(invocation: Invocation, name: str, as_json: bool) -> None:
     """Take a token away; it lets nobody in from now on."""

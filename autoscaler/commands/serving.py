@@ -15,9 +15,7 @@ from socket import gethostbyname
 from autoscaler.api.auto_stop import Endpoint
 from autoscaler.background import on_thread
 from autoscaler.commands._observation import observer_of
-from autoscaler.commands._password_file import password_file, token_file
-from autoscaler.commands._requests import cluster
-from autoscaler.commands._socket_path import socket_path
+from autoscaler.commands._service import cluster, password_file, socket_path, token_file
 from autoscaler.commands.context import Invocation, with_platform
 from autoscaler.constraints.rule_files import RuleFiles
 from autoscaler.constraints.rules import load_rules

@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from autoscaler.commands._answers import print_answer
-from autoscaler.commands._observation import as_json, print_document, reading_store
+from autoscaler.commands._observation import reading_store
+from autoscaler.commands._output import json_option, print_document
 from autoscaler.commands.context import Invocation
 
 
 @click.command("status")
-@as_json
+@json_option
 @click.pass_obj
 def command(invocation: Invocation, as_json: bool) -> None:
     """Show the last pass, workers and their price an hour, waiting jobs, pauses and the circuit breaker, and which

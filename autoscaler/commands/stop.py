@@ -7,10 +7,9 @@ import time
 
 import click
 
-from autoscaler.commands._done import print_progress, says_json
-from autoscaler.commands._echo import echo
-from autoscaler.commands._overriding import override, place_to_ask
+from autoscaler.commands._output import echo, json_option, print_progress
 from autoscaler.commands.context import Invocation
+from autoscaler.commands.overriding import override, place_to_ask
 from autoscaler.engine.operator_commands import OperatorCommand, carry_out
 from autoscaler.errors import LockHeld
 from autoscaler.report.log import configure_log
@@ -31,7 +30,7 @@ INTERRUPTED = 130
     "--now", "verb", flag_value=Verb.STOP_NOW.value, help="Disable all workers now, so that no further job starts."
 )
 @click.option("--no-wait", is_flag=True, help="Do not wait; the running autoscaler carries the command out.")
-@says_json
+@json_option
 @click.pass_obj
 def command(invocation: Invocation, verb: str | None, no_wait: bool, as_json: bool) -> int:
     """Give all workers back, then end the autoscaler.
@@ -57,7 +56,7 @@ def command(invocation: Invocation, verb: str | None, no_wait: bool, as_json: bo
             echo(f"no longer kept: {', '.join(kept)}")
         if _served(invocation) and _wait(invocation, store, Verb(verb), as_json=as_json):
             return 0
-        if not _wished(store, Verb(verb)):
+        if not _in_force(store, Verb(verb)):
             print_progress("somebody cancelled the stop", as_json=as_json, stop=verb, done=False)
             return 1
     return _serve_until_released(invocation, as_json=as_json)
@@ -67,7 +66,7 @@ def _served(invocation: Invocation) -> bool:
     return running(invocation.cell) is not None
 
 
-def _wished(store: Store, verb: Verb) -> bool:
+def _in_force(store: Store, verb: Verb) -> bool:
     return any(override.verb is verb for override in store.overrides.in_force())
 
 
@@ -76,13 +75,13 @@ def _wait(invocation: Invocation, store: Store, verb: Verb, *, as_json: bool) ->
     cancelled.
     """
     print_progress("waiting for the running autoscaler; Ctrl-C ends the waiting, not the stop", as_json=as_json)
-    told = store.history.passes(1)[0].number if store.history.passes(1) else 0
+    shown = store.history.passes(1)[0].number if store.history.passes(1) else 0
     while _served(invocation):
         for done in reversed(store.history.passes(5)):
-            if done.number > told:
-                told = done.number
-                print_progress(done.sentence, as_json=as_json, **{"pass": told})
-        if not _wished(store, verb):
+            if done.number > shown:
+                shown = done.number
+                print_progress(done.sentence, as_json=as_json, **{"pass": shown})
+        if not _in_force(store, verb):
             break
         time.sleep(LOOK_EVERY)
     if store.overrides.fulfilled(verb):

@@ -10,7 +10,7 @@ import click
 
 from autoscaler.answer_client import CLIENT_FILE, URL_ENV, Place, ask, standing, target
 from autoscaler.commands._answers import place_of_service
-from autoscaler.commands._observation import as_json, print_json
+from autoscaler.commands._output import json_option, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import AutoscalerError, NotFound
 
@@ -24,7 +24,7 @@ class NotDone(AutoscalerError):
 
 
 @click.command("top")
-@as_json
+@json_option
 @click.pass_obj
 def command(invocation: Invocation, as_json: bool) -> int:
     """Watch what waits by reason, workers with load and price, decisions and events, and demand against supply.
@@ -40,21 +40,21 @@ def command(invocation: Invocation, as_json: bool) -> int:
             "one"
         )
 
-    def asked(question: str, query: Mapping[str, str]) -> dict[str, Any]:
+    def answer(question: str, query: Mapping[str, str]) -> dict[str, Any]:
         return ask(place, target(question, query))
 
     if as_json:
-        said = {part: asked(part, {})["document"] for part in PARTS}
+        said = {part: answer(part, {})["document"] for part in PARTS}
         print_json({name: said["queue"][name] for name in ("schema", "now")} | said)
         return 0
-    asked("status", {})  # what is wrong from the start is said on the terminal as it was
+    answer("status", {})  # what is wrong from the start is said on the terminal as it was
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError(
             "top needs a terminal; for programs: --json, or `status --json`, `events --follow --json`"
         )
     from autoscaler.terminal.top import Top
 
-    top = Top(asked, acting(invocation, place))
+    top = Top(answer, acting(invocation, place))
     top.run()
     if top.defect is not None:
         raise top.defect

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import click
 
-from autoscaler.commands._done import says_json
-from autoscaler.commands._echo import echo
+from autoscaler.commands._output import echo, json_option, print_json
 from autoscaler.errors import NotFound
-from autoscaler.plain_text import plain_json
 from autoscaler.report import SCHEMA
 from autoscaler.worker_configuration import FILE, FOLDERS, answer, nested, read
 
@@ -28,7 +26,7 @@ def config() -> None:
 @config.command("get")
 @click.argument("key")
 @click.argument("default", required=False)
-@says_json
+@json_option
 def get(key: str, default: str | None, as_json: bool) -> None:
     """Print the value of KEY, an object as JSON. If there is none: DEFAULT, or exit code 3.
 
@@ -47,8 +45,8 @@ def get(key: str, default: str | None, as_json: bool) -> None:
     value = (default if found is None else found) or ""
     if as_json:
         below = found if found is None or key in values else json.loads(found)
-        told = {"schema": SCHEMA, "key": key, "value": value if below is None else below, "default": found is None}
-        echo(plain_json(json.dumps(told, indent=2, ensure_ascii=False)))
+        document = {"schema": SCHEMA, "key": key, "value": value if below is None else below, "default": found is None}
+        print_json(document)
     else:
         echo(value)
 
@@ -59,7 +57,7 @@ def list_(as_json: bool) -> None:
     """Print every key with its value."""
     values = _values()
     if as_json:
-        echo(plain_json(json.dumps(nested(values), indent=2, ensure_ascii=False)))
+        print_json(nested(values))
         return
     for key, value in sorted(values.items()):
         echo(f"{key} = {value}")

@@ -103,12 +103,12 @@ def stand_alone(rules: Rules, value: Mapping[str, Any]) -> Rules:
 
 def _shared(resource: SharedResource) -> dict[str, Any]:
     counted = isinstance(resource, SharedConsumableResource)
-    told: dict[str, Any] = {"name": resource.resource_name, "consumable": counted}
+    document: dict[str, Any] = {"name": resource.resource_name, "consumable": counted}
     if resource.source:
-        told["source"] = resource.source
+        document["source"] = resource.source
     if isinstance(resource, SharedConsumableResource):
-        told["initial_value"] = written(resource.initial_value)
-    return told | {"current_value": written(resource.current_value)}
+        document["initial_value"] = written(resource.initial_value)
+    return document | {"current_value": written(resource.current_value)}
 
 
 def _iso(value: object) -> str:

@@ -45,16 +45,16 @@ def in_our_names(value: Any, at: str, renamed: Renamed, note: Note) -> Any:
         return [in_our_names(part, f"{at}[{number}]", renamed, note) for number, part in enumerate(value)]
     if not isinstance(value, dict):
         return value
-    told = {}
+    renamed_value = {}
     for key, part in value.items():
         place = below(at, key)
         if key != NODE_ARRAY:
-            told[key] = in_our_names(part, place, renamed, note)
+            renamed_value[key] = in_our_names(part, place, renamed, note)
             continue
         named = part if isinstance(part, list) else [part]
         ours = list(dict.fromkeys(each for name in named for each in ours_of(name, place, renamed, note)))
-        told[key] = ours if isinstance(part, list) or len(ours) > 1 else ours[0]
-    return told
+        renamed_value[key] = ours if isinstance(part, list) or len(ours) > 1 else ours[0]
+    return renamed_value
 
 
 def ours_of(name: Any, at: str, renamed: Renamed, note: Note) -> Sequence[Any]:

@@ -105,20 +105,20 @@ class RuleFiles:
         type_ = self._type(bucket.type)
         return bucket if type_ is bucket.type else replace(bucket, type=type_)
 
-    def _type(self, told: InstanceType) -> InstanceType:
+    def _type(self, offered: InstanceType) -> InstanceType:
         rules = self._rules
         location = rules.location if rules is not None else self.location
-        facts = rules.facts.get(told.name) if rules is not None else None
-        facts = facts or self.sizes.facts(location, told.name)
+        facts = rules.facts.get(offered.name) if rules is not None else None
+        facts = facts or self.sizes.facts(location, offered.name)
         if facts is None:
-            return told
+            return offered
         better = replace(
-            told,
-            vcpus=told.vcpus or facts.vcpu_count or 0,
-            memory=told.memory or int(facts.memory or 0),
-            gpus=max(told.gpus, facts.gpu_count or 0),
+            offered,
+            vcpus=offered.vcpus or facts.vcpu_count or 0,
+            memory=offered.memory or int(facts.memory or 0),
+            gpus=max(offered.gpus, facts.gpu_count or 0),
         )
-        return told if better == told else better
+        return offered if better == offered else better
 
 
 def _is_known(type_: InstanceType) -> bool:

@@ -42,15 +42,15 @@ class VmSizes:
                 return self.regions[region][vm_size]
         return None
 
-    def type_of(self, location: str, vm_size: str, told: InstanceType | None = None) -> InstanceType | None:
+    def type_of(self, location: str, vm_size: str, offered: InstanceType | None = None) -> InstanceType | None:
         """The instance type: as its provider told it, with a higher count of GPUs from here; one that the provider does
         not know from here alone, where its cores and memory are known. None: nobody knows it.
         """
-        facts = (self.facts(location, vm_size) or SizeFacts()).over(told)
+        facts = (self.facts(location, vm_size) or SizeFacts()).over(offered)
         if facts.vcpu_count is None or facts.memory is None:
             return None
-        family = told.family if told else facts.vm_family or vm_size
-        arch = {"arch": told.arch} if told else {}
+        family = offered.family if offered else facts.vm_family or vm_size
+        arch = {"arch": offered.arch} if offered else {}
         return InstanceType(vm_size, family, facts.vcpu_count, int(facts.memory), facts.gpu_count or 0, **arch)
 
 

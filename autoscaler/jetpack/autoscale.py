@@ -50,8 +50,8 @@ def update(
     given: Any = arrays
     several = isinstance(given, Iterable) and not isinstance(given, Mapping | str | bytes)
     wanted = list(given) if several else given
-    asked = {"arrays": wanted, "request_set": request_set, "expiration_interval": expiration_interval}
-    return Service.find().call("POST", "/autoscale", asked)
+    document = {"arrays": wanted, "request_set": request_set, "expiration_interval": expiration_interval}
+    return Service.find().call("POST", "/autoscale", document)
 
 
 def scale_by_jobs(

@@ -257,9 +257,9 @@ class Cell:
         since a dozen commands cost it, and this machine, more than its start.
         """
         kept = self.root / f"kept-{self.prepared}-{'-'.join(host.name for host in self.declared)}"
-        told = kept.exists()
+        declared = kept.exists()
         if again:
-            self._copy(kept if told else self.root / "pristine", self.root / "default")
+            self._copy(kept if declared else self.root / "pristine", self.root / "default")
         with ThreadPoolExecutor(max_workers=4) as threads:
             machines = [
                 threads.submit(namespaces.start_host, self.tree, host.name)
@@ -267,7 +267,7 @@ class Cell:
                 if host.name != MASTER
             ]
             self.start_qmaster()
-            if not told:
+            if not declared:
                 self._declare()
                 if again:
                     self.stop_qmaster()

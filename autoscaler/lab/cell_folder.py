@@ -62,8 +62,8 @@ def claim(name: str | None = None) -> Iterator[Path]:
     """
     sweep()
     names = [name] if name else (f"cell-{number}" for number in itertools.count(1))
-    for wanted in names:
-        place = folder() / wanted
+    for chosen in names:
+        place = folder() / chosen
         with contextlib.suppress(FileExistsError):
             place.mkdir(parents=True)
             break

@@ -51,9 +51,9 @@ def played_cloud(cell: Cell, name: str) -> Iterator[PlayedCloud]:
     argv = (sys.executable, "-m", f"tests.clouds.{name}.server", "--tree", str(cell.tree.directory))
     running = cell.start(argv, env={"PYTHONPATH": str(CHECKOUT)}, output=output)
     try:
-        told = json.loads(_first_line(running, output, name))
-        environment = {"CP_CAP_AUTOSCALE_PROVIDER": name, **told["environment"]}
-        yield PlayedCloud(environment, told["billable"])
+        said = json.loads(_first_line(running, output, name))
+        environment = {"CP_CAP_AUTOSCALE_PROVIDER": name, **said["environment"]}
+        yield PlayedCloud(environment, said["billable"])
     finally:
         running.terminate(5.0)
 

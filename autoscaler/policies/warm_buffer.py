@@ -79,8 +79,8 @@ class WarmBuffer:
         chosen = self.settings
         if not self._open(datetime.fromtimestamp(snapshot.now, self._zone)) or not chosen.count:
             return []
-        wanted: Sequence[dict[str, Any]] = [{"Name": chosen.node_array, "TargetCount": chosen.count}]
-        return wanted
+        arrays: Sequence[dict[str, Any]] = [{"Name": chosen.node_array, "TargetCount": chosen.count}]
+        return arrays
 
     def _open(self, at: datetime) -> bool:
         """Whether this moment lies in a working day's window; one past midnight is of the day on which it began."""

@@ -290,7 +290,7 @@ def _serves(policy: Policy, node_array: str, ask: JobRequest) -> bool:
     if not ask.queues:
         queue = policy.queue(array.queue)
         return queue is None or queue.default
-    return any(fnmatchcase(array.queue, wanted.partition("@")[0]) for wanted in ask.queues)
+    return any(fnmatchcase(array.queue, requested.partition("@")[0]) for requested in ask.queues)
 
 
 def _instances(host: ExecutionHost) -> Iterator[dict[str, Any]]:

@@ -49,13 +49,13 @@ def order_lines(document: Mapping[str, Any]) -> Iterator[str]:
     group = f", group {document['group_id']}" if document["group_id"] else ""
     yield f"order {document['order']} of {instant_of(document['at'])} for {document['node_array']}{group} {state}"
     for each in document["attempts"]:
-        asked = f"{each['count']} {each['instance_type']} asked for at {instant_of(each['sent_at'])}"
+        sent = f"{each['count']} {each['instance_type']} asked for at {instant_of(each['sent_at'])}"
         if each["workers"]:
             given = f"gave {count(len(each['workers']), 'worker')}: {', '.join(each['workers'])}"
         else:
             given = "gave none" if each["answered_at"] else "no answer yet"
         said = f" ({each['message']})" if each["message"] else ""
-        yield f"  {asked}: {given}{said}"
+        yield f"  {sent}: {given}{said}"
     if document["events"]:
         yield "what happened, oldest first:"
     for event in document["events"]:

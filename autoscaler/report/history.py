@@ -71,8 +71,8 @@ def history_report(
     workers of this node array, '': of all.
     """
     finest = next((one.seconds for one in RESOLUTIONS if since >= now - one.kept_for), RESOLUTIONS[-1].seconds)
-    wanted = step or next((one for one in STEPS if (until - since) / one <= LINES), STEPS[-1])
-    length = max(wanted, finest)
+    length = step or next((one for one in STEPS if (until - since) / one <= LINES), STEPS[-1])
+    length = max(length, finest)
     samples = table.between(since, until, now=now)
     known = tuple(sorted({name for one in samples for name in one.arrays}))
     if array:

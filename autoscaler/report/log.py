@@ -107,16 +107,17 @@ class JsonFormatter(logging.Formatter):
         self.redact = redaction
 
     def format(self, record: logging.LogRecord) -> str:
-        told = {
+        fields = {
             "event": record.getMessage(),
             "level": record.levelname.lower(),
             "time": _local_time(record).isoformat(),
             **{name: vars(record)[name] for name in FIELDS if name in vars(record)},
         }
         if record.exc_info:
-            told["exception"] = self.formatException(record.exc_info)
+            fields["exception"] = self.formatException(record.exc_info)
         return json.dumps(
-            {name: self.redact(value) if isinstance(value, str) else value for name, value in told.items()}, default=str
+            {name: self.redact(value) if isinstance(value, str) else value for name, value in fields.items()},
+            default=str,
         )
 
 

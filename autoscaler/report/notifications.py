@@ -32,10 +32,10 @@ def subject_line(cell: str, notifications: Sequence[Notification]) -> str:
 
 def body(notifications: Sequence[Notification], zone: tzinfo | None = None) -> str:
     """A paragraph each."""
-    told = ["\n".join(map(_quiet, _lines(each, zone))) for each in notifications[:MOST_TOLD]]
+    paragraphs = ["\n".join(map(_quiet, _lines(each, zone))) for each in notifications[:MOST_TOLD]]
     if (more := len(notifications) - MOST_TOLD) > 0:
-        told.append(f"and {count(more, 'more notification')}: `sge-autoscaler notify` lists them")
-    return "\n\n".join(told) + "\n"
+        paragraphs.append(f"and {count(more, 'more notification')}: `sge-autoscaler notify` lists them")
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def _quiet(line: str) -> str:

@@ -220,9 +220,9 @@ def _set_lines(one: Mapping[str, Any], zone: tzinfo) -> list[str]:
     if one["expires_at"] is not None:
         until = f"until {_moment(one['expires_at'], zone)} ({one['left_s']:.0f} s left)"
     head = f"{one['name']}: requested by {one['by']}, {until}"
-    wanted = {target["node_array"] for target in one["targets"]}
+    targeted = {target["node_array"] for target in one["targets"]}
     # A set that wants groups of an array names that array, too.
-    named = [name for name in one["arrays"] if not any(f"{each}:".startswith(f"{name}:") for each in wanted)]
+    named = [name for name in one["arrays"] if not any(f"{each}:".startswith(f"{name}:") for each in targeted)]
     lines = [f"  {target['node_array']}: {_target_line(target)}" for target in one["targets"]]
     lines += [f"  {name}: named without a target" for name in named]
     return [head, *lines] if lines else [f"{head}, for nothing"]

@@ -38,24 +38,24 @@ _UNHELPED = frozenset({Code.LAUNCHES_DID_NOT_HELP, Code.PROTECTED_MODE})
 
 def sentence(plan: Plan, pass_number: int | None = None) -> str:
     """The whole line; without a number it is told of a plan that nobody carries out."""
-    return f"{'plan' if pass_number is None else f'pass {pass_number}'}: {_told(plan, times=True)}"
+    return f"{'plan' if pass_number is None else f'pass {pass_number}'}: {_sentence(plan, times=True)}"
 
 
 def news(plan: Plan) -> str:
     """What the sentence says, times excluded: a pass whose news are those of the last one says nothing new."""
-    return _told(plan, times=False)
+    return _sentence(plan, times=False)
 
 
-def _told(plan: Plan, *, times: bool) -> str:
+def _sentence(plan: Plan, *, times: bool) -> str:
     done = list(_actions(plan, times=times)) or [_nothing(plan, times=times)]
     parts = [*_demand(plan), *_failed(plan), *done]
     if plan.actions:
         parts += [text(note) if times else note.code for note in plan.notes if note.code in _UNHELPED]
     parts += (*_kept(plan, times=times), *_unread(plan))
     parts += [brief(note) for note in plan.notes if note.code is Code.BUDGET_LEVEL]
-    told = "; ".join(parts)
-    lacking = [words for note in plan.notes if to_mend(note) and (words := _without_stop(text(note))) not in told]
-    return "; ".join((told, *(f"to mend: {words}" for words in dict.fromkeys(lacking))))
+    said = "; ".join(parts)
+    lacking = [words for note in plan.notes if to_mend(note) and (words := _without_stop(text(note))) not in said]
+    return "; ".join((said, *(f"to mend: {words}" for words in dict.fromkeys(lacking))))
 
 
 def _demand(plan: Plan) -> Iterator[str]:
@@ -72,9 +72,9 @@ def jobs_not_read(notes: Iterable[Reason]) -> str:
     if len(causes) < 2:
         return "".join(map(text, causes))
     counts = [count if isinstance(count := note["count"], int) else 0 for note in causes]
-    told = [f"{count} {note['why']}" for count, note in zip(counts, causes, strict=True)][:NAMED]
+    reasons = [f"{count} {note['why']}" for count, note in zip(counts, causes, strict=True)][:NAMED]
     other = [f"{sum(counts[NAMED:])} other"] if counts[NAMED:] else []
-    return f"{sum(counts)} jobs could not be read: {', '.join((*told, *other))}"
+    return f"{sum(counts)} jobs could not be read: {', '.join((*reasons, *other))}"
 
 
 def _waiting(plan: Plan) -> str:
@@ -159,8 +159,8 @@ def _limits(reason: Reason, *, times: bool) -> str:
     if not any(link.code in (Code.CAPPED, Code.SCALE_UP_BATCH, Code.LAUNCH_RATE_LIMIT) for link in reason.trail):
         return ""
     limits = (Code.LAUNCH_WANTED, Code.CAPPED, Code.SCALE_UP_BATCH, Code.LAUNCH_RATE_LIMIT)
-    told = [brief(link, times=times) for link in reason.trail if link.code in limits]
-    return f" ({'; '.join(told)})"
+    links = [brief(link, times=times) for link in reason.trail if link.code in limits]
+    return f" ({'; '.join(links)})"
 
 
 def _kept(plan: Plan, *, times: bool) -> Iterator[str]:

@@ -55,7 +55,7 @@ def status(store: Store, now: Now) -> dict[str, Any]:
     said: Mapping[str, Any] = {} if last is None else last.document
     renting = store.history.renting()
     prices = [life.price_per_hour for life in renting]
-    asked = requests_document(store.requests.load(now.at), now.at, store.history.living())
+    requests = requests_document(store.requests.load(now.at), now.at, store.history.living())
     return {
         "schema": SCHEMA,
         "now": _at(now.at),
@@ -79,8 +79,8 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "budgets": [] if now.policy is None else list(_budgets(now.policy, now.spending)),
         "prices_as_of": None if now.oldest_price is None else now.oldest_price.isoformat(),
         "unknown_prices": sum(price is None for price in prices),
-        "request_sets": asked["request_sets"],
-        "asked": requests_line(asked),
+        "request_sets": requests["request_sets"],
+        "asked": requests_line(requests),
         "log_level": None if level is None else {"level": level.level.value, "by": level.who},
         "paused": {"by": overrides.paused_by} if overrides.paused else None,
         "stop": overrides.stop,
@@ -139,8 +139,8 @@ def _unanswered(store: Store, at: float) -> list[dict[str, Any]]:
 
 def _failed_workers(store: Store) -> list[dict[str, Any]]:
     """Machines that are there and, by their provider's word, do not come up or are stopped: they cost all the same."""
-    look = store.looks.load()
-    seen = [each.worker for each in look.workers] if look is not None else []
+    observation = store.looks.load()
+    seen = [each.worker for each in observation.workers] if observation is not None else []
     return [
         {"worker_id": worker.id, "name": worker.name, "message": worker.message}
         for worker in seen

@@ -106,13 +106,13 @@ def _job(job: Job, known: Known) -> dict[str, Any]:
     with known.store() as store:
         done, last = store.journal.outcomes_of_job(job.number), store.history.explanation(job.number)
         happened = store.events.read(job=job.number, task=int(job.task) if job.task else None, last=MOST_EVENTS)
-        told = [event_part(event, seen.zone) for event in shown_to(known.owner, happened)]
+        events = [event_part(event, seen.zone) for event in shown_to(known.owner, happened)]
         launched = _launched(store, seen.snapshot, last, ends.found)
         if known.owner is not None:  # of launches for others' jobs like it nothing is told
             for_it = {one.event.order_id for one in happened}
             launched = tuple(order for order in launched if order.id in for_it)
         cost = job_cost(store, job.number, int(job.task) if job.task else None, seen.snapshot.now)
-        past = Past(last, launched, ends.found, told, cost)
+        past = Past(last, launched, ends.found, events, cost)
     document = explain_job(seen.snapshot, seen.plan, job.number, seen.zone, done, past) or explain_past(
         job.number, past, done, seen.zone
     )
@@ -158,8 +158,8 @@ def _of_task(document: dict[str, Any], job: Job) -> dict[str, Any]:
     waiting = [row for row in document["waiting"] if has_task(str(row["jobs"][0]).partition(".")[2], int(task))]
     running = [run for run in document["running"] if run["task"] == task]
     ended = [end for end in document["ended"] if end["task"] == task]
-    told = any(event["tasks"] and has_task(event["tasks"], int(task)) for event in document["events"])
-    if not (waiting or running or ended or told):
+    happened = any(event["tasks"] and has_task(event["tasks"], int(task)) for event in document["events"])
+    if not (waiting or running or ended or happened):
         raise NotFound(f"job {job.number} has no task {task} that waits, runs or is in the accounting")
     state = "waiting" if waiting else "running" if running else "ended"
     return document | {"job": job.name, "state": state, "waiting": waiting, "running": running, "ended": ended}

@@ -100,7 +100,7 @@ def print_buckets(rows: Sequence[Row]) -> None:
         print_blocks([Block(lines=["the provider offers nothing that the settings allow"])])
         return
     heads = ("node array", "type", "vCPUs", "memory", "zone", "price type", "price/h", "can be launched", "why")
-    asked = "constraint" in rows[0]
+    constrained = "constraint" in rows[0]
     cells = [
         (
             row["node_array"],
@@ -112,11 +112,11 @@ def print_buckets(rows: Sequence[Row]) -> None:
             price(row["price_per_hour"], row["currency"]),
             str(row["can_be_launched"]) if row["reason"] is None else "none",
             "" if row["reason"] is None else _why(row["reason"]),
-            *((("met" if row["constraint"] is None else _why(row["constraint"])),) if asked else ()),
+            *((("met" if row["constraint"] is None else _why(row["constraint"])),) if constrained else ()),
         )
         for row in rows
     ]
-    print_blocks([Block(columns=(*heads, *(("constraint",) if asked else ())), rows=cells)])
+    print_blocks([Block(columns=(*heads, *(("constraint",) if constrained else ())), rows=cells)])
 
 
 def print_catalog(rows: Sequence[Row]) -> None:

@@ -127,9 +127,9 @@ def _optional(part: str, facts: Mapping[str, Fact]) -> str:
 
 def so_far(seconds: float, limit: float) -> str:
     """`20s of 30s`: what is short of the limit never reads as if it had reached it."""
-    whole, told = duration(seconds), duration(limit)
-    if seconds < limit and whole == told:
+    whole, whole_limit = duration(seconds), duration(limit)
+    if seconds < limit and whole == whole_limit:
         whole = duration(float(int(seconds)))
-        if whole == told or not int(seconds):
-            return f"nearly {told}"
-    return f"{whole} of {told}"
+        if whole == whole_limit or not int(seconds):
+            return f"nearly {whole_limit}"
+    return f"{whole} of {whole_limit}"

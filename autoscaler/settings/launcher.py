@@ -47,7 +47,7 @@ def meaning(name: str) -> str | None:
     """What such a variable means here; None: the launcher is not known to set it."""
     plain = re.sub(r"_\d+$", "", name)
     return next(
-        (told for known, told in _MEANINGS.items() if plain == known or (known[-1] == "_" and plain.startswith(known))),
+        (text for known, text in _MEANINGS.items() if plain == known or (known[-1] == "_" and plain.startswith(known))),
         None,
     )
 

@@ -301,12 +301,12 @@ def _of_launcher(key: str, environ: Mapping[str, str], on_platform: bool) -> str
     """What a variable in the environment means that is no setting and comes from Cloud Pipeline's launcher; None: it
     does not, so somebody wrote it. In a master's container what resembles no setting is taken to come from there.
     """
-    told = meaning(key)
+    meant = meaning(key)
     if on_platform and (match := _SUFFIXED.fullmatch(key)) and match["name"] in _PROCESS:
         return f"one process serves all queues, so {match['name']} applies to all of them"
-    if told is None and environ.get("RUN_ID") and key.startswith(PREFIXES) and close_to(key, _KNOWN) is None:
+    if meant is None and environ.get("RUN_ID") and key.startswith(PREFIXES) and close_to(key, _KNOWN) is None:
         return "nothing in the autoscaler reads it"
-    return told
+    return meant
 
 
 def is_setting(name: str) -> bool:

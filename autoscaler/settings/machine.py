@@ -28,8 +28,8 @@ def this_machine(environ: Mapping[str, str], cgroup: Path = _CGROUP) -> Machine:
     one run.
     """
     usable = len(os.sched_getaffinity(0)) or psutil.cpu_count(logical=True) or 1
-    told = environ.get("CLOUD_PIPELINE_NODE_CORES", "")
-    cores = int(told) if told.isdigit() and int(told) > 0 else min(usable, _cpu_limit(cgroup) or usable)
+    given = environ.get("CLOUD_PIPELINE_NODE_CORES", "")
+    cores = int(given) if given.isdigit() and int(given) > 0 else min(usable, _cpu_limit(cgroup) or usable)
     installed = psutil.virtual_memory().total
     return Machine(cores=max(1, cores), memory=min(installed, _memory_limit(cgroup) or installed))
 

@@ -103,9 +103,9 @@ def as_launched(sections: Sections, instance_size: str) -> dict[str, dict[str, t
     """
     further = [suffix for suffix in _by_number(sections) if suffix]
     common = {env: text for env, text in sections.get("", {}).items() if env not in (_NAME, _GROUP)}
-    wanted = [sections[suffix].get(_NAME) or _derived(sections[suffix], instance_size) for suffix in further]
+    names = [sections[suffix].get(_NAME) or _derived(sections[suffix], instance_size) for suffix in further]
     added: dict[str, dict[str, tuple[str, str]]] = {}
-    for suffix, name in zip(further, _numbered(wanted), strict=True):
+    for suffix, name in zip(further, _numbered(names), strict=True):
         own = sections[suffix]
         more = {env: (text, f"inherited ({env})") for env, text in common.items() if env not in own}
         if name and own.get(_NAME) != name:

@@ -62,17 +62,17 @@ class Poller:
         self._settled = True
         """Whether the last pass has surely left all that it tells: its events come after its plan."""
 
-    def look(self) -> Readings:
+    def read(self) -> Readings:
         """What is known now. Raises nothing: an autoscaler that does not answer is said to be lost."""
         try:
-            self._readings = replace(self._asked(), lost="", lost_at=None)
+            self._readings = replace(self._fetch(), lost="", lost_at=None)
         except AutoscalerError as error:
             since = self._readings.lost_at
             now = self._clock() if since is None else since
             self._readings = replace(self._readings, lost=str(error), lost_at=now)
         return self._readings
 
-    def _asked(self) -> Readings:
+    def _fetch(self) -> Readings:
         before = self._readings
         said = self._ask("status", {})
         known = replace(
@@ -92,8 +92,8 @@ class Poller:
 
     def _with_the_past(self, known: Readings) -> Readings:
         after = known.events[-1]["id"] if known.events else 0
-        asked = {"after": str(after), "last": str(MOST_EVENTS)}
-        news = self._document("events", asked)["events"]
+        query = {"after": str(after), "last": str(MOST_EVENTS)}
+        news = self._document("events", query)["events"]
         passes = self._document("passes", {"last": str(PASSES)})["passes"]
         periods = self._document("history", {"since": str(SINCE), "step": str(STEP)})["periods"]
         events = tuple([*known.events, *news][-MOST_EVENTS:])

@@ -155,7 +155,7 @@ class Top(App[None]):
     def _follow(self) -> None:
         drawn: Readings | None = None
         while not self._ended.is_set():
-            readings = self._poller.look()
+            readings = self._poller.read()
             if readings != drawn:
                 drawn = readings
                 with contextlib.suppress(RuntimeError):

@@ -15,7 +15,7 @@ from requests.auth import HTTPBasicAuth
 
 from autoscaler.api.auto_stop import AutoStops
 from autoscaler.commands._http import following_passes, listening, network, operations_of, unserved
-from autoscaler.commands._socket_path import socket_path
+from autoscaler.commands._service import socket_path
 from autoscaler.commands.context import Invocation
 from autoscaler.core.model.fleet import Worker
 from autoscaler.core.model.memory import Memory

@@ -22,11 +22,11 @@ from autoscaler.api.logins import Logins
 from autoscaler.api.principal import Role
 from autoscaler.api.server import Address, Server
 from autoscaler.api.tokens import Tokens
-from autoscaler.commands import drain, keep, pause, resume, retry, stop  # noqa: F401 - a user may not read them later
+from autoscaler.commands import overriding, stop  # noqa: F401 - a user may not read them later
 from autoscaler.commands import top as top_command
-from autoscaler.commands._overriding import _asked
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
+from autoscaler.commands.overriding import _sent
 from autoscaler.engine.operator_commands import OperatorCommand
 from autoscaler.store import lock
 from autoscaler.store.lock import hold, lock_directory
@@ -175,7 +175,7 @@ def test_who_can_only_ask_one_that_hangs_is_told_that_it_does_not_act_later(
 
 def test_what_nobody_could_receive_is_not_said_to_be_carried_out_later(tmp_path: Path) -> None:
     with pytest.raises(answer_client.Unanswered) as told:
-        _asked(Place(path=str(tmp_path / "none.sock")), OperatorCommand(Verb.PAUSE))
+        _sent(Place(path=str(tmp_path / "none.sock")), OperatorCommand(Verb.PAUSE))
     assert "if it received" not in str(told.value)
 
 

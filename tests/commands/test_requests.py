@@ -15,10 +15,9 @@ import pytest
 
 from autoscaler.api.app import make_app
 from autoscaler.api.asking import Api
-from autoscaler.commands import _requests
+from autoscaler.commands import _service
 from autoscaler.commands._http import request_socket
-from autoscaler.commands._requests import service
-from autoscaler.commands._socket_path import socket_path
+from autoscaler.commands._service import service, socket_path
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
 from autoscaler.constraints.request_documents import Caller, ask
@@ -175,7 +174,7 @@ def test_for_a_service_that_hangs_requests_are_stored_and_taken_back(
 def test_who_can_only_ask_a_service_that_hangs_is_told_that_it_may_act_later(
     hanging: Invocation, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(_requests, "_ours_to_write", lambda invocation: False)
+    monkeypatch.setattr(_service, "_ours_to_write", lambda invocation: False)
     assert main(words) == 4
     said = capsys.readouterr()
     assert (said.out, said.err.count("\n")) == ("", 1)
@@ -279,7 +278,7 @@ def as_anybody(environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.delenv("CP_CAP_AUTOSCALE_WORKDIR")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr("autoscaler.commands._requests.OF_ROOT", tmp_path / "run")
+    monkeypatch.setattr("autoscaler.commands._service.OF_ROOT", tmp_path / "run")
     return {**{k: v for k, v in environ.items() if not k.endswith("WORKDIR")}, "XDG_STATE_HOME": str(tmp_path / "home")}
 
 

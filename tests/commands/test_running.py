@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from autoscaler.commands._observation import as_running
-from autoscaler.commands._running import warn_unless_running
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
+from autoscaler.commands.overriding import warn_unless_running
 from autoscaler.settings.sharing import differing, given, with_settings
 from autoscaler.store import lock
 from autoscaler.store.lock import hold, lock_directory, running

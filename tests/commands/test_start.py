@@ -49,7 +49,7 @@ def imported_by(*lines: list[str], environ: Mapping[str, str] | None = None) -> 
 def test_the_list_of_commands_and_the_version_import_no_command() -> None:
     modules, _ = imported_by(["--help"], ["--version"])
     of_commands = {name for name in modules if name.startswith("autoscaler.commands.")}
-    assert of_commands <= {f"autoscaler.commands.{name}" for name in ("main", "context", "_echo")}
+    assert of_commands <= {f"autoscaler.commands.{name}" for name in ("main", "context", "_output")}
     assert modules.isdisjoint(HEAVY)
 
 

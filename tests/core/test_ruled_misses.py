@@ -74,7 +74,7 @@ def test_a_worker_that_could_not_serve_the_job_anyway_is_not_told_as_near() -> N
 
 
 def test_what_no_worker_could_serve_is_not_blamed_on_rules() -> None:
-    assert Misses(Rules(), {}).told(CLOSED, KINDS, "these", lambda _: False) is None
+    assert Misses(Rules(), {}).reason(CLOSED, KINDS, "these", lambda _: False) is None
 
 
 @dataclass
@@ -96,5 +96,5 @@ def test_a_kind_of_worker_is_asked_once_whatever_the_number_of_shapes(job_catego
     asked = Asked()
     misses = Misses(Rules(), {})
     for number in range(job_categories):
-        misses.told((Entry("constraints[0]", asked),), KINDS, ("main.q", number), lambda _: True)
+        misses.reason((Entry("constraints[0]", asked),), KINDS, ("main.q", number), lambda _: True)
     assert len(asked.nodes) <= 2 * len(M5)

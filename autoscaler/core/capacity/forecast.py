@@ -38,23 +38,23 @@ class Forecast:
     placement: OpenPlacement
     """That supply, as it was when the jobs were read, with all demand placed on it that fits."""
 
-    def possible(self, wanted: Sequence[CategoryDemand]) -> list[CategoryDemand]:
+    def possible(self, demands: Sequence[CategoryDemand]) -> list[CategoryDemand]:
         """Each demand without the tasks that no allowed configuration could ever run: nobody is kept for those."""
         return [
             want if result.refusal is None else replace(want, count=result.now + result.coming)
-            for want, result in zip(wanted, self.results, strict=True)
+            for want, result in zip(demands, self.results, strict=True)
         ]
 
-    def lacking(self, wanted: Sequence[CategoryDemand]) -> list[int]:
+    def lacking(self, demands: Sequence[CategoryDemand]) -> list[int]:
         """Tasks of each demand that something could be launched for."""
         return [
             0 if result.refusal is not None else want.count - result.now - result.coming
-            for want, result in zip(wanted, self.results, strict=True)
+            for want, result in zip(demands, self.results, strict=True)
         ]
 
 
 def make_forecast(
-    wanted: Sequence[CategoryDemand],
+    demands: Sequence[CategoryDemand],
     supply: Supply,
     max_capacity: MaxCapacity,
     before: BeforeDispatch = NO_DISPATCH,
@@ -64,7 +64,7 @@ def make_forecast(
     """`before`: hosts as they were when the jobs were read, where some of those were dispatched since. `let_go`:
     draining hosts that only the `hopeful` demands call back.
     """
-    wants = [(want.demand, want.count) for want in wanted]
+    wants = [(want.demand, want.count) for want in demands]
     hosts, again = supply.all, frozenset[str]()
     placement = OpenPlacement(before.of(hosts))
     found = placement.place(wants)
@@ -90,6 +90,6 @@ def make_forecast(
             coming=placed - min(first, placed),
             refusal=max_capacity.refusal(want) if unmet and want.launches else None,
         )
-        for want, first, placed, unmet in zip(wanted, at_once, found.placed, found.unmet, strict=True)
+        for want, first, placed, unmet in zip(demands, at_once, found.placed, found.unmet, strict=True)
     )
     return Forecast(results, again, hosts, placement)

@@ -25,15 +25,15 @@ def group_targets(requests: Requests, policy: Policy, now: float) -> dict[GroupK
     """In the policy's order: the groups of each kind that live sets want, added up."""
     found: dict[GroupKind, GroupTarget] = {}
     for array, of_workers in product(policy.node_arrays, (False, True)):
-        asked = [
+        requested = [
             (live.name, target.groups)
             for live in requests.sets
             if live.expires_at is None or live.expires_at > now
             for target in live.targets
             if target.node_array == array.name and target.groups and (target.group_count is not None) is of_workers
         ]
-        if asked and array.wanted:
-            count, sets = sum(groups for _, groups in asked), tuple(sorted({name for name, _ in asked}))
+        if requested and array.wanted:
+            count, sets = sum(groups for _, groups in requested), tuple(sorted({name for name, _ in requested}))
             reason = because(Code.REQUESTED, node_array=array.name, sets=sets, groups=count)
             found[array.name, of_workers] = GroupTarget(count, reason)
     return found

@@ -108,7 +108,7 @@ class MaxCapacity:
             host, room = workers[at]
             return self._serves(bare, host, room.count)
 
-        return self._misses.told(entries, kinds, (wanted.launches, wanted.demand.together), serves)
+        return self._misses.reason(entries, kinds, (wanted.launches, wanted.demand.together), serves)
 
     def _serves(self, demand: Demand, host: Host, most: int) -> bool:
         """Whether so many workers like `host` could run one such task, with persistent hosts where it may spread."""
@@ -122,7 +122,7 @@ class MaxCapacity:
 def _besides(demand: Demand, complexes: Mapping[str, Complex]) -> tuple[str, ...]:
     """What it asks for besides slots, as may be what no type has."""
     amounts = (f"{name}={written(amount, _type(name, complexes))}" for name, amount in requested_amounts(demand))
-    properties = (shown_property(asked, complexes) for asked in demand.properties)
+    properties = (shown_property(each, complexes) for each in demand.properties)
     return (*amounts, *properties, *(("the host for itself",) if demand.exclusive else ()))
 
 
@@ -154,8 +154,8 @@ def _best(array: NodeArrayPolicy, buckets: Sequence[Bucket], complexes: Mapping[
         hosts = tuple((host, room) for host, room, _ in found)
         return _Best(hosts, tuple((array, bucket) for _, _, bucket in found))
     if not obstacles:
-        asked = (array.family if array.hybrid else None) or array.instance_type
-        return _Best(nothing=because(Code.NO_INSTANCE_TYPE, node_array=array.name, asked=asked or None))
+        configured = (array.family if array.hybrid else None) or array.instance_type
+        return _Best(nothing=because(Code.NO_INSTANCE_TYPE, node_array=array.name, asked=configured or None))
     # What a setting would lift is told before what is the provider's.
     nearest = min(obstacles, key=lambda obstacle: _NEAREST.index(obstacle.code))
     return _Best(nothing=because(Code.NO_WORKER_ALLOWED, node_array=array.name).then(nearest))

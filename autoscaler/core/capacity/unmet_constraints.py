@@ -51,24 +51,24 @@ class Misses:
     """By entry."""
     _nearest: dict[tuple[tuple[str, ...], Hashable], tuple[Miss, ...]] = field(default_factory=dict)
 
-    def told(
+    def reason(
         self, entries: Sequence[Entry], kinds: Sequence[Kind], of: Hashable, serves: Callable[[int], bool]
     ) -> Reason | None:
         """Why rules forbid these kinds, largest first, where some of them would serve but for these entries; None: none
         would. `of`: stands for these very kinds. `serves`: whether the kind at this place would.
         """
         nearest = self._in_order(entries, kinds, of)
-        told: list[Reason | None] = []
+        reasons: list[Reason | None] = []
         for miss in nearest:
-            if miss.why not in told and serves(miss.at):
-                told.append(miss.why)
-                if len(told) == MOST_TOLD:
+            if miss.why not in reasons and serves(miss.at):
+                reasons.append(miss.why)
+                if len(reasons) == MOST_TOLD:
                     break
-        if not told:
+        if not reasons:
             return None
         reason = because(Code.RULES_FORBID, places=tuple(entry.place for entry in entries))
         known: set[str] = set()
-        for why in filter(None, told):
+        for why in filter(None, reasons):
             reason = reason.then(why)
             known.update(_messages(why))
         for message, why in (never for miss in nearest for never in miss.nevers):

@@ -101,11 +101,11 @@ def shown_apart(there: Value, required: Sequence[Value]) -> tuple[str, str]:
     16, and "true" is not true.
     """
 
-    def told(value: Value, others: Sequence[Value]) -> str:
+    def quoted(value: Value, others: Sequence[Value]) -> str:
         mixed = isinstance(value, str) and not all(isinstance(other, str) for other in others)
         return f'"{value}"' if mixed else shown(value)
 
-    return told(there, required), " or ".join(told(value, (there,)) for value in required)
+    return quoted(there, required), " or ".join(quoted(value, (there,)) for value in required)
 
 
 def written(value: Value) -> Scalar | None:

@@ -29,7 +29,7 @@ class Alike:
 
     def number(self, ask: JobRequest) -> int:
         """The same one for all that are asked alike."""
-        asked = (
+        request = (
             ask.slots_min,
             ask.slots_max,
             ask.pe,
@@ -38,7 +38,7 @@ class Alike:
             ask.master_queues,
             ask.ckpt,
         )
-        return self._numbers.setdefault(asked, len(self._numbers))
+        return self._numbers.setdefault(request, len(self._numbers))
 
     def _that_matter(self, hard: Iterable[tuple[str, str]]) -> tuple[tuple[str, str | int], ...]:
         """The requests, with the number of queues' limits that it is beyond for one that can be read and is limited by
@@ -72,6 +72,6 @@ def alike_in(complexes: Mapping[str, Complex], queues: Mapping[str, Queue], quot
 
 
 def _limits_of(entry: Complex, queues: Iterable[Queue]) -> tuple[float, ...]:
-    told = (limits for queue in queues for limits in (queue.limits, *queue.limits_by_host.values()))
-    values = {amount(limits[entry.name], entry.type) for limits in told if entry.name in limits}
+    all_limits = (limits for queue in queues for limits in (queue.limits, *queue.limits_by_host.values()))
+    values = {amount(limits[entry.name], entry.type) for limits in all_limits if entry.name in limits}
     return tuple(sorted(value for value in values if value is not None))

@@ -18,12 +18,12 @@ from autoscaler.core.model.fleet import Assignment
 
 def category_key(demand: Demand) -> str:
     """Sixteen hexadecimal digits. The queues that may serve it are part of it: who has other rights has others."""
-    asked = [
+    values = [
         (field.name, _plain(getattr(demand, field.name)))
         for field in sorted(fields(Demand), key=lambda field: field.name)
         if field.default is MISSING or getattr(demand, field.name) != field.default
     ]
-    return hashlib.sha256(repr(asked).encode()).hexdigest()[:16]
+    return hashlib.sha256(repr(values).encode()).hexdigest()[:16]
 
 
 def _plain(value: object) -> object:
@@ -37,10 +37,10 @@ def _plain(value: object) -> object:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def assignment_of(wanted: Sequence[CategoryDemand], tasks: Sequence[int]) -> Assignment:
+def assignment_of(demands: Sequence[CategoryDemand], tasks: Sequence[int]) -> Assignment:
     """So many tasks of each of these demands, parallel to them, by category."""
     served: dict[str, int] = {}
-    for want, count in zip(wanted, tasks, strict=True):
+    for want, count in zip(demands, tasks, strict=True):
         if count:
             key = category_key(want.demand)
             served[key] = served.get(key, 0) + count
@@ -50,13 +50,13 @@ def assignment_of(wanted: Sequence[CategoryDemand], tasks: Sequence[int]) -> Ass
 class Categories:
     """The demands of one pass by category. Keys are made when somebody asks: there may be 50,000 demands."""
 
-    def __init__(self, wanted: Sequence[CategoryDemand]) -> None:
-        self._wanted = wanted
+    def __init__(self, demands: Sequence[CategoryDemand]) -> None:
+        self._demands = demands
 
     @cached_property
     def _by_key(self) -> dict[str, list[CategoryDemand]]:
         found: dict[str, list[CategoryDemand]] = {}
-        for want in self._wanted:
+        for want in self._demands:
             found.setdefault(category_key(want.demand), []).append(want)
         return found
 
@@ -77,5 +77,5 @@ class Categories:
         return any(ask.hard == job.hard for want in self._by_key.get(key, ()) for ask in want.asks)
 
 
-def owners_of(wanted: Sequence[CategoryDemand]) -> frozenset[str]:
-    return frozenset(ask.owner for want in wanted for ask in want.asks if ask.owner)
+def owners_of(demands: Sequence[CategoryDemand]) -> frozenset[str]:
+    return frozenset(ask.owner for want in demands for ask in want.asks if ask.owner)

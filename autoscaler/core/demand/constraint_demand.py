@@ -70,18 +70,18 @@ class ConstraintDemand:
 
     def ask(self, served: ReadRequest, entries: Entries, *, array: bool) -> ReadRequest:
         """The demand with what these entries ask of hosts; those of queues that cannot serve it say nothing."""
-        asked = [
+        applying = [
             entry
             for entry in entries
             if entry.who.is_of_pe(served.pe) and any(entry.who.uses(pool) for pool in served.demand.pools)
         ]
-        if not asked:
+        if not applying:
             return served
-        alone = any(entry.parts.exclusive or (entry.parts.alone and not array) for entry in asked)
+        alone = any(entry.parts.exclusive or (entry.parts.alone and not array) for entry in applying)
         demand = replace(
             served.demand,
-            properties=(*served.demand.properties, *(Property(entry.place, "==", MET) for entry in asked)),
-            per_job=self._taken(served.demand, asked),
+            properties=(*served.demand.properties, *(Property(entry.place, "==", MET) for entry in applying)),
+            per_job=self._taken(served.demand, applying),
             exclusive=served.demand.exclusive or alone,
         )
         return replace(served, demand=demand)
@@ -137,10 +137,10 @@ class ConstraintDemand:
                 reason=because(Code.NOT_READ_YET) if met is None else None,
             )
 
-    def _taken(self, demand: Demand, asked: Iterable[Entry]) -> tuple[tuple[str, float], ...]:
+    def _taken(self, demand: Demand, entries: Iterable[Entry]) -> tuple[tuple[str, float], ...]:
         """Per task, besides what the job asks for itself."""
         most: dict[str, float] = {}
-        for entry in asked:
+        for entry in entries:
             for resource, amount in entry.parts.takes:
                 known = counting(self._rules, resource, self.cluster.complexes)
                 name = known.name if known is not None else COUNTED + resource
@@ -160,7 +160,7 @@ NO_RULES = Rules()
 
 def shared_of(demand: Demand, entries: Entries) -> tuple[SharedConsumableConstraint, ...]:
     """What each task of a demand takes of resources that all nodes share."""
-    places = {asked.name for asked in demand.properties}
+    places = {each.name for each in demand.properties}
     return tuple(one for entry in entries if entry.place in places for one in entry.parts.shared)
 
 
@@ -168,7 +168,7 @@ def entries_of(demand: Demand, rules: Rules | None) -> Entries:
     """The entries that a demand was made with."""
     if rules is None:
         return ()
-    places = {asked.name for asked in demand.properties}
+    places = {each.name for each in demand.properties}
     return tuple(entry for entry in rules.entries if entry.place in places)
 
 
@@ -182,7 +182,7 @@ def without(demand: Demand, entries: Entries) -> Demand:
     places = {entry.place for entry in entries}
     return replace(
         demand,
-        properties=tuple(asked for asked in demand.properties if asked.name not in places),
+        properties=tuple(each for each in demand.properties if each.name not in places),
         per_job=tuple(pair for pair in demand.per_job if not pair[0].startswith(COUNTED)),
     )
 

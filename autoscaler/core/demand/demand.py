@@ -117,11 +117,11 @@ class _Judged:
     def at(self, now: float, policy: Policy) -> PendingDemand:
         expired = self._expired(now, policy)
         if self._at is None or expired != self._waited:
-            wanted = tuple(
+            demands = tuple(
                 replace(want, expired=True) if not expired.isdisjoint(want.launches) else want
                 for want in self.demand.wanted
             )
-            self._waited, self._at = expired, replace(self.demand, wanted=wanted)
+            self._waited, self._at = expired, replace(self.demand, wanted=demands)
         return self._at
 
     def _expired(self, now: float, policy: Policy) -> frozenset[str]:
@@ -151,12 +151,12 @@ def _read(grounds: _Grounds, now: float) -> _Judged:
     admission = _Admission(grounds, details)
     for part in _oldest_first(admission.rules.split(access.split(eligible.parts, details, needs))):
         admission.add(_within_budget(part, grounds.over_budget))
-    wanted = _wanted(admission.merged)
+    demands = _demands_of(admission.merged)
     demand = PendingDemand(
-        wanted=wanted,
-        counted=tuple(tuple(admission.merged[want.demand, want.launches]) for want in wanted),
+        wanted=demands,
+        counted=tuple(tuple(admission.merged[want.demand, want.launches]) for want in demands),
         uncounted=tuple(admission.uncounted),
-        names=forced_in(cluster.complexes).union(*(_names(want.demand) for want in wanted)),
+        names=forced_in(cluster.complexes).union(*(_names(want.demand) for want in demands)),
         able_since=eligible.able_since,
         unable=eligible.unable,
         details=details,
@@ -249,7 +249,7 @@ def _oldest_first(parts: Sequence[CategoryPart]) -> list[CategoryPart]:
     return sorted(by_number, key=lambda part: part.oldest)
 
 
-def _wanted(merged: Mapping[tuple[Demand, tuple[str, ...]], Sequence[CategoryPart]]) -> tuple[CategoryDemand, ...]:
+def _demands_of(merged: Mapping[tuple[Demand, tuple[str, ...]], Sequence[CategoryPart]]) -> tuple[CategoryDemand, ...]:
     return tuple(
         CategoryDemand(
             demand=demand,
@@ -296,4 +296,4 @@ def _seconds(pairs: Sequence[tuple[int, str]]) -> tuple[str, ...]:
 
 def _names(demand: Demand) -> set[str]:
     amounts = (*requested_amounts(demand), *demand.assumed)
-    return {name for name, _ in amounts} | {asked.name for asked in demand.properties}
+    return {name for name, _ in amounts} | {each.name for each in demand.properties}

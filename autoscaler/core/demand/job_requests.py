@@ -38,7 +38,7 @@ class ReadRequest:
     demand: Demand
     launches: tuple[str, ...]
     pe: str | None
-    asked: Amounts = ()
+    requested: Amounts = ()
     """Every consumable it asks for, per task, slots included."""
 
 
@@ -137,7 +137,7 @@ class RequestReader:
             ),
             launches=launches if new_hosts_too else (),
             pe=pe,
-            asked=_per_task(resources, slots),
+            requested=_per_task(resources, slots),
         )
 
     # -- resources ---------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ class RequestReader:
         everywhere = self._cluster.global_consumables.keys()
         # Hosts and queues need not have what all hosts share; those that do limit it, too.
         shared = {name: value for name, value in resources.per_slot.items() if name in everywhere}
-        asked = resources.per_slot.keys() | resources.per_job.keys() | resources.once_a_host.keys()
+        requested = resources.per_slot.keys() | resources.per_job.keys() | resources.once_a_host.keys()
         return Demand(
             pools=pools,
             slots=slots,
@@ -187,28 +187,28 @@ class RequestReader:
             per_job=_amounts(resources.per_job, everywhere),
             once_a_host=_amounts(resources.once_a_host, everywhere),
             properties=tuple(
-                replace(asked, pools=frozenset(pool for pool in pools if self._has_beside_hosts(pool, asked)))
-                for asked in sorted(resources.properties, key=lambda asked: (asked.name, asked.relop, asked.value))
+                replace(each, pools=frozenset(pool for pool in pools if self._has_beside_hosts(pool, each)))
+                for each in sorted(resources.properties, key=lambda each: (each.name, each.relop, each.value))
             ),
             exclusive=resources.exclusive,
-            assumed=_amounts({**{n: v for n, v in self._defaults.items() if n not in asked}, **shared}, ()),
+            assumed=_amounts({**{n: v for n, v in self._defaults.items() if n not in requested}, **shared}, ()),
         )
 
-    def _has_beside_hosts(self, pool: str, asked: Property) -> bool:
+    def _has_beside_hosts(self, pool: str, requested: Property) -> bool:
         """Whether the queue, or the global host for all queues, has what is asked, so that no host need have it."""
         values = (self._queues[pool].complex_values, self._cluster.global_values)
-        return any(self._is_met(self._value_in(one, asked), asked) for one in values)
+        return any(self._is_met(self._value_in(one, requested), requested) for one in values)
 
-    def _value_in(self, values: Mapping[str, str], asked: Property) -> str | None:
+    def _value_in(self, values: Mapping[str, str], requested: Property) -> str | None:
         found = ((self._complexes.get(name), text) for name, text in values.items())
-        return next((text for entry, text in found if entry is not None and entry.name == asked.name), None)
+        return next((text for entry, text in found if entry is not None and entry.name == requested.name), None)
 
-    def _is_met(self, text: str | None, asked: Property) -> bool | None:
+    def _is_met(self, text: str | None, requested: Property) -> bool | None:
         """Whether this value is as asked; None: there is none."""
-        entry = self._complexes.get(asked.name)
+        entry = self._complexes.get(requested.name)
         if text is None or entry is None:
             return None
-        return entry.relop == "EXCL" or satisfies(asked.value, asked.relop, canonical(text, entry.type))
+        return entry.relop == "EXCL" or satisfies(requested.value, requested.relop, canonical(text, entry.type))
 
     # -- queues ------------------------------------------------------------------------------------------
 
@@ -297,8 +297,8 @@ class RequestReader:
         limits = {**queue.limits, **queue.limits_by_host.get(place, {})}
         for entry, text in resources.limits:
             limit = amount(limits.get(entry.name, "INFINITY"), entry.type)
-            asked = amount(text, entry.type)
-            if asked is not None and limit is not None and asked > limit:
+            requested = amount(text, entry.type)
+            if requested is not None and limit is not None and requested > limit:
                 return because(Code.RESTRICTED_QUEUE, queue=queue.name, by=(f"{entry.name}={limits[entry.name]}",))
         return None
 
@@ -307,11 +307,11 @@ class RequestReader:
         instead.
         """
         queue = self._queues[pool]
-        for asked in resources.properties:
+        for requested in resources.properties:
             for values, whose in ((queue.complex_values, ""), (self._cluster.global_values, _OF_GLOBAL_HOST)):
-                text = self._value_in(values, asked)
-                if self._is_met(text, asked) is False:
-                    return because(Code.RESTRICTED_QUEUE, queue=queue.name, by=(f"{asked.name}={text}{whose}",))
+                text = self._value_in(values, requested)
+                if self._is_met(text, requested) is False:
+                    return because(Code.RESTRICTED_QUEUE, queue=queue.name, by=(f"{requested.name}={text}{whose}",))
         return None
 
     def _must_be_requested(self, pool: str, ask: JobRequest) -> Reason | None:
@@ -400,7 +400,7 @@ class RequestReader:
         return tuple(queue.name for queue in self._policy.queues)
 
     def _grouped(
-        self, ask: JobRequest, asked: str, queues: frozenset[str]
+        self, ask: JobRequest, requested: str, queues: frozenset[str]
     ) -> tuple[str | None, int, int | None, frozenset[str], bool] | Reason | None:
         """The same where the job asks for a PE whose jobs are to stay inside one group; None where it does not."""
         pools = frozenset(name for name in queues if self._policy.queue(self._queues[name].name) is not None)
@@ -408,9 +408,9 @@ class RequestReader:
             pe = self._cluster.pes.get(base)
             if pe is None or not pools:
                 continue
-            if not _takes_any_group(asked, base, self._policy):
-                if asked == base or is_of_group(asked, base):
-                    return because(Code.GROUP_PE_NEEDS_WILDCARD, pe=asked, wildcard=f"{base}*")
+            if not _takes_any_group(requested, base, self._policy):
+                if requested == base or is_of_group(requested, base):
+                    return because(Code.GROUP_PE_NEEDS_WILDCARD, pe=requested, wildcard=f"{base}*")
                 continue
             refusal = self.rights.refusal(f"PE {pe.name}", pe.access, ask)
             if refusal is not None:
@@ -425,9 +425,9 @@ class RequestReader:
 
     # -- hosts ---------------------------------------------------------------------------------------------
 
-    def _pin(self, parts: tuple[str, ...] | None, asked: Iterable[str]) -> tuple[str, bool] | Reason:
+    def _pin(self, parts: tuple[str, ...] | None, requested: Iterable[str]) -> tuple[str, bool] | Reason:
         """An expression for the hosts it may use ('' for any), and whether a new one is among them."""
-        expressions = [*asked]
+        expressions = [*requested]
         if parts is not None:
             hosts = (host for part in parts for host in self._cluster.host_groups.get(part, (part,)))
             expressions.append("|".join(dict.fromkeys(hosts)))
@@ -441,11 +441,11 @@ class RequestReader:
         return because(Code.FOREIGN_HOST, hosts=tuple(expressions))
 
 
-def _takes_any_group(asked: str, base: str, policy: Policy) -> bool:
+def _takes_any_group(requested: str, base: str, policy: Policy) -> bool:
     """Whether a request for a PE matches that of every group, whatever its number and the size of its workers."""
     arrays = [array.name for array in policy.node_arrays if array.extends is None]
     groups = (group_id(f"{array}{GROUPS}{size}", number) for array in arrays for size, number in _ANY)
-    return all(matches(asked, pe_of(base, group)) for group in groups)
+    return all(matches(requested, pe_of(base, group)) for group in groups)
 
 
 _ANY = ((1, 2), (4096, 30))

@@ -115,18 +115,18 @@ class SharedLimits:
         return self._used.get(budget, 0) + sum(unsure)
 
     def _claims(self, ask: JobRequest, served: ReadRequest) -> Iterator[_Claim]:
-        asked = dict(served.asked)
+        requested = dict(served.requested)
         for name, left in self._cluster.global_consumables.items():
             entry = self._complexes.get(name)
             value = amount(left, entry.type) if entry and entry.consumable is not Consumable.NO else None
-            if value is not None and asked.get(name):
+            if value is not None and requested.get(name):
                 yield _Claim(
-                    ("global", name), value, asked[name], because(Code.BEYOND_GLOBAL, resource=name, left=value)
+                    ("global", name), value, requested[name], because(Code.BEYOND_GLOBAL, resource=name, left=value)
                 )
         pe = self._cluster.pes.get(served.pe or "")
         if pe is not None:
             reason = because(Code.BEYOND_QUOTA, quota=f"PE {pe.name}", limit=f"slots={pe.slots}")
-            yield _Claim(("pe", pe.name), pe.slots, asked[SLOTS], reason)
+            yield _Claim(("pe", pe.name), pe.slots, requested[SLOTS], reason)
         most = self._cluster.max_user_jobs
         if most is not None:
             yield _Claim(("user", ask.owner), most, 1, because(Code.BEYOND_USER_LIMIT, owner=ask.owner, limit=most))
@@ -139,19 +139,19 @@ class SharedLimits:
                         yield _Claim((name, str(at), entry.name, *values), 0, 1, never, never)
                     continue
                 value = amount(text, entry.type) if entry else None
-                if entry is None or value is None or not asked.get(entry.name):
+                if entry is None or value is None or not requested.get(entry.name):
                     continue
                 if "hosts" in rule.each:
-                    if asked[entry.name] * _share(served) <= value:
+                    if requested[entry.name] * _share(served) <= value:
                         continue
                     value = 0  # it takes more on one host than any host may give
-                quota, limit, asks = rule.name or name, f"{resource}={text}", written(asked[entry.name], entry.type)
+                quota, limit, asks = rule.name or name, f"{resource}={text}", written(requested[entry.name], entry.type)
                 never = None
                 # One of 0 bars such jobs, often for a while, or by a list that is not known.
                 if amount(text, entry.type) and _least(entry.name, ask, served) > value + 1e-9:
                     never = because(Code.TOO_MUCH_FOR_QUOTA, resource=resource, asked=asks, quota=quota, limit=limit)
                 reason = because(Code.BEYOND_QUOTA, quota=quota, limit=limit)
-                yield _Claim((name, str(at), entry.name, *values), value, asked[entry.name], reason, never)
+                yield _Claim((name, str(at), entry.name, *values), value, requested[entry.name], reason, never)
 
     def _beyond_fixed(self, entry: Complex, limit: str, ask: JobRequest, quota: str) -> Reason | None:
         """That its request for what is no consumable is not as a quota limits it: nothing is used up."""
@@ -226,7 +226,7 @@ class SharedLimits:
         if rule.users is None:
             return True
         refused = [name[1:] for name in rule.users if name.startswith("!")]
-        wanted = [name for name in rule.users if not name.startswith("!")]
+        allowed = [name for name in rule.users if not name.startswith("!")]
 
         def named(name: str, *, unknown: bool) -> bool:
             if not name.startswith("@"):
@@ -236,7 +236,7 @@ class SharedLimits:
 
         if any(named(name, unknown=False) for name in refused):
             return False
-        return not wanted or any(named(name, unknown=True) for name in wanted)
+        return not allowed or any(named(name, unknown=True) for name in allowed)
 
 
 def more_than_the_cell_has(cluster: Cluster, ask: JobRequest, served: ReadRequest) -> Reason | None:
@@ -246,18 +246,18 @@ def more_than_the_cell_has(cluster: Cluster, ask: JobRequest, served: ReadReques
     if not cluster.global_values:
         return None
     complexes = by_any_name(cluster.complexes)
-    asked = dict(served.asked)
+    requested = dict(served.requested)
     for name, text in cluster.global_values.items():
         entry = complexes.get(name)
         whole = amount(text, entry.type) if entry is not None and entry.consumable is not Consumable.NO else None
-        if entry is None or whole is None or not asked.get(entry.name):
+        if entry is None or whole is None or not requested.get(entry.name):
             continue
         if _least(entry.name, ask, served) > whole + 1e-9:
             together = entry.consumable is Consumable.PER_SLOT and served.demand.slots > 1
             return because(
                 Code.TOO_MUCH_FOR_CELL,
                 resource=entry.name,
-                asked=written(asked[entry.name], entry.type),
+                asked=written(requested[entry.name], entry.type),
                 slots=served.demand.slots if together else None,
                 most=written(whole, entry.type),
             )
@@ -266,7 +266,7 @@ def more_than_the_cell_has(cluster: Cluster, ask: JobRequest, served: ReadReques
 
 def _least(name: str, ask: JobRequest, served: ReadRequest) -> float:
     """The least that one task takes of it, under whichever parallel environment it may use."""
-    return dict(served.asked)[name] * min(1.0, ask.slots_min / served.demand.slots)
+    return dict(served.requested)[name] * min(1.0, ask.slots_min / served.demand.slots)
 
 
 def _share(served: ReadRequest) -> float:
@@ -299,10 +299,10 @@ def _filter_matches(names: Sequence[str] | None, value: str) -> bool:
     if names is None:
         return True
     refused = [name[1:] for name in names if name.startswith("!")]
-    wanted = [name for name in names if not name.startswith("!")]
+    allowed = [name for name in names if not name.startswith("!")]
     if any(bool(value) and matches(name, value) for name in refused):
         return False
-    return not wanted or any(bool(value) and matches(name, value) for name in wanted)
+    return not allowed or any(bool(value) and matches(name, value) for name in allowed)
 
 
 def _host_matches(names: Iterable[str], host: str | None, groups: frozenset[str]) -> bool:
@@ -313,5 +313,5 @@ def _host_matches(names: Iterable[str], host: str | None, groups: frozenset[str]
 
     parts = list(names)
     refused = [name[1:] for name in parts if name.startswith("!")]
-    wanted = [name for name in parts if not name.startswith("!")]
-    return not any(map(named, refused)) and (not wanted or any(map(named, wanted)))
+    allowed = [name for name in parts if not name.startswith("!")]
+    return not any(map(named, refused)) and (not allowed or any(map(named, allowed)))

@@ -54,7 +54,7 @@ def carry_out(
         step = by_worker.get(operation.worker_id)
         if operation.begun_at is not None:
             if step is not None and step.action is None:
-                changed[operation.worker_id] = _told(step, "keep", _begun(operation, step))
+                changed[operation.worker_id] = _with_verdict(step, "keep", _begun(operation, step))
         elif (
             step is None or step.action is not None or not closed(step.worker) or operation.operation not in OPERATIONS
         ):
@@ -74,11 +74,11 @@ def carry_out(
 def _step(step: WorkerStep, operation: NodeOperation, since: float, pass_context: PassContext) -> WorkerStep:
     reason = because(Code.NODE_OPERATION, by=operation.by, operation=operation.operation)
     if pass_context.now - since < pass_context.schedule_interval:
-        return _told(step, "wait", reason.then(because(Code.SECOND_OBSERVATION)))
+        return _with_verdict(step, "wait", reason.then(because(Code.SECOND_OBSERVATION)))
     if pass_context.held_back is not None:
-        return _told(step, "wait", reason.then(pass_context.held_back))
+        return _with_verdict(step, "wait", reason.then(pass_context.held_back))
     action = OPERATIONS[operation.operation](step.worker.worker.id, step.worker.name, reason)
-    return replace(_told(step, action.kind, reason), action=action)
+    return replace(_with_verdict(step, action.kind, reason), action=action)
 
 
 def _begun(operation: NodeOperation, step: WorkerStep) -> Reason:
@@ -86,5 +86,5 @@ def _begun(operation: NodeOperation, step: WorkerStep) -> Reason:
     return step.verdict.reason.then(begun)
 
 
-def _told(step: WorkerStep, verdict: str, reason: Reason) -> WorkerStep:
+def _with_verdict(step: WorkerStep, verdict: str, reason: Reason) -> WorkerStep:
     return replace(step, verdict=replace(step.verdict, verdict=verdict, reason=reason))

@@ -54,7 +54,7 @@ def rules_for_job(snapshot: Snapshot, job: int) -> tuple[EntryVerdict, ...]:
         if any(job in part.jobs for part in parts):
             entries = entries_of(want.demand, rules)
             nodes = list(_nodes(snapshot, want.demand.pools))
-            return tuple(EntryVerdict(entry, tuple(_asked(entry, nodes))) for entry in entries)
+            return tuple(EntryVerdict(entry, tuple(_checked_nodes(entry, nodes))) for entry in entries)
     return ()
 
 
@@ -105,7 +105,7 @@ def _label(bucket: Bucket) -> str:
     return f"{key.instance_type} ({where})"
 
 
-def _asked(entry: Entry, nodes: Iterable[tuple[str, Node, frozenset[str]]]) -> Iterator[CheckedNode]:
+def _checked_nodes(entry: Entry, nodes: Iterable[tuple[str, Node, frozenset[str]]]) -> Iterator[CheckedNode]:
     for name, node, queues in nodes:
         if any(entry.who.uses(queue) for queue in queues):
             yield CheckedNode(name, refusal_of(entry, node, queues))

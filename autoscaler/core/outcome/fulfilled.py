@@ -31,11 +31,12 @@ def lost_workers(snapshot: Snapshot) -> Mapping[str, Reason | None]:
         worker, note = listed.get(worker_id), snapshot.memory.workers.get(worker_id)
         gone = not worker.exists if worker is not None else note is None or note.gone
         if gone:
-            lost[worker_id] = None if _wanted(worker_id, worker, note, snapshot) else _failure(worker, note, snapshot)
+            requested = _by_request(worker_id, worker, note, snapshot)
+            lost[worker_id] = None if requested else _failure(worker, note, snapshot)
     return lost
 
 
-def _wanted(worker_id: str, worker: Worker | None, note: WorkerNote | None, snapshot: Snapshot) -> bool:
+def _by_request(worker_id: str, worker: Worker | None, note: WorkerNote | None, snapshot: Snapshot) -> bool:
     """Whether somebody asked for its end. One that shut itself down after it served left by itself, too."""
     host = (worker.name if worker else None) or (note.host if note else None)
     drained = snapshot.overrides.drain

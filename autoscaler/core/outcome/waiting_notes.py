@@ -108,7 +108,7 @@ def tell_waiting(waiting: Waiting) -> WaitingNotes:
         if (job in pending or job in running) and job not in waiting.others  # that was written over
         if note.reason != OVER or note.retry_at is not None
     }
-    changes = _changes(kept, _wanted(waiting, pending), pending, waiting)
+    changes = _changes(kept, _reasons_due(waiting, pending), pending, waiting)
     actions = _actions(changes, waiting)
     by_job = {int(job): action for action in actions for job in action.jobs}
     left = _notes((job, note) for job, note in kept.items() if job not in by_job)
@@ -145,7 +145,7 @@ def stable(reason: Reason) -> Reason | None:
     return reason.only(names)
 
 
-def _wanted(waiting: Waiting, pending: Mapping[int, float]) -> dict[int, Reason]:
+def _reasons_due(waiting: Waiting, pending: Mapping[int, float]) -> dict[int, Reason]:
     """What each job that has waited long is to be told."""
     found: dict[int, Reason] = {}
     for verdict in waiting.verdicts if waiting.wanted else ():

@@ -74,10 +74,10 @@ class _Need:
     """FORCED complexes that it requests."""
 
 
-def place(wanted: Sequence[Want], hosts: Sequence[Host], new: Host | None = None, new_count: int = 0) -> Placement:
+def place(demands: Sequence[Want], hosts: Sequence[Host], new: Host | None = None, new_count: int = 0) -> Placement:
     """Place as many tasks as fit, on `hosts` in their order and then on up to `new_count` more like `new`."""
     placement = OpenPlacement(hosts)
-    return (placement if new is None else placement.with_new(new, new_count)).place(wanted)
+    return (placement if new is None else placement.with_new(new, new_count)).place(demands)
 
 
 def takes_part(demand: Demand, host: Host) -> bool:
@@ -86,7 +86,7 @@ def takes_part(demand: Demand, host: Host) -> bool:
     return need is not None and _kind_of(host, (host.name,)).room(need) > 0
 
 
-def as_shares(wanted: Sequence[Want]) -> tuple[Want, ...]:
+def as_shares(demands: Sequence[Want]) -> tuple[Want, ...]:
     """The same demands as the pieces that single hosts could take: partial progress of what spreads over hosts. Those
     that share what they take once of a host have no `per_host`.
     """
@@ -94,7 +94,7 @@ def as_shares(wanted: Sequence[Want]) -> tuple[Want, ...]:
         (demand, count)
         if demand.one_host
         else (replace(demand, slots=demand.per_host or 1, per_host=_of_share(demand), per_job=()), count * pieces)
-        for demand, count in wanted
+        for demand, count in demands
         for pieces in (demand.slots // (demand.per_host or 1),)
     )
 
@@ -284,14 +284,14 @@ class _Kind:
 
     def after(self, need: _Need, visits: int, once: tuple[tuple[str, int], ...] = ()) -> _Kind:
         """The same hosts after each took so many visits."""
-        wanted, slots, tasks = visits * need.visit, [], visits if need.per_visit else 0
+        slots_left, slots, tasks = visits * need.visit, [], visits if need.per_visit else 0
         usable, own = dict(self._usable(need)), {pool: dict(values) for pool, values in self.own.items()}
         once = tuple(_sum(dict(once), dict(need.each)).items()) if need.each else once
         if once and (first := self._first_pool(need, once)) in own:
             _take_from(own[first], once, 1)
         for pool, there in self.slots:
-            taken = min(usable.get(pool, 0), wanted)
-            wanted -= taken
+            taken = min(usable.get(pool, 0), slots_left)
+            slots_left -= taken
             if taken and pool in own:
                 _take_from(own[pool], (*need.per_slot, *need.per_slot_assumed), taken)
             if tasks and usable.get(pool) and pool in own:
@@ -368,14 +368,14 @@ _LAST_ORDER = LastValue[tuple[tuple[int, _Need], ...]]()
 """The same is placed again and again, on one type of worker after the other."""
 
 
-def _in_order(wanted: Sequence[Want]) -> tuple[tuple[int, _Need], ...]:
+def _in_order(demands: Sequence[Want]) -> tuple[tuple[int, _Need], ...]:
     """Positions of what can be placed at all, the hardest first."""
-    return _LAST_ORDER.value_of(tuple(wanted), lambda: tuple(_ordered(wanted)))
+    return _LAST_ORDER.value_of(tuple(demands), lambda: tuple(_ordered(demands)))
 
 
-def _ordered(wanted: Sequence[Want]) -> Iterator[tuple[int, _Need]]:
-    for index in sorted(range(len(wanted)), key=lambda i: hardest_first(wanted[i][0])):
-        demand, count = wanted[index]
+def _ordered(demands: Sequence[Want]) -> Iterator[tuple[int, _Need]]:
+    for index in sorted(range(len(demands)), key=lambda i: hardest_first(demands[i][0])):
+        demand, count = demands[index]
         need = _need(demand)
         if need is not None and count > 0:
             yield index, need
@@ -402,16 +402,16 @@ class OpenPlacement:
         copied._kinds = list(self._kinds)
         return copied
 
-    def place(self, wanted: Sequence[Want]) -> Placement:
+    def place(self, demands: Sequence[Want]) -> Placement:
         """Place as many tasks as fit beside what was placed before. `used` tells of these tasks only."""
         self._used, self._new_used = set(), 0
-        placed = [0] * len(wanted)
-        for index, need in _in_order(wanted) if self._kinds else ():
+        placed = [0] * len(demands)
+        for index, need in _in_order(demands) if self._kinds else ():
             if not self._kinds:  # all are full
                 break
-            count = wanted[index][1]
+            count = demands[index][1]
             placed[index] = self._put_together(need, count) if need.together else self._put(need, count)
-        unmet = tuple(count - done for (_, count), done in zip(wanted, placed, strict=True))
+        unmet = tuple(count - done for (_, count), done in zip(demands, placed, strict=True))
         return Placement(tuple(placed), unmet, frozenset(self._used), self._new_used)
 
     def lacking(self, unmet: Sequence[Want]) -> tuple[int, ...]:

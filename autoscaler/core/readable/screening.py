@@ -124,7 +124,7 @@ def _instance(instance: QueueInstance, now: float, faults: list[Reason]) -> Queu
     return instance
 
 
-_ASKED = {"slots_min": "slots (least)", "slots_max": "slots (most)"}
+_REQUEST_NAMES = {"slots_min": "slots (least)", "slots_max": "slots (most)"}
 """What a person calls the numbers of a request."""
 NOT_COUNTED = "it is outside of what is counted with"
 _FINE = PerCategory[bool]()
@@ -139,7 +139,7 @@ def _category(category: JobCategory, now: float, faults: list[Reason]) -> JobCat
     odd = odd_numbers(category.ask)
     if odd:
         name, value = odd[0]
-        value_asked = f"{_ASKED.get(name, name)} {shown(value)}"
+        value_asked = f"{_REQUEST_NAMES.get(name, name)} {shown(value)}"
         cause = because(Code.CANNOT_BE_READ, what="its request", value=value_asked, why=NOT_COUNTED)
         category = replace(category, ask=replace(category.ask, slots_min=1, slots_max=1, fault=cause))
     if not all_times(category.submitted):

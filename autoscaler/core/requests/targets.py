@@ -58,19 +58,19 @@ def needs_of(requests: Requests, policy: Policy, now: float) -> dict[str, Need]:
     """By node array, in the policy's order. Groups are not counted here; nor is what no array is there for."""
     found: dict[str, Need] = {}
     for array in policy.node_arrays:
-        asked = [
+        requested = [
             (live.name, target)
             for live in requests.sets
             if live.expires_at is None or live.expires_at > now
             for target in live.targets
             if target.node_array == array.name and (target.count or target.cores)
         ]
-        if asked and array.wanted:
+        if requested and array.wanted:
             found[array.name] = Need(
                 array.name,
-                workers=sum(target.count or 0 for _, target in asked),
-                cores=sum(target.cores or 0 for _, target in asked),
-                sets=tuple(sorted({name for name, _ in asked})),
+                workers=sum(target.count or 0 for _, target in requested),
+                cores=sum(target.cores or 0 for _, target in requested),
+                sets=tuple(sorted({name for name, _ in requested})),
             )
     return found
 

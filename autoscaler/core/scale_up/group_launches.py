@@ -260,8 +260,8 @@ def _refill(group: Group, ledger: Ledger, reason: Reason, returning: int = 0) ->
         room = ledger.room_of(option, group.array)
         count = min(lacking, room.count)
         if count < least:
-            wanted = because(Code.GROUP_TOO_LARGE, workers=lacking, type=option.type.name)
-            return ledger, wanted.then(room.cap)
+            too_large = because(Code.GROUP_TOO_LARGE, workers=lacking, type=option.type.name)
+            return ledger, too_large.then(room.cap)
         buckets = [bucket for bucket in option.buckets if ledger.enough(bucket, count)]
         if buckets:
             made = because(Code.GROUP_LAUNCHED, group=group.id, workers=count, type=option.type.name)

@@ -192,8 +192,8 @@ def array_for(demand: Demand, root: NodeArrayPolicy, ledger: Ledger, waited: flo
 def _options(array: NodeArrayPolicy, ledger: Ledger, waited: float = float("inf")) -> tuple[LaunchOffer, ...]:
     """In the array's order of preference; what lately could not be had is left out."""
     launch_context, usage = ledger.site.launch_context, ledger.usage_of(array)
-    wanted = replace(array, wanted=True)
-    options, _ = launch_context.offers(wanted, usage, more=_short_ones(array, ledger.site), waited=waited)
+    wanted_array = replace(array, wanted=True)
+    options, _ = launch_context.offers(wanted_array, usage, more=_short_ones(array, ledger.site), waited=waited)
     cores = array.group_cores or 1
     return strategy_of(array)(((Demand(frozenset({array.queue}), slots=cores), 1),), OpenPlacement(), options)
 

@@ -312,7 +312,7 @@ def _cheapest(
         return list(sized), refused
     best = min(known, key=_price_of_service)
     dearer = [entry for entry in sized if entry.count and entry is not best]
-    told = [
+    verdicts = [
         BucketVerdict(
             bucket.key,
             False,
@@ -326,7 +326,7 @@ def _cheapest(
         for entry in dearer
         for bucket in entry.option.buckets
     ]
-    return [best, *(entry for entry in sized if not entry.count)], (*refused, *told)
+    return [best, *(entry for entry in sized if not entry.count)], (*refused, *verdicts)
 
 
 def _price_of_service(entry: _Sized) -> float:

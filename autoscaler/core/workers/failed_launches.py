@@ -54,14 +54,14 @@ def why_failed(worker: WorkerState) -> Reason | None:
 
 
 def with_recent_failures(
-    told: Mapping[str, Reason],
+    reasons: Mapping[str, Reason],
     failures: Sequence[LaunchFailure],
     successes: Sequence[CameUp],
     policy: Policy,
     now: float,
 ) -> dict[str, Reason]:
     """What is done for the demand of each queue, with the failures that its next launch has behind it."""
-    found = dict(told)
+    found = dict(reasons)
     for array in policy.node_arrays:
         lately = _recent_failures(array, failures, successes, now) if array.extends is None else ()
         if lately and array.queue in found:

@@ -1,4 +1,4 @@
-"""How commands reach the service of requests, and where it listens."""
+"""The service of a cell: where it listens, who may call it, and how commands reach it. Imports next to nothing."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoscaler.answer_client import OF_ROOT
-from autoscaler.commands._socket_path import named, socket_path
 from autoscaler.commands.context import Invocation
+from autoscaler.strict_modes import ours
 
 if TYPE_CHECKING:
     from autoscaler.api.request_service import RequestService
@@ -40,6 +40,31 @@ def cluster(invocation: Invocation) -> str:
     return invocation.settings.process.http_cluster or invocation.cell.cell
 
 
+def socket_path(invocation: Invocation) -> Path:
+    """Where this cell's service listens."""
+    process = invocation.settings.process
+    if process.socket is not None:
+        return process.socket
+    # A work directory is closed to everybody else, and so to a group that may ask.
+    of_root = os.geteuid() == 0 and (process.work_directory is None or process.socket_group is not None)
+    of_account = os.geteuid() != 0 and ours(OF_ROOT)  # systemd made it for the account (`RuntimeDirectory`)
+    return (OF_ROOT if of_root or of_account else invocation.state_directory) / socket_name(invocation)
+
+
+def socket_name(invocation: Invocation) -> str:
+    return f"{invocation.cell.cell}-{invocation.cell.slug[-8:]}.sock"
+
+
+def password_file(invocation: Invocation) -> Path:
+    """Who may call by a password."""
+    return invocation.settings.process.http_passwords or invocation.state_directory / "http-passwords"
+
+
+def token_file(invocation: Invocation) -> Path:
+    """Who may call by a token."""
+    return password_file(invocation).with_name("http-tokens")
+
+
 def reachable(invocation: Invocation) -> Service | None:
     """The service that the settings name, else this cell's if it listens, our own or root's; None: none listens."""
     from autoscaler.jetpack.service import Service, first_listening  # with TLS, which the service does not need
@@ -51,7 +76,7 @@ def reachable(invocation: Invocation) -> Service | None:
         plain = process.http_plain
         return Service(url=process.caller_url, login=login, token=token, plain=plain, ca_file=ca_file or "")
     own = socket_path(invocation)
-    places = [own] if process.socket is not None else [own, OF_ROOT / named(invocation)]
+    places = [own] if process.socket is not None else [own, OF_ROOT / socket_name(invocation)]
     if invocation.running is not None and invocation.running.socket:
         places.insert(0, Path(invocation.running.socket))
     found = first_listening(places)

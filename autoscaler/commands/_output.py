@@ -1,0 +1,55 @@
+"""How commands print: what others wrote never reaches the terminal as a command to it, and `--json` prints JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from autoscaler.plain_text import plain, plain_json, plain_lines
+from autoscaler.report import SCHEMA
+
+if TYPE_CHECKING:
+    from autoscaler.report.blocks import Block
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def echo(text: str = "", *, err: bool = False) -> None:
+    """One or several lines; of what may hold a line's end of somebody else's, give `plain` text."""
+    click.echo(plain_lines(str(text)), err=err)
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    echo(plain_json(json.dumps(document, indent=2, ensure_ascii=False)))
+
+
+def print_document(document: Mapping[str, Any], blocks: Callable[[], Iterable[Block]], *, as_json: bool) -> None:
+    """A document as JSON, or for people as the blocks made of it."""
+    if as_json:
+        print_json(document)
+    else:
+        from autoscaler.report.blocks import print_blocks
+
+        print_blocks(blocks())
+
+
+def print_result(message: str, *, as_json: bool, done: bool = True, **facts: object) -> None:
+    """What a command did, as a sentence or as an object with it. `done`: whether anything changed. `facts`: what the
+    sentence rests on.
+    """
+    if as_json:
+        print_json({"schema": SCHEMA, "done": done, "message": message, **facts})
+    else:
+        echo(plain(message))
+
+
+def print_progress(message: str, *, as_json: bool, **facts: object) -> None:
+    """What a command says on its way: a line, with `--json` an object in a line."""
+    if as_json:
+        document = {"schema": SCHEMA, "message": message, **facts}
+        echo(plain_json(json.dumps(document, ensure_ascii=False, default=str)))
+    else:
+        echo(plain(message))

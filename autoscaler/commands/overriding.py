@@ -1,0 +1,160 @@
+"""`sge-autoscaler pause`, `resume`, `retry`, `keep`, `drain` and `log-level`, and how they and `stop` reach the
+autoscaler: who may write its state writes it, and everybody else asks the running autoscaler, which says who may.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import replace
+
+import click
+
+from autoscaler.answer_client import Place, Unanswered, named_by, remote, standing
+from autoscaler.answer_client import override as ask_for
+from autoscaler.commands._answers import socket_of_service
+from autoscaler.commands._output import json_option, print_result
+from autoscaler.commands.context import Invocation
+from autoscaler.engine.operator_commands import OperatorCommand, Stored, carry_out
+from autoscaler.errors import AutoscalerError, SettingsError
+from autoscaler.store.overrides import LogLevel, Verb
+
+
+@click.command("pause")
+@json_option
+@click.pass_obj
+def pause(invocation: Invocation, as_json: bool) -> None:
+    """Launch and remove nothing until `resume`. Workers and jobs are not affected; each pass still logs what it
+    observes.
+    """
+    override(invocation, OperatorCommand(Verb.PAUSE), as_json=as_json)
+
+
+@click.command("resume")
+@json_option
+@click.pass_obj
+def resume(invocation: Invocation, as_json: bool) -> None:
+    """Go on after `pause` or the circuit breaker, and cancel a `stop` that is not carried out yet.
+
+    It also allows launches again that a provider refused for good (bad image, no permission), and ends protected
+    mode. Correct the cause first.
+    """
+    override(invocation, OperatorCommand(Verb.RESUME), as_json=as_json)
+
+
+@click.command("retry")
+@json_option
+@click.pass_obj
+def retry(invocation: Invocation, as_json: bool) -> None:
+    """End the backoff of all instance types and protected mode, so that the next pass tries launches again. Nodes that
+    failed, created by callers of the REST API, get another machine.
+
+    Use it after you raised a quota or corrected an image. It ends neither a pause nor the circuit breaker: use
+    `resume` for these.
+    """
+    override(invocation, OperatorCommand(Verb.RETRY), as_json=as_json)
+
+
+@click.command("keep")
+@click.argument("host")
+@click.option("--undo", is_flag=True, help="Cancel the keep; an idle worker may leave again.")
+@json_option
+@click.pass_obj
+def keep(invocation: Invocation, host: str, undo: bool, as_json: bool) -> None:
+    """Keep worker HOST however idle it is, until `keep --undo`, `drain` or `stop`."""
+    override(invocation, OperatorCommand(Verb.KEEP, host, undo), as_json=as_json)
+
+
+@click.command("drain")
+@click.argument("host")
+@click.option("--undo", is_flag=True, help="Cancel the drain; a worker that is not removed yet serves again.")
+@json_option
+@click.pass_obj
+def drain(invocation: Invocation, host: str, undo: bool, as_json: bool) -> None:
+    """Drain worker HOST: no further job starts on it, and when its jobs have ended, the autoscaler removes it from Grid
+    Engine and terminates the machine.
+
+    HOST must be a worker of this autoscaler (`sge-autoscaler workers`).
+    """
+    override(invocation, OperatorCommand(Verb.DRAIN, host, undo), as_json=as_json)
+
+
+@click.command("log-level")
+@click.argument("level", type=click.Choice([level.value for level in LogLevel]))
+@json_option
+@click.pass_obj
+def log_level(invocation: Invocation, level: str, as_json: bool) -> None:
+    """Set how much the running autoscaler prints: LEVEL verbose (info, and each verdict that changes), debug (all),
+    info, warning or error; settings: as its settings say. It holds across reloads and restarts.
+    """
+    override(invocation, OperatorCommand(Verb.LOG_LEVEL, level=LogLevel(level)), as_json=as_json)
+
+
+def override(invocation: Invocation, command: OperatorCommand, *, as_json: bool) -> None:
+    """Store a command where the autoscaler finds it, and say what came of it and what it waits for."""
+    place = place_to_ask(invocation)
+    stored = _stored(invocation, command) if place is None else _sent(place, command)
+    print_result(stored.message, as_json=as_json, done=stored.changed, **stored.facts)
+
+
+def place_to_ask(invocation: Invocation) -> Place | None:
+    """The autoscaler that this user can only ask; None: its state can be written, or nobody is there to ask."""
+    who = None
+    with contextlib.suppress(SettingsError):  # there is no cell here
+        who = invocation.running
+    if who is not None and invocation.writes_state:
+        return None
+    if named_by(invocation.environ):
+        return remote(invocation.environ)
+    path = "" if who is None else socket_of_service(invocation)
+    return Place(path) if path else None
+
+
+def _stored(invocation: Invocation, command: OperatorCommand) -> Stored:
+    warn_unless_running(invocation)
+    with invocation.store() as store:
+        stored = carry_out(store, command, who=invocation.who, at=time.time())
+    who = invocation.running
+    return stored if who is None or not who.socket else _with(stored, _why_later(Place(who.socket)))
+
+
+def warn_unless_running(invocation: Invocation) -> None:
+    """Say on standard error that no autoscaler runs which would act on this now: no other one reads what is stored."""
+    if invocation.running is None:
+        invocation.note(
+            f"no autoscaler serves cell {invocation.cell.title} on this machine: the command is "
+            f"stored in {invocation.state_directory}, for an autoscaler that starts with its state there"
+        )
+
+
+def _why_later(place: Place) -> str:
+    """Why the autoscaler does not carry out now what is stored; '': it will."""
+    try:
+        return standing(place)["warning"] or ""
+    except Unanswered as error:
+        return str(error)
+    except AutoscalerError:  # it answered
+        return ""
+
+
+def _sent(place: Place, command: OperatorCommand) -> Stored:
+    query = {"host": command.host} if command.host else {}
+    query |= {"undo": "true"} if command.undo else {}
+    query |= {"level": command.level.value} if command.level else {}
+    try:
+        said = ask_for(place, command.verb.value, query)
+    except Unanswered as error:
+        if isinstance(error.__cause__, FileNotFoundError | ConnectionRefusedError):
+            raise  # nobody is there who could have received it
+        raise Unanswered(
+            f"{error}; it carries out no command whose caller has gone, unless it had begun: `sge-autoscaler status`"
+        ) from error
+    return _with(Stored(said["message"], said["done"], said["facts"]), said["warning"] or "")
+
+
+def _with(stored: Stored, why: str) -> Stored:
+    """With why it is not carried out at once."""
+    if not why:
+        return stored
+    message = f"{stored.message}; it takes effect at the next pass of the autoscaler, and that is late: {why}"
+    return replace(stored, message=message, facts={**stored.facts, "late": why})
