@@ -114,7 +114,7 @@ def _join(worker: WorkerState, facts: Facts, forecast: Forecast, serving: Servin
     pass_context, array, requests = facts.pass_context, worker.array, facts.snapshot.requests
     needed = any(want.count for want in facts.possible(forecast))
     closed_by_hand = array is not None and array.queue in facts.closed.by_hand
-    return join(
+    step = join(
         worker,
         pass_context,
         group_verdict_of(worker, serving.group_verdicts),
@@ -122,6 +122,7 @@ def _join(worker: WorkerState, facts: Facts, forecast: Forecast, serving: Servin
         closed=facts.closed.reasons.get(array.queue) if array is not None and closed_by_hand else None,
         wanted=bool(requests.sets or requests.nodes) or (array is not None and bool(array.limits.min_workers)),
     )
+    return stop_if_requested(step, pass_context.asking)
 
 
 def _leave(worker: WorkerState, facts: Facts, forecast: Forecast, serving: Serving, swaps: SwapPlan) -> WorkerStep:

@@ -192,6 +192,23 @@ def test_a_person_who_enables_it_is_believed() -> None:
     assert (acts(made), acts(again), answers(again)["i-w1"][0]) == ([], [], STAYS)
 
 
+@pytest.mark.parametrize("mark", (Disabling.ENROL, Disabling.IDLE, Disabling.AUTO_STOP))
+def test_a_worker_that_a_person_enables_while_it_asks_is_kept_by_the_next_look_too(mark: Disabling) -> None:
+    seen = asked_by("w1", things=(a_worker("w1", mark=mark, empty=1, states=""),))
+    made = plan(seen)
+    again = plan(replace(seen, memory=made.memory))
+    assert (acts(made), acts(again), answers(made)["i-w1"]) == ([], [], (STAYS, Code.ENABLED_BY_HAND))
+
+
+def test_a_worker_that_asks_and_joins_a_queue_that_a_person_closed_stops_for_good_at_once() -> None:
+    worker = a_worker(mark=Disabling.ENROL, disabled=60, empty=60)
+    seen = asked_by("w1", things=(a_job(), a_host("h1", states="d"), worker), idle_timeout=30.0)
+    made = plan(seen)
+    again = plan(replace(seen, memory=made.memory))
+    assert (acts(made), acts(again), answers(made)["i-w1"][0]) == ([("disable", "w1")], [], STOPS)
+    assert again.memory.workers == made.memory.workers
+
+
 def test_a_second_pass_over_an_unchanged_world_changes_nothing() -> None:
     names = [f"w{n}" for n in range(4)]
     things = tuple(a_worker(name, mark=Disabling.AUTO_STOP, empty=1, disabled=1) for name in names[:2])

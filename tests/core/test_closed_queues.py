@@ -205,6 +205,8 @@ def test_a_worker_that_comes_up_for_a_queue_that_a_person_closed_is_not_let_in_a
     made = plan(a_snapshot(a_job(), closed, old, idle_timeout=30.0))
     assert acts(made) == [("disable", "w1")]
     assert made.memory.workers["i-w1"].disabling is Disabling.IDLE, "it did not fail: its bucket does not rest"
+    again = plan(replace(a_snapshot(a_job(), closed, old, idle_timeout=30.0), memory=made.memory))
+    assert again.memory.workers == made.memory.workers, "it is seen disabled already, by its enrolment"
 
 
 def test_a_worker_that_is_yet_to_be_disabled_shows_that_the_queue_is_open() -> None:

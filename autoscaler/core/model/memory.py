@@ -117,7 +117,7 @@ class WorkerNote:
     asked_at: float | None = None
     """When it, one of a group, last asked to stop and was idle: for its group that counts a while."""
     stop_undone: bool = False
-    """A person enabled it although it had been told that it stops: that it asked counts no more."""
+    """A person enabled it while it asked to stop, or had been told that it stops: that it asked counts no more."""
     alarm_since: float | None = None
     """Since when every observation showed it in service, empty, and in alarm in its queue (`a`, `A`)."""
 

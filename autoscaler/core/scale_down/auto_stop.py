@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from dataclasses import replace
 
-from autoscaler.core.model.actions import Enable
+from autoscaler.core.model.actions import Disable, Enable
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.model.request_sets import AutoStopAnswer
 from autoscaler.core.workers.step import WorkerStep
-from autoscaler.core.workers.worker_state import WorkerState
 
 _TAKEN_OVER = frozenset({Disabling.IDLE, Disabling.ADVISED})
 """Drains after which a needed worker is enabled again: not after the answer that it stops."""
 
 
 def stop_if_requested(step: WorkerStep, asking: Set[str]) -> WorkerStep:
-    """The step of a worker that drains; if it asked to stop, it leaves for good."""
-    if step.worker.worker.id not in asking or not step.worker.draining:
+    """The step of a worker that drains or begins to; if it asked to stop, it leaves for good."""
+    drains = step.worker.draining or isinstance(step.action, Disable)
+    if step.worker.worker.id not in asking or not drains:
         return step
     being_let_in = isinstance(step.action, Enable) or step.note.enabled_at is not None
     if being_let_in or step.note.disabling not in _TAKEN_OVER:
@@ -35,20 +35,14 @@ def remember_stop_request(step: WorkerStep, asking: Set[str], now: float) -> Wor
     """A group leaves as a whole, but its workers ask one by one: the question of an idle one counts until all have
     asked.
 
-    If a person enables a worker whose group was leaving, its question no longer counts: else it would leave again at
-    once.
+    If a person enables a worker that we had disabled, its question no longer counts: else it would leave at once.
     """
     worker = step.worker
-    if worker.worker.id not in asking or not worker.worker.group_id or step.note.idle_since is None:
+    if worker.worker.id not in asking or step.note.idle_since is None:
         return step
-    if _undone_for_its_group(worker):
+    if worker.enabled_by_hand and step.action is None:
         return replace(step, note=replace(step.note, stop_undone=True))
-    return replace(step, note=replace(step.note, asked_at=now))
-
-
-def _undone_for_its_group(worker: WorkerState) -> bool:
-    """Whether this observation shows a worker enabled that we had disabled because its group leaves."""
-    return worker.enabled_by_hand and worker.before is not None and worker.before.disabling is Disabling.GROUP
+    return replace(step, note=replace(step.note, asked_at=now)) if worker.worker.group_id else step
 
 
 def answers(steps: Iterable[WorkerStep], asking: Set[str]) -> dict[str, tuple[AutoStopAnswer, Reason]]:

@@ -19,7 +19,7 @@ from autoscaler.core.model.memory import Disabling, WorkerNote
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.snapshot import WorkerVerdict
-from autoscaler.core.workers.phases import Phase
+from autoscaler.core.workers.phases import Phase, disabled
 from autoscaler.core.workers.worker_state import WorkerState, named_in
 
 FIRST_WAIT, LONGEST_WAIT = 60.0, 3600.0
@@ -217,12 +217,14 @@ def disable(
 ) -> WorkerStep:
     if pass_context.held_back is not None and not by_person:
         return wait(worker, reason.then(pass_context.held_back))
+    # Its enrolment disabled it, and nothing has enabled it since.
+    already = worker.host is not None and disabled(worker.host) and worker.note.enabled_at is None
     note = replace(
         worker.note,
         disabled_at=pass_context.now,
         disabling=disabling,
-        seen_disabled=False,
-        empty_since=None,
+        seen_disabled=already,
+        empty_since=pass_context.now if already and worker.empty else None,
         enabled_at=None,
         idle_since=None,
     )
