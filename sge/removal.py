@@ -10,16 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from autoscaler.core.workers.worker_state import same_host
 from autoscaler.errors import GridEngineRefused
 from sge.membership import Membership, listed, memberships
 from sge.messages import Meaning, meaning
 from sge.objects import usable
-
-if TYPE_CHECKING:
-    from sge.admin import Administrator
 
 PER_HOST = 1.0
 """Seconds that a command may take longer for each host in it."""
@@ -36,19 +33,35 @@ class RemovalOutcome:
     """What was put back after a refusal; the host stays disabled."""
 
 
-def membership_of(administrator: Administrator, hosts: Sequence[str]) -> Mapping[str, Membership]:
+class Told(Protocol):
+    """What Grid Engine said of a change."""
+
+    @property
+    def said(self) -> tuple[str, ...]: ...
+
+
+class Teller(Protocol):
+    """The part of `sge.admin.Administrator` that a removal needs."""
+
+    def tell(self, *argv: str, longer: float = 0.0) -> Told: ...
+    def show(self, *words: str) -> str: ...
+    def configure(self, *words: str) -> Told: ...
+    def disable(self, host: str) -> Told: ...
+
+
+def membership_of(teller: Teller, hosts: Sequence[str]) -> Mapping[str, Membership]:
     """What each of these hosts has in queues and host groups now."""
-    names = administrator.show("-shgrpl").split()
+    names = teller.show("-shgrpl").split()
     groups = [word for name in names if name.startswith("@") for word in ("-shgrp", name)]
-    queues = administrator.show("-sq", "*")
-    return memberships(hosts, queues=queues, host_groups=administrator.show(*groups) if groups else "")
+    queues = teller.show("-sq", "*")
+    return memberships(hosts, queues=queues, host_groups=teller.show(*groups) if groups else "")
 
 
 class Removal:
     """One removal of some hosts. `known`: what the caller knows each should have, put back as well."""
 
-    def __init__(self, administrator: Administrator, known: Mapping[str, Membership | None]) -> None:
-        self._administrator = administrator
+    def __init__(self, teller: Teller, known: Mapping[str, Membership | None]) -> None:
+        self._teller = teller
         self._known = known
         self._said: dict[str, tuple[str, ...]] = {}
         self._refused: dict[str, tuple[str, ...]] = {}
@@ -62,9 +75,9 @@ class Removal:
         stays disabled. A host that is gone already counts as removed, and what it left behind is cleared away.
         """
         hosts = [usable("host", host) for host in self._known]
-        there = self._administrator.show("-sel")
+        there = self._teller.show("-sel")
         present = [host for host in hosts if listed(host, there)]
-        had = membership_of(self._administrator, hosts)
+        had = membership_of(self._teller, hosts)
         if present:
             self._each(present, lambda some: ("qmod", "-d", *(f"*@{host}" for host in some)))
         unshut = list(self._refused)
@@ -120,7 +133,7 @@ class Removal:
     def _tell(self, hosts: Sequence[str], argv: tuple[str, ...]) -> tuple[str, ...]:
         """What Grid Engine says; a failure whose words mean nothing that is known is a refusal, whomever they name."""
         try:
-            return self._administrator.tell(*argv, longer=PER_HOST * (len(hosts) - 1)).said
+            return self._teller.tell(*argv, longer=PER_HOST * (len(hosts) - 1)).said
         except GridEngineRefused as error:
             return ("error: " + str(error).replace('"', "'"),)
 
@@ -128,12 +141,12 @@ class Removal:
         """In the order of `Administrator.enrol`: disabled before it has slots."""
         try:
             for group in whole.host_groups:
-                self._administrator.configure("-aattr", "hostgroup", "hostlist", host, group)
+                self._teller.configure("-aattr", "hostgroup", "hostlist", host, group)
             for queue in whole.queues:
-                self._administrator.configure("-aattr", "queue", "hostlist", host, queue)
-            self._administrator.disable(host)
+                self._teller.configure("-aattr", "queue", "hostlist", host, queue)
+            self._teller.disable(host)
             for queue, slots in whole.slots:
-                self._administrator.configure("-rattr", "queue", "slots", slots, f"{queue}@{host}")
+                self._teller.configure("-rattr", "queue", "slots", slots, f"{queue}@{host}")
         except GridEngineRefused as error:
             return GridEngineRefused(f"{'; '.join(said)}; and {host} could not be restored: {error}")
         return RemovalOutcome(removed=False, said=said, restored=whole)
@@ -147,7 +160,7 @@ class Removal:
             host: RemovalOutcome(removed=True, said=self._said.get(host, ())) for host in hosts
         }
         for show, delete in (("-ss", "-ds"), ("-sh", "-dh"), ("-sconfl", "-dconf")) if hosts else ():
-            names = self._administrator.show(show)
+            names = self._teller.show(show)
             known = [host for host in hosts if listed(host, names)]
             said = self._tell(known, ("qconf", delete, ",".join(known))) if known else ()
             for host in known:
