@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from autoscaler.core.model.actions import PROBE_HOST_PREFIX
+from autoscaler.core.actions import PROBE_HOST_PREFIX
 from autoscaler.errors import HostsFileUnusable
 from autoscaler.hosts_file import HOSTS, NAME, OF_WORKERS, PASSING, HostsFile, address_of
 

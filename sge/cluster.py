@@ -13,7 +13,7 @@ from datetime import tzinfo
 from operator import attrgetter
 from typing import TypeVar
 
-from autoscaler.core.model.actions import PROBE_HOST_PREFIX
+from autoscaler.core.actions import PROBE_HOST_PREFIX
 from autoscaler.core.model.calendars import Calendar
 from autoscaler.core.model.cluster import (
     Access,

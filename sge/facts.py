@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC
 
-from autoscaler.core.model.actions import PROBE_HOST_PREFIX
+from autoscaler.core.actions import PROBE_HOST_PREFIX
 from autoscaler.errors import CommandError, GridEngineNotObservable
 from autoscaler.process import Runner
 from sge import qstat

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Unpack
 
-from autoscaler.core.model.actions import PROBE_HOST_PREFIX, ProbeHost
+from autoscaler.core.actions import PROBE_HOST_PREFIX, ProbeHost
 from autoscaler.core.model.evidence import Answer
 from autoscaler.core.unsatisfiable.probe_hosts import MOST
 from autoscaler.errors import AutoscalerError, CommandTimedOut, GridEngineRefused

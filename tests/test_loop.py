@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.model.actions import Candidate, Disable, Enable, Launch, Terminate
+from autoscaler.core.actions import Candidate, Disable, Enable, Launch, Terminate
 from autoscaler.core.model.fleet import MachineState, Worker
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, because

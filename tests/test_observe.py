@@ -15,7 +15,7 @@ import pytest
 
 from autoscaler.background import on_thread
 from autoscaler.constraints.rule_files import RuleFiles
-from autoscaler.core.model.actions import Candidate, Launch, Terminate
+from autoscaler.core.actions import Candidate, Launch, Terminate
 from autoscaler.core.model.fleet import Interruption, OrderState
 from autoscaler.core.model.memory import Memory, WorkerNote
 from autoscaler.core.model.reasons import Code, because

@@ -15,8 +15,8 @@ from autoscaler import outside_files
 from autoscaler.commands._observation import observe_and_plan
 from autoscaler.commands.context import Invocation
 from autoscaler.constraints.rules import load_rules
+from autoscaler.core.actions import Launch
 from autoscaler.core.cost.spending import Spending
-from autoscaler.core.model.actions import Launch
 from autoscaler.core.model.cluster import JobDetail
 from autoscaler.core.model.evidence import Answer, Evidence, Finding, Health, JobFailure
 from autoscaler.core.model.fleet import (

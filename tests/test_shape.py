@@ -60,3 +60,7 @@ def test_code_is_what_is_left_without_docstrings_comments_imports_and_empty_line
     source = '"""A docstring\nof two lines."""\nimport os\n\nLIMIT = 3\n"""Of a value."""\n\n\n# Why.\n'
     source += 'def text():\n    """What it does."""\n    return """two\nlines"""  # two lines of a value count\n'
     assert shape.read_module(Path("autoscaler/text.py"), source).code == 4
+
+
+def test_no_module_of_the_product_is_in_a_cycle() -> None:
+    assert shape.cycles_of_modules(shape.measure(shape.ROOT)) == []

@@ -12,7 +12,7 @@ import click
 from autoscaler.commands._observation import from_record, observe
 from autoscaler.commands._output import echo, json_option, print_json
 from autoscaler.commands.context import Invocation
-from autoscaler.core.model.actions import Terminate
+from autoscaler.core.actions import Terminate
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.recovery.orphans import Orphan, find_orphans
 from autoscaler.core.snapshot import Snapshot

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from autoscaler.core.actions import Action
 from autoscaler.core.cost.spending import Spending
-from autoscaler.core.model.actions import Action
 from autoscaler.core.model.cluster import Cluster, JobRequest
 from autoscaler.core.model.evidence import Evidence
 from autoscaler.core.model.fleet import BucketKey, Fleet, LaunchFailure

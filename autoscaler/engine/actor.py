@@ -14,7 +14,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import partial
 
-from autoscaler.core.model.actions import Action, Launch, Reimage, Restart, Terminate
+from autoscaler.core.actions import Action, Launch, Reimage, Restart, Terminate
 from autoscaler.core.model.fleet import Worker
 from autoscaler.engine.execution import ExecutionContext, Seen
 from autoscaler.engine.executors.execute import execute

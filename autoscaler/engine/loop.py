@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Protocol
 
-from autoscaler.core.model.actions import Reimage, Restart, TellWaiting, Terminate, subject_of
+from autoscaler.core.actions import Reimage, Restart, TellWaiting, Terminate, subject_of
 from autoscaler.core.model.cluster import short_name
 from autoscaler.core.model.fleet import Fleet, Worker
 from autoscaler.core.model.memory import Memory

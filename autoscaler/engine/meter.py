@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
 from pathlib import PurePath
 
-from autoscaler.core.model.actions import Action, Launch
+from autoscaler.core.actions import Action, Launch
 from autoscaler.core.model.fleet import LaunchFailure
 from autoscaler.core.outcome.sample import Sample, Starts
 from autoscaler.core.requests.orders import outstanding

@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from autoscaler.background import Executor, on_thread
 from autoscaler.constraints.rule_files import RuleFiles
+from autoscaler.core.actions import Disable, Enable, Terminate
 from autoscaler.core.demand.detail_needs import Needs
-from autoscaler.core.model.actions import Disable, Enable, Terminate
 from autoscaler.core.model.cluster import JobCategory
 from autoscaler.core.model.fleet import Bucket, Fleet, Interruption, Order, Worker
 from autoscaler.core.model.memory import Memory, WorkerNote

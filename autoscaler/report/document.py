@@ -13,7 +13,7 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from autoscaler.core.model.actions import Action, InJson, in_json
+from autoscaler.core.actions import Action, InJson, in_json
 from autoscaler.core.model.reasons import Reason
 from autoscaler.core.snapshot import BucketVerdict, JobCategoryVerdict, Plan, Snapshot, WorkerVerdict
 from autoscaler.report import SCHEMA

@@ -13,7 +13,7 @@ from datetime import datetime, tzinfo
 from fnmatch import fnmatchcase
 from typing import Any
 
-from autoscaler.core.model.actions import Action, AskGridEngine, JobAction, Launch, Reschedule, WorkerAction
+from autoscaler.core.actions import Action, AskGridEngine, JobAction, Launch, Reschedule, WorkerAction
 from autoscaler.core.model.cluster import ExecutionHost, HostJob, JobRequest
 from autoscaler.core.model.memory import WorkerNote
 from autoscaler.core.model.reasons import Code, Reason

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from autoscaler.core.model.actions import Action, ActionKind
+from autoscaler.core.actions import Action, ActionKind
 from autoscaler.report.document import PAIRS, json_fields
 from autoscaler.report.reasons.table import REASONS
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import get_args
 
-from autoscaler.core.model.actions import AskGridEngine, JobAction, Launch, WorkerAction, subject_of
+from autoscaler.core.actions import AskGridEngine, JobAction, Launch, WorkerAction, subject_of
 from autoscaler.core.model.reasons import Code, Fact, Reason
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan
 from autoscaler.report.reasons.table import REASONS

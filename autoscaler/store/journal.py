@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, get_args
 
-from autoscaler.core.model.actions import Action, Candidate, Enrol, JobAction, Launch, Offer, TellWaiting
+from autoscaler.core.actions import Action, Candidate, Enrol, JobAction, Launch, Offer, TellWaiting
 from autoscaler.core.model.fleet import Assignment, LaunchFailure, Order, OrderState, RefusedEnd
 from autoscaler.store import encoding
 from autoscaler.store.database import Migration, Table

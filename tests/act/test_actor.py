@@ -11,7 +11,7 @@ from threading import Event
 import pytest
 
 from autoscaler.background import on_thread
-from autoscaler.core.model.actions import Disable, Enable, Enrol, Remove, Terminate
+from autoscaler.core.actions import Disable, Enable, Enrol, Remove, Terminate
 from autoscaler.core.model.fleet import InstanceType, MachineState, OrderState, Worker
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.workers.phases import Phase

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from autoscaler.core.model.actions import WorkerAction
+from autoscaler.core.actions import WorkerAction
 from autoscaler.engine.actor import OfProvider
 from autoscaler.engine.executors.execute import execute
 from autoscaler.engine.executors.together import batches_of

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.model.actions import Disable, Remove
+from autoscaler.core.actions import Disable, Remove
 from autoscaler.engine.actor import SWEEP_ANYWAY, SWEEP_EVERY
 from autoscaler.errors import GridEngineNotObservable, GridEngineRefused
 from autoscaler.store.journal import Result

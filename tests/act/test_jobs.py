@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.model.actions import (
+from autoscaler.core.actions import (
     Action,
     Annotate,
     AskGridEngine,

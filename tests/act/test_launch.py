@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 
 from autoscaler.background import Executor, on_thread
-from autoscaler.core.model.actions import Action, Candidate, Launch
+from autoscaler.core.actions import Action, Candidate, Launch
 from autoscaler.core.model.cluster import JobRequest
 from autoscaler.core.model.fleet import OrderState, Worker
 from autoscaler.core.model.memory import Memory

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from autoscaler.core.actions import Candidate, Launch, Offer
 from autoscaler.core.limits.launched import brought
 from autoscaler.core.limits.limits import most_of
-from autoscaler.core.model.actions import Candidate, Launch, Offer
 from autoscaler.core.model.fleet import Fleet, OrderState
 from autoscaler.core.model.memory import Event, Memory
 from autoscaler.core.requests.orders import named, outstanding, whole

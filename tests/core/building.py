@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from autoscaler.core.model.actions import Action, Launch, subject_of
+from autoscaler.core.actions import Action, Launch, subject_of
 from autoscaler.core.model.cluster import (
     Cluster,
     Complex,

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import pytest
 
 from autoscaler.core import plan as planning
+from autoscaler.core.actions import Launch
 from autoscaler.core.capacity.prospects import prospects
 from autoscaler.core.facts.facts import Facts, facts_of
 from autoscaler.core.limits.circuit_breaker import tripped
-from autoscaler.core.model.actions import Launch
 from autoscaler.core.model.fleet import InstanceType, MachineState, OrderState
 from autoscaler.core.model.memory import Event, Memory
 from autoscaler.core.model.overrides import Overrides

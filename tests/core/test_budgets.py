@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
+from autoscaler.core.actions import Launch
 from autoscaler.core.cost.spending import Budget, BudgetAction, Spending, Whose
 from autoscaler.core.demand.detail_needs import NOTHING
 from autoscaler.core.limits.budgets import level
-from autoscaler.core.model.actions import Launch
 from autoscaler.core.model.cluster import HostJob, QueueInstance
 from autoscaler.core.model.fleet import PriceType
 from autoscaler.core.model.reasons import Code

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.model.actions import Launch
+from autoscaler.core.actions import Launch
 from autoscaler.core.model.calendars import Calendar, CalendarEntry, CalendarState
 from autoscaler.core.model.cluster import ExecutionHost, Queue
 from autoscaler.core.model.memory import Disabling, Memory, WorkerNote

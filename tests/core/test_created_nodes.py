@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.model.actions import Launch
+from autoscaler.core.actions import Launch
 from autoscaler.core.model.fleet import ANY, OrderState
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code

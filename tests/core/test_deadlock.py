@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.model.actions import Annotate, AskGridEngine, Hold, Kill, Release
+from autoscaler.core.actions import Annotate, AskGridEngine, Hold, Kill, Release
 from autoscaler.core.model.cluster import Access, Consumable, JobCategory, ParallelEnvironment, Queue, QuotaRule
 from autoscaler.core.model.evidence import Answer, Evidence, Finding
 from autoscaler.core.model.fleet import MachineState

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.model.actions import Disable, Enable, Enrol, Launch, Terminate
+from autoscaler.core.actions import Disable, Enable, Enrol, Launch, Terminate
 from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.fleet import InstanceType, LaunchFailure, MachineState, Order, OrderState
 from autoscaler.core.model.memory import Disabling, Event

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.model.actions import Launch
+from autoscaler.core.actions import Launch
 from autoscaler.core.model.cluster import Complex, Consumable, Queue, QueueInstance
 from autoscaler.core.model.fleet import Bucket, InstanceType, MachineState, OrderState, PriceType
 from autoscaler.core.model.memory import Event

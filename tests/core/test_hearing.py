@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.core.model.actions import Launch
+from autoscaler.core.actions import Launch
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Plan, Snapshot

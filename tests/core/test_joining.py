@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.model.actions import Enrol, Terminate
+from autoscaler.core.actions import Enrol, Terminate
 from autoscaler.core.model.cluster import ExecutionHost, QueueInstance
 from autoscaler.core.model.fleet import MachineState
 from autoscaler.core.model.memory import Disabling, Memory, WorkerNote

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from autoscaler.core.model.actions import Hold, Kill
+from autoscaler.core.actions import Hold, Kill
 from autoscaler.core.model.cluster import JobRequest
 from autoscaler.core.model.fleet import BucketKey, Ending, MachineState
 from autoscaler.core.model.memory import Backoff, Memory, ProtectedArray, WorkerNote

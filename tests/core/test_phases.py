@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from autoscaler.core import plan as planning
-from autoscaler.core.model.actions import Action, Disable, Enable, Enrol, Remove, Terminate
+from autoscaler.core.actions import Action, Disable, Enable, Enrol, Remove, Terminate
 from autoscaler.core.model.fleet import MachineState
 from autoscaler.core.model.memory import Disabling, Memory
 from autoscaler.core.model.reasons import Code

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from autoscaler.core.actions import Launch
 from autoscaler.core.capacity.prospects import Prospect, prospects
-from autoscaler.core.model.actions import Launch
 from autoscaler.core.model.fleet import PriceType
 from autoscaler.core.model.memory import Event
 from autoscaler.core.model.reasons import Code

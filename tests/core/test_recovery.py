@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from autoscaler.core.actions import Hold, Kill, Launch, Release, Reschedule, Terminate
 from autoscaler.core.demand.eligibility import details_wanted
-from autoscaler.core.model.actions import Hold, Kill, Launch, Release, Reschedule, Terminate
 from autoscaler.core.model.cluster import ExecutionHost, HostJob, JobDetail, QueueInstance
 from autoscaler.core.model.fleet import Ending, Interruption, MachineState, OrderState, RefusedEnd
 from autoscaler.core.model.memory import Disabling, HeldBack, WorkerNote

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from autoscaler.core.actions import Launch
 from autoscaler.core.capacity.reported_values import FORGOTTEN_AFTER
-from autoscaler.core.model.actions import Launch
 from autoscaler.core.model.fleet import MachineState
 from autoscaler.core.model.memory import Memory, ReportedType
 from autoscaler.core.model.overrides import Overrides

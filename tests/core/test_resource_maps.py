@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.model.actions import Enrol
+from autoscaler.core.actions import Enrol
 from autoscaler.core.model.cluster import Complex, Consumable
 from autoscaler.core.model.complexes import amount, canonical
 from autoscaler.core.model.fleet import InstanceType

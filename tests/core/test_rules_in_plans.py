@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from autoscaler.constraints.library import read_rules
+from autoscaler.core.actions import Action, Enrol, Kill, Launch
 from autoscaler.core.demand.demand import read_demand
 from autoscaler.core.demand.eligibility import details_wanted
-from autoscaler.core.model.actions import Action, Enrol, Kill, Launch
 from autoscaler.core.model.cluster import JobDetail
 from autoscaler.core.model.fleet import InstanceType, Interruption
 from autoscaler.core.model.memory import Disabling, WorkerNote

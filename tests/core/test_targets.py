@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.model.actions import Launch
+from autoscaler.core.actions import Launch
 from autoscaler.core.model.fleet import LaunchFailure, OrderState, PriceType
 from autoscaler.core.model.memory import Disabling, Event
 from autoscaler.core.model.overrides import Overrides

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from autoscaler.core.actions import Candidate, Launch
 from autoscaler.core.limits.limits import Usage, launches_left_in_window, most_of, room_for
-from autoscaler.core.model.actions import Candidate, Launch
 from autoscaler.core.model.fleet import Bucket
 from autoscaler.core.model.memory import Event
 from autoscaler.core.model.reasons import Code, because

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.core.model.actions import TellWaiting
+from autoscaler.core.actions import TellWaiting
 from autoscaler.core.model.memory import Memory, UnsatisfiableNote
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, Reason, because

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.model.actions import Action
+from autoscaler.core.actions import Action
 from autoscaler.core.outcome import outcome as planning
 from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Snapshot

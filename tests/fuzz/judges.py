@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from autoscaler.core.model.actions import Launch, Remove, Reschedule, Terminate, WorkerAction
+from autoscaler.core.actions import Launch, Remove, Reschedule, Terminate, WorkerAction
 from autoscaler.core.model.fleet import MachineState
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.policy import NodeArrayPolicy

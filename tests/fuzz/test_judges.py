@@ -19,7 +19,7 @@ from socket import create_server
 import pytest
 
 from autoscaler.api import auto_stop, operations
-from autoscaler.core.model.actions import Action, Candidate, Launch, Remove, Terminate
+from autoscaler.core.actions import Action, Candidate, Launch, Remove, Terminate
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.plan import plan

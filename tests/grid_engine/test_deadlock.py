@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.model.actions import PROBE_HOST_PREFIX
+from autoscaler.core.actions import PROBE_HOST_PREFIX
 from autoscaler.core.model.memory import Memory
 from autoscaler.lab.cell import Cell
 from autoscaler.store.store import Store

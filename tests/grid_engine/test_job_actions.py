@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.model.actions import Action, Hold, Kill, Release, Reschedule
+from autoscaler.core.actions import Action, Hold, Kill, Release, Reschedule
 from autoscaler.core.model.cluster import JobRequest
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, because

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.model.actions import PROBE_HOST_PREFIX, ProbeHost
+from autoscaler.core.actions import PROBE_HOST_PREFIX, ProbeHost
 from autoscaler.core.model.evidence import Answer
 from autoscaler.hosts_file import HOSTS, HostsFile
 from autoscaler.lab.cell import Cell
@@ -189,7 +189,7 @@ def test_an_unreachable_master_is_no_answer(cell: Cell) -> None:
 
 ASK = """
 import sys
-from autoscaler.core.model.actions import ProbeHost
+from autoscaler.core.actions import ProbeHost
 from autoscaler.hosts_file import HostsFile
 from autoscaler.process import SystemRunner
 from sge.probe_hosts import ProbeHosts

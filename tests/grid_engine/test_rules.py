@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.model.actions import Launch
+from autoscaler.core.actions import Launch
 from autoscaler.core.plan import plan
 from autoscaler.engine.record import read_record
 from autoscaler.lab.cell import Cell

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.model.actions import TellWaiting
+from autoscaler.core.actions import TellWaiting
 from autoscaler.core.model.cluster import JobCategory
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.plan import plan

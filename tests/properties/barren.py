@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from autoscaler.core.model.actions import Action, Enable, Launch
+from autoscaler.core.actions import Action, Enable, Launch
 from autoscaler.core.model.cluster import ExecutionHost, JobCategory
 from autoscaler.core.model.evidence import JobSuccess
 from autoscaler.core.model.fleet import MachineState

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from autoscaler.core.actions import Remove, Terminate
 from autoscaler.core.capacity import supply
-from autoscaler.core.model.actions import Remove, Terminate
 from autoscaler.core.model.cluster import ExecutionHost, QueueInstance
 from autoscaler.core.model.fleet import MachineState
 from autoscaler.core.model.memory import Disabling

@@ -15,8 +15,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from autoscaler.core.actions import AskGridEngine, Hold, Kill, ProbeHost
 from autoscaler.core.demand.job_requests import ReadRequest, RequestReader
-from autoscaler.core.model.actions import AskGridEngine, Hold, Kill, ProbeHost
 from autoscaler.core.model.cluster import HostJob
 from autoscaler.core.model.evidence import Answer, Evidence, Finding
 from autoscaler.core.model.memory import Memory

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from autoscaler.core.actions import Candidate, Launch
 from autoscaler.core.capacity import placement_groups as groups_
 from autoscaler.core.capacity.group_targets import GroupTarget
 from autoscaler.core.capacity.offers import LaunchOffer
 from autoscaler.core.capacity.placement_groups import Group
-from autoscaler.core.model.actions import Candidate, Launch
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.plan import plan
 from autoscaler.core.requests import group_names as names

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from autoscaler.core.model.actions import Action, Disable, Enable, Enrol, Launch
+from autoscaler.core.actions import Action, Disable, Enable, Enrol, Launch
 from autoscaler.core.model.cluster import JobCategory
 from autoscaler.core.model.fleet import BucketKey, LaunchFailure, MachineState, Order, OrderState, Worker
 from autoscaler.core.model.memory import Disabling, Memory

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from autoscaler.core.model.actions import Action, Enable, Enrol, Remove
+from autoscaler.core.actions import Action, Enable, Enrol, Remove
 from autoscaler.core.model.cluster import ExecutionHost
 from autoscaler.core.snapshot import Snapshot
 from tests.properties.test_groups import Groups, GroupWorld

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from autoscaler.core.model.actions import Disable, Enable
+from autoscaler.core.actions import Disable, Enable
 from autoscaler.engine.loop import Loop
 from tests.simulated.autoscaler import World, start, step
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.core.model.actions import Launch, Remove, Terminate
+from autoscaler.core.actions import Launch, Remove, Terminate
 from autoscaler.core.model.cluster import Queue, QuotaRule
 from autoscaler.core.model.evidence import Evidence, Health, JobFailure, JobSuccess
 from autoscaler.core.model.fleet import BucketKey, Interruption, MachineState

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autoscaler.core.actions import Launch
 from autoscaler.core.limits.protected_mode import LONGEST_WAIT, REMEMBERED
-from autoscaler.core.model.actions import Launch
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.snapshot import Plan

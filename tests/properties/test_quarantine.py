@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.core.model.actions import Disable
+from autoscaler.core.actions import Disable
 from autoscaler.core.model.evidence import Evidence, Health, JobFailure
 from autoscaler.core.model.memory import Disabling, Memory
 from autoscaler.core.plan import plan

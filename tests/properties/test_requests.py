@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
-from autoscaler.core.model.actions import Disable, Enable, Launch
+from autoscaler.core.actions import Disable, Enable, Launch
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.model.request_sets import (

@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from autoscaler.core.model.actions import (
+from autoscaler.core.actions import (
     Disable,
     Enable,
     Enrol,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoscaler.constraints.library import NodeUse, node_of, properties_of_bucket, put_one, read_constraint, read_rules
-from autoscaler.core.model.actions import AskGridEngine, Enrol, Hold, Kill, Launch
+from autoscaler.core.actions import AskGridEngine, Enrol, Hold, Kill, Launch
 from autoscaler.core.model.cluster import ExecutionHost
 from autoscaler.core.model.fleet import Bucket, MachineState, PriceType, Worker
 from autoscaler.core.model.memory import WorkerNote

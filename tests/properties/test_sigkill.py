@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.model.actions import PROBE_HOST_PREFIX, AskGridEngine, Kill, ProbeHost, Question
+from autoscaler.core.actions import PROBE_HOST_PREFIX, AskGridEngine, Kill, ProbeHost, Question
 from autoscaler.core.model.evidence import Answer
 from autoscaler.core.model.fleet import Interruption
 from autoscaler.core.model.reasons import Code, because

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.core.model.actions import Action, Launch, Remove
+from autoscaler.core.actions import Action, Launch, Remove
 from autoscaler.core.model.cluster import Cluster, ExecutionHost, HostJob, JobCategory, QueueInstance
 from autoscaler.core.model.fleet import Bucket, Fleet, InstanceType, MachineState, Worker
 from autoscaler.core.model.memory import WorkerNote

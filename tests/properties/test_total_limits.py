@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from autoscaler.core.model.actions import Action, Hold, Kill, Launch
+from autoscaler.core.actions import Action, Hold, Kill, Launch
 from autoscaler.core.model.cluster import Cluster, ExecutionHost, HostJob, JobCategory, QueueInstance
 from autoscaler.core.model.fleet import Fleet, LaunchFailure, MachineState, Order, OrderState, Worker
 from autoscaler.core.model.request_sets import ArrayDefinition, CreatedNode, Requests, RequestSet, Target

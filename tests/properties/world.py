@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field, replace
 
-from autoscaler.core.model.actions import (
+from autoscaler.core.actions import (
     Action,
     Annotate,
     AskGridEngine,

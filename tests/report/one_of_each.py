@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoscaler.core.model.actions import (
+from autoscaler.core.actions import (
     Action,
     Annotate,
     AskGridEngine,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoscaler.core.model.actions import Action, Candidate, Disable, Launch
+from autoscaler.core.actions import Action, Candidate, Disable, Launch
 from autoscaler.core.model.cluster import Cluster, JobCategory, JobRequest
 from autoscaler.core.model.fleet import Bucket, BucketKey, Fleet, InstanceType
 from autoscaler.core.model.memory import Memory

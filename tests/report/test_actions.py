@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from autoscaler.core.model.actions import Action, ActionKind, Launch
+from autoscaler.core.actions import Action, ActionKind, Launch
 from autoscaler.engine.executors.execute import OneCall
 from autoscaler.report.document import action_part, document
 from autoscaler.report.schema import part_of

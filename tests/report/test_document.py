@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.model.actions import Hold, subject_of
+from autoscaler.core.actions import Hold, subject_of
 from autoscaler.core.model.cluster import JobCategory, JobRequest
 from autoscaler.core.model.fleet import BucketKey
 from autoscaler.core.model.memory import Memory

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from autoscaler.core.model.actions import AskGridEngine, Hold, Kill, Question
+from autoscaler.core.actions import AskGridEngine, Hold, Kill, Question
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.model.request_sets import ArrayDefinition, Requests, RequestSet
 from autoscaler.core.plan import plan as decide

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.core.model.actions import AskGridEngine, Enrol, Hold, Kill, Question, Remove, Reschedule, Terminate
+from autoscaler.core.actions import AskGridEngine, Enrol, Hold, Kill, Question, Remove, Reschedule, Terminate
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan
 from autoscaler.report.sentence import news, sentence

@@ -10,7 +10,7 @@ import pytest
 
 from autoscaler.commands._observation import read_only
 from autoscaler.commands.main import main
-from autoscaler.core.model.actions import (
+from autoscaler.core.actions import (
     Action,
     Annotate,
     AskGridEngine,

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from autoscaler.core.model.actions import PROBE_HOST_PREFIX
+from autoscaler.core.actions import PROBE_HOST_PREFIX
 from autoscaler.core.model.cluster import Cluster, ExecutionHost, JobDetail, ParallelEnvironment, Queue
 from autoscaler.errors import GridEngineNotObservable
 from sge.cluster import Outputs, cluster_from

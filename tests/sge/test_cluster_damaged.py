@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.core.model.actions import Disable, Remove
+from autoscaler.core.actions import Disable, Remove
 from autoscaler.core.model.cluster import Cluster
 from autoscaler.core.plan import plan
 from autoscaler.engine.record import read_record

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from autoscaler.core.model.actions import PROBE_HOST_PREFIX, ProbeHost
+from autoscaler.core.actions import PROBE_HOST_PREFIX, ProbeHost
 from autoscaler.core.model.evidence import Answer
 from autoscaler.errors import CommandTimedOut, GridEngineRefused, HostsFileUnusable
 from autoscaler.process import Completed

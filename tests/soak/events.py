@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
-from autoscaler.core.model.actions import PROBE_HOST_PREFIX
+from autoscaler.core.actions import PROBE_HOST_PREFIX
 from autoscaler.core.model.evidence import Health, JobFailure
 from autoscaler.core.model.fleet import Ending, Interruption
 from autoscaler.store.overrides import Verb

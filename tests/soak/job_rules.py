@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from autoscaler.core.model.actions import PROBE_HOST_PREFIX
+from autoscaler.core.actions import PROBE_HOST_PREFIX
 from autoscaler.core.policy import DeadlockAnswer, LostJobs
 from tests.soak.allowed import Asked, what_it_asks
 from tests.soak.job_commands import JobCommands

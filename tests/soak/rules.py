@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoscaler.core.model.actions import PROBE_HOST_PREFIX
+from autoscaler.core.actions import PROBE_HOST_PREFIX
 from autoscaler.core.model.fleet import MachineState, Worker
 from providers.fake import Machine
 from providers.interface import GROUP_ID, LaunchOrder

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC
 from pathlib import Path
 
-from autoscaler.core.model.actions import AskGridEngine, Disable, Reschedule
+from autoscaler.core.actions import AskGridEngine, Disable, Reschedule
 from autoscaler.core.model.evidence import Health, JobFailure
 from autoscaler.core.model.fleet import Bucket, Interruption
 from autoscaler.core.model.reasons import Code

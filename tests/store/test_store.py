@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.model.actions import Candidate, Disable, Launch
+from autoscaler.core.actions import Candidate, Disable, Launch
 from autoscaler.core.model.cluster import JobDetail, JobRequest
 from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, LaunchFailure, MachineState, OrderState, Worker
 from autoscaler.core.model.memory import Backoff, Disabling, Event, Memory, WorkerNote

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from autoscaler.api.answers import Turns
+from autoscaler.core.actions import Hold
 from autoscaler.core.demand.categories import category_key
 from autoscaler.core.demand.job_requests import RequestReader
 from autoscaler.core.events.event import EventKind, JobEvent
 from autoscaler.core.events.events import PassEvents
 from autoscaler.core.events.known import Known
-from autoscaler.core.model.actions import Hold
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Plan

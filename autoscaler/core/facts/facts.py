@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from autoscaler.core.actions import Enable
 from autoscaler.core.capacity.forecast import Forecast, make_forecast
 from autoscaler.core.capacity.max_capacity import MaxCapacity
 from autoscaler.core.capacity.placement_groups import group_ids
@@ -23,7 +24,6 @@ from autoscaler.core.limits.budgets import no_launches, only_cheapest, over_budg
 from autoscaler.core.limits.in_vain import InVain, in_vain
 from autoscaler.core.limits.limits import Usage
 from autoscaler.core.limits.unanswered_orders import taken, throttled
-from autoscaler.core.model.actions import Enable
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import LaunchFailure
 from autoscaler.core.model.memory import Backoff, CameUp, ReportedType

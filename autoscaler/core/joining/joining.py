@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoscaler.core.actions import Disable, Enable, Enrol, Terminate
 from autoscaler.core.hosts.missing_values import values_text
-from autoscaler.core.model.actions import Disable, Enable, Enrol, Terminate
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.hosts import host_values_of

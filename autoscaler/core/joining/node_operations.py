@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from autoscaler.core.model.actions import Reimage, Restart
+from autoscaler.core.actions import Reimage, Restart
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.model.request_sets import NodeOperation
 from autoscaler.core.workers.phases import Condition, disabled

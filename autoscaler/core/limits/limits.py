@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from autoscaler.core.model.actions import Candidate, Launch
+from autoscaler.core.actions import Candidate, Launch
 from autoscaler.core.model.fleet import Bucket
 from autoscaler.core.model.memory import Event
 from autoscaler.core.model.reasons import Code, Reason, because

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
-from autoscaler.core.model.actions import Hold, Kill
+from autoscaler.core.actions import Hold, Kill
 from autoscaler.core.model.fleet import Ending, Worker
 from autoscaler.core.model.memory import WorkerNote
 from autoscaler.core.model.reasons import Code, Reason, because

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autoscaler.core.actions import Disable, Remove, Terminate
 from autoscaler.core.facts.facts import Facts
 from autoscaler.core.hosts.load_reports import track_silence
 from autoscaler.core.limits.limits import HOUR, as_event
-from autoscaler.core.model.actions import Disable, Remove, Terminate
 from autoscaler.core.model.memory import Disabling, Event, Memory
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.outcome.decisions import Decisions

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
+from autoscaler.core.actions import Action
 from autoscaler.core.facts.facts import Facts
 from autoscaler.core.limits.budgets import budget_notes
 from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.limits.unanswered_orders import mark_uncertain, unanswered
-from autoscaler.core.model.actions import Action
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.outcome.decisions import Decisions

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from autoscaler.core.actions import Launch
 from autoscaler.core.demand.categories import category_key
 from autoscaler.core.demand.demand import PendingDemand
-from autoscaler.core.model.actions import Launch
 
 
 def served(launches: Sequence[Launch], demand: PendingDemand) -> Mapping[str, tuple[tuple[int, ...], ...]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from types import MappingProxyType
 
-from autoscaler.core.model.actions import TellWaiting
+from autoscaler.core.actions import TellWaiting
 from autoscaler.core.model.cluster import Cluster
 from autoscaler.core.model.memory import Memory, WaitingNote
 from autoscaler.core.model.reasons import Code, Reason, because

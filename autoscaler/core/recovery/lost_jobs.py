@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from autoscaler.core.model.actions import Hold, Kill, Release, Reschedule
+from autoscaler.core.actions import Hold, Kill, Release, Reschedule
 from autoscaler.core.model.cluster import Cluster, ExecutionHost, HostJob, JobDetail, Queue
 from autoscaler.core.model.memory import HeldBack, Memory
 from autoscaler.core.model.reasons import Code, Reason, because

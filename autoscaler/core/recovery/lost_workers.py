@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autoscaler.core.model.actions import Disable, Enable, Hold, Kill, Remove, Reschedule, Terminate
+from autoscaler.core.actions import Disable, Enable, Hold, Kill, Remove, Reschedule, Terminate
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.recovery.recovery_context import RecoveryContext

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from autoscaler.core.model.actions import Release
+from autoscaler.core.actions import Release
 from autoscaler.core.model.cluster import Cluster, JobDetail
 from autoscaler.core.model.memory import HeldBack, Memory
 from autoscaler.core.model.reasons import Code, Reason, because

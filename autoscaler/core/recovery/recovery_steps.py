@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from autoscaler.core.actions import Action, Hold, Kill, Reschedule
 from autoscaler.core.hosts.host_owners import older_jobs
-from autoscaler.core.model.actions import Action, Hold, Kill, Reschedule
 from autoscaler.core.model.cluster import HostJob
 from autoscaler.core.model.fleet import Ending
 from autoscaler.core.model.memory import Disabling

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from dataclasses import replace
 
-from autoscaler.core.model.actions import Disable, Enable
+from autoscaler.core.actions import Disable, Enable
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.model.request_sets import AutoStopAnswer

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from autoscaler.core.model.actions import Disable
+from autoscaler.core.actions import Disable
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.offered_host import Host

@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from autoscaler.core.actions import Candidate, Launch
 from autoscaler.core.capacity.group_targets import GroupTarget, group_targets, groups_to_give_up
 from autoscaler.core.capacity.placement_groups import Group, GroupKind, groups_of, kind_of, of_kind
 from autoscaler.core.demand.categories import assignment_of
 from autoscaler.core.limits.protected_mode import Protection
-from autoscaler.core.model.actions import Candidate, Launch
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import Fleet
 from autoscaler.core.model.offered_host import Host

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from autoscaler.core.actions import Launch
 from autoscaler.core.capacity.offers import LaunchOffer
 from autoscaler.core.capacity.placement_groups import NO_MORE, Group, GroupKind, kind_of, of_kind, workers_of
 from autoscaler.core.limits.limits import Room, Usage, launches_left, most_of, room_for
-from autoscaler.core.model.actions import Launch
 from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, LaunchFailure
 from autoscaler.core.model.memory import Backoff

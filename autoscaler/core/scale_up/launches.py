@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from autoscaler.core.actions import Launch
 from autoscaler.core.limits.limits import Usage, as_event, most_of
 from autoscaler.core.limits.protected_mode import HeldBack, Protection
-from autoscaler.core.model.actions import Launch
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import InstanceType
 from autoscaler.core.model.reasons import Code, Reason, because

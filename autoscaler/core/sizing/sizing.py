@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
+from autoscaler.core.actions import Candidate, Launch
 from autoscaler.core.capacity.offers import LaunchOffer, offers_for
 from autoscaler.core.constraints.ruleset import Rules
 from autoscaler.core.cost.spending import Budget, Whose
 from autoscaler.core.demand.categories import assignment_of
 from autoscaler.core.demand.constraint_demand import unmet_by
 from autoscaler.core.limits.limits import Room, Usage, launches_left, launches_left_in_window
-from autoscaler.core.model.actions import Candidate, Launch
 from autoscaler.core.model.cluster import Complex
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import Bucket, InstanceType, PriceType

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from autoscaler.core.actions import Annotate, AskGridEngine, Hold, JobAction, Kill, ProbeHost, Question, Release
 from autoscaler.core.demand.eligibility import WAITING_STATES, CategoryPart
-from autoscaler.core.model.actions import Annotate, AskGridEngine, Hold, JobAction, Kill, ProbeHost, Question, Release
 from autoscaler.core.model.cluster import JobRequest, names_of
 from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.evidence import Answer

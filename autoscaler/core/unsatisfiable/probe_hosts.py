@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from autoscaler.core.actions import ProbeHost
 from autoscaler.core.capacity.array_ranges import Kind, Range
-from autoscaler.core.model.actions import ProbeHost
 from autoscaler.core.model.cluster import Complex
 from autoscaler.core.model.complexes import RESOURCE_MAP, amount
 from autoscaler.core.model.demand_vector import Demand

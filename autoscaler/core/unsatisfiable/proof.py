@@ -11,10 +11,10 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from autoscaler.core.actions import ProbeHost
 from autoscaler.core.capacity.array_ranges import Range
 from autoscaler.core.demand.job_requests import RequestReader
 from autoscaler.core.demand.shared_limits import more_than_the_cell_has
-from autoscaler.core.model.actions import ProbeHost
 from autoscaler.core.model.cluster import Cluster, JobRequest, ParallelEnvironment, Queue, QuotaRule
 from autoscaler.core.model.complexes import amount, by_any_name, matches, satisfies
 from autoscaler.core.model.demand_vector import Demand, Property

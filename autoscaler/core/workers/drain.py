@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autoscaler.core.model.actions import Disable, Remove
+from autoscaler.core.actions import Disable, Remove
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.workers.phases import Condition, Phase, disabled

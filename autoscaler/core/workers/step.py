@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
+from autoscaler.core.actions import Action, Disable, Enable, Enrol, Remove, Terminate
 from autoscaler.core.constraints.per_array import KeepAlive
 from autoscaler.core.constraints.ruleset import NONE_KEPT
-from autoscaler.core.model.actions import Action, Disable, Enable, Enrol, Remove, Terminate
 from autoscaler.core.model.cluster import Complex
 from autoscaler.core.model.fleet import RefusedEnd
 from autoscaler.core.model.memory import Disabling, WorkerNote

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from autoscaler.core.model.actions import AskGridEngine
+from autoscaler.core.actions import AskGridEngine
 from autoscaler.core.model.evidence import Answer, Finding
 from autoscaler.engine.execution import ExecutionContext
 from autoscaler.store.journal import Outcome, Result

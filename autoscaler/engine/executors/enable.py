@@ -5,7 +5,7 @@ The memory, which was stored before, marks a host as disabled by us.
 
 from __future__ import annotations
 
-from autoscaler.core.model.actions import Disable, Enable
+from autoscaler.core.actions import Disable, Enable
 from autoscaler.engine.execution import ExecutionContext
 from autoscaler.store.journal import Outcome, Result
 

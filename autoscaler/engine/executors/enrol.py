@@ -4,7 +4,7 @@ image made gets what is missing.
 
 from __future__ import annotations
 
-from autoscaler.core.model.actions import Enrol
+from autoscaler.core.actions import Enrol
 from autoscaler.core.requests.group_names import COMPLEX
 from autoscaler.engine.execution import ExecutionContext
 from autoscaler.errors import GridEngineRefused

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from autoscaler.core.model.actions import (
+from autoscaler.core.actions import (
     Annotate,
     AskGridEngine,
     Disable,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autoscaler.core.model.actions import Annotate, Hold, JobAction, Kill, Release, Reschedule
+from autoscaler.core.actions import Annotate, Hold, JobAction, Kill, Release, Reschedule
 from autoscaler.core.model.reasons import Reason
 from autoscaler.engine.execution import ExecutionContext
 from autoscaler.errors import GridEngineRefused

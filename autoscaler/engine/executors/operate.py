@@ -4,7 +4,7 @@ hang.
 
 from __future__ import annotations
 
-from autoscaler.core.model.actions import Reimage, Restart
+from autoscaler.core.actions import Reimage, Restart
 from autoscaler.engine.execution import ExecutionContext
 from autoscaler.errors import AutoscalerError
 from autoscaler.store.journal import Outcome, Result

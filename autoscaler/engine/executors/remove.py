@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from autoscaler.core.model.actions import Enrol, Remove
+from autoscaler.core.actions import Enrol, Remove
 from autoscaler.core.workers.worker_state import same_host
 from autoscaler.engine.execution import ExecutionContext, Seen
 from autoscaler.errors import AutoscalerError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoscaler.core.model.actions import TellWaiting
+from autoscaler.core.actions import TellWaiting
 from autoscaler.engine.execution import ExecutionContext
 from autoscaler.engine.executors.jobs import CONTEXT, outcome_of
 from autoscaler.report.reasons.waiting import waiting_text

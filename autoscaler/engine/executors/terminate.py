@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autoscaler.core.model.actions import Terminate
+from autoscaler.core.actions import Terminate
 from autoscaler.core.model.fleet import LaunchFailure
 from autoscaler.engine.execution import ExecutionContext, Seen
 from autoscaler.errors import AutoscalerError

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import cast
 
-from autoscaler.core.model.actions import Disable, Enable, Enrol, Remove
+from autoscaler.core.actions import Disable, Enable, Enrol, Remove
 from autoscaler.core.requests.group_names import COMPLEX
 from autoscaler.engine.execution import ExecutionContext, Seen
 from autoscaler.engine.executors.execute import OneCall, execute
