@@ -114,9 +114,18 @@ async def _gone(request: Request, _: Exception) -> Response:
     return _error(request, "the body is incomplete", 408)
 
 
-_NOT_SERVED = {
-    "description": "The call names a host that is not served here.",
-    "content": {"text/plain": {}, "application/json": {}},
+def _told(text: str) -> dict[str, Any]:
+    return {"description": text, "content": {"text/plain": {}, "application/json": {}}}
+
+
+_TO_ALL = {
+    "421": _told("The call names a host that is not served here."),
+    "429": _told("Too many wrong logins come from this address, or the caller calls too often."),
+}
+_TO_BODIES = {
+    "408": _told("The body is incomplete."),
+    "413": _told("The body is too long."),
+    "415": _told("The body is said to be of a type that is not taken."),
 }
 
 
@@ -139,7 +148,10 @@ def _describe(app: FastAPI) -> None:
             for path in document["paths"].values():
                 for operation in path.values():
                     operation["responses"].pop("422", None)
-                    operation["responses"].setdefault("421", _NOT_SERVED)
+                    with_body = "requestBody" in operation
+                    operation["responses"] = _TO_ALL | (_TO_BODIES if with_body else {}) | operation["responses"]
+                    if with_body:  # MUNGE proves no body
+                        operation["security"] = [each for each in operation["security"] if "MUNGE" not in each]
         return app.openapi_schema or {}
 
     app.openapi = openapi  # type: ignore[method-assign]

@@ -227,6 +227,10 @@ def test_a_reader_sees_all_and_changes_nothing(api: Served, callers: dict[str, d
 def test_every_call_that_changes_something_asks_for_a_role(api: Served, callers: dict[str, dict[str, str]]) -> None:
     """Whatever is added later: a method that is no GET is refused to a reader."""
     document = ask(api, callers["reader"], "GET", "/openapi.json").json()
+    for operation in (each for path in document["paths"].values() for each in path.values()):
+        with_body = "requestBody" in operation
+        assert ({"MUNGE": []} in operation["security"], "415" in operation["responses"]) == (not with_body, with_body)
+        assert {"401", "421", "429"} <= operation["responses"].keys()
     for path, methods in document["paths"].items():
         for method in set(methods) - {"get", "head"}:
             filled = path.replace("{cluster}", "demo").replace("{nodearray}", "execute").replace("{request_set}", "x")
