@@ -116,6 +116,13 @@ def test_tasks_beyond_tc_do_not_count_and_are_named() -> None:
     ]
 
 
+def test_of_one_job_its_first_tasks_are_told_first_whether_they_count_or_not() -> None:
+    tasks = {"5-9:1": "qw", "1-2:1": "hqw", "3-4:1": "qw"}
+    parts = [a_job(tasks=some, count=2, state=state) for some, state in tasks.items()]
+    made = plan(a_snapshot(*parts, looked_at(1)))
+    assert [verdict.tasks for verdict in made.job_categories] == [(some,) for some in sorted(tasks)]
+
+
 def test_a_parallel_task_that_runs_on_two_hosts_uses_tc_once() -> None:
     one, two = a_host("h1", used=1), a_host("h2", used=1)
     running = replace(one.instances[0].jobs[0], number=1, task="1")

@@ -50,6 +50,12 @@ def test_the_hardest_goes_first_whatever_the_order() -> None:
     assert place(wants, hosts(4)).placed == (0, 1)
 
 
+def test_of_two_alike_the_one_that_must_stay_in_one_group_goes_first() -> None:
+    wants = [(a_demand(4, per_host=2), 1), (a_demand(4, per_host=2, together=True), 1)]
+    assert place(wants, hosts(2, 2, group="g")).placed == (0, 1)
+    assert place(wants[::-1], hosts(2, 2, group="g")).placed == (1, 0)
+
+
 def test_a_consumable_counts_per_slot() -> None:
     assert placed(a_demand(2, per_slot=(("mem", 3),)), 9, hosts(8, free=(("mem", 20),))) == 3
 
