@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import configparser
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -276,6 +277,17 @@ def test_every_room_of_the_core_is_drawn_in_the_tour() -> None:
     drawing = TOUR.read_text("utf-8").partition("A room imports from the rooms below it only:")[2].split("```")[1]
     rooms = {path.name for path in (ROOT / "autoscaler" / "core").iterdir() if (path / "__init__.py").exists()}
     assert rooms - set(re.findall(r"[\w.]+", drawing)) == set()
+
+
+def test_the_tour_draws_the_layers_of_the_core_as_they_are() -> None:
+    drawing = TOUR.read_text("utf-8").partition("A room imports from the rooms below it only:")[2].split("```")[1]
+    drawn = [re.findall(r"(\w+)(?:\.py)?(?=\s|$)", line.partition("    ")[0] + " ") for line in drawing.splitlines()]
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    layers = [re.findall(r"\w+", line) for line in setup["importlinter:contract:core_layers"]["layers"].split("\n")]
+    places = {room: at for at, layer in enumerate(layers) for room in layer}
+    found = [places[room] for line in drawn for room in line if room in places]
+    assert found == sorted(found)
 
 
 def test_a_function_or_file_that_is_not_there_is_noticed() -> None:

@@ -26,7 +26,7 @@ from autoscaler.core.policy import Policy
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Plan, Snapshot, WorkerVerdict
 from autoscaler.core.workers.observed import ObservedWorkers
-from autoscaler.engine.loop import LONG_REST, RESTING, Loop, staying
+from autoscaler.engine.loop import COMMANDS_SLOW, LONG_PAUSE, Loop, staying
 from autoscaler.engine.observe import Observation, Observer
 from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.wakeup import Wakeup
@@ -432,11 +432,11 @@ def test_a_worker_on_its_way_waits_but_a_moment_for_qmaster_to_be_left_alone(
 def test_that_qmaster_is_left_alone_for_long_is_told_and_its_end(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    loop, guard = start(world, decide=nothing), Calm(rest=3 * LONG_REST)
+    loop, guard = start(world, decide=nothing), Calm(rest=3 * LONG_PAUSE)
     loop.guard = guard
     loop._report_troubles()
     loop._report_troubles()
-    assert (loop._troubles, caplog.messages.count(RESTING)) == ((RESTING,), 1)
+    assert (loop._troubles, caplog.messages.count(COMMANDS_SLOW)) == ((COMMANDS_SLOW,), 1)
     loop.guard = Calm()
     loop._report_troubles()
     assert loop._troubles == ()

@@ -117,7 +117,7 @@ def _listen(path: Path, group: str | None) -> socket.socket:
     if gid is not None and (closed := _closed_to(gid, path)):
         log.warning("group %s cannot reach %s: %s is closed to it", group, path, closed)
     elif gid is None and (closed := _closed_to(gid, path)):
-        log.info("users of this machine cannot ask at %s: %s is closed to them", path, closed)
+        log.info("users of this machine cannot connect to %s: they have no permission on %s", path, closed)
     return listening
 
 

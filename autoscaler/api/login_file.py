@@ -26,7 +26,7 @@ def state_of(path: Path) -> State | None:
 
 def changed(error: Exception) -> None:
     """Say that what the file has become lets nobody in."""
-    log.error("until it is mended nobody gets in by it: %s", error)
+    log.error("logins by this file are refused until it is corrected: %s", error)
 
 
 def replace_file(path: Path, lines: Iterable[str]) -> None:

@@ -67,8 +67,8 @@ async def still_asked(request: Request) -> None:
     """409 where the caller gave up: a service that hung must not do, hours later, what nobody expects any more."""
     await asyncio.sleep(_HEARD_OF)
     if await request.is_disconnected():
-        log.warning("%s: not carried out: who asked for it waits no longer", plain(request.url.path))
-        raise HTTPException(409, "who asked for it waits no longer")
+        log.warning("%s: not carried out: the caller has disconnected", plain(request.url.path))
+        raise HTTPException(409, "the caller has disconnected")
 
 
 @overrides.get("", dependencies=[Depends(known_only())], responses=_RESPONSES)

@@ -3,7 +3,8 @@
 An action is one class. Its `kind` is its name in the journal, in JSON and in the log, `order` its place among the
 actions of a pass, `verb` what the pass's sentence says of it; a class without one of them is an error of type check and
 of import. Its JSON form (`report.document`, `report.schema`) and its row in the journal are made of its fields. The
-engine carries it out by one function of `engine.executors`, where a kind without any is an error of type check.
+engine carries it out by one function of `engine.executors`, where a kind of the unions below without any is an error
+of type check.
 
 Actions name machines by worker id and hosts by host name, so that the engine needs nothing but the action.
 """

@@ -9,9 +9,7 @@ from __future__ import annotations
 from autoscaler.core.capacity.forecast import Forecast
 from autoscaler.core.capacity.supply import Supply
 from autoscaler.core.demand.demand import details_wanted
-from autoscaler.core.facts.contexts import launch_needs, swap_context
 from autoscaler.core.facts.facts import Facts, facts_of
-from autoscaler.core.facts.serving import Serving, judge_serving
 from autoscaler.core.joining.joining import join
 from autoscaler.core.joining.node_operations import carry_out
 from autoscaler.core.limits.backoff import without_forgiven
@@ -29,6 +27,8 @@ from autoscaler.core.scale_down.auto_stop import remember_stop_request, stop_if_
 from autoscaler.core.scale_down.leaving import leave_alone, leave_further
 from autoscaler.core.scale_up.group_launches import launch_groups
 from autoscaler.core.scale_up.launches import Launches, launch_all
+from autoscaler.core.serving.contexts import launch_needs, swap_context
+from autoscaler.core.serving.serving import Serving, judge_serving
 from autoscaler.core.sizing.replacement import SwapPlan
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.unsatisfiable.judgement import judge_unsatisfiable

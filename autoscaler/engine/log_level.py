@@ -41,4 +41,4 @@ class LogLevelOverride:
         printed = {LogLevel.SETTINGS: self.process.log_level_console, LogLevel.VERBOSE: "INFO"}
         print_from(printed.get(level, level.value.upper()))
         self.reporter.verbose = self.process.verbose if told is None else level in (LogLevel.VERBOSE, LogLevel.DEBUG)
-        log.info("the log level is %s%s", level, "" if told is None else f", as {told.who} told")
+        log.info("the log level is %s%s", level, "" if told is None else f", set by {told.who}")

@@ -51,9 +51,9 @@ LOOK_ROUND = 1.0
 """Seconds between two looks for overrides while waiting, and longest time between two signs of life."""
 PERSONS_WAIT = 5.0
 """Seconds for which what a person asked for may be put off so that qmaster is left alone."""
-LONG_REST = 10.0
+LONG_PAUSE = 10.0
 """Seconds between passes from which people are told why."""
-RESTING = "our commands to Grid Engine take more than 5 % of the time: passes are up to a minute apart"
+COMMANDS_SLOW = "our commands to Grid Engine take more than 5 % of the time: passes are up to a minute apart"
 LAST_CALLS = 35.0
 """Seconds that the end waits for calls to the provider: a launch is answered within 30."""
 HOUSEKEEPING = 3600.0
@@ -183,7 +183,7 @@ class Loop:
     _reload_wanted: bool = False
     _blind: str = ""
     _blind_passes: int = 0
-    _told: frozenset[tuple[str, str, str]] = frozenset()
+    _last_reported: frozenset[tuple[str, str, str]] = frozenset()
     _last: Observation | None = None
     _ends: set[str] = field(default_factory=set)
     """Listed machines that the provider was told to end."""
@@ -295,9 +295,9 @@ class Loop:
                 continue
             complaint = (kind, target, outcome.message)
             complaints.add(complaint)
-            if complaint not in self._told:
+            if complaint not in self._last_reported:
                 log.warning(line, extra=fields)
-        self._told = frozenset(complaints)
+        self._last_reported = frozenset(complaints)
 
     def _report_troubles(self) -> None:
         """Why it observes less often than it could; each is said when it begins, and when it is over."""
@@ -306,8 +306,8 @@ class Loop:
             found.append(f"no events of Grid Engine ({why}): it is polled every {self._poll:g} s")
         if self.guard is not None and (slow := self.guard.trouble(self.poll)):
             found.append(slow)
-        if self.guard is not None and self.guard.pause(self.poll) > max(LONG_REST, 2 * self.poll):
-            found.append(RESTING)
+        if self.guard is not None and self.guard.pause(self.poll) > max(LONG_PAUSE, 2 * self.poll):
+            found.append(COMMANDS_SLOW)
         before, self._troubles = self._troubles, tuple(found)
         for trouble in self._troubles:
             if trouble not in before:

@@ -28,7 +28,7 @@ class PassReporter:
     verbose: bool = False
     zone: tzinfo | None = None
     """Of the times in documents; None: this machine's."""
-    _told: str | None = field(default=None, init=False)
+    _last_reported: str | None = field(default=None, init=False)
     _verdicts: Verdicts = field(default_factory=lambda: Verdicts(), init=False)
 
     def report(self, observation: Observation, plan: Plan) -> bool:
@@ -40,13 +40,13 @@ class PassReporter:
             changed = list(self._verdicts.changed(plan))
         else:
             changed, self._verdicts = [], Verdicts()
-        quiet = not plan.actions and said == self._told
+        quiet = not plan.actions and said == self._last_reported
         log.log(logging.DEBUG if quiet and not changed else logging.INFO, line, extra=in_json)
         for verdict in changed:
             log.info(verdict.text, extra={**in_json, **verdict.fields})
         if quiet:
             return False
-        self._told = said
+        self._last_reported = said
         if self.store is not None:
             told = without_verdicts(observation.snapshot, plan, observation.timings, pass_number=number, zone=self.zone)
             self.store.history.add_pass(number, observation.snapshot.now, line, told | _counts(plan))

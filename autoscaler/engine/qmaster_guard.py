@@ -50,7 +50,7 @@ class QmasterGuard:
     _at: float = field(init=False)
     _listings: deque[float] = field(default_factory=lambda: deque(maxlen=LISTINGS), init=False)
     _slowed: float = field(default=1.0, init=False)
-    _told: str = field(default="", init=False)
+    _last_reported: str = field(default="", init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def __post_init__(self) -> None:
@@ -81,7 +81,11 @@ class QmasterGuard:
 
     def trouble(self, poll: float) -> str:
         """What people should know: that it polls less often, and why; '' while there is nothing."""
-        return f"{self._told}: it is polled every {self.slowed(poll):g} s instead of {poll:g} s" if self._told else ""
+        return (
+            f"{self._last_reported}: it is polled every {self.slowed(poll):g} s instead of {poll:g} s"
+            if self._last_reported
+            else ""
+        )
 
     def _note(self, seconds: float, *, listed: bool) -> None:
         with self._lock:
@@ -102,7 +106,7 @@ class QmasterGuard:
             if self._slowed < MOST_SLOWED:  # else it was told, and another figure is no news
                 self._slowed = min(MOST_SLOWED, 2 * self._slowed)
                 times = f"{seconds / usual:.0f} times its usual {usual:.2g} s" if usual else "long"
-                self._told = f"qmaster is slow (qstat took {seconds:.1f} s, {times})"
+                self._last_reported = f"qmaster is slow (qstat took {seconds:.1f} s, {times})"
         elif self._slowed > 1.0:
             self._slowed /= 2
-            self._told = self._told if self._slowed > 1.0 else ""
+            self._last_reported = self._last_reported if self._slowed > 1.0 else ""

@@ -13,7 +13,7 @@ from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
-from autoscaler.core.workers.phases import FOR_GOOD
+from autoscaler.core.workers.marks import FOR_GOOD, MARKS
 from tests.core.building import (
     LONG_AGO,
     NOW,
@@ -342,3 +342,7 @@ def test_paused_lets_nobody_go() -> None:
     workers = (a_worker("w1", idle=999), a_worker("w2", mark=IDLE, empty=99), a_machine("w3", note=RETIRED))
     made = plan(a_snapshot(*workers, Overrides(paused=True, paused_by="ann")))
     assert (acts(made), codes(verdict_of(made, "w1").reason)) == ([], [Code.IDLE, Code.PAUSED])
+
+
+def test_every_mark_has_a_row() -> None:
+    assert set(MARKS) == set(Disabling)

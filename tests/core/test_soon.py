@@ -8,7 +8,7 @@ from math import inf
 import pytest
 
 from autoscaler.core.model.cluster import Cluster, ExecutionHost, HostJob
-from autoscaler.core.replace.free_soon import dry_at, freed_host
+from autoscaler.core.replace.free_soon import empty_at, freed_host
 from tests.core.building import COMPLEXES, GIB, MAIN, NOW, PES, a_host
 
 CELL = Cluster((), (), {"main.q": MAIN}, PES, COMPLEXES)
@@ -46,7 +46,7 @@ def running(*limits: str | None, started: float | None = NOW - 100, slots: int =
     ),
 )
 def test_a_host_is_empty_at(host: ExecutionHost, cell: Cluster, end: float) -> None:
-    assert dry_at(host, cell) == end
+    assert empty_at(host, cell) == end
 
 
 def test_slots_and_memory_of_jobs_that_end_in_time_are_free_then() -> None:

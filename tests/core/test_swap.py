@@ -13,7 +13,7 @@ from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
-from autoscaler.core.replace.change import Change, Leaver, Readiness
+from autoscaler.core.replace.change import Change, Readiness, ReplacedWorker
 from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import (
     GIB,
@@ -581,10 +581,10 @@ def test_idle_workers_are_kept_for_a_job_that_waits_for_busy_ones_besides() -> N
     assert told(made, "w1") == ("keep", Code.NEEDED)
 
 
-def leavers(*readiness: Readiness) -> tuple[Leaver, ...]:
+def leavers(*readiness: Readiness) -> tuple[ReplacedWorker, ...]:
     """The first is dry soonest."""
     machine: Any = SimpleNamespace(worker=SimpleNamespace(id="i-w1"))
-    return tuple(Leaver(machine, None, each, NOW + at, 0.1) for at, each in enumerate(readiness))
+    return tuple(ReplacedWorker(machine, None, each, NOW + at, 0.1) for at, each in enumerate(readiness))
 
 
 @pytest.mark.parametrize("reverse", (False, True))

@@ -122,7 +122,7 @@ def test_what_was_asked_by_one_who_has_gone_is_not_carried_out(site: Told, caplo
             if stays:
                 assert made.recv(1 << 16).startswith(b"HTTP/1.1 200")
     assert [verb for verb, _, _ in site.in_force()] == [Verb.PAUSE]
-    assert "/stop-drain: not carried out: who asked for it waits no longer" in caplog.text
+    assert "/stop-drain: not carried out: the caller has disconnected" in caplog.text
 
 
 @as_root

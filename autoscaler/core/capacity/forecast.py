@@ -59,9 +59,9 @@ def make_forecast(
     max_capacity: MaxCapacity,
     before: BeforeDispatch = NO_DISPATCH,
     hopeful: Sequence[CategoryDemand] = (),
-    let_go: frozenset[str] = frozenset(),
+    in_vain: frozenset[str] = frozenset(),
 ) -> Forecast:
-    """`before`: hosts as they were when the jobs were read, where some of those were dispatched since. `let_go`:
+    """`before`: hosts as they were when the jobs were read, where some of those were dispatched since. `in_vain`:
     draining hosts that only the `hopeful` demands call back.
     """
     wants = [(want.demand, want.count) for want in demands]
@@ -74,10 +74,10 @@ def make_forecast(
         placement = OpenPlacement(before.of(hosts))
         found = placement.place(wants)
         again = found.used & frozenset(host.name for host in supply.draining)
-        if again & let_go:
-            again -= let_go - place([(want.demand, want.count) for want in hopeful], before.of(hosts)).used
+        if again & in_vain:
+            again -= in_vain - place([(want.demand, want.count) for want in hopeful], before.of(hosts)).used
         hosts = tuple(host for host in hosts if host not in supply.draining or host.name in again)
-        if let_go:
+        if in_vain:
             placement = OpenPlacement(before.of(hosts))
             found = placement.place(wants)
     at_once = found.placed

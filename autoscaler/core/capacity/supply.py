@@ -22,7 +22,7 @@ from autoscaler.core.requests.group_names import pe_of
 from autoscaler.core.requests.orders import named, outstanding
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.core.workers.drain import may_be_enabled
-from autoscaler.core.workers.idle import could_leave, let_go_order
+from autoscaler.core.workers.idle import could_leave, removal_order
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.overdue import counts_as_coming
 from autoscaler.core.workers.phases import Condition
@@ -120,7 +120,9 @@ def supply_of(context: SupplyContext) -> Supply:
     serving = [
         worker
         for worker in machines
-        if worker.in_service and pass_context.let_go(worker) is None and worker.worker.id not in context.making_room
+        if worker.in_service
+        and pass_context.drained_by_person(worker) is None
+        and worker.worker.id not in context.making_room
     ]
     staying = sorted(
         (worker for worker in serving if not could_leave(worker, pass_context)),
@@ -128,7 +130,7 @@ def supply_of(context: SupplyContext) -> Supply:
     )
     able = sorted(
         (worker for worker in serving if could_leave(worker, pass_context)),
-        key=lambda worker: let_go_order(worker, pass_context.asking),
+        key=lambda worker: removal_order(worker, pass_context.asking),
         reverse=True,
     )
     dispensable = _free(able, context)
@@ -207,7 +209,11 @@ def _machines_coming(context: SupplyContext) -> list[Host]:
 def _silent(context: SupplyContext) -> list[Host]:
     """What hosts that are expected to report again have free, as far as is known of them now."""
     observed, silent = context.observed, context.silent
-    unheard = [worker for worker in observed.workers if worker.unheard and context.pass_context.let_go(worker) is None]
+    unheard = [
+        worker
+        for worker in observed.workers
+        if worker.unheard and context.pass_context.drained_by_person(worker) is None
+    ]
     found = [context.free(worker, "au") for worker in unheard if worker.name in silent]
     others = (host for host in observed.others if not host.heard and host.name in silent)
     found += [context.joined(host, "au") for host in others]

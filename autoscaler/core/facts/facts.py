@@ -1,7 +1,8 @@
 """Everything that a pass knows before it decides: who is there, what waits, what may be launched at all.
 
 `facts_of` reads it off the snapshot, in an order in which each part rests on those before. Nothing is decided here but
-what counts: the steps that decide take a `Facts` and return values.
+what counts and what becomes of lost workers, on which the supply rests: the steps that decide take a `Facts` and
+return values.
 """
 
 from __future__ import annotations
@@ -148,10 +149,10 @@ class Facts:
         most = MaxCapacity(self.policy, self.snapshot.fleet.buckets, supply.persistent_emptied, cluster.complexes)
         groups = {worker.name: worker.worker.group_id or "" for worker in observed.workers if worker.name}
         before = before_dispatch(cluster, self.demand.wanted, names, groups)
-        vain = self.in_vain
-        let_go = frozenset(worker.name for worker in observed.workers if worker.draining and vain.let_go(worker))
-        hopeful = vain.without(self.demand.wanted) if let_go else ()
-        return supply, make_forecast(self.demand.wanted, supply, most, before, hopeful, let_go)
+        draining = (worker for worker in observed.workers if worker.draining)
+        in_vain = frozenset(each.name for each in draining if self.in_vain.disabled_while_they_waited(each))
+        hopeful = self.in_vain.without(self.demand.wanted) if in_vain else ()
+        return supply, make_forecast(self.demand.wanted, supply, most, before, hopeful, in_vain)
 
 
 def facts_of(snapshot: Snapshot) -> Facts:

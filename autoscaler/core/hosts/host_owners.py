@@ -99,8 +99,8 @@ class Claims:
         for name, workers in claims.items():
             if name in absent and not workers[0].exists and not unlisted[absent[name]].gone:
                 continue
-            elders = [*(worker.id for worker in workers[1:]), *([absent[name]] if name in absent else [])]
-            owners[name] = self._owner(self.hosts.full[name.lower()], workers[0], elders)
+            older_workers = [*(worker.id for worker in workers[1:]), *([absent[name]] if name in absent else [])]
+            owners[name] = self._owner(self.hosts.full[name.lower()], workers[0], older_workers)
         return owners
 
     def _was_of(self, host: ExecutionHost, note: WorkerNote | None) -> bool:
@@ -113,25 +113,32 @@ class Claims:
             return False
         return not note.only_ended or (not host.heard and note.first_seen <= self.settled)
 
-    def _owner(self, host: ExecutionHost, newest: Worker, elders: Sequence[str]) -> str:
+    def _owner(self, host: ExecutionHost, newest: Worker, older_workers: Sequence[str]) -> str:
         note = self.notes.get(newest.id)
-        if not elders or (note is not None and note.host is not None) or not newest.exists:
+        if not older_workers or (note is not None and note.host is not None) or not newest.exists:
             return newest.id
-        handed = {job for elder in elders if (known := self.notes.get(elder)) for job in known.on_their_way}
+        handed = {
+            job
+            for older_worker in older_workers
+            if (known := self.notes.get(older_worker))
+            for job in known.on_their_way
+        }
         if older_jobs(host, newest, handed):
-            return elders[0]
+            return older_workers[0]
         if host.jobs:  # a reserved slot alone tells nothing of who has the host
             return newest.id
         made_for = [
-            elder for elder in elders if (known := self.notes.get(elder)) and known.host is not None and not known.left
+            older_worker
+            for older_worker in older_workers
+            if (known := self.notes.get(older_worker)) and known.host is not None and not known.left
         ]
         return made_for[0] if made_for else newest.id
 
     def in_doubt(self, worker: Worker, host: ExecutionHost) -> set[str]:
         """Jobs on its host that an older machine of its name may have begun: nobody knows whether they still run."""
-        elders = (note for worker_id, note in self._handed.get(host.name, ()) if worker_id != worker.id)
+        older_workers = (note for worker_id, note in self._handed.get(host.name, ()) if worker_id != worker.id)
         known = self.notes.get(worker.id)
-        perhaps = {*(known.in_doubt if known else ()), *(job for note in elders for job in note.on_their_way)}
+        perhaps = {*(known.in_doubt if known else ()), *(job for note in older_workers for job in note.on_their_way)}
         return perhaps & {job.name for job in host.jobs} if perhaps else set()
 
     def successor(self, worker: Worker, host: ExecutionHost) -> Worker | None:

@@ -52,7 +52,7 @@ class Arrival:
     @property
     def end_requested(self) -> Reason | None:
         """Why it is given back, whatever its own state is."""
-        if (reason := self.pass_context.let_go(self.worker)) is not None:
+        if (reason := self.pass_context.drained_by_person(self.worker)) is not None:
             return reason
         return self.needless if self.pass_context.kept(self.worker) is None else None
 

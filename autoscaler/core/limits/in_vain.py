@@ -34,7 +34,7 @@ class InVain:
         since = worker.note.idle_since
         return since is not None and self.now - since >= self.patience and self._known_by(self.now - self.patience)
 
-    def let_go(self, worker: WorkerState) -> bool:
+    def disabled_while_they_waited(self, worker: WorkerState) -> bool:
         """Whether a worker that leaves as idle was let go although they waited."""
         note = worker.note
         idle = note.disabling is Disabling.IDLE and note.disabled_at is not None

@@ -17,12 +17,13 @@ from autoscaler.core.model.cluster import HostJob
 from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.evidence import Evidence
 from autoscaler.core.model.fleet import Assignment, Ending, Order, OrderState
-from autoscaler.core.model.memory import Disabling, LaunchTrial
+from autoscaler.core.model.memory import LaunchTrial
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.placement.placement import takes_part
 from autoscaler.core.requests.arrays import family_of
 from autoscaler.core.requests.orders import outstanding, whole
 from autoscaler.core.snapshot import Snapshot
+from autoscaler.core.workers.marks import NO_FAULT
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.overdue import counts_as_coming
 from autoscaler.core.workers.phases import Condition, Phase
@@ -36,9 +37,6 @@ CATEGORIES = 32
 _JOINED_WITH = frozenset({None, Condition.SILENT, Condition.DISABLED_BY_HAND})
 """With these a ready worker has joined, whether it takes jobs just now or not."""
 _TAKEN_AWAY = frozenset({Condition.DISABLED_BY_HAND, Condition.INTERRUPTED, Condition.UNKNOWN_ARRAY})
-_EXCUSES = frozenset(
-    {Disabling.COMMAND, Disabling.STOP, Disabling.INTERRUPTED, Disabling.ADVISED, Disabling.SWAP, Disabling.AUTO_STOP}
-)
 _STATES = {
     "a": "alarm (a)",
     "E": "error (E)",
@@ -193,8 +191,8 @@ class _Observation:
 
     def _excused(self, worker: WorkerState) -> bool:
         """Whether a person or its cloud took it, so that it says nothing that no job ran there."""
-        taken = worker.worker.ending in (Ending.INTERRUPTED, Ending.RELEASED) or worker.note.disabling in _EXCUSES
-        return taken or worker.decisive in _TAKEN_AWAY or self.pass_context.let_go(worker) is not None
+        taken = worker.worker.ending in (Ending.INTERRUPTED, Ending.RELEASED) or worker.note.disabling in NO_FAULT
+        return taken or worker.decisive in _TAKEN_AWAY or self.pass_context.drained_by_person(worker) is not None
 
     def _spoilt(self, worker: WorkerState, trial: LaunchTrial) -> bool:
         """Whether jobs fail to start there: Grid Engine closed a queue instance, or says so in its accounting."""

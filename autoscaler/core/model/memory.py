@@ -35,9 +35,9 @@ class Disabling(StrEnum):
     SWAP = "swap"
     """It makes room for a stronger worker."""
     GROUP = "group"
-    """Its group leaves as a whole: it is never enabled again."""
+    """Its group leaves as a whole: only a person enables it again."""
     AUTO_STOP = "auto_stop"
-    """It asked to stop, and was told that it does: it is never enabled again."""
+    """It asked to stop, and was told that it does: only a person enables it again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,8 @@ from autoscaler.core.model.memory import Disabling, WorkerNote
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Snapshot
+from autoscaler.core.workers.marks import BY_WISH
 from autoscaler.core.workers.worker_state import same_host
-
-_AS_WANTED = frozenset({Disabling.COMMAND, Disabling.STOP, Disabling.AUTO_STOP, Disabling.IDLE, Disabling.GROUP})
-"""Marks of workers whose end somebody asked for, or that left as all do."""
 
 
 def lost_workers(snapshot: Snapshot) -> Mapping[str, Reason | None]:
@@ -45,7 +43,7 @@ def _by_request(worker_id: str, worker: Worker | None, note: WorkerNote | None, 
     if note is None:
         return False
     released = worker is not None and worker.ending is Ending.RELEASED and note.heard_at is not None
-    return released or note.disabling in _AS_WANTED
+    return released or note.disabling in BY_WISH
 
 
 def _failure(worker: Worker | None, note: WorkerNote | None, snapshot: Snapshot) -> Reason:

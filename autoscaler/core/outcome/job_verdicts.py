@@ -31,7 +31,7 @@ _NOTHING_COMES = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class VerdictContext:
     """What is said of waiting jobs besides where they fit."""
 
     at: float
@@ -52,7 +52,7 @@ class Said:
 
 
 def job_verdicts(
-    reading: PendingDemand, results: Sequence[PlacementResult], policy: Policy, said: Said
+    reading: PendingDemand, results: Sequence[PlacementResult], policy: Policy, said: VerdictContext
 ) -> tuple[JobCategoryVerdict, ...]:
     """A verdict for every part of every job category."""
     verdicts: list[JobCategoryVerdict] = []
@@ -82,7 +82,7 @@ def _by_job(verdicts: list[JobCategoryVerdict]) -> tuple[JobCategoryVerdict, ...
     return tuple(verdicts)
 
 
-def _besides(position: int, said: Said, reason: Reason) -> Reason:
+def _besides(position: int, said: VerdictContext, reason: Reason) -> Reason:
     """A reason with what is said besides: that no launch has helped so far, of tasks that fit on what comes, and that
     smaller jobs come first, where nothing comes.
     """
@@ -98,7 +98,7 @@ def _nothing_comes(reason: Reason) -> bool:
 
 
 def _reasons_of(
-    want: CategoryDemand, position: int, policy: Policy, said: Said, besides: Callable[[Reason], Reason]
+    want: CategoryDemand, position: int, policy: Policy, said: VerdictContext, besides: Callable[[Reason], Reason]
 ) -> Callable[[int, int, int], Reason]:
     """The reason for a part of which so many tasks fit now, on what comes, or not. Many parts have the same."""
     growth = _growth_for(want, policy, said.growth, said.held_back.get(position))
@@ -119,7 +119,7 @@ def _counted(
     result: PlacementResult,
     reason_of: Callable[[int, int, int], Reason],
     besides: Callable[[Reason], Reason],
-    said: Said,
+    said: VerdictContext,
 ) -> list[JobCategoryVerdict]:
     verdicts: list[JobCategoryVerdict] = []
     left_now, left_coming = result.now, result.coming

@@ -14,7 +14,7 @@ from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.outcome.decisions import Decisions
 from autoscaler.core.outcome.due import next_due
-from autoscaler.core.outcome.job_verdicts import Said, job_verdicts
+from autoscaler.core.outcome.job_verdicts import VerdictContext, job_verdicts
 from autoscaler.core.outcome.next_memory import next_memory
 from autoscaler.core.outcome.served import served
 from autoscaler.core.outcome.starving import starving
@@ -82,13 +82,13 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
     )
 
 
-def _said(facts: Facts, decided: Decisions) -> Said:
+def _said(facts: Facts, decided: Decisions) -> VerdictContext:
     """What is said of waiting jobs besides where they fit."""
     snapshot, demands, launches = facts.snapshot, facts.demand.wanted, decided.launches
     by_queue = with_recent_failures(
         launches.by_queue, snapshot.fleet.failures, facts.came_up, facts.policy, facts.pass_context.now
     )
-    return Said(
+    return VerdictContext(
         at=facts.pass_context.now,
         growth=facts.delays.instead(by_queue),
         doubts=decided.unsatisfiable.told,

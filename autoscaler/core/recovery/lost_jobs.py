@@ -230,7 +230,7 @@ class Releases:
     held_back: Mapping[str, HeldBack]
 
 
-def let_go(cluster: Cluster, memory: Memory, where: JobPlaces, retry_after: float, now: float) -> Releases:
+def release_jobs(cluster: Cluster, memory: Memory, where: JobPlaces, retry_after: float, now: float) -> Releases:
     """Release jobs that were rescheduled long enough ago, again if a lifted hold came back; forget those that run or
     are gone.
     """

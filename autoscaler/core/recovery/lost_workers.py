@@ -186,7 +186,7 @@ RULES: tuple[Rule[Lost], ...] = (
         (
             Row(
                 "It reports, and no person drains it.",
-                lambda of: of.heard and of.let_go is None,
+                lambda of: of.heard and of.drained_by_person is None,
                 lambda of: enable(of.worker, of.pass_context, because(Code.INTERRUPTION_WITHDRAWN)),
                 Enable,
                 Phase.READY,
@@ -253,8 +253,8 @@ RULES: tuple[Rule[Lost], ...] = (
         (
             Row(
                 "It reports again, and a person drains it.",
-                lambda of: of.heard and of.let_go is not None,
-                lambda of: leave(of.worker, of.pass_context, of.let_go or of.silent, by_person=True),
+                lambda of: of.heard and of.drained_by_person is not None,
+                lambda of: leave(of.worker, of.pass_context, of.drained_by_person or of.silent, by_person=True),
                 reasons=BY_A_PERSON,
                 sources=_READY,
                 way_out=True,

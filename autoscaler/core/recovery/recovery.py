@@ -13,7 +13,7 @@ from autoscaler.core.model.memory import HeldBack, Memory
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.recovery.lost_jobs import (
     holding,
-    let_go,
+    release_jobs,
 )
 from autoscaler.core.recovery.lost_workers import recover
 from autoscaler.core.recovery.recovery_context import RecoveryContext
@@ -49,7 +49,7 @@ def recover_workers(
         recover(worker, pass_context, after) for worker in observed.known if worker.procedure is Procedure.RECOVERY
     ]
     queried = to_ask(observed, after)
-    releases = let_go(cluster, memory, after.where, pass_context.retry_after, pass_context.now)
+    releases = release_jobs(cluster, memory, after.where, pass_context.retry_after, pass_context.now)
     actions = [step.action for step in steps]
     return Recovery(
         steps=tuple(steps),

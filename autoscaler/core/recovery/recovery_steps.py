@@ -62,14 +62,14 @@ class Lost:
         return Condition.SILENT_TOO_LONG in self.worker.conditions
 
     @property
-    def let_go(self) -> Reason | None:
+    def drained_by_person(self) -> Reason | None:
         """Why a person drains it."""
-        return self.pass_context.let_go(self.worker)
+        return self.pass_context.drained_by_person(self.worker)
 
     @property
     def leaving(self) -> Reason | None:
         """Why it would leave if it were not silent."""
-        return self.let_go or self.pass_context.winding_down
+        return self.drained_by_person or self.pass_context.winding_down
 
     @property
     def silent(self) -> Reason:

@@ -38,14 +38,14 @@ class Readiness(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Leaver:
+class ReplacedWorker:
     """A worker that could be replaced."""
 
     worker: WorkerState
     emptied: Host | None
     """What it would offer with nothing on it; None where it is no execution host any more."""
     readiness: Readiness
-    dry_at: float
+    empty_at: float
     price: float | None
 
     @property
@@ -59,7 +59,7 @@ class Leaver:
     @property
     def order(self) -> tuple[object, ...]:
         """The one that can leave soonest first, then the weakest, the most expensive, the one that is empty first."""
-        return self.readiness, self.slots, -(self.price or 0.0), self.dry_at, self.id
+        return self.readiness, self.slots, -(self.price or 0.0), self.empty_at, self.id
 
     @property
     def kind(self) -> tuple[object, ...]:
@@ -105,7 +105,7 @@ class ArrayState:
             return self.stuck
         return tuple((demand, count) for demand, count in self.stuck if not demand.one_host)
 
-    def usage_without(self, leaving: Iterable[Leaver]) -> Usage:
+    def usage_without(self, leaving: Iterable[ReplacedWorker]) -> Usage:
         usage = self.usage
         for one in leaving:
             usage = usage.plus(one.worker.worker.type.vcpus, one.price, -1)
@@ -116,7 +116,7 @@ class ArrayState:
 class Change:
     """Workers that leave, and what comes in their place."""
 
-    leaving: tuple[Leaver, ...]
+    leaving: tuple[ReplacedWorker, ...]
     option: LaunchOffer
     count: int
     """How many of it come."""
@@ -150,7 +150,7 @@ class Change:
             self.added_price,
             len(self.leaving),
             sum(one.slots for one in self.leaving),
-            max((one.dry_at for one in self.leaving), default=0.0),
+            max((one.empty_at for one in self.leaving), default=0.0),
             self.option.offer.slots,
             self.option.type.name,
             self.option.price_type,
@@ -185,7 +185,7 @@ def _placed(state: ArrayState, usage: Usage) -> Iterator[tuple[LaunchOffer, Plac
         yield option, _placement_of(state).with_new(option.host, most).place(state.stuck_for(option))
 
 
-def best_change(state: ArrayState, leavers: Sequence[Leaver]) -> Change | None:
+def best_change(state: ArrayState, leavers: Sequence[ReplacedWorker]) -> Change | None:
     """The best change that any of these could make, None where none would do: each of them alone for each option, and
     only where one is not enough as many as that takes, the readiest and weakest first.
     """
@@ -200,7 +200,7 @@ def best_change(state: ArrayState, leavers: Sequence[Leaver]) -> Change | None:
     return min(found, key=lambda change: change.order, default=None)
 
 
-def weigh(state: ArrayState, leaving: Sequence[Leaver], option: LaunchOffer) -> Change | None:
+def weigh(state: ArrayState, leaving: Sequence[ReplacedWorker], option: LaunchOffer) -> Change | None:
     """What comes of it if these leave for as many of that option as there is then room for.
 
     None where it must not be: one of them is of the type that would come; no stuck task would be served; the floor of
@@ -228,10 +228,10 @@ def weigh(state: ArrayState, leaving: Sequence[Leaver], option: LaunchOffer) -> 
     return Change(tuple(leaving), option, count, sum(found.placed), lost) if won >= lost else None
 
 
-def _several(state: ArrayState, ordered: Sequence[Leaver], option: LaunchOffer) -> Change | None:
+def _several(state: ArrayState, ordered: Sequence[ReplacedWorker], option: LaunchOffer) -> Change | None:
     """The first so many of these who together make room for a change, without those it does not take."""
     bearable = {one.kind: _keeps_serving(state, {one.id}, option, 1) for one in _one_of_each(ordered, 1)}
-    chosen: list[Leaver] = []
+    chosen: list[ReplacedWorker] = []
     attempts = 0
     for one in ordered:
         if not bearable[one.kind]:
@@ -256,9 +256,9 @@ def _without_superfluous(state: ArrayState, change: Change) -> Change:
     return change
 
 
-def _one_of_each(ordered: Iterable[Leaver], most: int = _ALIKE_TRIED) -> Iterator[Leaver]:
+def _one_of_each(ordered: Iterable[ReplacedWorker], most: int = _ALIKE_TRIED) -> Iterator[ReplacedWorker]:
     """Up to `most` of those who are alike."""
-    kinds: dict[tuple[object, ...], list[Leaver]] = {}
+    kinds: dict[tuple[object, ...], list[ReplacedWorker]] = {}
     for one in ordered:
         kinds.setdefault(one.kind, []).append(one)
     for alike in kinds.values():
@@ -287,7 +287,7 @@ def _room(option: LaunchOffer, state: ArrayState, usage: Usage) -> int:
     return most if option.available is None else min(most, option.available)
 
 
-def _keeps_floor(state: ArrayState, leaving: Sequence[Leaver], count: int) -> bool:
+def _keeps_floor(state: ArrayState, leaving: Sequence[ReplacedWorker], count: int) -> bool:
     """Whether no fewer workers stay than must, or than stay now."""
     serving = sum(one.worker.in_service for one in leaving)
     without = state.floor.staying - serving

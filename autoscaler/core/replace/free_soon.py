@@ -18,7 +18,7 @@ from autoscaler.core.placement.placement import SLOTS
 _LIMIT = "h_rt"
 
 
-def dry_at(host: ExecutionHost | None, cluster: Cluster) -> float:
+def empty_at(host: ExecutionHost | None, cluster: Cluster) -> float:
     """When the last job of a host has ended at the latest: 0 where none runs, endless where nothing says so.
 
     Reserved slots promise nothing either.

@@ -19,8 +19,8 @@ from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.replace.change import (
     ArrayState,
     Change,
-    Leaver,
     Readiness,
+    ReplacedWorker,
     any_option_with_room,
     best_change,
     options_with_room,
@@ -121,7 +121,7 @@ def _begun(note: SwapNote, change: Change, state: ArrayState, context: SwapConte
     )
 
 
-def _same_again(note: SwapNote, state: ArrayState, leavers: Sequence[Leaver], best: Change) -> Change:
+def _same_again(note: SwapNote, state: ArrayState, leavers: Sequence[ReplacedWorker], best: Change) -> Change:
     """What was considered at the last observation, where it still holds and nobody became readier: of many busy workers
     another is the best at every observation, as their jobs come and go.
     """
@@ -190,7 +190,7 @@ def _go_on(note: SwapNote, state: ArrayState | None, context: SwapContext, allow
     )
 
 
-def _best_of(note: SwapNote, state: ArrayState, leaving: Sequence[Leaver]) -> Change | None:
+def _best_of(note: SwapNote, state: ArrayState, leaving: Sequence[ReplacedWorker]) -> Change | None:
     """What may come for these: what was to come, as long as that is right."""
     changes = (weigh(state, leaving, option) for option in serving_options(state))
     found = sorted((change for change in changes if change is not None), key=lambda change: change.order)

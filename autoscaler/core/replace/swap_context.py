@@ -19,8 +19,8 @@ from autoscaler.core.model.offered_host import Host
 from autoscaler.core.placement.hosts import emptied_host, host_values_of
 from autoscaler.core.placement.placement import Want, place
 from autoscaler.core.policy import NodeArrayPolicy
-from autoscaler.core.replace.change import ArrayState, Leaver, Readiness
-from autoscaler.core.replace.free_soon import dry_at, freed_host
+from autoscaler.core.replace.change import ArrayState, Readiness, ReplacedWorker
+from autoscaler.core.replace.free_soon import empty_at, freed_host
 from autoscaler.core.scale_down.floors import Floor
 from autoscaler.core.sizing.sizing import LaunchContext
 from autoscaler.core.workers.observed import ObservedWorkers
@@ -69,7 +69,9 @@ def seen_boot_time(array: NodeArrayPolicy, observed: ObservedWorkers) -> float |
     return max((time for time in taken if 0 < time <= array.boot_timeout), default=None)
 
 
-def leavers_of(array: NodeArrayPolicy, context: SwapContext, spared: Sequence[str], soon: float) -> Iterator[Leaver]:
+def leavers_of(
+    array: NodeArrayPolicy, context: SwapContext, spared: Sequence[str], soon: float
+) -> Iterator[ReplacedWorker]:
     """Workers in service that may be replaced: not those that a person keeps, drains or has enabled, that are
     quarantined, or that have reserved slots.
     """
@@ -83,24 +85,24 @@ def leavers_of(array: NodeArrayPolicy, context: SwapContext, spared: Sequence[st
             or worker.worker.id in {*spared, *context.disabled, *context.held}
         ):
             continue
-        if pass_context.kept(worker) is not None or pass_context.let_go(worker) is not None:
+        if pass_context.kept(worker) is not None or pass_context.drained_by_person(worker) is not None:
             continue
         if any("E" in instance.states or instance.reserved for instance in worker.host.instances):
             continue
         yield leaver(worker, context, soon)
 
 
-def leaver(worker: WorkerState, context: SwapContext, soon: float) -> Leaver:
-    end, since = dry_at(worker.host, context.cluster), worker.note.idle_since
+def leaver(worker: WorkerState, context: SwapContext, soon: float) -> ReplacedWorker:
+    end, since = empty_at(worker.host, context.cluster), worker.note.idle_since
     if since is not None and worker.before is not None and worker.before.idle_since is not None:
         idle = context.pass_context.now - since >= context.pass_context.schedule_interval
     else:
         idle = False
-    return Leaver(
+    return ReplacedWorker(
         worker=worker,
         emptied=emptied_host(worker.host, context.cluster.complexes, context.names) if worker.host else None,
         readiness=Readiness.IDLE if idle else Readiness.SOON if end <= soon else Readiness.LATER,
-        dry_at=end,
+        empty_at=end,
         price=context.price_of(worker),
     )
 
@@ -163,7 +165,7 @@ def _emptied(array: NodeArrayPolicy, context: SwapContext, making_room: Sequence
             bare = host_values_of(machine.type, array, complexes, machine.bucket).host(machine.id, array.queue)
             yield machine.id, emptied_host(host, complexes, context.names) if host is not None else bare
             continue
-        if host is None or worker.name in coming or context.pass_context.let_go(worker) is not None:
+        if host is None or worker.name in coming or context.pass_context.drained_by_person(worker) is not None:
             continue
         if any("E" in instance.states for instance in host.instances):
             continue
@@ -187,7 +189,7 @@ def _usage_soon(array: NodeArrayPolicy, usage: Usage, context: SwapContext, soon
         leaves = worker.worker.id in context.disabled
         leaves |= worker.draining and worker.name not in context.forecast.again
         ends = worker.going or worker.decisive is Condition.INTERRUPTED
-        if ends or (leaves and dry_at(worker.host, context.cluster) <= soon):
+        if ends or (leaves and empty_at(worker.host, context.cluster) <= soon):
             vcpus, price = worker.worker.type.vcpus, context.price_of(worker)
             if worker.array == array:
                 usage = usage.plus(vcpus, price, -1)

@@ -14,10 +14,8 @@ from autoscaler.core.actions import Disable, Enable
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.model.request_sets import AutoStopAnswer
+from autoscaler.core.workers.marks import UNTIL_IT_ASKS
 from autoscaler.core.workers.step import WorkerStep
-
-_TAKEN_OVER = frozenset({Disabling.IDLE, Disabling.ADVISED})
-"""Drains after which a needed worker is enabled again: not after the answer that it stops."""
 
 
 def stop_if_requested(step: WorkerStep, asking: Set[str]) -> WorkerStep:
@@ -26,7 +24,7 @@ def stop_if_requested(step: WorkerStep, asking: Set[str]) -> WorkerStep:
     if step.worker.worker.id not in asking or not drains:
         return step
     being_let_in = isinstance(step.action, Enable) or step.note.enabled_at is not None
-    if being_let_in or step.note.disabling not in _TAKEN_OVER:
+    if being_let_in or step.note.disabling not in UNTIL_IT_ASKS:
         return step
     return replace(step, note=replace(step.note, disabling=Disabling.AUTO_STOP))
 

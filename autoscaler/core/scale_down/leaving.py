@@ -10,6 +10,7 @@ from autoscaler.core.actions import Disable, Enable, Terminate
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.workers.drain import leave
+from autoscaler.core.workers.marks import MARKS
 from autoscaler.core.workers.phases import Condition, Phase, down
 from autoscaler.core.workers.step import (
     PassContext,
@@ -26,21 +27,6 @@ from autoscaler.core.workers.step import (
 )
 from autoscaler.core.workers.worker_state import WorkerState
 
-_BY_MARK = {
-    Disabling.ENROL: because(Code.JOIN_TIMEOUT),
-    Disabling.IDLE: because(Code.IDLE),
-    Disabling.COMMAND: because(Code.DRAINED_BY_COMMAND),
-    Disabling.STOP: because(Code.STOPPING),
-    Disabling.BROKEN: because(Code.INSTANCE_IN_ERROR),
-    Disabling.SILENT: because(Code.NO_LOAD_REPORT),
-    Disabling.INTERRUPTED: because(Code.RECLAIMED),
-    Disabling.ADVISED: because(Code.REBALANCE_RECOMMENDED),
-    Disabling.LOST: because(Code.ENDING),
-    Disabling.SWAP: because(Code.SWAP),
-    Disabling.GROUP: because(Code.IDLE),
-    Disabling.AUTO_STOP: because(Code.ASKED_TO_STOP),
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Departure:
@@ -52,18 +38,20 @@ class Departure:
     """Why it is needed again: waiting demand, a request, or a swap that was cancelled."""
 
     @property
-    def let_go(self) -> Reason | None:
+    def drained_by_person(self) -> Reason | None:
         """Why a person drains it."""
-        return self.pass_context.let_go(self.worker)
+        return self.pass_context.drained_by_person(self.worker)
 
     @property
     def by_person(self) -> bool:
-        return self.let_go is not None or self.pass_context.winding_down is not None
+        return self.drained_by_person is not None or self.pass_context.winding_down is not None
 
     @property
     def revocable(self) -> bool:
         """Whether anything but a person may enable it again."""
-        return self.worker.draining and self.let_go is None and Condition.FOR_GOOD not in self.worker.conditions
+        return (
+            self.worker.draining and self.drained_by_person is None and Condition.FOR_GOOD not in self.worker.conditions
+        )
 
     @property
     def kept(self) -> Reason | None:
@@ -90,14 +78,14 @@ def _enable(departure: Departure) -> WorkerStep:
 
 
 def _drain_further(departure: Departure) -> WorkerStep:
-    worker, reason = departure.worker, departure.let_go or _why(departure.worker)
+    worker, reason = departure.worker, departure.drained_by_person or _why(departure.worker)
     return leave(worker, departure.pass_context, reason, by_person=departure.by_person)
 
 
 def _why(worker: WorkerState) -> Reason:
     """Why it leaves, as far as its mark shows."""
     mark, quarantined = worker.note.disabling or Disabling.IDLE, worker.note.quarantined
-    return quarantined if mark is Disabling.BROKEN and quarantined is not None else _BY_MARK[mark]
+    return quarantined if mark is Disabling.BROKEN and quarantined is not None else MARKS[mark].reason
 
 
 RULES: tuple[Rule[Departure], ...] = (
@@ -134,9 +122,9 @@ def leave_alone(worker: WorkerState, pass_context: PassContext) -> WorkerStep:
 
 def _drained_by_command(departure: Departure) -> bool:
     """A person's word alone lets go what is set aside. `stop --now` is no word on it."""
-    let_go = departure.let_go
+    drained_by_person = departure.drained_by_person
     known = departure.worker.decisive in (Condition.DISABLED_BY_HAND, Condition.UNKNOWN_ARRAY)
-    return known and let_go is not None and let_go.code is Code.DRAINED_BY_COMMAND
+    return known and drained_by_person is not None and drained_by_person.code is Code.DRAINED_BY_COMMAND
 
 
 def _disable(departure: Departure) -> WorkerStep:
@@ -213,6 +201,6 @@ SET_ASIDE: tuple[Rule[Departure], ...] = (
             ),
         ),
     ),
-    Rule("stand_aside", "Only a person decides on it.", always, (Row("", always, _stand_aside),)),
+    Rule("left_alone", "Only a person decides on it.", always, (Row("", always, _stand_aside),)),
 )
 """The transitions of a worker that nobody but a person decides on."""

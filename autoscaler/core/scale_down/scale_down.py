@@ -28,7 +28,7 @@ from autoscaler.core.scale_down.motives.quarantined import Quarantined
 from autoscaler.core.scale_down.motives.swapped import Swapped
 from autoscaler.core.scale_down.quarantine import Suspect
 from autoscaler.core.workers.group_verdict import GroupVerdict, group_verdict_of
-from autoscaler.core.workers.idle import let_go_order
+from autoscaler.core.workers.idle import removal_order
 from autoscaler.core.workers.phases import Phase
 from autoscaler.core.workers.step import PassContext, Row, Rule, WorkerStep, always, disable, first_step, keep, wait
 from autoscaler.core.workers.worker_state import WorkerState
@@ -49,7 +49,7 @@ MOTIVES: tuple[Motive, ...] = (
     GroupLeaves(),
     # Who asks to stop goes before those that are merely idle, and counts for the floor.
     AskedToStop(),
-    # All others, longest idle and dearest first (`let_go_order`).
+    # All others: the dearest first, of equal price the longest idle (`removal_order`).
     IdleTooLong(),
 )
 """Why workers in service leave, in order. The first motive that applies and that no keeper stops disables the worker;
@@ -132,7 +132,7 @@ def scale_down(machines: Sequence[WorkerState], context: ServiceContext) -> list
     """One step for every worker in service."""
     steps: list[WorkerStep] = []
     disabled, stopped = Counter[str](), Counter[str]()
-    for worker in sorted(machines, key=lambda worker: let_go_order(worker, context.pass_context.asking)):
+    for worker in sorted(machines, key=lambda worker: removal_order(worker, context.pass_context.asking)):
         array = worker.array
         if array is None:
             continue

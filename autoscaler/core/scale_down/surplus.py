@@ -11,19 +11,16 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from autoscaler.core.model.fleet import Order
-from autoscaler.core.model.memory import Disabling
 from autoscaler.core.requests.created_nodes import Service
 from autoscaler.core.requests.orders import named
 from autoscaler.core.requests.targets import SurplusWorker
 from autoscaler.core.workers.drain import may_be_enabled
-from autoscaler.core.workers.idle import could_leave, let_go_order
+from autoscaler.core.workers.idle import could_leave, removal_order
+from autoscaler.core.workers.marks import NO_RETURN
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.overdue import counts_as_coming
 from autoscaler.core.workers.step import PassContext
 from autoscaler.core.workers.worker_state import WorkerState
-
-_OTHERS_BUSINESS = frozenset({Disabling.ADVISED, Disabling.SWAP})
-"""Marks of draining workers that are not enabled again for a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +91,12 @@ def _there(view: SurplusContext) -> Iterator[WorkerState]:
     }
     yield from (each for each in serving if each.worker.id in stay)
     may_leave = (each for each in serving if each.worker.id not in stay)
-    yield from sorted(may_leave, key=lambda each: let_go_order(each, pass_context.asking), reverse=True)
+    yield from sorted(may_leave, key=lambda each: removal_order(each, pass_context.asking), reverse=True)
 
 
 def _draining(view: SurplusContext) -> Iterator[WorkerState]:
     for worker in _free(view):
-        free_to_return = worker.name not in view.again and worker.note.disabling not in _OTHERS_BUSINESS
+        free_to_return = worker.name not in view.again and worker.note.disabling not in NO_RETURN
         if free_to_return and view.idle(worker) and may_be_enabled(worker, view.pass_context):
             yield worker
 
@@ -110,7 +107,7 @@ def _free(view: SurplusContext) -> Iterator[WorkerState]:
         machine, service = worker.worker, view.service
         if worker.array is None or machine.id in service.by_worker or machine.order_id in service.ordered:
             continue
-        if view.pass_context.let_go(worker) is None:
+        if view.pass_context.drained_by_person(worker) is None:
             yield worker
 
 

@@ -25,7 +25,7 @@ def could_leave(worker: WorkerState, pass_context: PassContext) -> bool:
     return long_enough or worker.advised
 
 
-def let_go_order(worker: WorkerState, asking: Set[str]) -> tuple[bool, bool, float, float, str]:
+def removal_order(worker: WorkerState, asking: Set[str]) -> tuple[bool, bool, float, float, str]:
     """Sorting key of which worker leaves first: one that asks to stop, one that its cloud may take, then the most
     expensive one, then the one that has been idle longest.
     """

@@ -144,11 +144,11 @@ class _Observation:
             if worker_id != worker.id and note.disabling is not None and note.disabled_at is not None
             if not note.left and note.host == host.name
         )
-        elder = next(marked, None)
-        if elder is None:
+        older = next(marked, None)
+        if older is None:
             return before
         mine = before or WorkerNote(first_seen=self.now)
-        return replace(mine, disabled_at=elder.disabled_at, disabling=Disabling.LOST, seen_disabled=True)
+        return replace(mine, disabled_at=older.disabled_at, disabling=Disabling.LOST, seen_disabled=True)
 
     def unlisted(self, worker_id: str, note: WorkerNote, host: ExecutionHost) -> WorkerState:
         """A worker known from memory only."""

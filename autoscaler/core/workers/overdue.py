@@ -27,4 +27,4 @@ def overdue(worker: WorkerState) -> Reason | None:
 
 def counts_as_coming(worker: WorkerState, pass_context: PassContext) -> bool:
     """Whether a coming machine is still expected: it is not late, and no person drains it."""
-    return worker.coming and pass_context.let_go(worker) is None and overdue(worker) is None
+    return worker.coming and pass_context.drained_by_person(worker) is None and overdue(worker) is None

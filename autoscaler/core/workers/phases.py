@@ -1,8 +1,9 @@
 """What a worker is: one phase, and the conditions that hold besides. Both follow from tables, in each pass anew.
 
 A phase says how far the worker is on its way from order to end. A condition says what else is so, and since when. They
-are derived from what is observed and from the few times and marks of its `WorkerNote`; no other module asks what those
-times mean together. With the store lost the same phase follows within two observations (safety rule 8).
+are derived from what is observed and from the few times and marks of its `WorkerNote`. What a mark means to others
+stands in one table too (core/workers/marks.py). With the store lost the same phase follows within two observations
+(safety rule 8).
 
 `DECIDING` says which condition outweighs the phase, and which procedure then takes the worker's next step.
 core/transitions.py lists every step that a rule of these procedures takes; docs/worker-phases.md is made of all tables.
@@ -20,6 +21,7 @@ from autoscaler.core.model.cluster import ExecutionHost
 from autoscaler.core.model.fleet import Interruption, MachineState, Worker
 from autoscaler.core.model.memory import Disabling, WorkerNote
 from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.workers.marks import CORDONS, FOR_GOOD
 
 
 class Phase(StrEnum):
@@ -120,10 +122,6 @@ class WorkerFacts:
 
 ALARM = frozenset("aA")
 """State letters of a load that is above a threshold of the queue: nothing starts there until it falls."""
-FOR_GOOD = frozenset({Disabling.BROKEN, Disabling.AUTO_STOP, Disabling.GROUP})
-"""Marks of workers that nothing but a person enables again."""
-CORDONS = frozenset({Disabling.SILENT, Disabling.LOST, Disabling.INTERRUPTED})
-"""Marks of workers that stay, and are enabled again when what befell them has passed."""
 
 
 def disabled(host: ExecutionHost) -> bool:

@@ -53,7 +53,7 @@ class PassContext:
         """Whether an action was planned so recently that its effect may not show yet: it is not planned again."""
         return at is not None and self.now - at < self.retry_after
 
-    def let_go(self, worker: WorkerState) -> Reason | None:
+    def drained_by_person(self, worker: WorkerState) -> Reason | None:
         """Why a person drains this worker; None: nobody does."""
         if named_in(self.overrides.keep, worker):
             return None

@@ -20,7 +20,7 @@ class Drained:
     by_person: bool = True
 
     def applies(self, to: Candidate) -> Reason | None:
-        return None if to.pass_context.overrides.stop == "now" else to.pass_context.let_go(to.worker)
+        return None if to.pass_context.overrides.stop == "now" else to.pass_context.drained_by_person(to.worker)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class StoppedNow:
     by_person: bool = True
 
     def applies(self, to: Candidate) -> Reason | None:
-        return to.pass_context.let_go(to.worker) if to.pass_context.overrides.stop == "now" else None
+        return to.pass_context.drained_by_person(to.worker) if to.pass_context.overrides.stop == "now" else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from autoscaler.core.capacity.forecast import Forecast
 from autoscaler.core.capacity.supply import Supply
 from autoscaler.core.facts.facts import Facts
-from autoscaler.core.facts.serving import Serving
 from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.replace.swap_context import SwapContext
 from autoscaler.core.scale_down.floors import floors_of, short_of_floors
 from autoscaler.core.scale_up.launches import LaunchNeeds
+from autoscaler.core.serving.serving import Serving
 
 
 def swap_context(facts: Facts, supply: Supply, forecast: Forecast, serving: Serving) -> SwapContext:
