@@ -378,6 +378,15 @@ def test_a_python_shim_that_starts_nothing_is_passed_over(machine: Machine) -> N
     ]
 
 
+def test_an_environment_that_is_a_link_to_anothers_is_left_alone(machine: Machine, tmp_path: Path) -> None:
+    stamp = tmp_path / "other" / ".ready"
+    stamp.parent.mkdir()
+    stamp.touch()
+    (machine.checkout / ".venv").symlink_to(stamp.parent)
+    done = machine.set_up()
+    assert (done.returncode, "remove the link first" in done.stderr, stamp.exists()) == (1, True, True)
+
+
 def test_a_moved_checkout_makes_its_environment_anew(machine: Machine) -> None:
     machine.set_up()
     moved = Machine(machine.root, machine.checkout.with_name("moved"))
