@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from types import MappingProxyType
 
@@ -116,13 +116,7 @@ class SharedLimits:
 
     def _claims(self, ask: JobRequest, served: ReadRequest) -> Iterator[_Claim]:
         requested = dict(served.requested)
-        for name, left in self._cluster.global_consumables.items():
-            entry = self._complexes.get(name)
-            value = amount(left, entry.type) if entry and entry.consumable is not Consumable.NO else None
-            if value is not None and requested.get(name):
-                yield _Claim(
-                    ("global", name), value, requested[name], because(Code.BEYOND_GLOBAL, resource=name, left=value)
-                )
+        yield from self._of_global_host(requested)
         pe = self._cluster.pes.get(served.pe or "")
         if pe is not None:
             reason = because(Code.BEYOND_QUOTA, quota=f"PE {pe.name}", limit=f"slots={pe.slots}")
@@ -131,27 +125,42 @@ class SharedLimits:
         if most is not None:
             yield _Claim(("user", ask.owner), most, 1, because(Code.BEYOND_USER_LIMIT, owner=ask.owner, limit=most))
         for name, at, rule, values in self._rules_for(ask, served):
-            for resource, text in rule.limits.items():
-                entry = self._complexes.get(resource)
-                if entry is not None and entry.consumable is Consumable.NO:
-                    never = self._beyond_fixed(entry, text, ask, rule.name or name)
-                    if never is not None:
-                        yield _Claim((name, str(at), entry.name, *values), 0, 1, never, never)
-                    continue
-                value = amount(text, entry.type) if entry else None
-                if entry is None or value is None or not requested.get(entry.name):
-                    continue
-                if "hosts" in rule.each:
-                    if requested[entry.name] * _share(served) <= value:
-                        continue
-                    value = 0  # it takes more on one host than any host may give
-                quota, limit, asks = rule.name or name, f"{resource}={text}", written(requested[entry.name], entry.type)
-                never = None
-                # One of 0 bars such jobs, often for a while, or by a list that is not known.
-                if amount(text, entry.type) and _least(entry.name, ask, served) > value + 1e-9:
-                    never = because(Code.TOO_MUCH_FOR_QUOTA, resource=resource, asked=asks, quota=quota, limit=limit)
-                reason = because(Code.BEYOND_QUOTA, quota=quota, limit=limit)
-                yield _Claim((name, str(at), entry.name, *values), value, requested[entry.name], reason, never)
+            for resource, limit in rule.limits.items():
+                claim = self._of_quota(rule.name or name, rule, resource, limit, ask, served)
+                if claim is not None:
+                    yield replace(claim, budget=(name, str(at), *claim.budget, *values))
+
+    def _of_global_host(self, requested: Mapping[str, float]) -> Iterator[_Claim]:
+        for name, left in self._cluster.global_consumables.items():
+            entry = self._complexes.get(name)
+            value = amount(left, entry.type) if entry and entry.consumable is not Consumable.NO else None
+            if value is not None and requested.get(name):
+                reason = because(Code.BEYOND_GLOBAL, resource=name, left=value)
+                yield _Claim(("global", name), value, requested[name], reason)
+
+    def _of_quota(
+        self, quota: str, rule: QuotaRule, resource: str, text: str, ask: JobRequest, served: ReadRequest
+    ) -> _Claim | None:
+        """What it takes of one limit of a rule; None: nothing. Its budget is that of the rule."""
+        entry = self._complexes.get(resource)
+        if entry is None:
+            return None
+        if entry.consumable is Consumable.NO:
+            never = self._beyond_fixed(entry, text, ask, quota)
+            return None if never is None else _Claim((entry.name,), 0, 1, never, never)
+        requested, value = dict(served.requested).get(entry.name), amount(text, entry.type)
+        if value is None or not requested:
+            return None
+        if "hosts" in rule.each:
+            if requested * _share(served) <= value:
+                return None
+            value = 0  # it takes more on one host than any host may give
+        limit, asks, never = f"{resource}={text}", written(requested, entry.type), None
+        # One of 0 bars such jobs, often for a while, or by a list that is not known.
+        if amount(text, entry.type) and _least(entry.name, ask, served) > value + 1e-9:
+            never = because(Code.TOO_MUCH_FOR_QUOTA, resource=resource, asked=asks, quota=quota, limit=limit)
+        reason = because(Code.BEYOND_QUOTA, quota=quota, limit=limit)
+        return _Claim((entry.name,), value, requested, reason, never)
 
     def _beyond_fixed(self, entry: Complex, limit: str, ask: JobRequest, quota: str) -> Reason | None:
         """That its request for what is no consumable is not as a quota limits it: nothing is used up."""
