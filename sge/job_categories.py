@@ -363,7 +363,7 @@ def _usual_parts(data: bytes, stretch: tuple[int, int]) -> list[bytes]:
 
 
 def _without_beginning(element: bytes) -> bytes:
-    return element.removeprefix(_BETWEEN) if element.startswith(_BETWEEN) else b"?" + element
+    return element.removeprefix(_BETWEEN) if element.startswith(_BETWEEN) else b"\x00" + element
 
 
 def _host_job(job: Job) -> HostJob:

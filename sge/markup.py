@@ -109,7 +109,7 @@ def parse(data: bytes) -> Element:
             element = ElementTree.fromstring(_LOOSE_AMPERSAND.sub(b"&amp;", kept))
         except ElementTree.ParseError as error:
             raise Malformed(f"not well-formed: {error}") from None
-    if b"xmlns" in kept:
+    if b"xmlns" in kept or b"xml:" in kept:
         for part in element.iter():
             part.tag = part.tag.rpartition("}")[2]
     return element

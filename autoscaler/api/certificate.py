@@ -14,6 +14,8 @@ log = logging.getLogger("autoscaler.api")
 LOOK_EVERY = 30
 """Seconds between two looks at the files."""
 
+_NOT_A_PAIR = ("NO_CERTIFICATE_ASSIGNED", "KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH")
+"""What OpenSSL says of them: the first where their types differ."""
 _State = tuple[tuple[int, ...], ...]
 """Device, inode, size and the times of the last changes of each file, of its mode and owner too."""
 
@@ -30,7 +32,7 @@ class Certificate:
     def __init__(self, certificate: Path, key: Path, group: str | None = None) -> None:
         self._certificate, self._key, self._group = certificate, key, group
         self._loaded = self._state()
-        self.context = self._newest = _load(certificate, key)
+        self.context = self._newest = load_pair(certificate, key)
         self.context.sni_callback = self._go_on
         self._failures = 0
         self._reported = ""
@@ -43,12 +45,14 @@ class Certificate:
         """Load the files if they changed. Raises nothing."""
         state = self._state()
         if state == self._loaded:
+            if self._reported:
+                log.info("the files of the certificate are as they were: %s is used further on", self._certificate)
             self._failures, self._reported = 0, ""
             return
         try:
             refuse_exposed("the certificate", self._certificate, group=self._group)
             refuse_exposed("the certificate's key", self._key, group=self._group, private=True)
-            self._newest = _load(self._certificate, self._key)
+            self._newest = load_pair(self._certificate, self._key)
         except (AutoscalerError, OSError) as error:
             self._report(str(error))
             return
@@ -66,7 +70,8 @@ class Certificate:
         return tuple(_state_of(path) for path in (self._certificate, self._key))
 
 
-def _load(certificate: Path, key: Path) -> ssl.SSLContext:
+def load_pair(certificate: Path, key: Path) -> ssl.SSLContext:
+    """What a server speaks TLS with. Raises OSError, of which ssl.SSLError is one."""
     for file in (certificate, key):
         read_regular(file, LARGEST_TEXT)  # OpenSSL waits for whoever writes into a pipe
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -74,6 +79,8 @@ def _load(certificate: Path, key: Path) -> ssl.SSLContext:
     try:
         context.load_cert_chain(certificate, key, password="")  # else OpenSSL asks the terminal where the key has one
     except ssl.SSLError as error:
+        if error.reason in _NOT_A_PAIR:
+            raise OSError(f"{key} is not the key of that certificate") from error
         if error.reason:
             raise
         raise OSError("both must be PEM files, the key without a password") from error  # OpenSSL names no cause

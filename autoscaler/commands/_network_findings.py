@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from autoscaler.api.certificate import load_pair
 from autoscaler.commands._http import unserved
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import AutoscalerError
@@ -16,6 +17,7 @@ from sge.checks import Finding, Level
 SOON = 14 * 86_400.0
 """Seconds before its end from which a certificate is warned of."""
 TIMEOUT = 10.0
+_RENEW = "put a new certificate and its key there: the server uses them within a minute"
 _SHOW_END = ("openssl", "x509", "-noout", "-enddate", "-in")
 
 
@@ -32,11 +34,21 @@ def network_findings(invocation: Invocation) -> Iterator[Finding]:
         yield Finding("listeners", Level.OK, "somebody listens at each address of the settings")
     if process.http_certificate is not None:
         yield certificate_finding(process.http_certificate, time.time())
+        if process.http_key is not None:
+            yield from _pair_finding(process.http_certificate, process.http_key)
+
+
+def _pair_finding(certificate: Path, key: Path) -> Iterator[Finding]:
+    """A half-finished renewal is not seen before the server starts again."""
+    try:
+        load_pair(certificate, key)
+    except OSError as error:
+        yield Finding("certificate", Level.FAIL, f"{certificate} and {key} cannot be used: {error}", _RENEW)
 
 
 def certificate_finding(path: Path, now: float) -> Finding:
     """How long this certificate (the first of the file) still holds."""
-    remedy = "put a new certificate there: the server uses it within a minute"
+    remedy = _RENEW
     try:
         shown = SystemRunner()((*_SHOW_END, str(path)), timeout=TIMEOUT)
         until = ssl.cert_time_to_seconds(shown.stdout.decode("ascii", "replace").strip().partition("=")[2])

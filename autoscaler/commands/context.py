@@ -6,7 +6,6 @@ Each part is imported when it is first asked for: most commands need few of them
 from __future__ import annotations
 
 import contextlib
-import getpass
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from autoscaler.commands._output import echo
 from autoscaler.errors import SettingsError, StateNotKept
-from autoscaler.strict_modes import ours
+from autoscaler.strict_modes import ours, user_name
 
 if TYPE_CHECKING:
     from autoscaler.constraints.rule_files import RuleFiles
@@ -236,7 +235,8 @@ class Invocation:
     @property
     def who(self) -> str:
         """The person who runs the command, also behind sudo."""
-        return self.environ.get("SUDO_USER") or getpass.getuser()
+        behind_sudo = self.environ.get("SUDO_USER") if os.geteuid() == 0 else None
+        return behind_sudo or user_name(os.geteuid())
 
     def _root(self, cell: str) -> Path:
         given = self.environ.get("SGE_ROOT")

@@ -23,16 +23,12 @@ INTERRUPTED = 130
 
 
 @click.command("stop")
-@click.option(
-    "--drain", "verb", flag_value=Verb.STOP_DRAIN.value, help="Run the waiting jobs that fit on workers first."
-)
-@click.option(
-    "--now", "verb", flag_value=Verb.STOP_NOW.value, help="Disable all workers now, so that no further job starts."
-)
+@click.option("--drain", is_flag=True, help="Run the waiting jobs that fit on workers first.")
+@click.option("--now", is_flag=True, help="Disable all workers now, so that no further job starts.")
 @click.option("--no-wait", is_flag=True, help="Do not wait; the running autoscaler carries the command out.")
 @json_option
 @click.pass_obj
-def command(invocation: Invocation, verb: str | None, no_wait: bool, as_json: bool) -> int:
+def command(invocation: Invocation, drain: bool, now: bool, no_wait: bool, as_json: bool) -> int:
     """Give all workers back, then end the autoscaler.
 
     The autoscaler launches nothing more, and removes each worker when it is empty: it never ends a running job. With
@@ -40,10 +36,11 @@ def command(invocation: Invocation, verb: str | None, no_wait: bool, as_json: bo
     runs, this command does the work itself. `sge-autoscaler resume` cancels the stop. With --json each line is an
     object.
     """
-    if verb is None:
+    if drain == now:
         raise click.UsageError(
-            "give --drain (waiting jobs first) or --now; both let running jobs end and launch nothing more"
+            "give --drain (waiting jobs first) or --now; either lets running jobs end and launches nothing more"
         )
+    verb = Verb.STOP_NOW.value if now else Verb.STOP_DRAIN.value
     command = OperatorCommand(Verb(verb))
     if no_wait:
         override(invocation, command, as_json=as_json)

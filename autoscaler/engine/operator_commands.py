@@ -5,6 +5,7 @@ the next pass, and says what changed; the same on the command line and at a list
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -76,9 +77,14 @@ def worker_named(store: Store, name: str) -> str:
     for own in ours:
         if own.lower() == name.lower() or own.partition(".")[0].lower() == name.partition(".")[0].lower():
             return own
-    close = difflib.get_close_matches(name, ours, 1, cutoff=0.6)
+    letters = [own for own in ours if _without_digits(own) != _without_digits(name)]  # another number: another machine
+    close = difflib.get_close_matches(name, letters, 1, cutoff=0.6)
     meant = f"did you mean {close[0]}? Its workers" if close else "its workers"
     raise NotFound(f"this autoscaler has no worker {name}; {meant}: {', '.join(ours) or 'none'}")
+
+
+def _without_digits(name: str) -> str:
+    return re.sub("[0-9]+", "", name.lower())
 
 
 def _pause(store: Store, who: str, at: float) -> Stored:

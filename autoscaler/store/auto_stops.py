@@ -1,7 +1,8 @@
 """Workers that asked whether they may stop, and the answers.
 
 The listener writes the question, a pass answers it together with its plan, and the caller is told what stands here:
-so whoever reads STOPS reads what is already durable, and a crash in between takes no answer back.
+so whoever reads STOPS reads what is already durable, and a crash in between takes no answer back. A person does who
+enables the worker after that answer.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from autoscaler.core.model.reasons import Reason
+from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.model.request_sets import AutoStopAnswer
 from autoscaler.store import encoding
 from autoscaler.store.database import Migration, Table
@@ -56,10 +57,12 @@ class AutoStopTable(Table):
         return frozenset(row["worker_id"] for row in rows)
 
     def answer(self, worker_id: str, answer: AutoStopAnswer, reason: Reason, at: float) -> None:
-        """Note the answer of a plan that rests on an observation at `at`. STOPS is never taken back."""
+        """Note the answer of a plan that rests on an observation at `at`. STOPS is taken back only where a person has
+        enabled the worker since.
+        """
+        kept = "" if reason.code is Code.ENABLED_BY_HAND else " AND answer IS NOT 'stops'"
         self._database.execute(
-            "UPDATE auto_stops SET answer = ?, reason = ?, answered_at = ?"
-            " WHERE worker_id = ? AND answer IS NOT 'stops'",
+            f"UPDATE auto_stops SET answer = ?, reason = ?, answered_at = ? WHERE worker_id = ?{kept}",
             (answer.value, encoding.write(reason), at, worker_id),
         )
 

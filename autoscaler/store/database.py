@@ -80,10 +80,12 @@ class Database:
             ):
                 connection.execute(f"PRAGMA {pragma}").fetchall()
         except (OSError, sqlite3.Error) as error:
-            raise SettingsError(
-                f"cannot keep state in {path}: {error}; make room there, or set CP_CAP_AUTOSCALE_WORKDIR to a "
-                "directory of your own"
-            ) from error
+            remedy = (
+                "run this command as root, or as the user that owns that directory"
+                if isinstance(error, PermissionError)
+                else "make room there, or set CP_CAP_AUTOSCALE_WORKDIR to a directory of your own"
+            )
+            raise SettingsError(f"cannot keep state in {path}: {error}; {remedy}") from error
         database = cls(connection, path)
         try:
             database._migrate(path, migrations)

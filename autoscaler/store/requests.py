@@ -215,7 +215,9 @@ def _refuse_too_much(told: Definitions, given: Collection[str]) -> None:
     refuse_too_long(each for name, each in holds.items() if name in given)
     refuse_too_long(each.definition for each in told.said if each.definition.name in given)
     if len(holds) > MOST_ARRAYS:
-        raise SettingsError(f"there are already {MOST_ARRAYS} defined node arrays, the most allowed: use fewer names")
+        raise SettingsError(
+            f"there would be {len(holds)} defined node arrays, and {MOST_ARRAYS} are the most allowed: use fewer names"
+        )
 
 
 def _holds(definitions: Definitions) -> dict[str, ArrayDefinition]:

@@ -74,6 +74,7 @@ def test_help_loads_a_command_only_when_it_is_asked_for() -> None:
         (["--version"], 0),
         (["no-such-command"], 2),
         (["stop"], 2),
+        (["stop", "--now", "--drain"], 2),
         (["keep", "nobody"], 3),
         (["drain", "nobody"], 3),
         (["run", "--no-such-option"], 2),

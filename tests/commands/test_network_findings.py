@@ -36,6 +36,17 @@ def test_a_file_that_is_no_certificate_is_told(tmp_path: Path) -> None:
     assert (found.level, "cannot be read" in found.found) == (Level.FAIL, True)
 
 
+def test_a_certificate_with_the_key_of_another_is_told(environ: dict[str, str], tmp_path: Path) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    make_certificate(certificate, key)
+    files = {"CP_CAP_AUTOSCALE_HTTP_CERT": str(certificate), "CP_CAP_AUTOSCALE_HTTP_KEY": str(key)}
+    well = [each.level for each in network_findings(Invocation({**environ, **files}))]
+    make_certificate(tmp_path / "other.pem", key, "-newkey", "rsa:2048")
+    found = list(network_findings(Invocation({**environ, **files})))
+    assert (well, [each.level for each in found]) == ([Level.WARN], [Level.WARN, Level.FAIL])
+    assert f"{key} is not the key of that certificate" in found[1].found
+
+
 def test_an_address_at_which_nobody_listens_is_told_with_the_unit_that_does(environ: dict[str, str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         at = {"CP_CAP_AUTOSCALE_HTTP": f"127.0.0.1:{other.getsockname()[1]}"}

@@ -112,7 +112,7 @@ def test_a_manager_who_may_not_write_the_state_acts_through_the_running_autoscal
     assert command_as(MANAGER, "resume").out == "ended: the pause, the stop at once\n"
     assert command_as(MANAGER, "drain", "--undo", "fake-1").out == "the drain of fake-1 is cancelled\n"
     unknown = command_as(MANAGER, "keep", "fake-2")
-    assert (unknown.code, "did you mean fake-1?" in unknown.err) == (3, True)
+    assert (unknown.code, "its workers: fake-1" in unknown.err) == (3, True)
     waits = command_as(MANAGER, "stop", "--now")
     assert (waits.code, "add --no-wait" in waits.err, site.in_force()) == (2, True, [])
 

@@ -143,7 +143,7 @@ def test_who_may_act_acts_by_the_commands_themselves(environ: dict[str, str], st
         assert act is not None
         assert act(["drain", "fake-1"]) == "fake-1 will be drained"
         assert [(one.verb, one.host) for one in store.overrides.in_force()] == [(Verb.DRAIN, "fake-1")]
-        with pytest.raises(NotDone, match=r"^this autoscaler has no worker fake-2; did you mean fake-1\?"):
+        with pytest.raises(NotDone, match=r"^this autoscaler has no worker fake-2; its workers: fake-1"):
             act(["keep", "fake-2"])
 
 

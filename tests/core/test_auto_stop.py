@@ -189,7 +189,9 @@ def test_a_person_who_enables_it_is_believed() -> None:
     seen = asked_by("w1", things=(worker,))
     made = plan(seen)
     again = plan(replace(seen, memory=made.memory, now=NOW + 5))
-    assert (acts(made), acts(again), answers(again)["i-w1"][0]) == ([], [], STAYS)
+    busy = plan(replace(asked_by("w1", things=(a_worker("w1", used=1),)), memory=again.memory, now=NOW + 10))
+    assert (acts(made), acts(again), acts(busy)) == ([], [], [])
+    assert {answers(each)["i-w1"] for each in (made, again, busy)} == {(STAYS, Code.ENABLED_BY_HAND)}
 
 
 @pytest.mark.parametrize("mark", (Disabling.ENROL, Disabling.IDLE, Disabling.AUTO_STOP))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from autoscaler.core.model.demand_vector import Demand, Property
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.placement.placement import OpenPlacement, as_shares, place
@@ -143,6 +145,22 @@ def test_what_is_taken_once_a_job_and_once_a_host_is_taken_so_on_the_first_host(
     assert placement.place([(demand, 1)]).complete
     assert placement.place([(a_demand(once_a_host=GPU), 9)]).placed == (1,), "the first host is full"
     assert placement.place([(a_demand(per_job=(("scratch", 1),)), 9)]).placed == (1,), "of the second nothing was taken"
+
+
+@pytest.mark.parametrize("once", ("per_job", "once_a_host"))
+def test_what_is_taken_once_and_by_slot_has_to_be_there_for_both(once: str) -> None:
+    demand = a_demand(2, per_host=None, per_slot=(("mem", 3),), **{once: (("mem", 1),)})
+    assert placed(demand, 1, hosts(1, 1, free=(("mem", 3),))) == 0
+    assert placed(demand, 1, hosts(1, 1, free=(("mem", 4),))) == 1
+
+
+def test_no_placement_leaves_less_than_nothing() -> None:
+    """Found by random worlds: what was overdrawn gave later demands a negative room."""
+    world = OpenPlacement([Host("h1", {"main.q": 2}, (("lic", 2),)), Host("h0", {"main.q": 5}, (("lic", 3),))])
+    both = a_demand(1, per_host=None, assumed=(("lic", 1),), once_a_host=(("lic", 1),))
+    world.place([(both, 3)])
+    found = world.place([(a_demand(1, per_slot=(("lic", 1),)), 9)])
+    assert min(*found.placed, *found.unmet) >= 0
 
 
 def test_shares_of_a_spread_job_take_once_of_a_host_together() -> None:

@@ -62,6 +62,14 @@ def test_stops_is_never_taken_back(store: Store) -> None:
     assert store.auto_stops.answered("i-1", NOW + 9) == Answered("i-1", NOW, STOPS, WHY)
 
 
+def test_a_person_who_enables_the_worker_takes_stops_back(store: Store) -> None:
+    told(store, STOPS)
+    told(store, STAYS, asked=NOW + 10, at=NOW + 10, reason=because(Code.ENABLED_BY_HAND))
+    found = store.auto_stops.answered("i-1", NOW)
+    assert found is not None
+    assert (found.answer, found.reason.code, store.auto_stops.open()) == (STAYS, Code.ENABLED_BY_HAND, frozenset())
+
+
 def test_an_answer_to_nobodys_question_is_not_kept(store: Store) -> None:
     store.auto_stops.answer("i-1", STOPS, WHY, NOW)
     assert (store.auto_stops.open(), store.auto_stops.answered("i-1", 0.0)) == (frozenset(), None)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +17,7 @@ import pytest
 
 from autoscaler.errors import LockHeld, SettingsError
 from autoscaler.store.identity import FILE, cell_tag
-from autoscaler.store.lock import CellKey, held, hold
+from autoscaler.store.lock import CellKey, Holder, held, hold, running
 from autoscaler.strict_modes import exposure
 
 KEY = CellKey("master", 6444, "default", "/opt/sge")
@@ -51,6 +53,31 @@ def test_the_lock_is_free_after_its_block(tmp_path: Path) -> None:
     with hold(KEY, tmp_path):
         pass
     assert not held(KEY, tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else for a while")
+def test_after_a_clean_end_nobody_serves_the_cell_for_those_who_cannot_try_the_lock_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = Path(tempfile.mkdtemp(dir="/run"))  # on a way that everybody may go
+    directory.chmod(0o755)
+    monkeypatch.setattr("autoscaler.store.lock.LOCKS", directory)
+    monkeypatch.setattr("autoscaler.store.lock.lock_directory", lambda: directory)
+    try:
+        with hold(KEY, directory, state="/state"):
+            during = as_nobody(lambda: running(KEY))
+        after = as_nobody(lambda: running(KEY))
+    finally:
+        shutil.rmtree(directory)
+    assert (during is not None, after) == (True, None)
+
+
+def as_nobody(ask: Callable[[], Holder | None]) -> Holder | None:
+    os.setresuid(65534, 65534, 0)
+    try:
+        return ask()
+    finally:
+        os.setresuid(0, 0, 0)
 
 
 def test_the_holders_death_releases_the_lock(tmp_path: Path) -> None:

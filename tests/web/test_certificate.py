@@ -134,6 +134,7 @@ def test_where_a_new_certificate_cannot_be_used_the_old_one_stays_and_the_log_sa
         asyncio.run(followed.look())
     warnings = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     assert (len(warnings), "the certificate in use stays" in warnings[0]) == (1, True), warnings
+    assert spoil is not swapped_key or "is not the key of that certificate" in warnings[0]
     with socket.create_server(("127.0.0.1", 0)) as listening, Greeter(listening, followed.context):
         assert ssl.get_server_certificate(listening.getsockname(), timeout=120).encode().strip() == old.strip()
 

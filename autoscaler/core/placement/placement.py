@@ -197,8 +197,8 @@ class _Kind:
     def full(self) -> bool:
         return not any(slots for _, slots in self.slots)
 
-    def room(self, need: _Need) -> int:
-        """How many visits one of these hosts can take."""
+    def room(self, need: _Need, once: tuple[tuple[str, int], ...] = ()) -> int:
+        """How many visits one of these hosts can take that is charged `once` besides."""
         if not self.forced <= need.names:
             return 0
         if need.exclusive and not self.empty:
@@ -213,7 +213,7 @@ class _Kind:
             return 0
         if self.own and need.per_visit:
             visits = min(visits, sum(self._tasks_of(pool, slots, need) for pool, slots in usable))
-        free = self.free
+        free = self._free_after(need, once) if once or need.each else self.free
         for name, amount in need.required:
             if name not in free and self.own:  # then its queue instances have it
                 continue
@@ -222,7 +222,14 @@ class _Kind:
         for name, amount in need.assumed:
             if name in free and (most := free[name] // amount) < visits:
                 visits = most
-        return 1 if visits > 1 and need.exclusive and need.apart else visits
+        return 1 if visits > 1 and need.exclusive and need.apart else max(visits, 0)
+
+    def _free_after(self, need: _Need, once: tuple[tuple[str, int], ...]) -> dict[str, int]:
+        free = dict(self.free)
+        for name, amount in (*need.each, *once):
+            if name in free:
+                free[name] -= amount
+        return free
 
     def _usable(self, need: _Need) -> list[tuple[str, int]]:
         """The pools that can serve such a demand here, with the slots that each can give to it alone."""
@@ -459,13 +466,17 @@ class OpenPlacement:
     def _put_alone(self, need: _Need, group: str | None) -> bool:
         """One task over several hosts, the first of them charged for the task itself; or one that wants whole hosts."""
         rooms, once = self._rooms(need, group), tuple(_sum(dict(need.once), dict(need.each)).items())
-        first = next((pair for pair in rooms if self._kinds[pair[0]].holds(need, once)), None)
-        most = 1 if need.apart else None
-        there = sum(min(room, most or room) * self._kinds[at].count for at, room in rooms)
-        if first is None or there < need.visits:
+        able = (at for at, _ in rooms if self._kinds[at].holds(need, once) and self._kinds[at].room(need, need.once))
+        first = next(able, None)
+        if first is None:
             return False
-        rooms.remove(first)
-        self._take(need, [first, *rooms], need.visits, most=most, once=need.once)
+        most = 1 if need.apart else None
+        # Of its kind all are counted as the first one, which is also charged for the task.
+        rooms = [(first, self._kinds[first].room(need, need.once)), *(pair for pair in rooms if pair[0] != first)]
+        there = sum(min(room, most or room) * self._kinds[at].count for at, room in rooms)
+        if there < need.visits:
+            return False
+        self._take(need, rooms, need.visits, most=most, once=need.once)
         return True
 
     def _rooms(self, need: _Need, group: str | None, tasks: int | None = None) -> list[tuple[int, int]]:

@@ -52,6 +52,8 @@ def answers(steps: Iterable[WorkerStep], asking: Set[str]) -> dict[str, tuple[Au
             continue
         if step.worker.going or step.worker.gone:  # nothing brings it back from there
             found[worker_id] = AutoStopAnswer.STOPS, step.verdict.reason
+        elif step.note.stop_undone:
+            found[worker_id] = AutoStopAnswer.STAYS, because(Code.ENABLED_BY_HAND)
         elif step.note.disabling is Disabling.GROUP:
             leaves = because(Code.GROUP_LEAVES, group=step.worker.worker.group_id)
             found[worker_id] = AutoStopAnswer.STOPS, leaves
