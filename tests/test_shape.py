@@ -62,5 +62,6 @@ def test_code_is_what_is_left_without_docstrings_comments_imports_and_empty_line
     assert shape.read_module(Path("autoscaler/text.py"), source).code == 4
 
 
+@pytest.mark.thorough
 def test_no_module_of_the_product_is_in_a_cycle() -> None:
     assert shape.cycles_of_modules(shape.measure(shape.ROOT)) == []

@@ -206,6 +206,7 @@ def test_a_service_that_hangs_is_said_and_its_state_is_read(
     assert "does not answer, and may hang: process" in said.out
 
 
+@pytest.mark.thorough
 def test_a_service_that_works_is_waited_for(listening: Callable[[str], Path]) -> None:
     assert answer_client.ask(answer_client.Place(str(listening("works"))), "status") == {"answers": 1}
 

@@ -153,6 +153,7 @@ def hanging(invocation: Invocation, listening: Callable[[str], Path]) -> Iterato
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.thorough
 def test_for_a_service_that_hangs_requests_are_stored_and_taken_back(
     hanging: Invocation, store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:

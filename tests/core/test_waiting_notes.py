@@ -211,6 +211,7 @@ def test_there_are_two_commands_a_second_at_most_whatever_waits() -> None:
     assert sum(count for _, count in commands) == 3000
 
 
+@pytest.mark.thorough
 def test_what_is_remembered_is_bounded() -> None:
     passes = Passes()
     for _ in range(2 * MOST // TOGETHER):

@@ -91,9 +91,9 @@ def test_those_on_the_list_scale_and_nobody_else_is_rented_for(
     ("attribute", "type_", "counted"),
     (
         ("user_lists", "ACL", {"games": True, "mail": False}),
-        ("xuser_lists", "ACL", {"games": False, "mail": True}),
-        ("user_lists", "DEPT", {"games": False, "mail": False}),
-        ("xuser_lists", "DEPT", {"games": False, "mail": False}),
+        pytest.param("xuser_lists", "ACL", {"games": False, "mail": True}, marks=pytest.mark.thorough),
+        pytest.param("user_lists", "DEPT", {"games": False, "mail": False}, marks=pytest.mark.thorough),
+        pytest.param("xuser_lists", "DEPT", {"games": False, "mail": False}, marks=pytest.mark.thorough),
     ),
 )
 def test_lists_of_a_queue_are_judged_as_the_scheduler_does(

@@ -35,6 +35,7 @@ def kinds(scaling: Autoscaling, host: str) -> list[str]:
     return list(dict.fromkeys(done))
 
 
+@pytest.mark.thorough
 def test_a_worker_on_which_no_job_can_start_is_replaced_and_the_jobs_run_elsewhere(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

@@ -99,6 +99,7 @@ def test_what_an_administrator_changes_is_read(cell: Cell, change: Callable[[Cel
     assert dict(after) == read_configuration(cell.runner)
 
 
+@pytest.mark.thorough
 def test_a_queue_that_was_closed_to_a_user_meanwhile_launches_nothing(empty_cell: Cell, until: Until) -> None:
     """No event of Grid Engine tells of it, and the next pass would order a machine that helps nobody."""
     autoscaling = Autoscaling(empty_cell, {"CP_CAP_AUTOSCALE_VERBOSE": "true"})

@@ -30,6 +30,7 @@ def test_a_hundred_random_jobs_are_judged_as_the_scheduler_does(differential: Ce
     assert tally.agree - tally.fit >= 20
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("queue", "hosts", "expected"),
     (

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 
+import pytest
+
 from autoscaler.lab.cell import Cell
 from autoscaler.lab.private_root import MASTER
 from tests import samples
@@ -77,6 +79,7 @@ def test_without_a_queue_master_that_alone_is_said(cell: Cell) -> None:
     assert findings(cell)["qmaster"] == "fail"
 
 
+@pytest.mark.thorough
 def test_rules_that_name_what_is_not_there_are_found(cell: Cell) -> None:
     rules = cell.home / "rules.json"
     rules.write_text('{"complexes": {"gpu": "ngpus"}}')
@@ -93,6 +96,7 @@ def test_a_limit_that_every_queue_has_again_is_found(cell: Cell) -> None:
     assert findings(cell, CP_CAP_SGE_QUEUE_NAME_1="second.q")["settings"] == "warn"
 
 
+@pytest.mark.thorough
 def test_a_verifier_that_lets_nobody_change_contexts_is_found(cell: Cell) -> None:
     wanted = {"CP_CAP_AUTOSCALE_JOB_CONTEXT": "true"}
     assert findings(cell, **wanted)["context of jobs"] == "ok"

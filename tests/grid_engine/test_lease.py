@@ -55,6 +55,7 @@ def test_a_worker_joins_however_late_it_is_made_known(
     until(lambda: "load_avg=" in empty_cell.out("qconf", "-se", worker.name))
 
 
+@pytest.mark.thorough
 def test_an_idle_worker_without_a_master_ends_itself_after_its_lease(
     empty_cell: Cell, rent: Rent, boot: WorkerBoot, until: Until
 ) -> None:

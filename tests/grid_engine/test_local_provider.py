@@ -196,6 +196,7 @@ def test_a_worker_dies_suddenly_with_all_it_runs(empty_cell: Cell, until: Until)
     until(lambda: processes_of(worker_id) == [])
 
 
+@pytest.mark.thorough
 def test_a_worker_waits_its_boot_delay_before_it_runs_the_script(empty_cell: Cell, until: Until) -> None:
     provider = provider_of(empty_cell, boot_delay=stretched(2))
     (worker_id,) = provider.launch(order(empty_cell)).ids

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, journal, told
@@ -27,6 +29,7 @@ def orphans(scaling: Autoscaling) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.thorough
 def test_an_orphan_is_ended_by_command_and_never_with_a_job_on_it(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

@@ -61,7 +61,7 @@ def reserve(cell: Cell, _job: str, host: str, until: Until) -> Release:
     (
         pytest.param(suspend, id="a suspended job", marks=pytest.mark.thorough),
         pytest.param(occupy_another_queue, id="a job in another queue", marks=pytest.mark.thorough),
-        pytest.param(reserve, id="a reserved slot"),
+        pytest.param(reserve, id="a reserved slot", marks=pytest.mark.thorough),
     ),
 )
 def test_a_worker_stays_as_long_as_it_has(

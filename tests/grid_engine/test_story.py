@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, told
@@ -9,6 +11,7 @@ from tests.grid_engine.gate import Gate
 from tests.grid_engine.waiting import Until
 
 
+@pytest.mark.thorough
 def test_an_ended_job_is_told_from_its_launch_to_its_end(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

@@ -177,6 +177,7 @@ def test_a_queue_that_nobody_has_made_yet_is_empty(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("celery_worker")
+@pytest.mark.thorough
 def test_a_real_celery_gets_workers_for_its_tasks_and_keeps_them_until_all_have_ended(
     folder: Path, tmp_path: Path
 ) -> None:

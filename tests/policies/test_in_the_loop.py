@@ -153,6 +153,7 @@ def fresh(tmp_path: Path) -> Iterator[Callable[[], Path]]:
         yield lambda: Path(tempfile.mkdtemp(dir=made))
 
 
+@pytest.mark.thorough
 def test_killed_at_any_instant_the_same_workers_wait_and_leave(fresh: Callable[[], Path]) -> None:
     machines, launched, instants, known = morning(fresh(), frozenset())
     assert (machines, launched) == ([0, 2, 2, 0], 2)
