@@ -114,18 +114,14 @@ async def _gone(request: Request, _: Exception) -> Response:
     return _error(request, "the body is incomplete", 408)
 
 
-def _told(text: str) -> dict[str, Any]:
-    return {"description": text, "content": {"text/plain": {}, "application/json": {}}}
-
-
 _TO_ALL = {
-    "421": _told("The call names a host that is not served here."),
-    "429": _told("Too many wrong logins come from this address, or the caller calls too often."),
+    "421": override_routes.described("The call names a host that is not served here."),
+    "429": override_routes.described("Too many wrong logins come from this address, or the caller calls too often."),
 }
 _TO_BODIES = {
-    "408": _told("The body is incomplete."),
-    "413": _told("The body is too long."),
-    "415": _told("The body is said to be of a type that is not taken."),
+    "408": override_routes.described("The body is incomplete."),
+    "413": override_routes.described("The body is too long."),
+    "415": override_routes.described("The body is said to be of a type that is not taken."),
 }
 
 

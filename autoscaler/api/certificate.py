@@ -46,7 +46,7 @@ class Certificate:
         state = self._state()
         if state == self._loaded:
             if self._reported:
-                log.info("the files of the certificate are as they were: %s is used further on", self._certificate)
+                log.info("the files of the certificate are as they were: %s stays in use", self._certificate)
             self._failures, self._reported = 0, ""
             return
         try:

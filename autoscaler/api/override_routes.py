@@ -33,7 +33,7 @@ WHO_MAY = {
 }
 
 
-def _said(description: str) -> dict[str, Any]:
+def described(description: str) -> dict[str, Any]:
     return {"description": description, "content": {"application/json": {}, "text/plain": {}}}
 
 
@@ -41,13 +41,13 @@ _HEARD_OF = 0.05
 """Seconds in which it is heard that a caller has gone; where this process was stopped, that stands behind the call."""
 
 _RESPONSES: dict[int | str, dict[str, Any]] = {
-    400: _said("The command or its host is refused; the text says why."),
-    401: _said("Neither user and password nor a token is right."),
-    403: _said("The caller may only look, or the call is from a page of another site."),
-    404: _said("The autoscaler has no such worker; with the header `X-Answers`."),
-    409: _said("The caller has gone; nothing was done."),
-    429: _said("The caller acts too often."),
-    503: _said("The command cannot be stored now; try again."),
+    400: described("The command or its host is refused; the text says why."),
+    401: described("Neither user and password nor a token is right."),
+    403: described("The caller may only look, or the call is from a page of another site."),
+    404: described("The autoscaler has no such worker; with the header `X-Answers`."),
+    409: described("The caller has gone; nothing was done."),
+    429: described("The caller acts too often."),
+    503: described("The command cannot be stored now; try again."),
 }
 
 

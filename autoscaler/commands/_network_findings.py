@@ -42,6 +42,8 @@ def _pair_finding(certificate: Path, key: Path) -> Iterator[Finding]:
     """A half-finished renewal is not seen before the server starts again."""
     try:
         load_pair(certificate, key)
+    except PermissionError:
+        return  # who may not read the key cannot tell
     except OSError as error:
         yield Finding("certificate", Level.FAIL, f"{certificate} and {key} cannot be used: {error}", _RENEW)
 

@@ -47,6 +47,19 @@ def test_a_certificate_with_the_key_of_another_is_told(environ: dict[str, str], 
     assert f"{key} is not the key of that certificate" in found[1].found
 
 
+def test_who_may_not_read_the_key_is_told_nothing_of_it(
+    environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(*_: Path) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr("autoscaler.commands._network_findings.load_pair", closed)
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    make_certificate(certificate, key)
+    files = {"CP_CAP_AUTOSCALE_HTTP_CERT": str(certificate), "CP_CAP_AUTOSCALE_HTTP_KEY": str(key)}
+    assert [each.level for each in network_findings(Invocation({**environ, **files}))] == [Level.WARN]
+
+
 def test_an_address_at_which_nobody_listens_is_told_with_the_unit_that_does(environ: dict[str, str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         at = {"CP_CAP_AUTOSCALE_HTTP": f"127.0.0.1:{other.getsockname()[1]}"}

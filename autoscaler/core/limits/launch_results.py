@@ -23,7 +23,7 @@ from autoscaler.core.placement.placement import takes_part
 from autoscaler.core.requests.arrays import family_of
 from autoscaler.core.requests.orders import outstanding, whole
 from autoscaler.core.snapshot import Snapshot
-from autoscaler.core.workers.marks import NO_FAULT
+from autoscaler.core.workers.marks import EXCUSES
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.overdue import counts_as_coming
 from autoscaler.core.workers.phases import Condition, Phase
@@ -191,7 +191,7 @@ class _Observation:
 
     def _excused(self, worker: WorkerState) -> bool:
         """Whether a person or its cloud took it, so that it says nothing that no job ran there."""
-        taken = worker.worker.ending in (Ending.INTERRUPTED, Ending.RELEASED) or worker.note.disabling in NO_FAULT
+        taken = worker.worker.ending in (Ending.INTERRUPTED, Ending.RELEASED) or worker.note.disabling in EXCUSES
         return taken or worker.decisive in _TAKEN_AWAY or self.pass_context.drained_by_person(worker) is not None
 
     def _spoilt(self, worker: WorkerState, trial: LaunchTrial) -> bool:

@@ -9,7 +9,7 @@ from autoscaler.core.model.memory import Disabling, WorkerNote
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Snapshot
-from autoscaler.core.workers.marks import BY_WISH
+from autoscaler.core.workers.marks import EXPECTED_ENDS
 from autoscaler.core.workers.worker_state import same_host
 
 
@@ -43,7 +43,7 @@ def _by_request(worker_id: str, worker: Worker | None, note: WorkerNote | None, 
     if note is None:
         return False
     released = worker is not None and worker.ending is Ending.RELEASED and note.heard_at is not None
-    return released or note.disabling in BY_WISH
+    return released or note.disabling in EXPECTED_ENDS
 
 
 def _failure(worker: Worker | None, note: WorkerNote | None, snapshot: Snapshot) -> Reason:

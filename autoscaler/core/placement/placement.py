@@ -174,8 +174,8 @@ def _exact(amount: float) -> int:
 
 @dataclass(slots=True)
 class _Kind:
-    """Hosts that are alike now: the named ones and `new` more that have no name yet. Never changed; it is not frozen
-    only because a pass makes thousands, at a third of the time.
+    """Hosts that are alike now: the named ones and `new` more that have no name yet. Nothing
+    changes one. A pass makes thousands, and a frozen one takes five times as long to make.
     """
 
     slots: tuple[tuple[str, int], ...]

@@ -16,7 +16,7 @@ from autoscaler.core.requests.orders import named
 from autoscaler.core.requests.targets import SurplusWorker
 from autoscaler.core.workers.drain import may_be_enabled
 from autoscaler.core.workers.idle import could_leave, removal_order
-from autoscaler.core.workers.marks import NO_RETURN
+from autoscaler.core.workers.marks import NOT_FOR_REQUESTS
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.overdue import counts_as_coming
 from autoscaler.core.workers.step import PassContext
@@ -96,7 +96,7 @@ def _there(view: SurplusContext) -> Iterator[WorkerState]:
 
 def _draining(view: SurplusContext) -> Iterator[WorkerState]:
     for worker in _free(view):
-        free_to_return = worker.name not in view.again and worker.note.disabling not in NO_RETURN
+        free_to_return = worker.name not in view.again and worker.note.disabling not in NOT_FOR_REQUESTS
         if free_to_return and view.idle(worker) and may_be_enabled(worker, view.pass_context):
             yield worker
 

@@ -19,11 +19,11 @@ class Mark:
     """Nothing but a person enables it again."""
     cordon: bool = False
     """It stays, and is enabled again when what befell it has passed."""
-    no_fault: bool = False
+    excuses: bool = False
     """It is taken away before its jobs could start: that none did says nothing against its launch."""
-    by_wish: bool = False
+    expected_end: bool = False
     """Somebody asked for its end, or it leaves as all do: a created node did not fail by that."""
-    no_return: bool = False
+    not_for_requests: bool = False
     """It is not enabled again for a request."""
     until_it_asks: bool = False
     """Once it asks to stop it leaves for good."""
@@ -31,21 +31,23 @@ class Mark:
 
 MARKS: Mapping[Disabling, Mark] = {
     Disabling.ENROL: Mark(because(Code.JOIN_TIMEOUT)),
-    Disabling.IDLE: Mark(because(Code.IDLE), by_wish=True, until_it_asks=True),
-    Disabling.COMMAND: Mark(because(Code.DRAINED_BY_COMMAND), no_fault=True, by_wish=True),
-    Disabling.STOP: Mark(because(Code.STOPPING), no_fault=True, by_wish=True),
+    Disabling.IDLE: Mark(because(Code.IDLE), expected_end=True, until_it_asks=True),
+    Disabling.COMMAND: Mark(because(Code.DRAINED_BY_COMMAND), excuses=True, expected_end=True),
+    Disabling.STOP: Mark(because(Code.STOPPING), excuses=True, expected_end=True),
     Disabling.BROKEN: Mark(because(Code.INSTANCE_IN_ERROR), for_good=True),
     Disabling.SILENT: Mark(because(Code.NO_LOAD_REPORT), cordon=True),
-    Disabling.INTERRUPTED: Mark(because(Code.RECLAIMED), cordon=True, no_fault=True),
-    Disabling.ADVISED: Mark(because(Code.REBALANCE_RECOMMENDED), no_fault=True, no_return=True, until_it_asks=True),
+    Disabling.INTERRUPTED: Mark(because(Code.RECLAIMED), cordon=True, excuses=True),
+    Disabling.ADVISED: Mark(
+        because(Code.REBALANCE_RECOMMENDED), excuses=True, not_for_requests=True, until_it_asks=True
+    ),
     Disabling.LOST: Mark(because(Code.ENDING), cordon=True),
-    Disabling.SWAP: Mark(because(Code.SWAP), no_fault=True, no_return=True),
-    Disabling.GROUP: Mark(because(Code.IDLE), for_good=True, by_wish=True),
-    Disabling.AUTO_STOP: Mark(because(Code.ASKED_TO_STOP), for_good=True, no_fault=True, by_wish=True),
+    Disabling.SWAP: Mark(because(Code.SWAP), excuses=True, not_for_requests=True),
+    Disabling.GROUP: Mark(because(Code.IDLE), for_good=True, expected_end=True),
+    Disabling.AUTO_STOP: Mark(because(Code.ASKED_TO_STOP), for_good=True, excuses=True, expected_end=True),
 }
 FOR_GOOD = frozenset(mark for mark, row in MARKS.items() if row.for_good)
 CORDONS = frozenset(mark for mark, row in MARKS.items() if row.cordon)
-NO_FAULT = frozenset(mark for mark, row in MARKS.items() if row.no_fault)
-BY_WISH = frozenset(mark for mark, row in MARKS.items() if row.by_wish)
-NO_RETURN = frozenset(mark for mark, row in MARKS.items() if row.no_return)
+EXCUSES = frozenset(mark for mark, row in MARKS.items() if row.excuses)
+EXPECTED_ENDS = frozenset(mark for mark, row in MARKS.items() if row.expected_end)
+NOT_FOR_REQUESTS = frozenset(mark for mark, row in MARKS.items() if row.not_for_requests)
 UNTIL_IT_ASKS = frozenset(mark for mark, row in MARKS.items() if row.until_it_asks)
