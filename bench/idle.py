@@ -60,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
             service.terminate(10.0)
     share = 100 * spent.all / options.seconds
     parts = (("service", spent.own), ("its commands", spent.commands), ("qevent", spent.events))
-    print(f"{options.seconds:g} s idle: {HOSTS} persistent hosts, no job, provider local, polled every 10 s")
+    print(f"{options.seconds:g} s idle: {HOSTS} persistent hosts, no job, provider local, all settings as shipped")
     for name, seconds in parts:
         print(f"  {name:<14}{seconds:7.3f} s  {100 * seconds / options.seconds:6.3f} % of a core")
     print(f"  {'all':<14}{spent.all:7.3f} s  {share:6.3f} % of a core")

@@ -15,7 +15,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -69,10 +69,11 @@ class _Spell:
 
 
 class Events:
-    """Listens from the moment it is made until `close`. Never raises: without events, `wait` merely waits."""
+    """Listens from the moment it is made until `close`. Never raises: without events, there is merely no news."""
 
     def __init__(
         self,
+        on_news: Callable[[], None],
         start: Starter = process.start,
         *,
         program: str | None = None,
@@ -80,12 +81,14 @@ class Events:
         pauses: Sequence[float] = PAUSES,
         directory: Path | None = None,
     ) -> None:
-        """`directory`: one of this cell's own, used again by the next process, so that a killed one leaves no heap."""
+        """`on_news`: called on threads of ours, when something happened and when we stop to hear of it. `directory`:
+        one of this cell's own, used again by the next process, so that a killed one leaves no heap.
+        """
+        self._on_news = on_news
         self._start = start
         self._argv = (program or find_qevent(), "-ts")
         self._heartbeat = heartbeat
         self._pauses = pauses
-        self._news = threading.Event()
         self._closed = threading.Event()
         self._reason: str | None = "it has not answered yet"
         self._silent_since = time.monotonic()
@@ -115,20 +118,9 @@ class Events:
         lasting = self._refused or time.monotonic() - self._silent_since >= 2 * self._heartbeat
         return (self._reason or "") if lasting else ""
 
-    def wait(self, timeout: float) -> bool:
-        """Wait until there is news, at most `timeout` seconds; tells whether there was.
-
-        News since the last call counts, however much of it, once.
-        """
-        woken = self._news.wait(timeout)
-        if woken and not self._closed.is_set():
-            self._news.clear()
-        return woken
-
     def close(self) -> None:
-        """End qevent and the thread; also ends a `wait`. Again: nothing."""
+        """End qevent and the thread. Again: nothing."""
         self._closed.set()
-        self._news.set()
         self._lines.put((CLOSED, None))
         self._thread.join(2 * END_GRACE)
         if self._own:
@@ -152,7 +144,7 @@ class Events:
                 spell.last_words, spell.denied = str(error), True
             else:
                 self._follow(child, spell)
-            self._reason = EXHAUSTED if spell.exhausted else f"qevent: {spell.last_words or 'it fell silent'}"
+            self._lose(EXHAUSTED if spell.exhausted else f"qevent: {spell.last_words or 'it fell silent'}")
             self._refused = spell.refused
             failures = 1 if spell.beats else failures + 1
             pause = self._pauses[min(failures, len(self._pauses)) - 1]
@@ -192,7 +184,7 @@ class Events:
         if event == "ECL_STATE" or event.startswith("JOB_"):
             # What happened while nobody listened is news, too.
             if event != "ECL_STATE" or (not spell.beats and self._heard_before):
-                self._news.set()
+                self._on_news()
             spell.beats += 1
             self._heard_before = True
             self._reason, self._refused, self._silent_since = None, False, time.monotonic()
@@ -204,5 +196,11 @@ class Events:
         elif "event clients are allowed" in line:
             spell.exhausted = True
         elif "alive timeout" in line:
-            self._reason = f"qevent: {spell.last_words}"
+            self._lose(f"qevent: {spell.last_words}")
         return False
+
+    def _lose(self, reason: str) -> None:
+        """Tell no news from now on; who relied on it is to look for himself."""
+        was_alive, self._reason = self.alive, reason
+        if was_alive and not self._closed.is_set():
+            self._on_news()

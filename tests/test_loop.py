@@ -10,7 +10,8 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from autoscaler.core.policy import Policy
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Plan, Snapshot, WorkerVerdict
 from autoscaler.core.workers.observed import ObservedWorkers
-from autoscaler.engine.loop import COMMANDS_SLOW, LONG_PAUSE, Loop, staying
+from autoscaler.engine.loop import COMMANDS_SLOW, IDLE, LONG_PAUSE, Loop, staying
 from autoscaler.engine.observe import Observation, Observer
 from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.wakeup import Wakeup
@@ -357,14 +358,32 @@ def test_a_wish_wakes_the_loop(world: World) -> None:
 
 
 class News:
-    """Events all the time, or none and why."""
+    """Events arrive, or do not and why."""
 
     def __init__(self, trouble: str = "") -> None:
         self.trouble = trouble
 
-    def wait(self, timeout: float) -> bool:
-        time.sleep(0.05)
+    @property
+    def alive(self) -> bool:
         return not self.trouble
+
+
+@contextmanager
+def storm(loop: Loop) -> Iterator[None]:
+    """Events all the time."""
+    ended = threading.Event()
+
+    def ring() -> None:
+        while not ended.wait(0.05):
+            loop.wakeup.ring()
+
+    thread = threading.Thread(target=ring)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 class Calm:
@@ -390,9 +409,9 @@ def test_a_storm_of_events_waits_until_qmaster_may_be_asked_again(
     monkeypatch.setattr("autoscaler.engine.loop.PERSONS_WAIT", 0.0)
     loop = looping(world, until=2)
     loop.guard, loop.poll = Calm(rest=1.5), PATIENCE
-    loop.listen(News())
     began = time.monotonic()
-    loop.run()
+    with storm(loop):
+        loop.run()
     assert 1.5 <= time.monotonic() - began < PATIENCE
 
 
@@ -448,6 +467,21 @@ def test_a_slow_qmaster_is_polled_less_often(world: World) -> None:
     assert loop._guarded_pass() == 40.0
 
 
+def test_while_there_is_nothing_to_scale_passes_are_rarer_as_long_as_events_arrive(world: World) -> None:
+    loop, events = start(world), News()
+    alone = loop._guarded_pass()
+    loop.listen(events)
+    heard = loop._guarded_pass()
+    events.trouble = "qevent: it fell silent"
+    lost = loop._guarded_pass()
+    events.trouble, loop.asks_policies = "", True
+    asked = loop._guarded_pass()
+    loop.asks_policies = False
+    world.cluster.submit(slots=1)
+    pending = loop._guarded_pass()
+    assert ((alone, heard, lost, asked), pending <= loop.poll) == ((10.0, IDLE * 10.0, 10.0, 10.0), True)
+
+
 def test_why_it_polls_is_told_once_and_shown_by_status_until_it_is_over(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -462,7 +496,6 @@ def test_why_it_polls_is_told_once_and_shown_by_status_until_it_is_over(
     shown = loop.store.looks.troubles()
     guard.said = events.trouble = ""
     loop.pass_once()
-    loop._ended = True
     assert (told, shown, loop.store.looks.troubles()) == (
         ["no events of Grid Engine (MAX_DYN_EC is reached): it is polled every 0.01 s", "qmaster is slow"],
         ("no events of Grid Engine (MAX_DYN_EC is reached): it is polled every 0.01 s", "qmaster is slow"),
@@ -474,9 +507,9 @@ def test_why_it_polls_is_told_once_and_shown_by_status_until_it_is_over(
 def test_events_wake_the_loop(world: World) -> None:
     loop = looping(world, until=3)
     loop.poll = PATIENCE
-    loop.listen(News())
     began = time.monotonic()
-    loop.run()
+    with storm(loop):
+        loop.run()
     assert time.monotonic() - began < PATIENCE / 2
 
 

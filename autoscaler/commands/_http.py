@@ -20,6 +20,7 @@ from autoscaler.commands.context import Invocation
 from autoscaler.commands.serving import auto_stop_endpoint, order_secret, refuse_exposed_files
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.engine.loop import Loop
+from autoscaler.engine.wakeup import Wakeup
 from autoscaler.errors import SettingsError, StateNotKept
 from autoscaler.process import SystemRunner
 from autoscaler.store import lock
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("autoscaler.api")
 _VERSION = version("sge-autoscaler")
 LOOK = 0.25
-"""Seconds between two looks at whether a pass has written something."""
+"""Seconds between two looks at whether a pass has written something, while it may have."""
+LONGEST_LOOK = 60.0
+"""Seconds between two looks where nothing was written."""
 
 
 @contextlib.contextmanager
@@ -143,11 +146,13 @@ def network(invocation: Invocation) -> Iterator[tuple[Server, Mapping[str, str]]
 @contextlib.contextmanager
 def following_passes(auto_stops: AutoStops, store: Store) -> Iterator[None]:
     """Whoever answers workers sees what each pass leaves in the store, until the end of the block."""
-    ended = threading.Event()
+    ended = False
+    wakeup = Wakeup(LOOK)
+    wakeup.watch(store.database.log_file)
 
     def follow() -> None:
         seen = None
-        while not ended.is_set():
+        while not ended:  # set by the thread that leaves the block
             try:
                 changes = store.database.changes_by_others
                 if changes != seen and (last := store.looks.load()) is not None:
@@ -155,15 +160,16 @@ def following_passes(auto_stops: AutoStops, store: Store) -> Iterator[None]:
                 seen = changes
             except StateNotKept as error:
                 log.warning("what the last pass answers to workers cannot be read: %s", error)
-            ended.wait(LOOK)
+            wakeup.wait(LONGEST_LOOK)
 
     thread = threading.Thread(target=follow, name="passes", daemon=True)
     thread.start()
     try:
         yield
     finally:
-        ended.set()
-        thread.join(LOOK + 5)
+        ended = True
+        wakeup.ring()
+        thread.join(5)
 
 
 @contextlib.contextmanager

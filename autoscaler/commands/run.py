@@ -51,7 +51,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
         serving(invocation, json_log=as_json) as loop,
         listening(invocation, loop),
         loop.signals(),
-        Events(directory=folder) as events,
+        Events(loop.wakeup.ring, directory=folder) as events,
     ):
         _check(loop.observer.provider)
         _report_unknown_types(invocation, loop.observer.provider)

@@ -147,6 +147,7 @@ def serving(invocation: Invocation, *, json_log: bool = False) -> Iterator[Loop]
             costs=CostKeeper(store, accounting).note,
             cost_kept=settings.process.cost_kept,
             guard=guard,
+            asks_policies=bool(settings.process.policies),
             before_pass=log_level.apply,
         )
 

@@ -24,8 +24,8 @@ from typing import Protocol, TypeVar
 from autoscaler.errors import AutoscalerError, GridEngineRefused, LockHeld, NotObservable
 from sge.leases import FREE, Lease
 
-RENEW = 15.0
-"""Seconds between two renewals."""
+RENEW = 20.0
+"""Seconds between two renewals: one that fails may be made up for."""
 VALID = 45.0
 """Seconds for which the holder relies on a renewal."""
 EXPIRES = 60.0

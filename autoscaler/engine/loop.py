@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from autoscaler.core.actions import Reimage, Restart, TellWaiting, Terminate, su
 from autoscaler.core.model.cluster import short_name
 from autoscaler.core.model.fleet import Fleet, Worker
 from autoscaler.core.model.memory import Memory
+from autoscaler.core.outcome.due import nothing_to_scale
 from autoscaler.core.policy import Policy
 from autoscaler.core.readable.screening import readable
 from autoscaler.core.requests.orders import outstanding
@@ -47,8 +47,8 @@ SOON = 1.0
 """Seconds from a pass that acted to the next: each step of a worker's life is small, and the next one may be due."""
 GATHER = 0.2
 """Seconds that a waking event waits for others of its burst."""
-LOOK_ROUND = 1.0
-"""Seconds between two looks for overrides while waiting, and longest time between two signs of life."""
+IDLE = 6.0
+"""Times the polling delay from one pass to the next while there is nothing to scale and Grid Engine's events arrive."""
 PERSONS_WAIT = 5.0
 """Seconds for which what a person asked for may be put off so that qmaster is left alone."""
 LONG_PAUSE = 10.0
@@ -71,9 +71,12 @@ class Reporter(Protocol):
 
 
 class Wakes(Protocol):
-    """`sge.events.Events`: tells of changes in Grid Engine."""
+    """`sge.events.Events`: rings when something changed in Grid Engine."""
 
-    def wait(self, timeout: float) -> bool: ...
+    @property
+    def alive(self) -> bool:
+        """Whether it would tell of a change now."""
+        ...
 
     @property
     def trouble(self) -> str:
@@ -175,11 +178,12 @@ class Loop:
     """What was last observed and decided, with the pass's number: others answer from it, on threads of their own."""
     unobserved: str = ""
     """Why nothing was observed since; '' while there is something."""
+    asks_policies: bool = False
+    """Autoscale policies are asked in each pass: what they want may change at any time."""
     _events: Wakes | None = None
     _troubles: tuple[str, ...] = ()
     """Why it polls, or polls less often, as last told."""
     _stop: str = ""
-    _ended: bool = False
     _reload_wanted: bool = False
     _blind: str = ""
     _blind_passes: int = 0
@@ -251,7 +255,7 @@ class Loop:
             self._end_overrides_for_gone_hosts(snapshot)
             self.store.looks.keep(self._look(snapshot, observed, plan), snapshot.now)
             if self.meter is not None:
-                self.meter.passed(done, observed, self._poll)
+                self.meter.passed(done, observed, self._delay(done))
             if self.costs is not None and not self.dry_run:
                 self.costs(snapshot, observed)
         if self.events is not None and not self.dry_run:
@@ -320,17 +324,22 @@ class Loop:
         """The polling delay as it is now."""
         return self.poll if self.guard is None else self.guard.slowed(self.poll)
 
+    def _delay(self, done: Pass) -> float:
+        """Seconds from this pass to the next if nothing wakes the loop and nothing is due."""
+        idle = self._events is not None and self._events.alive and not self.asks_policies
+        return self._poll * (IDLE if idle and nothing_to_scale(done.observation.snapshot, done.plan) else 1.0)
+
     # -- many passes ---------------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Make passes until the autoscaler is stopped, or until a `stop` by a person is carried out."""
         self.store.sweep(self.observer.clock())
         self._changes_seen = self.store.database.changes_by_others
+        self.wakeup.watch(self.store.database.log_file)
         self.notifier.ready()
         try:
             released = self._pass_after_pass()
         finally:
-            self._ended = True
             self.notifier.stopping()
         if released:
             self._farewell("all workers have been removed and terminated")
@@ -386,7 +395,7 @@ class Loop:
         self.notifier.status(f"pass {done.plan.memory.passes}: {done.plan.waiting} wait")
         now, due = self.observer.clock(), done.plan.due
         arriving = self._arrivals.next_observation(done.plan.workers, now, self.stopwatch() - began)
-        looks = [self._poll, *([SOON] if done.acted else []), *([] if arriving is None else [arriving])]
+        looks = [self._delay(done), *([SOON] if done.acted else []), *([] if arriving is None else [arriving])]
         return min(looks) if due is None else min(*looks, max(GATHER, due - now))
 
     def _cannot(self, words: str, error: Exception) -> float:
@@ -421,9 +430,10 @@ class Loop:
             until = began + pause if gathered is None else max(gathered, earliest)
             if gathered is not None and person:
                 until = min(until, max(gathered, began + max(at_least, min(alone, PERSONS_WAIT))))
-            if (left := until - self.stopwatch()) <= 0:
+            left = until - self.stopwatch()
+            if left <= 0:
                 return
-            rung = self.wakeup.wait(min(left, LOOK_ROUND))
+            rung = self.wakeup.wait(min(left, self.notifier.watchdog_every or left))
             person = self._wished() or person
             if (rung or person) and gathered is None:
                 gathered = self.stopwatch() + GATHER
@@ -515,13 +525,6 @@ class Loop:
     def listen(self, events: Wakes) -> None:
         """Wake on Grid Engine's events, for as long as the process lives; polling goes on as the backstop."""
         self._events = events
-
-        def relay() -> None:
-            while not self._ended:
-                if events.wait(LOOK_ROUND):
-                    self.wakeup.ring()
-
-        threading.Thread(target=relay, name="events", daemon=True).start()
 
 
 def staying(workers: Sequence[Worker], currency: str, *, ending: int = 0, coming: int = 0) -> str:

@@ -9,15 +9,24 @@ import contextlib
 import os
 import select
 import weakref
+from pathlib import Path
+
+from autoscaler.file_watch import FileWatch
+
+LOOK = 1.0
+"""Seconds between two looks for what other processes have committed, where nothing tells of their writes."""
 
 
 class Wakeup:
     """Several rings before a wait wake the loop once."""
 
-    def __init__(self) -> None:
+    def __init__(self, look: float = LOOK) -> None:
         self._hear, self._pull = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._heard = select.poll()  # select() itself knows no descriptor above 1023
         self._heard.register(self._hear, select.POLLIN)
+        self._look = look
+        self._watch: FileWatch | None = None
+        self._look_soon = False
         self.close = weakref.finalize(self, _close, self._hear, self._pull)
 
     def ring(self) -> None:
@@ -25,9 +34,30 @@ class Wakeup:
         with contextlib.suppress(BlockingIOError, OSError):
             os.write(self._pull, b".")
 
+    def watch(self, path: Path | None) -> None:
+        """From now on a wait also ends, without a ring, when this file is written to. None: there is no such file."""
+        if path is None:
+            return
+        try:
+            self._watch = FileWatch(path)
+        except OSError:
+            self._look_soon = True  # and it stays so: every wait is short
+        else:
+            self._heard.register(self._watch, select.POLLIN)
+
     def wait(self, timeout: float) -> bool:
-        """Wait for a ring, at most `timeout` seconds; returns whether there was one since the last wait."""
-        if not self._heard.poll(max(0.0, timeout) * 1000):
+        """Wait for a ring, at most `timeout` seconds; returns whether there was one since the last wait.
+
+        It ends earlier, and returns False, when it is time to look whether others have committed: they write before
+        what they write is there for all to see.
+        """
+        if self._look_soon:
+            timeout = min(timeout, self._look)
+        ready = {descriptor for descriptor, _ in self._heard.poll(max(0.0, timeout) * 1000)}
+        if self._watch is not None:
+            self._look_soon = self._watch.fileno() in ready
+            self._watch.clear()
+        if self._hear not in ready:
             return False
         with contextlib.suppress(BlockingIOError):
             while os.read(self._hear, 4096):

@@ -26,8 +26,10 @@ from autoscaler.core.unsatisfiable.admission import admission_of
 from autoscaler.report.admission import SCHEMA
 from autoscaler.store import encoding
 
-MISSED_POLLS = 6
-"""After so many polls without a successful observation what it knows is stale."""
+MISSED_POLLS = 12
+"""After so many polls without a successful observation what it knows is stale. One in six is made while there is
+nothing to scale.
+"""
 FRESH_AT_LEAST = 60.0
 """Seconds: a slow pass is no outage."""
 _BEGUN = (1980, 1, 1, 0, 0, 0)

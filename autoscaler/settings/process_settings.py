@@ -159,7 +159,11 @@ class Process(Section):
         "plain or json. A format string of Python's logging counts as plain.",
     )
     polling_delay: Positive = setting(
-        "CP_CAP_AUTOSCALE_POLLING_DELAY", 10.0, "Longest time from one pass to the next, also without events.", unit="s"
+        "CP_CAP_AUTOSCALE_POLLING_DELAY",
+        10.0,
+        "Longest time from one pass to the next, also without events; six times that while no job is pending and no "
+        "worker is there, ordered or requested, if events arrive.",
+        unit="s",
     )
     batch_delay: Seconds = setting(
         "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_DELAY",

@@ -177,9 +177,14 @@ class Database:
 
     @property
     def changes_by_others(self) -> int:
-        """A number that differs from an earlier one once another process has committed: a cheap look each second."""
+        """A number that differs from an earlier one once another process has committed."""
         row = self.row("PRAGMA data_version")
         return int(row[0]) if row is not None else 0
+
+    @property
+    def log_file(self) -> Path | None:
+        """What every commit is written to first; None: in memory."""
+        return None if self._path is None else self._path.with_name(f"{self._path.name}-wal")
 
     def close(self) -> None:
         with self._lock:

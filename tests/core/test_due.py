@@ -1,8 +1,21 @@
-"""The next look comes when time alone changes the decision, not up to a poll later."""
+"""The next look comes when time alone changes the decision, not up to a poll later; and it is known when there is
+nothing to look for.
+"""
 
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoscaler.core.model.fleet import MachineState
 from autoscaler.core.model.memory import Disabling, WorkerNote
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.model.request_sets import CreatedNode, Requests, RequestSet
+from autoscaler.core.outcome.due import nothing_to_scale
 from autoscaler.core.plan import plan
-from tests.core.building import LONG_AGO, NOW, a_job, a_machine, a_snapshot, a_worker
+from autoscaler.core.policy import Limits
+from tests.core.building import LONG_AGO, NOW, a_host, a_job, a_machine, a_snapshot, a_worker, an_order
 
 
 def test_the_next_look_is_due_when_a_job_expires() -> None:
@@ -27,3 +40,73 @@ def test_an_enrolment_that_was_cut_short_is_due_again_before_the_next_poll() -> 
     snapshot = a_snapshot(a_machine("w1", note=enrolled))
     retry_after = max(snapshot.cluster.schedule_interval, snapshot.policy.batch_delay)
     assert plan(snapshot).due == NOW - 2 + retry_after
+
+
+@pytest.mark.parametrize(
+    "things",
+    (
+        (),
+        (a_host("persistent", used=1),),
+        (replace(a_machine("w1", state=MachineState.TERMINATED), note=WorkerNote(LONG_AGO, gone=True)),),
+    ),
+    ids=("nothing", "jobs run on persistent hosts", "an ended worker"),
+)
+def test_with_no_pending_job_and_no_worker_there_is_nothing_to_scale(things: tuple[Any, ...]) -> None:
+    snapshot = a_snapshot(*things)
+    assert nothing_to_scale(snapshot, plan(snapshot))
+
+
+@pytest.mark.parametrize(
+    "things",
+    (
+        (a_job(),),
+        (a_job(state="hqw"),),
+        (a_host("persistent"), a_job()),
+        (a_worker(),),
+        (a_machine("w1"),),
+        (a_machine("w1", state=MachineState.STOPPING),),
+        (an_order(),),
+        (Overrides(stop="drain"),),
+    ),
+    ids=(
+        "a job",
+        "a held job",
+        "a job that fits",
+        "a worker",
+        "a machine",
+        "a machine that stops",
+        "an order",
+        "a stop",
+    ),
+)
+def test_whatever_may_need_the_next_pass_is_something_to_scale(things: tuple[Any, ...]) -> None:
+    snapshot = a_snapshot(*things)
+    assert not nothing_to_scale(snapshot, plan(snapshot))
+
+
+@pytest.mark.parametrize(
+    "requests",
+    (
+        Requests(sets=(RequestSet("standard", "ann", NOW, None, ()),)),
+        Requests(nodes=(CreatedNode("n1", "execute", "ann", NOW),)),
+        Requests(auto_stops=frozenset({"i-1"})),
+    ),
+    ids=("a request set", "a created node", "a worker that asks to stop"),
+)
+def test_what_callers_want_is_something_to_scale(requests: Requests) -> None:
+    snapshot = replace(a_snapshot(), requests=requests)
+    assert not nothing_to_scale(snapshot, replace(plan(a_snapshot()), actions=()))
+
+
+def test_a_worker_that_no_listing_shows_is_something_to_scale_until_it_is_gone() -> None:
+    snapshot, made = a_snapshot(), plan(a_snapshot())
+    missing = replace(made, memory=replace(made.memory, workers={"i-1": WorkerNote(LONG_AGO, missing_since=NOW)}))
+    assert not nothing_to_scale(snapshot, missing)
+
+
+def test_a_floor_and_what_could_not_be_read_are_something_to_scale() -> None:
+    floor = a_snapshot(limits=Limits(max_workers=3, min_workers=1))
+    odd = a_snapshot()
+    odd = replace(odd, cluster=replace(odd.cluster, set_aside=(because(Code.CANNOT_BE_READ),)))
+    made = plan(a_snapshot())
+    assert [nothing_to_scale(snapshot, made) for snapshot in (floor, odd, a_snapshot())] == [False, False, True]

@@ -25,19 +25,17 @@ def starting(cell: Cell, host: str | None = None) -> Starter:
 
 
 def test_a_submitted_job_wakes(cell: Cell, until: Until) -> None:
-    with Events(starting(cell)) as events:
+    news = threading.Event()
+    with Events(news.set, starting(cell)) as events:
         until(lambda: events.alive, message="qevent said nothing")
-        submitting = threading.Timer(0.1, cell.submit, ("-b", "y", "-h", "sleep", "1"))
-        submitting.start()
-        woken = events.wait(120.0)
-        submitting.join()  # qsub may return after the event
-    assert woken
+        cell.submit("-b", "y", "-h", "sleep", "1")
+        assert news.wait(120.0)
 
 
 LISTEN_AND_CLOSE = """
 import time
 from sge.events import Events
-with Events() as events:
+with Events(lambda: None) as events:
     while not events.alive:
         time.sleep(0.01)
 """
@@ -53,7 +51,7 @@ def test_a_host_that_may_not_listen_is_said(cell: Cell, until: Until) -> None:
     worker = cell.declared[0].name
     for kind in ("-ds", "-dh"):
         cell.runner(("qconf", kind, worker), timeout=60.0)
-    with Events(starting(cell, worker)) as events:
+    with Events(lambda: None, starting(cell, worker)) as events:
         until(lambda: "denied" in (events.reason or ""), message="the refusal was not told")
 
 
@@ -64,7 +62,7 @@ def test_a_qmaster_whose_event_clients_are_exhausted_is_said_and_polled(empty_ce
     file.write_text(re.sub(r"(?m)^qmaster_params .*$", "qmaster_params MAX_DYN_EC=1", shown))
     empty_cell.out("qconf", "-Mconf", str(file))
     autoscaling = Autoscaling(empty_cell, {"CP_CAP_AUTOSCALE_POLLING_DELAY": "1"})
-    with Events(starting(empty_cell)) as other:
+    with Events(lambda: None, starting(empty_cell)) as other:
         until(lambda: other.alive or "MAX_DYN_EC" in other.trouble, 30, "all event clients are taken")
         with autoscaling.running():
             _polls_and_says_so(autoscaling, until)

@@ -95,7 +95,7 @@ def test_with_nothing_fresh_no_job_is_changed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("poll", (1.0, 30.0))
 def test_what_is_too_old_refuses_nobody(tmp_path: Path, poll: float) -> None:
     file, one = kept(tmp_path, poll=poll).file, verifier(tmp_path)
-    fresh_for = max(60.0, 6 * poll)
+    fresh_for = max(60.0, 12 * poll)
     told = []
     for seconds in (fresh_for - 5, fresh_for + 5, 0.0, -3600.0):
         age(file, seconds)

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import pytest
+
 from autoscaler import process
 from autoscaler.errors import CommandNotFound
 from autoscaler.process import Running
@@ -41,8 +43,10 @@ class Scripts:
 
 
 @contextlib.contextmanager
-def listening(start: Callable[..., Running], heartbeat: float = 5.0) -> Iterator[Events]:
-    with Events(start, heartbeat=heartbeat, pauses=(0.01,)) as events:
+def listening(
+    start: Callable[..., Running], heartbeat: float = 5.0, news: Callable[[], None] = lambda: None
+) -> Iterator[Events]:
+    with Events(news, start, heartbeat=heartbeat, pauses=(0.01,)) as events:
         yield events
 
 
@@ -51,20 +55,32 @@ def until(predicate: Callable[[], bool], deadline: float = 5.0) -> bool:
 
 
 def test_a_new_job_wakes() -> None:
-    with listening(Scripts(f"{BEAT}; {JOB}; {STAY}")) as events:
-        assert events.wait(HUNG)
+    news = threading.Event()
+    with listening(Scripts(f"{BEAT}; {JOB}; {STAY}"), news=news.set):
+        assert news.wait(HUNG)
 
 
 def test_a_heartbeat_alone_does_not_wake() -> None:
-    with listening(Scripts(f"{BEAT}; {BEAT}; {STAY}")) as events:
+    news = threading.Event()
+    with listening(Scripts(f"{BEAT}; {BEAT}; {STAY}"), news=news.set) as events:
         assert until(lambda: events.alive)
-        assert not events.wait(0.05)
+        assert not news.wait(0.05)
 
 
-def test_many_events_are_one_piece_of_news() -> None:
-    with listening(Scripts(f"{BEAT}; {JOB}; {JOB}; {JOB}; {WENT_AWAY}; {STAY}")) as events:
-        assert until(lambda: "alive timeout" in (events.reason or ""))  # all before it was read
-        assert [events.wait(HUNG), events.wait(0.05)] == [True, False]
+@pytest.mark.parametrize("end", (f"{WENT_AWAY}; {STAY}", STAY, "exit 1"), ids=("said", "silent", "ended"))
+def test_that_no_more_is_heard_wakes(end: str) -> None:
+    """Who relied on being woken has to look for himself from then on."""
+    news = threading.Event()
+    with listening(Scripts(f"{BEAT}; {end}", f"{DENIED}; {STAY}"), heartbeat=0.2, news=news.set) as events:
+        assert news.wait(HUNG)
+        assert not events.alive
+
+
+def test_that_nothing_was_ever_heard_wakes_nobody() -> None:
+    news = threading.Event()
+    with listening(Scripts(f"{DENIED}; {STAY}"), news=news.set) as events:
+        assert until(lambda: "denied" in (events.reason or ""))
+        assert not news.wait(0.05)
 
 
 def test_it_is_restarted_when_its_heartbeat_stops() -> None:
@@ -81,8 +97,9 @@ def test_one_that_fell_silent_is_ended_by_sigterm(tmp_path: Path) -> None:
 
 
 def test_what_happened_while_nobody_listened_is_news() -> None:
-    with listening(Scripts(BEAT, f"{BEAT}; {STAY}")) as events:
-        assert events.wait(HUNG)
+    news: list[None] = []
+    with listening(Scripts(BEAT, f"{BEAT}; {STAY}"), news=lambda: news.append(None)):
+        assert until(lambda: len(news) == 2)  # that no more is heard, and that somebody listens again
 
 
 def test_a_host_that_may_not_listen_is_said_and_not_tried_again_at_once() -> None:
@@ -102,11 +119,6 @@ def test_a_missing_qevent_is_said() -> None:
         assert until(lambda: "cannot run qevent" in (events.reason or ""))
 
 
-def test_without_events_wait_waits() -> None:
-    with listening(Scripts(f"{DENIED}; {STAY}")) as events:
-        assert not events.wait(0.05)
-
-
 def test_a_queue_master_that_went_away_is_said_until_it_answers_again() -> None:
     scripts = Scripts(f"{BEAT}; {WENT_AWAY}; while [ ! -e back ]; do :; done; {BEAT}; {STAY}")
     with listening(scripts) as events:
@@ -124,12 +136,11 @@ def test_closing_ends_it_and_leaves_nothing() -> None:
     assert (scripts.started[0].poll() is not None, scripts.directories[0].exists()) == (True, False)
 
 
-def test_closing_ends_a_wait() -> None:
-    events = Events(Scripts(f"{BEAT}; {STAY}"))
-    threading.Timer(0.05, events.close).start()
-    began = time.monotonic()
-    events.wait(2 * HUNG)
-    assert time.monotonic() - began < HUNG
+def test_closing_is_no_news() -> None:
+    news = threading.Event()
+    with listening(Scripts(f"{BEAT}; {STAY}"), news=news.set) as events:
+        assert until(lambda: events.alive)
+    assert not news.is_set()
 
 
 def test_it_runs_in_a_directory_of_its_own() -> None:

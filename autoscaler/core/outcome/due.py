@@ -1,4 +1,6 @@
-"""When time alone would change the decision: the loop observes again then, instead of at its next poll."""
+"""When time alone would change the decision: the loop observes again then, instead of at its next poll; and whether
+there is anything to watch at all.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,21 @@ from autoscaler.core.facts.facts import Facts
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.memory import Disabling, Memory, WorkerNote
 from autoscaler.core.policy import Policy
+from autoscaler.core.snapshot import Plan, Snapshot
+
+
+def nothing_to_scale(snapshot: Snapshot, plan: Plan) -> bool:
+    """Whether no job is pending, and no worker there, ordered or wanted: jobs that come and requests wake the loop, and
+    what else may happen concerns nobody.
+    """
+    pending = snapshot.cluster.job_categories or snapshot.cluster.set_aside
+    workers = any(worker.exists for worker in snapshot.fleet.workers) or snapshot.fleet.orders
+    remembered = any(not note.gone for note in plan.memory.workers.values())
+    requests = snapshot.requests
+    wanted = requests.sets or requests.nodes or requests.operations or requests.auto_stops
+    floors = any(array.limits.min_workers for array in snapshot.policy.node_arrays)
+    undone = plan.actions or plan.due is not None or snapshot.overrides.stop
+    return not (pending or workers or remembered or wanted or floors or undone)
 
 
 def next_due(facts: Facts, memory: Memory, *, rate_limited: bool) -> float | None:
