@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from autoscaler.core.model.cluster import Cluster
 from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.engine.event_keeper import EventKeeper
@@ -44,39 +43,26 @@ class Cost:
     first: float
     """Of its events, in a new store."""
     whole: float
-    """Of a later pass."""
+    """Of a later pass in which loads, priorities and usage changed."""
     same: float
-    """Of the events of one in which nothing is new."""
+    """Of its events."""
+    whole_new: float
+    """Of a later pass that shows twenty new jobs besides."""
     new: float
-    """Of one with twenty new jobs."""
-
-
-def without(cluster: Cluster, count: int) -> Cluster:
-    """The same before its newest jobs were submitted."""
-    newest = frozenset(sorted(job for category in cluster.job_categories for job in category.jobs)[-count:])
-    job_categories = []
-    for category in cluster.job_categories:
-        kept = [at for at, job in enumerate(category.jobs) if job not in newest]
-        if len(kept) < len(category.jobs):
-            category = replace(
-                category,
-                jobs=tuple(category.jobs[at] for at in kept),
-                tasks=tuple(category.tasks[at] for at in kept),
-                submitted=tuple(category.submitted[at] for at in kept),
-                count=len(kept),
-            )
-        if kept:
-            job_categories.append(category)
-    return replace(cluster, job_categories=tuple(job_categories))
+    """Of its events."""
 
 
 def measure(mix: Mix, rounds: int) -> Cost:
-    outputs, following = generate(mix), generate(replace(mix, turn=1))
-    rest, reader = world(outputs), ListingReader()
-    first_pass, seen, decided = _pass(lambda: snapshot_of(read(outputs, reader), rest))
-    whole, later, decided_later = _pass(lambda: snapshot_of(read(following, reader), rest))
-    before = replace(seen, cluster=without(seen.cluster, NEW))
-    decided_before = plan(before)
+    earlier, reader = generate(replace(mix, jobs=mix.jobs - NEW)), ListingReader()
+    rest = world(earlier)
+
+    def looked(turn: int) -> tuple[float, Snapshot, Plan]:
+        outputs = generate(replace(mix, turn=turn))
+        return _pass(lambda: snapshot_of(read(outputs, reader), rest))
+
+    first_pass, before, decided_before = _pass(lambda: snapshot_of(read(earlier, reader), rest))
+    whole_new, seen, decided = looked(1)
+    whole, later, decided_later = looked(2)
     firsts, sames, news = [], [], []
     clock = itertools.count(NOW.timestamp(), POLL)
     for _ in range(rounds):
@@ -87,7 +73,7 @@ def measure(mix: Mix, rounds: int) -> Cost:
             news.append(_seconds(partial(keeper.note, replace(seen, now=next(clock)), decided)))
             sames.append(_seconds(partial(keeper.note, replace(later, now=next(clock)), decided_later)))
             store.close()
-    return Cost(first_pass, min(firsts), whole, min(sames), min(news))
+    return Cost(first_pass, min(firsts), whole, min(sames), whole_new, min(news))
 
 
 def _pass(look: Callable[[], Snapshot]) -> tuple[float, Snapshot, Plan]:
@@ -125,10 +111,10 @@ def main(arguments: list[str] | None = None) -> int:
         for what, seconds, whole in (
             ("first of a new store", cost.first, cost.first_pass),
             ("nothing is new", cost.same, cost.whole),
-            (f"{NEW} new jobs", cost.new, cost.whole),
+            (f"{NEW} new jobs", cost.new, cost.whole_new),
         ):
             print(f"  {what:22} {seconds * 1000:8.1f} ms, {seconds / whole:6.1%} of the pass", flush=True)
-        kept &= max(cost.same, cost.new) <= BAR * cost.whole
+        kept &= cost.same <= BAR * cost.whole and cost.new <= BAR * cost.whole_new
     return 0 if kept else 1
 
 

@@ -15,6 +15,7 @@ from autoscaler.errors import NotFound
 from autoscaler.lab import cell_folder
 from autoscaler.lab.cell import FIRST_HOST, Cell, ExecHost
 from autoscaler.lab.private_root import CellError, missing
+from autoscaler.process import Running
 from autoscaler.report import SCHEMA
 from autoscaler.report.wording import count
 
@@ -117,15 +118,24 @@ def _run(cell: Cell, argv: tuple[str, ...], host: str | None) -> int:
         "CP_CAP_AUTOSCALE_LOCAL_NETWORK": str(cell.tree.directory),
         "CP_CAP_AUTOSCALE_WORKDIR": str(cell.directory / "state"),
     }
-    with cell.start(argv, host=host, env=env, terminal=True) as child:
-        before = {signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN)}  # the keyboard's are the child's
-        for number in (signal.SIGTERM, signal.SIGHUP):  # sent to us alone
-            before[number] = signal.signal(number, lambda number, _frame: child.signal(signal.Signals(number)))
-        try:
+    started: list[Running] = []
+
+    def pass_on(number: int, frame: object) -> None:
+        if not started:
+            _end(number, frame)
+        started[0].signal(signal.Signals(number))
+
+    # Those sent to us alone: before it starts, since it may say at once that it is ready.
+    before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        with cell.start(argv, host=host, env=env, terminal=True) as child:
+            started.append(child)
+            # The keyboard's are the child's. Only now: it would inherit that they are ignored.
+            before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
             status = child.child.wait()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return status if status >= 0 else 128 - status
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
+from autoscaler.core.events.changes import compared
 from autoscaler.core.events.event import EventKind, JobEvent, ranges
 from autoscaler.core.events.known import Accounted, Known, Run
 from autoscaler.core.events.left import jobs_left
@@ -35,16 +36,15 @@ def events_of(known: Known, snapshot: Snapshot, plan: Plan, accounted: Sequence[
     """`accounted`: lines of accounting since the last pass. Orders are those that the snapshot has of the journal: one
     that this plan makes is told by the next pass, after a crash too.
     """
-    now, before = snapshot.now, known.job_categories
+    now, before, job_categories = snapshot.now, known.job_categories, snapshot.cluster.job_categories
     projects = Projects((plan.memory.details, snapshot.cluster.details, snapshot.memory.details), before)
-    listed = known.job_categories is snapshot.cluster.job_categories
-    known, deleted = jobs_left(known, snapshot.cluster.job_categories, snapshot.cluster.hosts, accounted, projects, now)
-    known, submitted = submissions(known, snapshot.cluster.job_categories, projects, now)
+    listed = before is job_categories
+    change = ([], []) if listed else compared(before, job_categories)
+    known, deleted = jobs_left(known, job_categories, change, snapshot.cluster.hosts, accounted, projects, now)
+    known, submitted = submissions(known, job_categories, change[0], projects, now)
     known, short = _never_seen_waiting(known, accounted, now)
     known, counted = _countings(known, plan, projects, now, listed=listed)
-    known, ordered = _orders(
-        known, snapshot.fleet.orders, _Whose((before, snapshot.cluster.job_categories), projects), now
-    )
+    known, ordered = _orders(known, snapshot.fleet.orders, _Whose((before, job_categories), projects), now)
     known, joined = _joined(known, snapshot, plan)
     moved = runs_and_ends(known, snapshot.cluster.hosts, accounted, projects, now)
     known = replace(moved.known, serving=plan.served) if plan.served else moved.known

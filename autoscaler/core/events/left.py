@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from autoscaler.core.events.changes import compared
 from autoscaler.core.events.event import UNLISTED, EventKind, JobEvent, ranges
 from autoscaler.core.events.known import Accounted, Known, Left
 from autoscaler.core.events.projects import Projects
@@ -23,13 +22,14 @@ SAID = "it is no longer listed, and accounting shows no start: most likely it wa
 def jobs_left(
     known: Known,
     job_categories: Sequence[JobCategory],
+    change: tuple[Sequence[int], Sequence[int]],
     hosts: Sequence[ExecutionHost],
     accounted: Iterable[Accounted],
     projects: Projects,
     now: float,
 ) -> tuple[Known, list[JobEvent]]:
-    """`known` as the last pass left it: with the listing of that pass."""
-    new, gone = ([], []) if job_categories is known.job_categories else compared(known.job_categories, job_categories)
+    """`known` as the last pass left it: with the listing of that pass. `change`: how this listing differs from it."""
+    new, gone = change
     if not gone and not known.left:
         return known, []
     listed = set(chain.from_iterable(job_categories[at].jobs for at in new))

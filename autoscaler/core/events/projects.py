@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from autoscaler.core.model.cluster import JobCategory, JobDetail
+from autoscaler.core.model.cluster import JobCategory, JobDetail, JobRequest
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,16 @@ class Projects:
     """What waited in the pass before."""
 
     def of(self, job: int) -> str:
-        """'': it has none, or nothing that was read tells it."""
+        """'': it has none, or nothing that was read shows it."""
+        return self._in_details(job) or self._listed.get(job, "")
+
+    def of_pending(self, job: int, request: JobRequest) -> str:
+        """The same of one that is listed now: what listed it before knew no more."""
+        return request.project or self._in_details(job)
+
+    def _in_details(self, job: int) -> str:
         found = next((details[job] for details in self.details if job in details), None)
-        return (found.project if found is not None else "") or self._listed.get(job, "")
+        return found.project if found is not None else ""
 
     @cached_property
     def _listed(self) -> Mapping[int, str]:

@@ -20,20 +20,22 @@ MANY = 10_000
 
 
 def submissions(
-    known: Known, job_categories: tuple[JobCategory, ...], projects: Projects, now: float
+    known: Known, job_categories: tuple[JobCategory, ...], new: Sequence[int], projects: Projects, now: float
 ) -> tuple[Known, list[JobEvent]]:
-    """Jobs that were not told before: one event an owner and project, however many categories they are."""
+    """Jobs that no pass reported before: one event an owner and project, however many categories they are. `new`:
+    places of categories that the last listing did not have.
+    """
     if job_categories is known.job_categories:
         return known, []
     found: dict[tuple[str, str], list[tuple[int, float, int]]] = {}
-    for category in (job_categories[at] for at in compared(known.job_categories, job_categories)[0]):
+    for category in (job_categories[at] for at in new):
         for at in known.submitted.lacking(category.jobs):
             job = category.jobs[at]
-            whose = category.ask.owner, category.ask.project or projects.of(job)
+            whose = category.ask.owner, projects.of_pending(job, category.ask)
             found.setdefault(whose, []).append((job, category.submitted[at], task_count(category.tasks[at])))
     events = [_submitted(jobs, *whose, now) for whose, jobs in found.items()]
-    new = {job for jobs in found.values() for job, _, _ in jobs}
-    return replace(known, job_categories=job_categories, submitted=known.submitted.plus(new)), events
+    jobs_found = {job for jobs in found.values() for job, _, _ in jobs}
+    return replace(known, job_categories=job_categories, submitted=known.submitted.plus(jobs_found)), events
 
 
 def _submitted(jobs: Sequence[tuple[int, float, int]], owner: str, project: str, now: float) -> JobEvent:
@@ -65,7 +67,7 @@ def countings(
         reported, code = known.counted if verdict.counted else known.uncounted, verdict.reason.code.value
         for at in reported.lacking(verdict.jobs):
             job, tasks = verdict.jobs[at], verdict.tasks[at]
-            project = verdict.ask.project or projects.of(job)
+            project = projects.of_pending(job, verdict.ask)
             group = verdict.counted, code, verdict.ask.owner, project
             news.setdefault(group, {})[job] = task_count(tasks)
             if tasks:
