@@ -291,21 +291,23 @@ class _Kind:
 
     def after(self, need: _Need, visits: int, once: tuple[tuple[str, int], ...] = ()) -> _Kind:
         """The same hosts after each took so many visits."""
-        slots_left, slots, tasks = visits * need.visit, [], visits if need.per_visit else 0
+        slots_left, tasks = visits * need.visit, visits if need.per_visit else 0
         usable, own = dict(self._usable(need)), {pool: dict(values) for pool, values in self.own.items()}
         once = tuple(_sum(dict(once), dict(need.each)).items()) if need.each else once
-        if once and (first := self._first_pool(need, once)) in own:
+        first = self._first_pool(need, once) if once else None
+        if first is not None and first in own:
             _take_from(own[first], once, 1)
-        for pool, there in self.slots:
-            taken = min(usable.get(pool, 0), slots_left)
-            slots_left -= taken
-            if taken and pool in own:
-                _take_from(own[pool], (*need.per_slot, *need.per_slot_assumed), taken)
-            if tasks and usable.get(pool) and pool in own:
-                begun = min(self._tasks_of(pool, usable[pool], need), tasks)
-                _take_from(own[pool], need.per_visit, begun)
-                tasks -= begun
-            slots.append((pool, 0 if need.exclusive else there - taken))
+        taken: dict[str, int] = {}
+        # A task that begins in a pool has a slot there.
+        for pool in usable if first is None else sorted(usable, key=lambda pool: pool != first):
+            begun = self._tasks_of(pool, usable[pool], need) if tasks else 0
+            taken[pool] = min(begun if tasks and need.visit == 1 else usable[pool], slots_left)
+            slots_left -= taken[pool]
+            if pool in own:
+                _take_from(own[pool], (*need.per_slot, *need.per_slot_assumed), taken[pool])
+                _take_from(own[pool], need.per_visit, min(begun, tasks))
+                tasks -= min(begun, tasks)
+        slots = [(pool, 0 if need.exclusive else there - taken.get(pool, 0)) for pool, there in self.slots]
         free = self.free
         if free:
             free = dict(free)
