@@ -93,7 +93,7 @@ fuzz: setup  ## hostile inputs for all that reads what others wrote (SEED=7 INPU
 	@$(ENDS_WITH_MAKE) $(BIN)/python -m tests.fuzz $(if $(SEED),--seed $(SEED)) $(if $(INPUTS),--inputs $(INPUTS)) $(if $(INPUT),--input $(INPUT))
 
 differential: setup  ## random cells and jobs on a real scheduler against our placement (SEED=7 JOBS=2000 WORLD=7/3)
-	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m tests.differential --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(WORLD),--world $(WORLD))
+	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m tests.differential $(if $(JOBS),--jobs $(JOBS)) $(if $(SEED),--seed $(SEED)) $(if $(WORLD),--world $(WORLD))
 
 soak: setup  ## fault campaigns, simulated and on a real cell (SOAK_SEED=7 SOAK_HISTORIES=500 SOAK_MINUTES=10)
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/pytest $(ROOT_PYTEST_ARGS) --timeout=0 $(PYTEST_ARGS) tests/soak

@@ -131,6 +131,14 @@ def test_every_make_target_that_is_shown_exists(page: Path) -> None:
     assert shown - targets == set()
 
 
+def test_every_make_target_may_be_given_without_variables() -> None:
+    """`--jobs $(JOBS)` without a value for JOBS takes the next word, or none."""
+    text = (ROOT / "Makefile").read_text("utf-8")
+    defined = set(re.findall(r"^([A-Z_]+) *[?:]=", text, re.MULTILINE)) | {"CURDIR", "MAKEFILE_LIST"}
+    bare = set(re.findall(r"--[a-z-]+ \$\(([A-Z_]+)\)", re.sub(r"\$\(if [^,]*,[^)]*\)\)", "", text)))
+    assert bare - defined == set()
+
+
 def test_every_decision_is_in_the_index() -> None:
     folder = ROOT / "docs" / "decisions"
     listed = set(re.findall(r"\]\((\d{4}-[\w-]+\.md)\)", (folder / "README.md").read_text("utf-8")))
