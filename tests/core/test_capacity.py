@@ -13,8 +13,9 @@ from autoscaler.core.model.fleet import InstanceType
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.placement.hosts import emptied_host, host_values_of, joined_host, slots_of
 from autoscaler.core.placement.placement import OpenPlacement
+from autoscaler.core.plan import plan
 from autoscaler.core.policy import NodeArrayPolicy
-from tests.core.building import COMPLEXES, GIB, LARGE, NOW, a_host
+from tests.core.building import COMPLEXES, GIB, LARGE, NOW, a_host, a_job, a_snapshot, fate, launched
 
 ARRAY = NodeArrayPolicy("execute", "main.q", "@allhosts", "m5.large")
 GPU = InstanceType("g4dn.xlarge", "g4dn", 4, 16 * GIB, gpus=1)
@@ -112,3 +113,17 @@ def test_for_tasks_that_nothing_allowed_could_run_nothing_lacks() -> None:
     wanted = [CategoryDemand(Demand(frozenset({"main.q"})), 5, NOW, expired=True)] * 2
     results = PlacementResult(1, 1, because(Code.NO_TYPE_FITS)), PlacementResult(1, 1)
     assert Forecast(results, frozenset(), (), OpenPlacement()).lacking(wanted) == [0, 3]
+
+
+def test_a_job_that_requests_none_of_a_consumable_is_launched_for_only_where_workers_have_it() -> None:
+    """`-l gpu=0`: Grid Engine starts it where gpu has a value, be it 0, and nowhere else."""
+    none_of_it = a_job(hard={"gpu": "0"})
+    assert launched(plan(a_snapshot(none_of_it, gpu_complex="gpus"))) == {"m5.large": 1}
+    without = plan(a_snapshot(none_of_it))
+    assert (launched(without), fate(without)) == ({}, Code.NO_SUCH_RESOURCE)
+
+
+def test_none_of_a_limit_that_every_queue_has_is_met_everywhere() -> None:
+    """Where h_vmem is consumable and a host has none of it, the queue's INFINITY serves."""
+    bare = a_host("w1", slots=2)
+    assert launched(plan(a_snapshot(bare, a_job(hard={"h_vmem": "0"})))) == {}

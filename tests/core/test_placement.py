@@ -191,3 +191,13 @@ def test_used_tells_which_hosts_got_something() -> None:
 def test_shares_are_what_one_host_could_take_of_a_spread_job() -> None:
     wants = [(a_demand(8, per_host=None), 2), (a_demand(8, per_host=4), 2), (a_demand(3), 2)]
     assert [(demand.slots, count) for demand, count in as_shares(wants)] == [(1, 16), (4, 4), (3, 2)]
+
+
+@pytest.mark.parametrize("way", ("per_slot", "per_job", "once_a_host"))
+def test_what_is_requested_with_0_has_to_be_offered_all_the_same(way: str) -> None:
+    """Grid Engine: `-l gpu=0` cannot run where there is no `gpu`: "job requests unknown resource"."""
+    none_of_it = a_demand(2, **{way: (("gpu", 0),)})
+    assert placed(none_of_it, 1, hosts(2)) == 0
+    assert placed(none_of_it, 1, hosts(2, free=(("gpu", 0),))) == 1
+    assert placed(none_of_it, 1, hosts(2, own={"main.q": (("gpu", 0),)})) == 1
+    assert placed(none_of_it, 1, hosts(2, own={"main.q": (("tape", 0),)})) == 0

@@ -487,7 +487,9 @@ def _slots_under(pe: ParallelEnvironment, ask: JobRequest) -> tuple[int, int | N
 
 
 def _amounts(values: Mapping[str, float], elsewhere: Iterable[str]) -> Amounts:
-    return tuple(sorted((name, value) for name, value in values.items() if value and name not in elsewhere))
+    """None of a limit of queues is met everywhere: each queue has it, INFINITY at least."""
+    asked = ((name, value) for name, value in values.items() if value or name not in QUEUE_LIMITS)
+    return tuple(sorted((name, value) for name, value in asked if name not in elsewhere))
 
 
 def _per_task(resources: _Resources, slots: int) -> Amounts:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from autoscaler.core.model.cluster import JobRequest
 
 Amounts = tuple[tuple[str, float], ...]
-"""A vector of consumables: (name, amount), sorted by name, zero entries left out. Memory in bytes."""
+"""A vector of consumables: (name, amount), sorted by name. Memory in bytes. Of 0, a host must offer it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,18 +131,15 @@ def _offer(
 ) -> HostValues:
     exclusive = exclusive_of(array, complexes)
     reported = {**_reported(type_), **{name: value for name, value in given.items() if name == exclusive}}
+    # None of what is FORCED would keep out all jobs that do not request it.
+    given = {name: value for name, value in given.items() if value or not is_forced(complexes[name])}
     return HostValues(
         slots=slots_of(type_, array),
-        consumables=tuple(sorted((name, value) for name, value in given.items() if value and name != exclusive)),
+        consumables=tuple(sorted((name, value) for name, value in given.items() if name != exclusive)),
         properties={HOSTNAME: NEW_HOST}
         | {name: canonical(str(value), complexes[name].type) for name, value in reported.items() if name in complexes},
         complex_values=tuple(
-            sorted(
-                (name, text)
-                for name, value in given.items()
-                # None of what is FORCED would keep out all jobs that do not request it.
-                if (text := configured(value, complexes[name].type)) and (value or not is_forced(complexes[name]))
-            )
+            sorted((name, text) for name, value in given.items() if (text := configured(value, complexes[name].type)))
         ),
         queue_values=array.queue_values,
     )

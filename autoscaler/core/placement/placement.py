@@ -72,6 +72,8 @@ class _Need:
     """All visits go to hosts of one group."""
     names: frozenset[str]
     """FORCED complexes that it requests."""
+    offered: tuple[str, ...]
+    """Consumables of which it requests none: Grid Engine starts it only where there is such a value all the same."""
 
 
 def place(demands: Sequence[Want], hosts: Sequence[Host], new: Host | None = None, new_count: int = 0) -> Placement:
@@ -160,6 +162,7 @@ def _need(demand: Demand) -> _Need | None:
         exclusive=demand.exclusive,
         together=demand.together,
         names=demand.names,
+        offered=tuple(name for name, amount in requested_amounts(demand) if not amount),
     )
 
 
@@ -234,6 +237,9 @@ class _Kind:
     def _usable(self, need: _Need) -> list[tuple[str, int]]:
         """The pools that can serve such a demand here, with the slots that each can give to it alone."""
         pools = need.pools
+        for name in need.offered:
+            if name not in self.free:
+                pools = tuple(pool for pool in pools if name in self.own.get(pool, {}))
         for requested in need.properties:
             offered = self.properties.get(requested.name)
             if offered is None:
