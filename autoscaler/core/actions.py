@@ -1,10 +1,9 @@
 """What a plan asks the engine to do: small frozen values, each with its reason.
 
-An action is one class. Its `kind` is its name in the journal, in JSON and in the log, `order` its place among the
-actions of a pass, `verb` what the pass's sentence says of it; a class without one of them is an error of type check and
-of import. Its JSON form (`report.document`, `report.schema`) and its row in the journal are made of its fields. The
-engine carries it out by one function of `engine.executors`, where a kind of the unions below without any is an error
-of type check.
+An action is one class. `kind` is its name in the journal, in JSON and in the log, `order` its place among the actions
+of a pass, and `verb` the word for it in the pass's sentence. A class without one of these fails the type check and the
+import. Its fields give its JSON form (`report.document`, `report.schema`) and its row in the journal. One function of
+`engine.executors` carries it out. If that function is missing for a kind of the unions below, the type check fails.
 
 Actions name machines by worker id and hosts by host name, so that the engine needs nothing but the action.
 """
@@ -28,9 +27,9 @@ class ActionKind:
     kind: ClassVar[str]
     """Stable: older journals and readers of JSON know it."""
     order: ClassVar[int]
-    """What brings capacity has a low number and goes first; what takes it away goes last."""
+    """Actions that bring capacity have a low number and go first; those that take it away go last."""
     verb: ClassVar[str]
-    """As the pass's sentence has it, before the hosts or jobs: `enabling`."""
+    """In the pass's sentence, before the hosts or jobs: `enabling`."""
 
     def __init_subclass__(cls, *, kind: str, order: int, verb: str) -> None:
         cls.kind, cls.order, cls.verb = kind, order, verb
@@ -38,7 +37,7 @@ class ActionKind:
 
 @dataclass(frozen=True, slots=True)
 class InJson:
-    """How a field stands in JSON, where its own type and value do not say it."""
+    """How JSON shows a field, if its type and value do not say it."""
 
     description: str = ""
     shown: bool = True
@@ -51,13 +50,13 @@ Getter = TypeVar("Getter", bound=Callable[..., object])
 
 
 def also_in_json(getter: Getter) -> Getter:
-    """Marks the getter of a property that JSON has beside the fields."""
+    """Mark the getter of a property that JSON shows besides the fields."""
     getter.__dict__["in_json"] = True
     return getter
 
 
 def in_json(member: property) -> bool:
-    """Whether a property is so marked."""
+    """Whether a property is marked by `also_in_json`."""
     return bool(getattr(member.fget, "in_json", False))
 
 
@@ -66,7 +65,7 @@ Price = Annotated[float | None, InJson("Of one worker; null: unknown.")]
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """So many workers of one instance type and price type."""
+    """A number of workers of one instance type and price type."""
 
     buckets: Annotated[tuple[Bucket, ...], ENGINE_ONLY]
     """Of the same type and price type, in order of preference; workers may come from any of them."""
@@ -100,7 +99,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Candidate(Offer):
-    """One way to meet a launch's demand, a set of offers; they are tried in order until one gives a worker."""
+    """A set of offers that meets a launch's demand. Candidates are tried in order until one gives a worker."""
 
     besides: Annotated[
         tuple[Offer, ...], InJson("Further offers of the set, ordered together with this one; empty: it is the set.")
@@ -119,7 +118,7 @@ class Candidate(Offer):
 
 @dataclass(frozen=True)
 class _OnHost:
-    """The fields of what is done with one host."""
+    """The fields of actions on one host."""
 
     worker_id: str
     host: str
@@ -131,7 +130,7 @@ Jobs = Annotated[tuple[str, ...], InJson('Job numbers, of array jobs with the ta
 
 @dataclass(frozen=True)
 class _OnJobs:
-    """The first fields of what is done with jobs."""
+    """The first fields of actions on jobs."""
 
     jobs: Jobs
     reason: Reason
@@ -143,20 +142,20 @@ class Launch(ActionKind, kind="launch", order=50, verb="launching"):
 
     node_array: str
     candidates: tuple[Candidate, ...]
-    """Sets of offers, each sized for the same demand. The engine orders all of one set, and the next set only where
-    that gave no worker at all.
+    """Sets of offers, each sized for the same demand. The engine orders all of one set, and the next set only if that
+    gave no worker at all.
     """
     reason: Reason
     group_id: Annotated[str, InJson("The group that they are (the rest of); null: of none.", null_if_empty=True)] = ""
-    """Set: they carry it as a tag."""
+    """If set, the workers carry it as a tag."""
     nodes: Annotated[
         tuple[str, ...],
         InJson("Ids of the created nodes that they serve, one each, in this order; empty: of none."),
     ] = ()
     asked: Annotated[bool, ENGINE_ONLY] = False
-    """Whether they are for what request sets lack, and not for the queues' demand."""
+    """Whether they are for the shortfall of request sets, not for the queues' demand."""
     assignment: Annotated[Assignment, ENGINE_ONLY] = ()
-    """The job categories whose tasks the first set would serve; empty for what no job asked for."""
+    """The job categories whose tasks the first set would serve; empty if no job needs the workers."""
 
     @property
     @also_in_json
@@ -189,7 +188,7 @@ class Enrol(ActionKind, kind="enrol", order=20, verb="enrolling"):
     reason: Reason
     group_id: Annotated[str, InJson("The group that it is one of; null: of none.", null_if_empty=True)] = ""
     group_pes: Annotated[tuple[str, ...], ENGINE_ONLY] = ()
-    """Parallel environments that each group has one of its own of."""
+    """Parallel environments of which each group has one of its own."""
     joined: Annotated[bool, InJson("Whether its own image made it one: it gets these values besides what it has.")] = (
         False
     )
@@ -198,18 +197,18 @@ class Enrol(ActionKind, kind="enrol", order=20, verb="enrolling"):
 
 @dataclass(frozen=True)
 class Enable(_OnHost, ActionKind, kind="enable", order=10, verb="enabling"):
-    """Open a host to jobs: `qmod -e '*@host'`. Only ever one that we disabled (rule 4)."""
+    """Enable a host: `qmod -e '*@host'`. Only ever one that we disabled (rule 4)."""
 
 
 @dataclass(frozen=True)
 class Disable(_OnHost, ActionKind, kind="disable", order=110, verb="disabling"):
-    """Close a host to further jobs: `qmod -d '*@host'`."""
+    """Disable a host, so that no further job starts there: `qmod -d '*@host'`."""
 
 
 @dataclass(frozen=True)
 class Remove(_OnHost, ActionKind, kind="remove", order=100, verb="removing"):
-    """Take an empty, disabled host out of Grid Engine by the guarded sequence. Refused means put back and keep the
-    machine.
+    """Take an empty, disabled host out of Grid Engine by the guarded sequence. If Grid Engine refuses, the host is put
+    back and its machine kept.
     """
 
 
@@ -237,8 +236,8 @@ class Reimage(_OnHost, ActionKind, kind="reimage", order=86, verb="reimaging"):
 
 
 PROBE_HOST_PREFIX = "sge-autoscaler-phantom-"
-"""Names of probe hosts begin so, and no other host's does: whatever carries it is never counted, never listed, and
-swept away by whoever serves the cell.
+"""Names of probe hosts begin so, and no other host's does. Such a host is never counted and never listed, and any
+autoscaler of the cell removes it.
 """
 
 
@@ -247,7 +246,7 @@ class ProbeHost:
     """A host without a machine that Grid Engine is asked about; disabled, and removed again at once."""
 
     queue: str
-    """The queue whose slots it would give; it is attached to that directly, to no host group."""
+    """The queue whose slots it would give. It is attached to the queue directly, to no host group."""
     slots: int
     complex_values: tuple[tuple[str, str], ...]
     """In Grid Engine's notation; load values that a machine of its kind would report included."""
@@ -259,8 +258,8 @@ class Question:
 
     job: int
     fingerprint: str
-    """Of all the answer rests on: what the job asks for, PEs, queues, policy, probe hosts. An answer to another
-    question is none.
+    """Of all that the answer rests on: what the job asks for, PEs, queues, policy, probe hosts. An answer to another
+    question does not count.
     """
 
 
@@ -288,7 +287,7 @@ class Annotate(_OnJobs, ActionKind, kind="annotate", order=60, verb="notifying t
 
 @dataclass(frozen=True)
 class TellWaiting(_OnJobs, ActionKind, kind="tell_waiting", order=130, verb="noting why it waits in the context of"):
-    """Leave in the context of jobs that have waited long why they wait, all of them by one command."""
+    """Write why jobs wait into the context of those that have waited long, all of them by one command."""
 
     over: Annotated[bool, InJson("It is taken away again: they wait no more.")] = False
 
@@ -298,7 +297,9 @@ class Hold(_OnJobs, ActionKind, kind="hold", order=70, verb="holding"):
     """Hold waiting jobs as operator, the reason in their context."""
 
     asks: Annotated[tuple[JobRequest, ...], ENGINE_ONLY] = ()
-    """What each was judged by: one that asks for something else by then is left alone. None for jobs that run."""
+    """The requests that they were judged by. A job that asks for something else by then is left alone. Empty for
+    running jobs.
+    """
 
 
 @dataclass(frozen=True)
@@ -330,15 +331,15 @@ class Reschedule(ActionKind, kind="push_back", order=40, verb="rescheduling"):
 
 
 WorkerAction = Enrol | Enable | Disable | Remove | Terminate | Restart | Reimage
-"""What is done with one worker; each has `worker_id` and `host`. In the order in which the sentence tells them."""
+"""Actions on one worker; each has `worker_id` and `host`. In the order of the pass's sentence."""
 JobAction = Reschedule | Kill | Hold | Release | Annotate | TellWaiting
-"""What is done with jobs; each has `jobs`. In the order in which the sentence tells them."""
+"""Actions on jobs; each has `jobs`. In the order of the pass's sentence."""
 Action = Launch | WorkerAction | AskGridEngine | JobAction
-"""All of them: what handles one by its class is checked against this."""
+"""All of them: code that handles an action by its class is checked against this."""
 
 
 def subject_of(action: Action) -> str:
-    """What it is done with, in a word or two: a node array, a host, jobs."""
+    """The object of an action in a word or two: a node array, a host, jobs."""
     if isinstance(action, Launch):
         return action.node_array
     if isinstance(action, AskGridEngine):
@@ -349,6 +350,6 @@ def subject_of(action: Action) -> str:
 
 
 def _some(jobs: Sequence[str]) -> str:
-    """`12, 13, 14`, or of many `12, 13, 14 and 97 more`: a line stays a line."""
+    """`12, 13, 14`, or for many `12, 13, 14 and 97 more`, so that it fits on one line."""
     more = f" and {len(jobs) - 3} more" if len(jobs) > 3 else ""
     return ", ".join(jobs[:3]) + more

@@ -1,6 +1,6 @@
 """`plan`: from a snapshot to the actions and their reasons.
 
-Pure: equal snapshots give equal plans. Reads as two lists: why workers leave or stay, and why workers come. Each step
+Pure: equal snapshots give equal plans. It is two lists: why workers leave or stay, and why workers come. Each step
 takes values and returns values.
 """
 
@@ -43,8 +43,8 @@ __all__ = ["details_wanted", "plan"]
 def plan(snapshot: Snapshot) -> Plan:
     """The actions of this pass, their reasons, and the memory for the next one.
 
-    If the pass would do more than the circuit breaker allows, the same facts are decided on again with the circuit
-    breaker on, which then stays on (docs/decisions/0049: to strike actions would leave what they remembered).
+    If the pass would do more than the circuit breaker allows, it decides again on the same facts with the circuit
+    breaker on, which then stays on. Deleting actions instead would leave their memory behind (docs/decisions/0049).
     """
     snapshot = with_queue_instances(under_rules(settled(without_forgiven(readable(snapshot)))))
     facts, brake = facts_of(snapshot), snapshot.memory.brake
@@ -59,7 +59,8 @@ def plan(snapshot: Snapshot) -> Plan:
 
 
 def _decide(facts: Facts, brake: Reason | None) -> Plan:
-    # Where the limits are reached and what waits needs stronger workers, a weaker one makes room, while that helps.
+    # If the limits are reached and waiting jobs need stronger workers, one replaces a weaker worker, as long as that
+    # helps.
     supply, forecast = facts.forecast(under_way(facts.snapshot.memory.swaps))
     serving = judge_serving(facts, supply, forecast)
     swaps = swap_workers(
@@ -69,10 +70,10 @@ def _decide(facts: Facts, brake: Reason | None) -> Plan:
     )
     if swaps.called_off or swaps.leaving:
         supply, forecast = facts.forecast(under_way(swaps.notes))
-    # Nobody is kept for work that only has room once they are gone.
+    # No worker is kept for jobs that only have room once it is gone.
     if swaps.called_off or swaps.leaving or swaps.hopeless:
         serving = judge_serving(facts, supply, forecast, swaps)
-    # Machines that a person has disabled are restarted or reimaged as callers ask.
+    # Machines that a person has disabled are restarted or reimaged as callers request.
     operations = carry_out(
         _steps(facts, forecast, serving, swaps),
         facts.snapshot.requests.operations,
@@ -80,31 +81,31 @@ def _decide(facts: Facts, brake: Reason | None) -> Plan:
         facts.pass_context,
     )
     launches, protection = _launches(facts, supply, forecast, serving, swaps)
-    # What nothing allowed could ever run is doubted, asked about, and only on proof deleted or held.
+    # Jobs that may be unsatisfiable: Grid Engine is asked, and only on proof they are deleted or held.
     unsatisfiable = judge_unsatisfiable(facts.snapshot, facts.observed, facts.demand, forecast.results, facts.blocked)
     return outcome_of(facts, Decisions(brake, operations, supply, forecast, swaps, launches, protection, unsatisfiable))
 
 
 def _steps(facts: Facts, forecast: Forecast, serving: Serving, swaps: SwapPlan) -> list[WorkerStep]:
-    """Why workers stay, go on, or leave: one step each."""
+    """One step for each worker: it stays, goes on, or leaves."""
     pass_context, workers = facts.pass_context, facts.observed.workers
     return [
         remember_stop_request(step, facts.snapshot.requests.auto_stops, pass_context.now)
         for step in (
-            # Workers on their way in go on, whatever is paused: they cost already. Not where all are given back in the
-            # end, and nothing waits that they could serve first.
+            # Workers on their way in go on even if paused, because they cost already; unless all are given back in the
+            # end and no waiting job could use them first.
             *(_join(worker, facts, forecast, serving) for worker in workers if worker.coming),
-            # Workers on their way out go on, unless demand would use them after all: cheaper than a launch.
+            # Workers on their way out go on, unless demand needs them again: that is cheaper than a launch.
             *(
                 _leave(worker, facts, forecast, serving, swaps)
                 for worker in workers
                 if worker.procedure is Procedure.LEAVING
             ),
-            # Workers in service leave only when idle, unneeded and above the floor, or where a stronger one is to come.
+            # Workers in service leave only when idle, not needed and above the floor, or for a stronger one.
             *serving.steps,
-            # Those that Grid Engine or their cloud lost: closed, ended, removed, their jobs rescheduled.
+            # Lost workers: disabled, terminated, removed, their jobs rescheduled.
             *facts.recovery.steps,
-            # Everything else is only told.
+            # All others are only reported.
             *(leave_alone(worker, pass_context) for worker in workers if worker.procedure is Procedure.SET_ASIDE),
         )
     ]
@@ -136,15 +137,15 @@ def _leave(worker: WorkerState, facts: Facts, forecast: Forecast, serving: Servi
 def _launches(
     facts: Facts, supply: Supply, forecast: Forecast, serving: Serving, swaps: SwapPlan
 ) -> tuple[Launches, Protection]:
-    """Why workers come: launches cover only what nothing else does."""
-    # Where launches helped none of the jobs that they were for, whatever the cause, the next ones wait.
+    """Why workers come: launches cover only the demand that nothing else covers."""
+    # If launches helped no job that they were for, whatever the cause, the next ones wait.
     usable = {host.name: host for host in supply.there}
     protection = protect(facts.snapshot, facts.observed, facts.pass_context, facts.demand.wanted, usable)
     needs = launch_needs(facts, forecast, serving, protection)
-    # For the queues' demand and floors first, then for created nodes, then for what request sets lack.
+    # For the queues' demand and floors first, then for created nodes, then for the shortfall of request sets.
     launches = launch_all(needs, facts.launch_context, facts.usage, swaps, facts.blocked)
     if facts.blocked is None:
-        # Groups of workers come as a whole.
+        # Groups of workers are launched as a whole.
         launches = launches.besides(
             launch_groups(
                 facts.grouping,

@@ -1,5 +1,5 @@
-"""What the operator allows, as frozen values nested per queue and per node array. `settings` fills them in; core only
-declares and reads them.
+"""What the operator allows, as frozen values per queue and per node array. `settings` fills them in; core only declares
+and reads them.
 
 Durations in seconds, memory in bytes, prices per hour. None means "no limit" unless said otherwise.
 """
@@ -16,7 +16,7 @@ from autoscaler.core.model.fleet import ANY, BucketKey, PriceType
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a node array's additional workers may amount to, all together (rule 5)."""
+    """Limits on a node array's additional workers (rule 5)."""
 
     max_workers: int = 3
     min_workers: int = 0
@@ -24,11 +24,11 @@ class Limits:
     max_price_per_hour: float | None = None
     max_launches_per_hour: int | None = None
     max_own_workers: int | None = None
-    """`MaxCount` of a request: of this array alone, while the others hold for all arrays that stem from one."""
+    """`MaxCount` of a request: for this array alone. The other limits hold for all arrays that stem from one."""
     max_own_cores: int | None = None
     """`MaxCoreCount` of a request."""
     total_workers: int | None = None
-    """Of all node arrays together, whatever queue they serve; the same in every array's limits. So the next two."""
+    """Of all node arrays together, whatever queue they serve; the same in every array's limits. So are the next two."""
     total_cores: int | None = None
     total_price_per_hour: float | None = None
     currency: str = "USD"
@@ -36,7 +36,7 @@ class Limits:
 
     @property
     def cap_price(self) -> bool:
-        """Whether any limit of price holds: then an unknown price is no launch."""
+        """Whether any price limit is set: then nothing of unknown price is launched."""
         return self.max_price_per_hour is not None or self.total_price_per_hour is not None
 
 
@@ -53,58 +53,62 @@ class NodeArrayPolicy:
     family: str | None = None
     max_cores_per_worker: int | None = None
     descending: bool = False
-    """The given type, else smaller ones of its family, when it cannot be had."""
+    """The given type, or smaller ones of its family if it is not available."""
     strategy: str = "cpu-capacity"
     price_types: tuple[PriceType, ...] = (PriceType.ON_DEMAND,)
     price_type_deadline: float = 0.0
     """How long a job must have been able to run before the autoscaler launches another price type than the first."""
     price_type_premium: float | None = None
-    """Most that another price type may cost over the first, as a share of the first's price."""
+    """The most that another price type may cost more than the first, as a share of the first's price."""
     limits: Limits = Limits()
     scale_up_batch: int = 1
     scale_down_batch: int = 1
     free_cores: int = 0
-    """Cores of every worker kept back from jobs; where nothing would be left, all serve."""
+    """Cores of every worker that jobs do not get; if none would be left, jobs get all."""
     memory_complex: str | None = None
     """Name of the complex that carries a worker's memory as a consumable (`CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_RAM`)."""
     gpu_complex: str | None = None
     cpu_complex: str | None = None
-    """Of its cores, as its slots are."""
+    """Name of the complex that carries a worker's cores as a consumable."""
     exclusive_complex: str | None = None
     idle_timeout: float = 30.0
     boot_timeout: float = 900.0
-    """From order to heard by Grid Engine."""
+    """From order to the first load report."""
     keep_alive: tuple[str, ...] = ()
-    """Request sets for which its workers stay, however idle and whatever would take their place (`KeepAlive`)."""
+    """Request sets for which its workers stay even if idle or replaceable (`KeepAlive`)."""
     health_check: tuple[str, ...] = ()
-    """Command that says whether a worker is healthy; empty: none."""
+    """Command that checks whether a worker is healthy; empty: none."""
     health_checks: str = ""
     """Directory of the commands that a request may choose among, by name."""
     health_interval: float = 60.0
-    """From one check of a worker to its next."""
+    """From one check of a worker to the next."""
     unavailability_delay: float = 1800.0
     unavailability_count_capacity: int = 5
     unavailability_count_failure: int = 5
     machine_types: tuple[str, ...] = ()
-    """Set by a request: exactly these instance types, tried in this order, whatever family they are of."""
+    """Set by a request: exactly these instance types, tried in this order, of any family."""
     unknown_types: tuple[str, ...] = ()
-    """Set where the provider offers nothing of what a request names, instance types or a price type: jobs use what the
-    settings allow, and requests get nothing.
+    """Set if the provider offers none of the instance types, or not the price type, that a request names: jobs then use
+    what the settings allow, and requests get nothing.
     """
     extends: str | None = None
     """Set for a dynamic array: the array of the settings that it stems from, whose limits hold for both together."""
     group_cores: int | None = None
     group_count: int | None = None
-    """Set for an array of groups: vCPUs or workers of each; the same number where it has groups of both kinds."""
+    """Set for an array of groups: vCPUs or workers of each group; if it has groups of both kinds, both are the same
+    number.
+    """
     queue_values: tuple[tuple[str, float], ...] = ()
     """Set by `queue_instances`: the consumables that its queue gives to each of its instances on a new worker."""
     wanted: bool = True
-    """False: nothing is launched for it any more (a dynamic array that no request names)."""
+    """False for a dynamic array that no request names any more: nothing is launched for it."""
     rules: Rules | None = field(default=None, repr=False, hash=False)
     """What its workers have by rules, and which constraints they meet."""
 
     def takes(self, bucket: BucketKey) -> bool:
-        """Whether a bucket, or a failure of one, concerns this array: any does, or the one that it stems from."""
+        """Whether a bucket, or a failure of one, concerns this array: it is of any array, of this one, or of the one
+        that this stems from.
+        """
         return bucket.node_array in (ANY, self.name, self.extends)
 
 
@@ -117,7 +121,7 @@ class QueuePolicy:
     """Its default node array."""
     scale_up_timeout: float = 30.0
     scale_down_timeout: float | None = None
-    """Set: additionally the seed's rule, all autoscaled queues empty for so long before any worker leaves."""
+    """If set, no worker leaves before all autoscaled queues have been empty for this long (the seed's rule)."""
     default: bool = True
     """Takes jobs that name no queue."""
     static: bool = True
@@ -125,7 +129,7 @@ class QueuePolicy:
 
 
 class DeadlockAnswer(StrEnum):
-    """What becomes of a job that was shown to be impossible (rule 6)."""
+    """What happens to a job that is proven unsatisfiable (rule 6)."""
 
     KILL = "kill"
     HOLD = "hold"
@@ -133,24 +137,26 @@ class DeadlockAnswer(StrEnum):
 
 
 class LostJobs(StrEnum):
-    """What becomes of a job that may not be started again, when its machine is gone."""
+    """What happens to a job that may not be started again if its machine is gone."""
 
     REPORT = "report"
     DELETE = "delete"
     FORCE = "force"
-    """Started again all the same."""
+    """It is started again all the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Brake:
-    """More of these in `window` seconds than allowed pauses the autoscaler until a person resumes it."""
+    """The circuit breaker: if more than this happens within `window` seconds, it stops the autoscaler until a person
+    resumes.
+    """
 
     window: float = 600.0
     max_launches: int | None = 200
-    """Paces all launches; only of those that helped nobody more than this pause anything."""
+    """Limits the rate of all launches. Only launches that helped no job trip the circuit breaker."""
     max_removals: int | None = 200
     max_kills: int | None = 50
-    """Jobs deleted or held because nothing allowed could ever run them."""
+    """Jobs deleted or held as unsatisfiable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +169,11 @@ class Policy:
     """The master's host name as Grid Engine prints it."""
     brake: Brake = Brake()
     batch_delay: float = 10.0
-    """At least so long between two launches of one node array, so that a burst of events is not a burst of launches."""
+    """Least time between two launches of one node array, so that a burst of events is not a burst of launches."""
     order_grace: float = 600.0
-    """So long an acknowledged order counts though no listing shows it (rule 3)."""
+    """For this long an acknowledged order counts although no listing shows it (rule 3)."""
     detail_lookups: int = 200
-    """At most so many jobs in the one `qstat -j` of a pass."""
+    """The most jobs in the one `qstat -j` of a pass."""
     deadlock: DeadlockAnswer = DeadlockAnswer.HOLD
     swap: bool = True
     """Whether weak workers may be replaced by stronger ones when the cluster is full."""
@@ -175,17 +181,17 @@ class Policy:
     """Seconds of silence after which a worker is fenced."""
     lost_jobs: LostJobs = LostJobs.REPORT
     black_hole_failures: int = 3
-    """So many jobs that failed on a worker one after another, with none that ran, make it suspect; 0: none do."""
+    """A worker is suspect once this many jobs in a row failed on it and none ran; 0: never."""
     queue_demand: bool = True
-    """Whether waiting jobs ask for workers; without, only requests do."""
+    """Whether workers are launched for waiting jobs; if not, only requests launch workers."""
     group_pes: tuple[str, ...] = ()
-    """Parallel environments whose jobs want all their hosts out of one group."""
+    """Parallel environments whose jobs need all their hosts in one group."""
     protected_after: float = 600.0
-    """A launch for jobs on whose workers none started for so long after they joined helped nobody."""
+    """A launch helped no job if for this long after its workers joined no job started on them."""
     detail_age: float = 600.0
-    """A remembered answer of `qstat -j` that keeps a job from counting is asked again after so long."""
+    """Age after which `qstat -j` is asked again, if its remembered answer keeps a job from counting."""
     job_context: bool = False
-    """Whether jobs that have waited long are told why in their context."""
+    """Whether jobs that have waited long get the reason into their context."""
     rules: Rules | None = field(default=None, repr=False, hash=False)
     """Which jobs may run on what; None: there are no rules."""
     currency: str = "USD"

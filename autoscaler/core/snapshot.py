@@ -1,7 +1,7 @@
-"""What goes into a plan and what comes out of it: the six readings of a `Snapshot`, and a `Plan` with its verdicts.
+"""Input and output of a plan: the readings of a `Snapshot`, and a `Plan` with its verdicts.
 
-Only `plan.py` takes the whole snapshot; every other function takes the part it reads.
-Between them stand Demand and Host, the words in which placement, growth and shrink think: no Grid Engine in them.
+Most functions take only the part of the snapshot that they need. Placement, growth and shrink work on `Demand` and
+`Host`, which are free of Grid Engine's semantics.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from autoscaler.core.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything a plan may know, read once. Equal snapshots give equal plans."""
+    """Everything that a plan depends on, read once. Equal snapshots give equal plans."""
 
     cluster: Cluster
     fleet: Fleet
@@ -39,7 +39,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class JobCategoryVerdict:
-    """What became of one waiting category (or of a part of it that differs, such as tasks beyond `-tc`)."""
+    """The verdict on one waiting category, or on a part of it that differs, such as tasks beyond `-tc`."""
 
     jobs: tuple[int, ...]
     tasks: tuple[str, ...]
@@ -49,17 +49,17 @@ class JobCategoryVerdict:
     """How many tasks."""
     counted: bool
     waited: float
-    """Seconds since its longest waiting job became able to run."""
+    """Seconds for which its longest waiting job has been able to run."""
     reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerVerdict:
-    """What became of one worker or persistent host."""
+    """The verdict on one worker or persistent host."""
 
     name: str
     id: str | None
-    """None for a host that no provider gave us (persistent)."""
+    """None for a persistent host."""
     verdict: str
     """keep, wait, or the kind of its action: enrol, enable, disable, remove, terminate, restart, reimage."""
     reason: Reason
@@ -84,21 +84,21 @@ class Plan:
     workers: tuple[WorkerVerdict, ...] = ()
     buckets: tuple[BucketVerdict, ...] = ()
     notes: tuple[Reason, ...] = ()
-    """What concerns the pass as a whole: paused, brake, set aside, capped."""
+    """Notes on the pass as a whole: paused, circuit breaker, ignored input, caps."""
     waiting: int = 0
     """Tasks that wait, counted or not."""
     counted: int = 0
     fitting: int = 0
-    """Counted tasks that fit on what is there or coming."""
+    """Counted tasks that fit on present or coming supply."""
     due: float | None = None
     """When time alone would change this decision; None: never."""
     auto_stops: Mapping[str, tuple[AutoStopAnswer, Reason]] = field(default_factory=lambda: MappingProxyType({}))
-    """By id of every worker that asked to stop: the answer. STOPS is durable: it leaves whatever comes."""
+    """By id of every worker that asked to stop: the answer. STOPS is durable: the worker leaves in any case."""
     refused_operations: Mapping[int, Reason] = field(default_factory=lambda: MappingProxyType({}))
     """By id of each node operation that cannot be done any more: why."""
     withheld: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
     """By id of each created node for which nothing is launched now: why."""
     failures: tuple[LaunchFailure, ...] = ()
-    """Machines that ended before they joined, seen so for the first time: durable, so that each counts once."""
+    """Machines that ended before they joined, noticed for the first time. They are stored, so that each counts once."""
     served: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=lambda: MappingProxyType({}))
-    """By job category that launches of this plan are for: its jobs."""
+    """By job category that this plan launches for: its jobs."""

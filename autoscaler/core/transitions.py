@@ -1,8 +1,8 @@
 """The table of transitions: every step from one phase to another.
 
-What the autoscaler does stands in rows that decide it: `first_step` in workers/step.py reads the rows of a procedure
-from the top, and takes the step of the first one that holds. What observations show follows from the rows of phases
-(workers/phases.py); `SHOWN` says it in sentences. docs/worker-phases.md is made of all these.
+The autoscaler's own steps are rows: `first_step` in workers/step.py reads the rows of a procedure from the top and
+takes the step of the first one that holds. Other changes of phase follow from observations by the rows of phases
+(workers/phases.py); `SHOWN` says them in sentences. docs/worker-phases.md is generated from all these.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ TABLES: tuple[Sequence[Rule[Any]], ...] = (*RULES.values(), WAY_OUT)
 
 
 def phases_of(procedure: Procedure) -> frozenset[Phase]:
-    """Phases whose workers it takes steps of."""
+    """Phases of the workers that a procedure handles."""
     alone = {phase for phase, who in BY_PHASE.items() if who is procedure}
     return frozenset(alone).union(*(row.phases for row in DECIDING if row.procedure is procedure))
 
 
 def steps() -> Iterator[tuple[Row[Any], frozenset[Phase]]]:
-    """Every row with the phases that it may be taken in; those of the way out once for each row that leads there."""
+    """Every row with the phases in which it may be taken; rows of the way out once for each row that leads there."""
     for procedure, rules in RULES.items():
         for rule in rules:
             for row in rule.rows:

@@ -27,16 +27,14 @@ class Kind:
     host: Host
     """What an empty worker of it gives. Its name is the type's."""
     obstacle: Reason | None = None
-    """Why it is not available, if that may pass: quota, an unknown price. It counts, like types in backoff or
-    sold out.
-    """
+    """Why it is not available for now: quota, an unknown price. It counts, like types in backoff or sold out."""
 
     @property
     def type(self) -> InstanceType:
         return self.bucket.type
 
     def most(self, limits: Limits) -> int:
-        """How many the limits ever allow; what an unknown price would do to a price cap is not known, so nothing."""
+        """How many the limits ever allow. An unknown price counts against no price cap."""
         if self.bucket.price_per_hour is None:
             limits = replace(limits, max_price_per_hour=None, total_price_per_hour=None)
         return most_ever(self.bucket, limits).count
@@ -48,10 +46,10 @@ class Range:
 
     array: NodeArrayPolicy
     kinds: tuple[Kind, ...]
-    """Smallest first; those of which the limits allow none are `barred`."""
+    """Smallest first; types of which the limits allow no worker are in `barred`."""
     barred: tuple[Kind, ...] = ()
     others: tuple[Kind, ...] = ()
-    """Types that settings leave out and that may be a way out, the cheapest first."""
+    """Types that settings leave out and that may be a remedy, the cheapest first."""
     family: str | None = None
 
     @property
@@ -92,7 +90,7 @@ def range_of(
 
 
 def _to_be_had(found: Mapping[str, tuple[Bucket, Reason | None]]) -> list[Bucket]:
-    """What the provider can have now, the cheapest first. Nobody is sent to a type of unknown price, unless no price is
+    """The buckets that are available now, the cheapest first. A type of unknown price is proposed only if no price is
     known at all.
     """
     buckets = [bucket for bucket, obstacle in found.values() if obstacle is None]
@@ -115,7 +113,7 @@ def _dear(bucket: Bucket) -> float:
 
 
 def _obstacle(bucket: Bucket, limits: Limits) -> Reason | None:
-    """What keeps this bucket from being launched and may pass: it is the provider's, no setting of ours."""
+    """Why this bucket cannot be launched for now: a cause of the provider's, which may pass, not a setting of ours."""
     if bucket.problem is not None:
         return because(Code.BUCKET_UNAVAILABLE, type=bucket.type.name, message=bucket.problem)
     if limits.cap_price and bucket.price_per_hour is None:

@@ -18,7 +18,7 @@ NO_DISPATCH = BeforeDispatch()
 
 @dataclass(frozen=True, slots=True)
 class PlacementResult:
-    """For one demand: tasks that fit now, tasks that fit on coming supply, and why the others launch nothing, if so."""
+    """For one demand: tasks that fit now, tasks that fit on coming supply, and why none is launched for the others."""
 
     now: int
     coming: int
@@ -36,10 +36,10 @@ class Forecast:
     supply: tuple[Host, ...]
     """Everything that counts, hosts enabled again included."""
     placement: OpenPlacement
-    """That supply, as it was when the jobs were read, with all demand placed on it that fits."""
+    """The supply as it was when the jobs were read, with all demand placed on it that fits."""
 
     def possible(self, demands: Sequence[CategoryDemand]) -> list[CategoryDemand]:
-        """Each demand without the tasks that no allowed configuration could ever run: nobody is kept for those."""
+        """Each demand without the tasks that no allowed configuration could ever run: no worker is kept for those."""
         return [
             want if result.refusal is None else replace(want, count=result.now + result.coming)
             for want, result in zip(demands, self.results, strict=True)
@@ -61,15 +61,15 @@ def make_forecast(
     hopeful: Sequence[CategoryDemand] = (),
     in_vain: frozenset[str] = frozenset(),
 ) -> Forecast:
-    """`before`: hosts as they were when the jobs were read, where some of those were dispatched since. `in_vain`:
-    draining hosts that only the `hopeful` demands call back.
+    """`before`: hosts as they were when the jobs were read, if some jobs were dispatched since. `for_others`: draining
+    hosts that only the `other_demands` may enable again.
     """
     wants = [(want.demand, want.count) for want in demands]
     hosts, again = supply.all, frozenset[str]()
     placement = OpenPlacement(before.of(hosts))
     found = placement.place(wants)
     if supply.draining and not found.complete:
-        # Let in again only those without which it would not fit as well: first in order, first used.
+        # Only hosts without which less would fit are enabled again: placement uses them last.
         hosts = (*hosts, *supply.draining)
         placement = OpenPlacement(before.of(hosts))
         found = placement.place(wants)

@@ -15,14 +15,14 @@ from autoscaler.core.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class GroupTarget:
-    """Groups that all live sets together want of one node array."""
+    """The groups that all live sets together request of one node array."""
 
     count: int
     reason: Reason
 
 
 def group_targets(requests: Requests, policy: Policy, now: float) -> dict[GroupKind, GroupTarget]:
-    """In the policy's order: the groups of each kind that live sets want, added up."""
+    """In the policy's order: the groups of each kind that live sets request, added up."""
     found: dict[GroupKind, GroupTarget] = {}
     for array, of_workers in product(policy.node_arrays, (False, True)):
         requested = [
@@ -42,7 +42,7 @@ def group_targets(requests: Requests, policy: Policy, now: float) -> dict[GroupK
 def groups_to_give_up(
     groups: Sequence[Group], failures: Sequence[LaunchFailure], can_complete: Callable[[Group], bool]
 ) -> Mapping[str, Reason]:
-    """Groups that never served and cannot be completed: they are given back, and their workers are no supply.
+    """Groups that never served and cannot be completed. They are given back, and their workers are no supply.
 
     `can_complete`: whether the missing workers of a group, of the same kind, could be ordered now.
     """

@@ -1,7 +1,7 @@
-"""Whether a demand could ever be served by the best that is allowed: what no allowed configuration can run launches
-nothing, and its reason says what prevents it.
+"""Whether the best allowed cluster could ever serve a demand. If no allowed configuration can, nothing is launched for
+it, and its reason says what prevents it.
 
-Asked only of demand that does not fit now. Types in backoff or sold out still count (that passes), those a
+Only for demand that does not fit now. Types in backoff or sold out still count, because that passes; types that a
 provider rules out do not.
 """
 
@@ -29,12 +29,12 @@ from autoscaler.core.requests.instance_types import allowed_types
 
 @dataclass(frozen=True, slots=True)
 class _Best:
-    """What one node array could ever have: of every allowed type a worker, and how many. Or why nothing."""
+    """What one node array could ever have: one worker of every allowed type, and how many of it; or why nothing."""
 
     workers: tuple[tuple[Host, Room], ...] = ()
     """Largest first."""
     kinds: tuple[tuple[NodeArrayPolicy, Bucket], ...] = ()
-    """What these are of, in the same order."""
+    """Node array and bucket of each of these, in the same order."""
     nothing: Reason | None = None
 
 
@@ -52,8 +52,8 @@ class MaxCapacity:
         self._best = {array.queue: _best(array, buckets, complexes) for array in self._arrays}
 
     def refusal(self, wanted: CategoryDemand) -> Reason | None:
-        """Why no allowed number of any allowed type could serve this demand, with all persistent hosts empty; None:
-        some could.
+        """Why no allowed number of any allowed type could serve this demand, with all persistent hosts empty; None: one
+        could.
         """
         known = self._best if self._rules is None or not wanted.demand.together else self._in_groups
         arrays = [known[queue] for queue in wanted.launches if queue in known]
@@ -81,7 +81,9 @@ class MaxCapacity:
         return reason if in_the_way is None else reason.then(in_the_way)
 
     def _not_requested(self, demand: Demand, best: Sequence[tuple[Host, Room]]) -> Reason | None:
-        """That it only does not request what jobs must on those that could serve it; None: not only that is missing."""
+        """The FORCED complexes that a job would have to request to run on an allowed worker; None: that alone would not
+        help.
+        """
         everywhere = frozenset[str]().union(*(host.forced for host in (*self._persistent, *(host for host, _ in best))))
         asking = replace(demand, names=demand.names | everywhere)
         if asking.names == demand.names:
@@ -94,12 +96,12 @@ class MaxCapacity:
 
     @cached_property
     def _in_groups(self) -> dict[str, _Best]:
-        """The same as workers of groups, which rules may tell apart."""
+        """The same as workers of groups, because rules may treat these differently."""
         grouped = [replace(array, group_count=array.group_count or 1) for array in self._arrays]
         return {array.queue: _best(array, self._buckets, self._complexes) for array in grouped}
 
     def _forbidden(self, wanted: CategoryDemand, entries: Entries, arrays: Sequence[_Best]) -> Reason | None:
-        """That only rules are against it, and why against the workers that come nearest; None: not only they are."""
+        """Why rules forbid the workers that come nearest, if nothing but rules speaks against them; else None."""
         bare = without(wanted.demand, entries)
         workers = [worker for array in arrays for worker in array.workers]
         kinds = [kind for array in arrays for kind in array.kinds]
@@ -111,7 +113,7 @@ class MaxCapacity:
         return self._misses.reason(entries, kinds, (wanted.launches, wanted.demand.together), serves)
 
     def _serves(self, demand: Demand, host: Host, most: int) -> bool:
-        """Whether so many workers like `host` could run one such task, with persistent hosts where it may spread."""
+        """Whether `most` workers like `host` could run one such task, with persistent hosts if it may spread."""
         demand = replace(demand, together=False) if demand.together else demand  # all of them would be one group
         want = ((demand, 1),)
         if place(want, (), host, most).complete:
@@ -120,7 +122,7 @@ class MaxCapacity:
 
 
 def _besides(demand: Demand, complexes: Mapping[str, Complex]) -> tuple[str, ...]:
-    """What it asks for besides slots, as may be what no type has."""
+    """What it asks for besides slots: no type may have that."""
     amounts = (f"{name}={written(amount, _type(name, complexes))}" for name, amount in requested_amounts(demand))
     properties = (shown_property(each, complexes) for each in demand.properties)
     return (*amounts, *properties, *(("the host for itself",) if demand.exclusive else ()))
@@ -156,7 +158,7 @@ def _best(array: NodeArrayPolicy, buckets: Sequence[Bucket], complexes: Mapping[
     if not obstacles:
         configured = (array.family if array.hybrid else None) or array.instance_type
         return _Best(nothing=because(Code.NO_INSTANCE_TYPE, node_array=array.name, asked=configured or None))
-    # What a setting would lift is told before what is the provider's.
+    # A cause that a setting would lift comes before one of the provider's.
     nearest = min(obstacles, key=lambda obstacle: _NEAREST.index(obstacle.code))
     return _Best(nothing=because(Code.NO_WORKER_ALLOWED, node_array=array.name).then(nearest))
 
@@ -165,7 +167,7 @@ _NEAREST = (Code.CAPPED, Code.BUCKET_NO_PRICE, Code.BUCKET_UNAVAILABLE, Code.BUC
 
 
 def _obstacle(bucket: Bucket, array: NodeArrayPolicy, room: Room) -> Reason | None:
-    """Why no worker of this bucket will ever be launched as things are set."""
+    """Why no worker of this bucket will ever be launched with these settings."""
     if bucket.key.price_type not in array.price_types:
         return because(Code.BUCKET_NOT_ALLOWED, type=bucket.type.name, price_type=bucket.key.price_type.value)
     if bucket.problem is not None:

@@ -35,7 +35,7 @@ class LaunchOffer:
     room: Room
     """How many more of it the limits allow."""
     reported: ReportedType | None = None
-    """What its hosts turned out to offer."""
+    """What its hosts reported."""
 
     @property
     def price(self) -> float:
@@ -59,10 +59,10 @@ def offers_for(
     waited: float = float("inf"),
     reported: Sequence[ReportedType] = (),
 ) -> tuple[tuple[LaunchOffer, ...], tuple[BucketVerdict, ...]]:
-    """What can be ordered now, larger types last, and why other buckets of these families cannot.
+    """The offers that can be ordered now, larger types last, and why other buckets of these families cannot.
 
-    `waited`: seconds since the longest waiting of what it would be for could run. `reported`: what workers of a type
-    turned out to offer.
+    `waited`: seconds since the longest waiting task that it would be for could run. `reported`: what workers of a type
+    reported.
     """
     types = allowed_types(array, buckets)
     families = {type_.family for type_ in types.values()}
@@ -97,7 +97,9 @@ def offers_for(
 
 
 def distinguishing(bucket: Bucket, array: NodeArrayPolicy, complexes: Mapping[str, Complex]) -> object:
-    """What distinguishes buckets of one type if rules use zone, price type or placement group; None: nothing."""
+    """The values in which buckets of one type differ if rules use zone, price type or placement group; None: they are
+    alike.
+    """
     if array.rules is None:
         return None
     offer = host_values_of(bucket.type, array, complexes, bucket.key)
@@ -105,8 +107,8 @@ def distinguishing(bucket: Bucket, array: NodeArrayPolicy, complexes: Mapping[st
 
 
 def by_size(option: LaunchOffer, array: NodeArrayPolicy) -> tuple[int, float, str, int]:
-    """Smaller first, of equal ones the cheaper; of one type its price types in the order that was set. Types that a
-    request named are in its order.
+    """Smaller first, then cheaper; price types of one type in the configured order. Types that a request named are in
+    its order.
     """
     if array.machine_types:
         order = array.machine_types.index(option.type.name)
@@ -115,7 +117,7 @@ def by_size(option: LaunchOffer, array: NodeArrayPolicy) -> tuple[int, float, st
 
 
 def _type_price(option: LaunchOffer, array: NodeArrayPolicy) -> float:
-    """The price type must not tear one type's options apart, so types are compared by what the preferred one costs."""
+    """All options of one type stand together, so types are compared by the price of the preferred price type."""
     return option.price if option.price_type is array.price_types[0] else float("inf")
 
 

@@ -1,8 +1,9 @@
-"""Groups of workers near each other: which there are, and what they lack.
+"""Groups of workers near each other: which there are, and how many of their workers are missing.
 
-All of a group or none: no worker of it takes jobs before all are ready; what can never be completed is given back;
-once it served, what it loses is replaced in the same instance type, zone and group; idle, it leaves as a whole.
-A group is no more than the workers and orders that carry its id: nothing of it is stored.
+A group is used as a whole. No worker of it takes jobs before all are ready. A group that can never be completed is
+given back. Once a group has served, a worker that it loses is replaced by one of the same instance type, zone and
+group. An idle group leaves as a whole. A group is the workers and orders that carry its id: nothing else of it is
+stored.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from autoscaler.core.workers.worker_state import WorkerState
 GroupKind = tuple[str, bool]
 """A node array, and whether its groups are sized by workers, and not by vCPUs."""
 NO_MORE = frozenset({"capacity", "quota"})
-"""Failures that say that its cloud has no further worker of that kind."""
+"""Failures by which a cloud says that it has no further worker of that kind."""
 _STAYS_WITH = frozenset({None, Condition.SILENT, Condition.CORDONED, Condition.DISABLED_BY_HAND})
-"""With these a ready worker is there, whether it takes jobs just now or not."""
+"""A ready worker with one of these conditions is there, whether it takes jobs just now or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Group:
     want: int
     """Workers that make it whole."""
     workers: tuple[WorkerState, ...] = ()
-    """Those that its provider lists and that are not gone."""
+    """Those that the provider lists and that are not gone."""
     staying: tuple[WorkerState, ...] = ()
     """Of these, those that are there or on their way in."""
     draining: tuple[WorkerState, ...] = ()
@@ -52,7 +53,7 @@ class Group:
     ordered: tuple[str, ...] = ()
     """Names under which ordered workers that no listing shows yet stand in the supply."""
     missing: int = 0
-    """Workers that the listing leaves out now, and whose end nobody confirmed."""
+    """Workers that the listing leaves out now and whose end is not confirmed."""
     unlisted_work: bool = False
     """Whether a worker has work that the listing leaves out."""
     orders: frozenset[str] = frozenset()
@@ -72,18 +73,18 @@ class Group:
 
     @property
     def returning(self) -> tuple[WorkerState, ...]:
-        """Those on their way out that are enabled again where the group is wanted: no more than it lacks."""
+        """Workers on their way out that are enabled again if the group is wanted: no more than are missing."""
         return self.draining[: self.lacking] if self.served else ()
 
     @property
     def replaced(self) -> frozenset[str]:
-        """Ids of those on their way out that the group is whole without."""
+        """Ids of workers on their way out without which the group is whole."""
         return frozenset(worker.worker.id for worker in self.draining if worker not in self.returning)
 
     @property
     def surplus(self) -> frozenset[str]:
-        """Ids of workers on their way in that are more than make it whole: one was given up as late, replaced, and came
-        after all. Who is furthest stays.
+        """Ids of workers on their way in that are too many: one was given up as late, replaced, and came after all. The
+        workers that are furthest stay.
         """
         furthest = sorted(
             self.staying,
@@ -98,7 +99,7 @@ class Group:
 
     @property
     def leaving(self) -> bool:
-        """Whether it is leaving: that is not undone."""
+        """Whether it is leaving, which is never undone."""
         return any(worker.note.disabling is Disabling.GROUP for worker in self.workers)
 
     @property
@@ -126,7 +127,7 @@ class Group:
 
     @property
     def preference(self) -> tuple[object, ...]:
-        """Sorting key of which groups to keep: those that served, those with the fewest missing workers, then a fixed
+        """Sorting key, the groups to keep first: those that served, those with the fewest missing workers, then a fixed
         order.
         """
         return not self.served, self.lacking, len(self.id), self.id
@@ -138,18 +139,18 @@ class Group:
 
 
 def of_kind(array: NodeArrayPolicy, *, of_workers: bool) -> NodeArrayPolicy:
-    """An array of groups as its groups of so many workers see it, or those of so many vCPUs: it may have both."""
+    """An array of groups as its groups sized by workers see it, or those sized by vCPUs: it may have both."""
     size = array.group_cores or array.group_count
     return replace(array, group_cores=None if of_workers else size, group_count=size if of_workers else None)
 
 
 def kind_of(array: NodeArrayPolicy) -> GroupKind:
-    """What `of_kind` made it."""
+    """The kind that `of_kind` gave it."""
     return array.name, array.group_count is not None
 
 
 def workers_of(array: NodeArrayPolicy, type_: InstanceType) -> int | None:
-    """How many workers of this type make one group of that array; None where it is no array of groups."""
+    """How many workers of this type make one group of that array; None: it is no array of groups."""
     if array.group_count is not None:
         return array.group_count
     return None if array.group_cores is None else -(-array.group_cores // type_.vcpus)
@@ -180,14 +181,14 @@ def groups_of(observed: ObservedWorkers, fleet: Fleet, policy: Policy, pass_cont
 
 
 def group_ids(fleet: Fleet, memory: Memory) -> frozenset[str]:
-    """Every id that something of ours carries: none of them is given to another group."""
+    """Every group id in use: no other group gets one of them."""
     carried = (*(worker.group_id for worker in fleet.workers), *(order.group_id for order in fleet.orders))
     remembered = (note.group_id for note in memory.workers.values())
     return frozenset(name for name in (*carried, *remembered) if name)
 
 
 def _listed(name: str, machines: Sequence[WorkerState], pass_context: PassContext) -> Group | None:
-    """A group by its listed workers: the oldest tells what it is made of."""
+    """A group by its listed workers; the oldest one shows its type, zone and price type."""
     if not machines:
         return None
     first = min(machines, key=lambda worker: (worker.worker.created_at, worker.worker.id))
@@ -241,7 +242,7 @@ def _missing(observed: ObservedWorkers, coming: Mapping[str, Sequence[tuple[Orde
 
 
 def _at_work(observed: ObservedWorkers) -> frozenset[str]:
-    """Groups of which a worker has work that the listing leaves out, whether its order still counts for it or not."""
+    """Groups with a busy worker that the listing leaves out, whether its order still counts for it or not."""
     busy = (observed.missing[worker_id] for worker_id, host in observed.missing_hosts.items() if host.busy)
     return frozenset(note.group_id for note in busy if note.group_id)
 
@@ -252,5 +253,5 @@ def _stands(worker: WorkerState) -> bool:
 
 
 def _served(worker: WorkerState) -> bool:
-    """Whether it ever took jobs. One that is disabled may be one of a group that never was whole."""
+    """Whether it ever took jobs. A disabled worker may belong to a group that never was whole."""
     return not worker.coming and worker.note.opened

@@ -1,4 +1,4 @@
-"""What could be launched now for each node array, whoever waits: for people who ask before any job does.
+"""What could be launched now for each node array, whatever waits: for people who ask before they submit a job.
 
 The same offers and limits as for launches, for every bucket that the provider reported.
 """
@@ -29,9 +29,9 @@ class Prospect:
     node_array: str
     bucket: Bucket
     count: int
-    """So many workers more could be ordered of it alone, by limits and by what the provider says is left."""
+    """How many more workers of it alone could be ordered, by limits and by what the provider says is left."""
     refusal: Reason | None = None
-    """Why none; None: some."""
+    """Why none can be ordered; None: some can."""
 
 
 def prospects(snapshot: Snapshot) -> tuple[Prospect, ...]:

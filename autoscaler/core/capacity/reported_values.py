@@ -1,7 +1,7 @@
-"""What execution hosts of an instance type turned out to offer, where that differs from what its type promises.
+"""What execution hosts of an instance type reported, if that differs from what the type promises.
 
-A cloud sells 16 GB, and the host reports 15.3 GB; an image lacks a load sensor. Launches go by what the newest empty
-worker of a type showed. Proofs that a job can never run do not: another image may offer more.
+A cloud sells 16 GB, and the host reports 15.3 GB; an image has no load sensor. Launches use the values of the newest
+empty worker of a type. Proofs that a job can never run do not: another image may offer more.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from autoscaler.core.workers.worker_state import WorkerState
 
 DAY = 86_400.0
 FORGOTTEN_AFTER = DAY
-"""Seconds after which what a type reported counts no more, and a launch may find out anew: images change."""
+"""Seconds after which reported values no longer count and a launch may find them out anew, because images change."""
 _GROWING = frozenset({"mem_free", "virtual_free"})
-"""What a host has less of while it boots: the most that was seen of it counts."""
+"""A host has less of these while it boots, so the most that was seen counts."""
 
 
 def learn_reported(
@@ -31,7 +31,7 @@ def learn_reported(
     now: float,
     since: float,
 ) -> tuple[ReportedType, ...]:
-    """What is known after this observation. `since`: when a person last wanted what failed tried again."""
+    """The known values after this observation. `since`: when a person last gave `resume` or `retry`."""
     found = {
         (each.type, each.node_array): each for each in known if each.at > since and now - each.at < FORGOTTEN_AFTER
     }
@@ -54,7 +54,7 @@ def reported_by(reported: Sequence[ReportedType], type_: str, array: str) -> Rep
 
 
 def as_reported(offer: HostValues, known: ReportedType | None, complexes: Mapping[str, Complex]) -> HostValues:
-    """The offer with what hosts of that type reported in the place of what the type promises."""
+    """The offer with the reported values instead of those that the type promises."""
     if known is None:
         return offer
     properties, forced = dict(offer.properties), set(offer.forced)
@@ -69,8 +69,8 @@ def as_reported(offer: HostValues, known: ReportedType | None, complexes: Mappin
 
 
 def of_coming(offer: HostValues, known: ReportedType | None, complexes: Mapping[str, Complex]) -> HostValues:
-    """What a worker that is coming will offer. What hosts report more of while they boot, or after their load sensor
-    has begun, lowers nothing: a second worker would be launched for jobs that the first one takes.
+    """What a worker that is coming will offer. Values that may still rise, because the host boots or its load sensor
+    has not begun, lower nothing: else a second worker would be launched for jobs that the first one takes.
     """
     if known is None:
         return offer

@@ -1,5 +1,5 @@
-"""What there is and what is coming, as Hosts in the order in which demand should use them up, and what it all counts
-for against limits.
+"""The supply: free and coming hosts, in the order in which demand should use them, and how much of the limits all
+workers use.
 """
 
 from __future__ import annotations
@@ -39,18 +39,20 @@ class Supply:
     coming: tuple[Host, ...]
     """Booting, joining and ordered workers, as what they will offer."""
     draining: tuple[Host, ...]
-    """Ours on their way out that could be enabled again."""
+    """Workers on their way out that could be enabled again."""
     dispensable: tuple[tuple[WorkerState, Host], ...]
     """The tail of `there`: workers that could leave by idle time alone."""
     persistent_emptied: tuple[Host, ...]
     """Persistent hosts as if nothing ran there."""
     later: frozenset[str] = frozenset()
-    """Of `there`, by name, where nothing starts yet."""
+    """Names of hosts in `there` on which nothing starts yet."""
     available_at: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    """By name of a coming host: when it is expected, by the boots of its node array that were seen."""
+    """By name of a coming host: when it is expected, by the boot times of its node array."""
 
     def expected_at(self, pools: Set[str]) -> float | None:
-        """When all coming hosts of these pools are expected; None: of one of them nobody knows, or none comes."""
+        """When all coming hosts of these pools are expected; None: for one of them that is not known, or none is
+        coming.
+        """
         names = [host.name for host in self.coming if not pools.isdisjoint(host.slots)]
         known = [self.available_at[name] for name in names if name in self.available_at]
         return max(known) if known and len(known) == len(names) else None
@@ -72,19 +74,19 @@ class SupplyContext:
     silent: frozenset[str] = frozenset()
     """Hosts that are expected to report again."""
     making_room: frozenset[str] = frozenset()
-    """Ids of workers that a stronger one is to replace: no supply, and not wanted back."""
+    """Ids of workers that a stronger one replaces: they are no supply, and are not enabled again."""
     given_up: Set[str] = frozenset()
-    """Ids of groups that are given back."""
+    """Ids of groups that are given back: their workers are no supply."""
     replaced: Set[str] = frozenset()
-    """Ids of workers on their way out that their groups are whole without: not wanted back."""
+    """Ids of workers on their way out without which their groups are whole: they are not enabled again."""
     recovered: Set[str] = frozenset()
-    """Ids of workers that were silent, or that their cloud wanted, and that are enabled again."""
+    """Ids of workers that were silent or interrupted and are enabled again."""
     boot_times: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    """By node array, the longest that was seen. Of what has come for longer already nobody knows more."""
+    """By node array, the longest boot that was seen."""
     later: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """By name of hosts where nothing starts yet, the state letters that say so and pass."""
+    """By name of hosts on which nothing starts yet: the state letters that cause this and will pass."""
     reported: Sequence[ReportedType] = ()
-    """What hosts of a type turned out to have: launches go by it, and so must what they bring."""
+    """What hosts of a type reported: launches are sized by it, so coming workers count by it too."""
 
     @property
     def cluster(self) -> Cluster:
@@ -106,8 +108,8 @@ class SupplyContext:
         return host if host is None else replace(host, group=self.usable_group(worker))
 
     def usable_group(self, worker: WorkerState) -> str:
-        """Its group, where jobs can have it: one that joined before a parallel environment was said to be for groups,
-        or that lost its own to a person, has nothing by which Grid Engine would put them there.
+        """Its group, if Grid Engine can start the group's jobs there. It cannot if the group's parallel environments do
+        not exist: the worker joined before they were configured, or a person removed them.
         """
         group, pes = worker.worker.group_id or "", self.cluster.pes
         bases = (base for base in self.pass_context.group_pes if group and base in pes)
@@ -178,13 +180,13 @@ def _available_at(context: SupplyContext) -> Mapping[str, float]:
 
 
 def _free(machines: Sequence[WorkerState], context: SupplyContext) -> list[tuple[WorkerState, Host]]:
-    """Those that have anything free, with what it is."""
+    """The workers that have anything free, with the host that describes it."""
     free = ((worker, context.free(worker, context.later.get(worker.name, ""))) for worker in machines)
     return [(worker, host) for worker, host in free if host is not None]
 
 
 def _persistent(context: SupplyContext) -> list[Host]:
-    """What hosts have free that are not ours, or that a person disabled: of those some queues may be open."""
+    """What is free on persistent hosts and on workers that a person disabled, where queues may still be enabled."""
     observed = context.observed
     foreign = [*observed.others, *observed.missing_hosts.values()]
     not_ours = (Condition.UNKNOWN_ARRAY, Condition.DISABLED_BY_HAND)
@@ -207,7 +209,7 @@ def _machines_coming(context: SupplyContext) -> list[Host]:
 
 
 def _silent(context: SupplyContext) -> list[Host]:
-    """What hosts that are expected to report again have free, as far as is known of them now."""
+    """What is free on hosts that are expected to report again, as far as is known now."""
     observed, silent = context.observed, context.silent
     unheard = [
         worker
@@ -236,8 +238,7 @@ def _orders_coming(context: SupplyContext) -> list[Host]:
 
 def usage_of(fleet: Fleet, policy: Policy, observed: ObservedWorkers, now: float) -> dict[str, Usage]:
     """The usage of each node array: its additional workers and orders, with those of arrays that extend it. A worker
-    counts until its provider says it is gone. One of an array that is not known (any more) counts with the first of the
-    settings.
+    counts until its provider says it is gone. A worker of an unknown array counts with the first array of the settings.
     """
     prices = {bucket.key: bucket for bucket in fleet.buckets}
     ordered = outstanding(fleet, policy, now)
@@ -268,8 +269,8 @@ def _counted_in(name: str, usage: Mapping[str, Usage]) -> str:
 
 
 def _with_family(usage: Mapping[str, Usage], policy: Policy) -> dict[str, Usage]:
-    """Every array's with that of the others that stem from the same one, and with the total of the cell: limits hold
-    for all of them together.
+    """The usage of each array with that of its family, and with the total of the cell: limits hold for all of them
+    together.
     """
     together = dict(usage)
     for kin in families(policy).values():
@@ -290,7 +291,7 @@ def _with_family(usage: Mapping[str, Usage], policy: Policy) -> dict[str, Usage]
 
 
 def price_of(worker: Worker, buckets: Sequence[Bucket]) -> float | None:
-    """What a worker costs, by its provider or else the catalogue; None: nobody knows."""
+    """What a worker costs, by its provider or else the catalogue; None: unknown."""
     if worker.price_per_hour is not None:
         return worker.price_per_hour
     return _price(worker.bucket, {bucket.key: bucket for bucket in buckets})

@@ -1,6 +1,6 @@
-"""How near to what rules ask workers come that could be had: what each does not meet, nearest first.
+"""Which rules the workers that could be had do not meet, those that miss the fewest first.
 
-Only asked for demand that rules forbid. A kind of worker is asked once for each entry, whatever the number of
+Only for demand that rules forbid. Each kind of worker is checked once against each entry, whatever the number of
 categories.
 """
 
@@ -23,7 +23,7 @@ Kind = tuple[NodeArrayPolicy, Bucket]
 _Key = tuple[str, int | None, BucketKey]
 """Node array, whether as one of groups, and bucket."""
 MOST_TOLD = 3
-"""Of so many workers it is told why rules forbid them, and so much of each."""
+"""For how many workers a reason says why rules forbid them, and how many causes of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,13 @@ class Miss:
     """What one kind of worker does not meet."""
 
     at: int
-    """Its place among the kinds that were asked."""
+    """Its place among the kinds that were checked."""
     entries: int
     parts: int
     why: Reason | None
     """None: it meets all."""
     nevers: tuple[tuple[str, Reason], ...] = ()
-    """Messages of `never` that speak against it, each with the reason that it is told in."""
+    """Messages of `never` constraints that it does not meet, each with its reason."""
 
 
 @dataclass(slots=True)
@@ -54,8 +54,8 @@ class Misses:
     def reason(
         self, entries: Sequence[Entry], kinds: Sequence[Kind], of: Hashable, serves: Callable[[int], bool]
     ) -> Reason | None:
-        """Why rules forbid these kinds, largest first, where some of them would serve but for these entries; None: none
-        would. `of`: stands for these very kinds. `serves`: whether the kind at this place would.
+        """Why rules forbid these kinds, largest first, if some of them would serve without these entries; None: none
+        would. `of`: a key for these very kinds. `serves`: whether the kind at this place would.
         """
         nearest = self._in_order(entries, kinds, of)
         reasons: list[Reason | None] = []
@@ -78,8 +78,8 @@ class Misses:
         return reason
 
     def _in_order(self, entries: Sequence[Entry], kinds: Sequence[Kind], of: Hashable) -> tuple[Miss, ...]:
-        """Those that miss the fewest entries first, and of these the fewest parts; last what misses none, of which
-        nothing is to be told.
+        """Kinds that miss the fewest entries first, then those that miss the fewest parts; kinds that miss nothing
+        last.
         """
         key = tuple(entry.place for entry in entries), of
         if key not in self._nearest:
@@ -114,7 +114,7 @@ class Misses:
 
 
 def _refusals_of(entry: Entry, node: Node, queues: frozenset[str]) -> tuple[Reason, ...]:
-    """Every part of an entry that a node does not meet, each asked of the whole node."""
+    """Every part of an entry that a node does not meet, each checked against the whole node."""
     whole = refusal_of(entry, node, queues)
     if whole is None:
         return ()
@@ -124,7 +124,7 @@ def _refusals_of(entry: Entry, node: Node, queues: frozenset[str]) -> tuple[Reas
 
 
 def _conjuncts(constraint: Constraint) -> Iterator[Constraint]:
-    """What must all hold."""
+    """The constraints that must all hold."""
     if not isinstance(constraint, And):
         yield constraint
         return
@@ -133,7 +133,7 @@ def _conjuncts(constraint: Constraint) -> Iterator[Constraint]:
 
 
 def _messages(reason: Reason) -> Iterator[str]:
-    """What is said of `never` in it."""
+    """The messages of `never` constraints in it."""
     if reason.code is Code.NEVER:
         yield str(reason["message"])
     for link in reason.trail:

@@ -1,7 +1,7 @@
-"""Constraints: what a job asks of a node. Each takes from a node what it stands for, or says why it cannot.
+"""Constraints: what a job asks of a node. Each takes its amount from a node, or says why it cannot.
 
-`take` gives the use after one task, so that a later constraint sees what an earlier one took, and an `or` takes
-for its first alternative only. `document` gives a constraint as JSON has it.
+`take` returns the use after one task, so that a later constraint sees what an earlier one took. An `or` takes for its
+first alternative only. `document` returns a constraint as JSON.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SharedKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class NodeUse:
-    """A node, what has been taken of resources that all nodes share, and whose task is put there."""
+    """A node, the amounts taken of resources that all nodes share, and the job whose task is put there."""
 
     node: Node
     job: str = ""
@@ -41,7 +41,7 @@ class NodeUse:
 
 
 class Constraint(Protocol):
-    """What may stand in a demand."""
+    """One constraint of a demand."""
 
     def take(self, use: NodeUse) -> NodeUse | Reason:
         """The use with one task more, or why the node is none for it."""
@@ -53,7 +53,7 @@ class Constraint(Protocol):
 
 
 def take_all(constraints: Sequence[Constraint], use: NodeUse) -> NodeUse | Reason:
-    """Each in turn, on what the one before left; the first that cannot says why."""
+    """Apply the constraints in turn, each to the use that the one before left; return the first refusal."""
     for constraint in constraints:
         after = constraint.take(use)
         if isinstance(after, Reason):
@@ -64,7 +64,7 @@ def take_all(constraints: Sequence[Constraint], use: NodeUse) -> NodeUse | Reaso
 
 @dataclass(frozen=True, slots=True)
 class MinimumResource:
-    """At least so much of a counted resource is left, and is taken."""
+    """At least this amount of a counted resource is left, and is taken."""
 
     resource: str
     amount: int | float
@@ -78,7 +78,7 @@ class MinimumResource:
         whole, left = node.resources.get(self.resource), node.remaining(self.resource)
         if whole is None and left is None:
             return because(Code.LACKS_RESOURCE, resource=self.resource)
-        # Bytes are bytes: a plain number asked of a size is shown as one.
+        # A plain number that is asked of a size is shown as a size.
         required = Size(self.amount) if isinstance(left, Size) else self.amount
         if not is_number(left):
             return _differs(self.resource, left, (required,))
@@ -94,7 +94,7 @@ class MinimumResource:
 
 @dataclass(frozen=True, slots=True)
 class NodeResourceConstraint:
-    """A resource that is only read is one of these values, where text may have wildcards. Nothing is taken."""
+    """A resource has one of these values; text may have wildcards. Nothing is taken."""
 
     resource: str
     value: Scalar | Sequence[Scalar]
@@ -117,7 +117,7 @@ class NodeResourceConstraint:
 
 @dataclass(frozen=True, slots=True)
 class NodePropertyConstraint:
-    """A property of the node (its name without `node.`) is one of these values, where text may have wildcards."""
+    """A property of the node (its name without `node.`) has one of these values; text may have wildcards."""
 
     name: str
     values: tuple[Value, ...]
@@ -133,7 +133,7 @@ class NodePropertyConstraint:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All of them. None at all is met by every node."""
+    """All of them. Every node meets an empty one."""
 
     children: tuple[Constraint, ...] = ()
 
@@ -146,7 +146,7 @@ class And:
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """The first that can is the one that takes; no other is looked at."""
+    """The first that the node meets takes its amount; the others are not checked."""
 
     children: tuple[Constraint, ...]
 
@@ -165,7 +165,7 @@ class Or:
 
 @dataclass(frozen=True, slots=True)
 class XOr:
-    """Exactly one can, and takes."""
+    """The node meets exactly one of them, which takes its amount."""
 
     children: tuple[Constraint, ...]
 
@@ -185,7 +185,7 @@ class XOr:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The child cannot. Nothing is taken."""
+    """The node does not meet the child. Nothing is taken."""
 
     child: Constraint
 
@@ -257,7 +257,7 @@ def several(value: Scalar | Sequence[Scalar]) -> tuple[Scalar, ...]:
 
 
 def among(there: Value, allowed: Sequence[Value]) -> bool:
-    """Whether it is one of these. Text is also what its wildcards (`*`, `?`, `[ab]`) stand for."""
+    """Whether it is one of these, or text that matches the wildcards (`*`, `?`, `[ab]`) of one."""
     return any(same(there, value) or _fits(there, value) for value in allowed)
 
 
@@ -271,6 +271,6 @@ def _differs(what: str, there: Value, allowed: Sequence[Value]) -> Reason:
 
 
 def _with(reason: Reason, why: Sequence[Reason]) -> Reason:
-    for link in dict.fromkeys(why):  # what several say is told once
+    for link in dict.fromkeys(why):  # a reason that several give appears once
         reason = reason.then(link)
     return reason

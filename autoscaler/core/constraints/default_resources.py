@@ -1,6 +1,7 @@
-"""Default resources: what a node will have before it exists, by rules tried in order; the first for a name wins.
+"""Default resources: what a node has before it exists, by rules tried in order; the first rule for a name wins.
 
-What a joined host has of its own is never replaced. Some names every node has where nobody gives them another value.
+The own values of a joined host are never replaced. Every node has some resources by itself, unless a rule gives them
+another value.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class OfNode:
 
 @dataclass(frozen=True, slots=True)
 class OfResource:
-    """The value that a resource has by the rules before, by the host's own word, or by itself."""
+    """The value that a resource has by earlier rules, by the host itself, or by default."""
 
     name: str
 
@@ -42,14 +43,14 @@ BY_ITSELF: Mapping[str, str] = MappingProxyType(
         "nodearray": "nodearray",
     }
 )
-"""Resources that every node has, with the property that gives their value. The names of memory are all bytes: a size
-needs no unit of its own.
+"""Resources that every node has, with the property that gives their value. All memory resources are in bytes: a size
+has its own unit.
 """
 _UNBOUNDED = 1e300
 
 
 class Operator(StrEnum):
-    """What is done to a value."""
+    """An operation on a value."""
 
     ADD = "add"
     SUBTRACT = "subtract"
@@ -71,8 +72,9 @@ class DefaultResource:
 def resources_of(
     properties: NodeProperties, defaults: Sequence[DefaultResource], own: Mapping[str, Value] | None = None
 ) -> dict[str, Value]:
-    """All that rules give a node with these properties; `own` is what a joined host itself says. A rule may select by
-    what a rule before it gave. A value that the node lacks gives nothing, and leaves the name to later rules.
+    """All that rules give a node with these properties; `own`: the values that a joined host reports. A rule may select
+    by what an earlier rule gave. If the node does not have the value that a rule uses, the rule gives nothing, and
+    later rules may.
     """
     resources: dict[str, Value] = {name: value for name, value in (own or {}).items() if value is not None}
     so_far = Node(properties, ChainMap(resources, by_itself(properties)))
@@ -88,7 +90,7 @@ def resources_of(
 
 
 def by_itself(properties: NodeProperties) -> dict[str, Value]:
-    """What a node with these properties has where neither a rule nor its host says otherwise."""
+    """What a node with these properties has unless a rule or its host says otherwise."""
     return {name: properties[meant] for name, meant in BY_ITSELF.items()}
 
 
@@ -99,7 +101,7 @@ def node_of(
     left: Mapping[str, int | float] | None = None,
     jobs: Iterable[str] = (),
 ) -> Node:
-    """The node with its resources; `left` where some of them are in use, `jobs` that run on it."""
+    """The node with its resources; `left`: what is left of those in use; `jobs`: those that run on it."""
     resources = {**by_itself(properties), **resources_of(properties, defaults, own)}
     return Node(properties, resources, left or {}, frozenset(jobs))
 
@@ -125,8 +127,8 @@ def _operand(operand: Operand, node: Node) -> Value:
 
 
 def changed(value: int | float, operator: Operator, by: int | float) -> int | float | None:
-    """Arithmetic that keeps bytes whole and whole numbers whole where they can be. Nothing has less than nothing; None:
-    divided by zero, or beyond all bounds.
+    """Arithmetic that keeps bytes and, if possible, whole numbers whole. A difference is at least 0. None: divided by
+    zero, or beyond all bounds.
     """
     match operator:
         case Operator.ADD:
@@ -147,7 +149,7 @@ def changed(value: int | float, operator: Operator, by: int | float) -> int | fl
 
 
 def _in_bytes(value: int | float, operator: Operator, by: int | float) -> bool:
-    """How many times one size holds another is a plain number; all else that a size goes into is a size."""
+    """Size divided by size is a plain number; any other result with a size is a size."""
     if operator in (Operator.DIVIDE, Operator.DIVIDE_FLOOR):
         return isinstance(value, Size) and not isinstance(by, Size)
     return isinstance(value, Size) or isinstance(by, Size)

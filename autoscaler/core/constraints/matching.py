@@ -1,8 +1,8 @@
-"""Demand on nodes: for every job, the nodes that take its tasks, and why each other one does not.
+"""Puts demand on nodes: for every job, which nodes take its tasks, and why the others do not.
 
-Jobs in their order, on nodes that are there, then on new ones of the candidates in their order: first fit, but what a
-job prefers comes first among either. Every job looks at every node, in about 15 µs, until its tasks are placed: jobs
-that ask the same are best one job with a count.
+Jobs are placed in their order, first on existing nodes, then on new nodes of the candidates: first fit, with the nodes
+that a job prefers first. A job checks one node after the other until its tasks are placed, in about 15 µs each, so
+equal jobs should be one job with a count.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class JobDemand:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A kind of node that could be had: what it is, and by what rules it has resources."""
+    """A kind of node that could be had, with the rules that give its resources."""
 
     properties: NodeProperties
     defaults: tuple[DefaultResource, ...] = ()
@@ -44,20 +44,20 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        """As a reason names it: `execute/Standard_F2`, with its price type and placement group."""
+        """Its name in reasons: `execute/Standard_F2`, with its price type and placement group."""
         spot = " (spot)" if self.properties.spot else ""
         group = f" in {self.properties.placement_group}" if self.properties.placement_group else ""
         array = f"{self.properties.nodearray}/" if self.properties.nodearray else ""
         return f"{array}{self.properties.vm_size}{spot}{group}"
 
     def node(self, name: str) -> Node:
-        """An untouched one."""
+        """A new node of this kind."""
         return node_of(named(self.properties, name), self.defaults)
 
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """So many tasks of a job are on a node."""
+    """The number of tasks of a job that are on a node."""
 
     job: str
     node: str
@@ -66,7 +66,7 @@ class Matched:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A node by its name, or a candidate by its label, that takes no (further) task of a job."""
+    """A node (by name) or a candidate (by label) that takes no (further) task of a job."""
 
     job: str
     node: str
@@ -75,18 +75,18 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """What became of a demand."""
+    """Where the tasks of a demand went."""
 
     matched: tuple[Matched, ...]
     rejected: tuple[Rejected, ...]
     unmatched: Mapping[str, int]
     """Tasks that no node takes, by job; none with 0."""
     nodes: tuple[Node, ...]
-    """All nodes as they stand now: those given, then those to be created."""
+    """All nodes after placement: those given, then those to be created."""
     new: tuple[str, ...]
     """Names of those to be created."""
     spent: Mapping[SharedKey, int | float]
-    """What was taken of resources that all share."""
+    """The amounts taken of resources that all nodes share."""
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class _Placing:
 
 
 def match(demand: Sequence[JobDemand], nodes: Sequence[Node], candidates: Sequence[Candidate] = ()) -> Matching:
-    """Put the tasks of every job on nodes. Jobs need names of their own: exclusiveness goes by them."""
+    """Put the tasks of every job on nodes. Each job needs a name of its own, because exclusiveness is by name."""
     if len({job.name for job in demand}) < len(demand):
         raise ValueError("every job of a demand needs a name of its own")
     placing = _Placing(list(nodes), list(candidates), {node.properties.name for node in nodes})
@@ -118,7 +118,7 @@ def match(demand: Sequence[JobDemand], nodes: Sequence[Node], candidates: Sequen
 
 
 def put_one(job: str, constraints: Sequence[Constraint], use: NodeUse) -> NodeUse | Reason:
-    """One task of a job on a node, exclusiveness of the jobs there heeded."""
+    """Put one task of a job on a node, unless a job there has the node to itself."""
     node = use.node
     if node.taken_by is not None and (node.sealed or node.taken_by != job):
         return because(Code.NODE_TAKEN, job=node.taken_by)
@@ -129,7 +129,7 @@ def put_one(job: str, constraints: Sequence[Constraint], use: NodeUse) -> NodeUs
 
 
 def _put(job: JobDemand, placing: _Placing) -> int:
-    """How many of its tasks are left over."""
+    """Place a job's tasks; return how many are left over."""
     left = job.count
     for at in _in_order(job, placing.nodes, placing):
         if not left:
@@ -143,7 +143,7 @@ def _put(job: JobDemand, placing: _Placing) -> int:
 
 
 def _in_order(job: JobDemand, these: Sequence[Node] | Sequence[Candidate], placing: _Placing) -> Sequence[int]:
-    """Their places, those that the job prefers first, else as they stand."""
+    """Their indices, those that the job prefers first, otherwise in the given order."""
     places = range(len(these))
     if not has_choice(job.constraints):
         return places
@@ -153,7 +153,7 @@ def _in_order(job: JobDemand, these: Sequence[Node] | Sequence[Candidate], placi
 
 
 def _fill(job: JobDemand, node: Node, count: int, placing: _Placing) -> tuple[Node, int]:
-    """As many tasks as the node takes: the node then, and how many are left over."""
+    """Put as many tasks on the node as it takes; return the node then, and how many tasks are left over."""
     use, left = NodeUse(node, job.name, placing.spent), count
     while left:
         after = put_one(job.name, job.constraints, use)
@@ -168,7 +168,7 @@ def _fill(job: JobDemand, node: Node, count: int, placing: _Placing) -> tuple[No
 
 
 def _open(job: JobDemand, at: int, candidate: Candidate, count: int, placing: _Placing) -> int:
-    """New nodes of a candidate, while it has some and they take tasks."""
+    """Add nodes of a candidate, as long as more can be had and they take tasks."""
     while count and candidate.most != 0:
         node = candidate.node(_next_name(candidate.properties.nodearray or NO_ARRAY, placing))
         why = put_one(job.name, job.constraints, NodeUse(node, job.name, placing.spent))
@@ -177,7 +177,7 @@ def _open(job: JobDemand, at: int, candidate: Candidate, count: int, placing: _P
             return count
         rejected_before = len(placing.rejected)
         node, count = _fill(job, node, count, placing)
-        del placing.rejected[rejected_before:]  # that a new node is full by now is no reason worth telling
+        del placing.rejected[rejected_before:]  # a new node that is full now is no rejection
         placing.nodes.append(node)
         placing.names.add(node.name)
         placing.new.append(node.name)

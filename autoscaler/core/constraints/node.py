@@ -1,6 +1,6 @@
-"""Nodes: the properties that a rule may name with `node.`, of buckets and of workers alike, and what a node has left.
+"""Nodes: the properties that a rule may name with `node.`, for buckets and workers, and what a node has left.
 
-Properties that no provider tells (physical cores, InfiniBand, the region) come from `SizeFacts` and the caller; where
+Properties that no provider reports (physical cores, InfiniBand, the region) come from `SizeFacts` and the caller. If
 nothing is known, a size has as many physical as virtual cores, on one socket, and no InfiniBand.
 """
 
@@ -28,7 +28,7 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class SizeFacts:
-    """What is known of a VM size; None where it is not."""
+    """What is known of a VM size; None: unknown."""
 
     vm_family: str | None = None
     vcpu_count: int | None = None
@@ -38,8 +38,8 @@ class SizeFacts:
     infiniband: bool | None = None
 
     def over(self, known: InstanceType | None) -> SizeFacts:
-        """These with what the provider says over them, but for a higher count of GPUs, which holds: a provider that is
-        told of none in some region is wrong.
+        """These with the provider's values in their place. Of the two numbers of GPUs the higher one holds, because in
+        some regions a provider wrongly reports none.
         """
         if known is None:
             return self
@@ -54,7 +54,7 @@ class SizeFacts:
 
 @dataclass(frozen=True, slots=True)
 class NodeProperties:
-    """What a rule reads as `node.<name>`. Times are Unix seconds, 0 where there is none."""
+    """What a rule reads as `node.<name>`. Times are Unix seconds; 0: there is none."""
 
     nodearray: str
     vm_size: str
@@ -100,7 +100,7 @@ class NodeProperties:
         return datetime.fromtimestamp(self.last_match_time_unix, UTC)
 
     def __getitem__(self, name: str) -> Value:
-        """The property of that name, without `node.`; KeyError where there is none."""
+        """The property of that name, without `node.`; KeyError: there is none."""
         if name not in PROPERTIES:
             raise KeyError(name)
         value: Value = getattr(self, name)
@@ -109,7 +109,7 @@ class NodeProperties:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Of what type a property is, and what it says."""
+    """The type of a property, and its meaning."""
 
     type: str
     """`str`, `int`, `float`, `bool`, `size` or `time`."""
@@ -156,13 +156,13 @@ PROPERTIES: Mapping[str, Kind] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node while demand is put on it. Never changed: each step gives the node after it."""
+    """A node while demand is put on it. Immutable: each step returns a new one."""
 
     properties: NodeProperties
     resources: Mapping[str, Value] = field(default_factory=dict)
-    """All it has."""
+    """All that it has."""
     left: Mapping[str, int | float] = field(default_factory=dict)
-    """What is left of resources that are counted, where that is not all."""
+    """What is left of counted resources of which something is in use."""
     jobs: frozenset[str] = frozenset()
     """Jobs that are on it."""
     taken_by: str | None = None
@@ -175,11 +175,11 @@ class Node:
         return self.properties.name or self.properties.bucket_id
 
     def remaining(self, name: str) -> Value:
-        """What is left of a resource; all of one that is not counted."""
+        """What is left of a resource; for one that is not counted, all of it."""
         return self.left.get(name, self.resources.get(name))
 
     def less(self, name: str, amount: int | float) -> Node:
-        """The node after so much of a counted resource was taken."""
+        """The node after an amount of a counted resource was taken."""
         there = self.remaining(name)
         if not is_number(there):
             raise ValueError(f"{name} of {self.name} cannot be counted: {there!r}")
@@ -187,7 +187,7 @@ class Node:
 
 
 def bucket_id(key: BucketKey) -> str:
-    """A UUID made of what tells buckets apart."""
+    """A UUID made of the fields of its key."""
     return _uuid("bucket", key.node_array, key.instance_type, key.zone, key.price_type.value, key.placement_group)
 
 
@@ -216,7 +216,7 @@ def properties_of_worker(
     if worker.state is MachineState.RUNNING and not (worker.ready or worker.failure):
         state = _STATES[MachineState.PENDING]
     coming = state == _STATES[MachineState.PENDING]
-    # A group is a placement group where its cloud has none.
+    # If its cloud has no placement groups, its group counts as one.
     key = replace(worker.bucket, placement_group=worker.placement_group or worker.group_id or "")
     return replace(
         _of_size(key, (facts or SizeFacts()).over(worker.type)),

@@ -1,4 +1,4 @@
-"""How many tasks of a constraint a node has room for, where an alternative takes what another one does not."""
+"""How many tasks of a constraint a node has room for, if its alternatives take different amounts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from autoscaler.core.constraints.values import SCALE, is_number, millionths
 from autoscaler.core.model.reasons import Reason
 
 ANY_NUMBER = 1_000_000
-"""As many as anybody asks for: each further one takes nothing."""
+"""More than anybody asks for: used when a task takes nothing."""
 MOST_BY_ONE = 256
-"""So many are tried one by one where that may matter. Few nodes have so many slots."""
+"""Up to this number tasks are tried one by one if that may matter. Few nodes have as many slots."""
 
 
 def takes_of_nodes(constraint: Constraint) -> bool:
-    """Whether a task may take something of a node, by whatever alternative."""
+    """Whether a task may take something of a node, by any alternative."""
     return not isinstance(constraint, Not) and _compares_amounts(constraint)
 
 
@@ -37,8 +37,8 @@ def _compares_amounts(constraint: Constraint) -> bool:
 
 
 def room_for(constraint: Constraint, node: Node, job: str) -> int:
-    """How many tasks of this job fit on the node, each by the first alternative that still can. What all nodes share is
-    no matter of one node.
+    """How many tasks of this job fit on the node, each by the first alternative that still fits. Resources that all
+    nodes share do not count here.
     """
     room, left, by_one = 0, node, may_turn(constraint)
     while room < ANY_NUMBER:
@@ -58,7 +58,7 @@ def room_for(constraint: Constraint, node: Node, job: str) -> int:
 
 
 def may_turn(constraint: Constraint) -> bool:
-    """Whether a node that it refuses may be taken when less is left: `xor` and `not` refuse what is there."""
+    """Whether it may accept a node that it refused once less is left there: `xor` and `not` may."""
     match constraint:
         case And(children) | Or(children):
             return any(may_turn(child) for child in children)

@@ -1,4 +1,4 @@
-"""Values that hold for all node arrays, or for each its own: timeouts in seconds, and which workers are kept alive."""
+"""Values for all node arrays, with other values for some: timeouts in seconds, and which workers are kept alive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PerNodeArray(Generic[T]):
-    """`default`, but for the node arrays that are named."""
+    """`named` for the node arrays named there, `default` for all others."""
 
     default: T
     named: Mapping[str, T] = field(default_factory=dict)

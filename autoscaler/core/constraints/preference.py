@@ -1,7 +1,6 @@
-"""Which nodes a job would rather have: those of an earlier alternative of an `or` before those of a later one, and
-those with an earlier value of a list before those with a later one.
+"""Which nodes a job prefers: those of an earlier alternative of an `or`, and those with an earlier value of a list.
 
-Whether a node is one at all, its constraints say; of two that are, the rank tells which is tried first.
+The constraints say whether a node fits at all; of two that fit, the one of lower rank is tried first.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from autoscaler.core.constraints.values import Value
 from autoscaler.core.model.reasons import Reason
 
 Rank = tuple[int, ...]
-"""Of two nodes the one with the lower is preferred."""
+"""The node with the lower rank is preferred."""
 
 
 def has_choice(constraints: Iterable[Constraint]) -> bool:
-    """Whether nodes that meet these may be ranked at all."""
+    """Whether nodes that meet these may differ in rank."""
     return any(_leaves_open(constraint) for constraint in constraints)
 
 
 def rank_of(constraints: Sequence[Constraint], use: NodeUse) -> Rank:
-    """The place of the alternative or value that each takes there, in their order, so that the first decides."""
+    """For each constraint in order, the index of the alternative or value that the node meets; the first decides."""
     return tuple(_rank(constraints, use))
 
 

@@ -1,7 +1,7 @@
-"""A document of rules as one value, and what of it holds for which jobs.
+"""A document of rules as one value, and which of its entries hold for which jobs.
 
 `constraints` hold for every job, an entry of `apply` for jobs of some queue, parallel environment, project, user or
-context. All that hold for a job are asked of a node, each by the place in the document that it is told by.
+context. A node must meet all entries that hold for a job. Messages name an entry by its place in the document.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ NO_SHARED: Mapping[str, SharedResource] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """Of which jobs an entry speaks: all that is given must fit, of several names one. Names may have wildcards."""
+    """The jobs for which an entry holds. Every field that is given must match, by any of its names. Names may have
+    wildcards.
+    """
 
     queues: tuple[str, ...] = ()
     pes: tuple[str, ...] = ()
@@ -52,7 +54,7 @@ ANYBODY = Who()
 
 @dataclass(frozen=True)
 class Entry:
-    """One constraint with the jobs it is asked for."""
+    """One constraint with the jobs for which it holds."""
 
     place: str
     """In the document: `constraints[0]`, `apply[2]`."""
@@ -66,7 +68,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A constraint taken apart: what a plan counts as it places tasks, and what is only asked of a node."""
+    """A constraint in parts: what placement counts, and what is only checked against a node."""
 
     asked: Constraint
     takes: tuple[tuple[str, int | float], ...] = ()
@@ -75,14 +77,14 @@ class Parts:
     alone: bool = False
     """Its tasks share a node with no other job's (`exclusive-task`)."""
     shared: tuple[SharedConsumableConstraint, ...] = ()
-    """What every task takes of resources that all nodes share."""
+    """What every task takes of the resources that all nodes share."""
     tried: bool = False
-    """What a task takes depends on the node: how many fit has to be tried on each."""
+    """The amount that a task takes depends on the node, so it has to be tried on each how many fit."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """All that a document of rules says; None: it does not say."""
+    """A whole document of rules; None: the document does not say."""
 
     default_resources: tuple[DefaultResource, ...] = ()
     constraints: tuple[Constraint, ...] = ()
@@ -92,35 +94,35 @@ class Rules:
     keep_alive: KeepAlive = NONE_KEPT
     apply: tuple[Entry, ...] = ()
     complexes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Complexes of Grid Engine with the resources that they are."""
+    """Complexes of Grid Engine with the resources that they stand for."""
     location: str = ""
-    """Region of the workers; '': as their zone tells."""
+    """Region of the workers; '': their zone."""
     facts: Mapping[str, SizeFacts] = field(default_factory=lambda: MappingProxyType({}))
-    """By VM size, what is known of it besides what its provider tells."""
+    """By VM size, facts that its provider does not report."""
     document: str = field(default="", repr=False)
     """JSON that reads back to these rules without the files that they name."""
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
-        """What holds for every job, then what holds for some."""
+        """Entries for every job, then entries for some."""
         every = (Entry(f"constraints[{number}]", one) for number, one in enumerate(self.constraints))
         return (*every, *self.apply)
 
     @property
     def by_context(self) -> bool:
-        """Whether some entry asks for a job's context, which only `qstat -j` tells."""
+        """Whether some entry depends on a job's context, which only `qstat -j` shows."""
         return any(entry.who.context for entry in self.apply)
 
     @property
     def by_project(self) -> bool:
-        """Whether some entry asks for a job's project, which Grid Engine's own listing leaves out."""
+        """Whether some entry depends on a job's project, which Grid Engine's own listing leaves out."""
         return any(entry.who.projects for entry in self.apply)
 
     def entry(self, place: str) -> Entry | None:
         return next((entry for entry in self.entries if entry.place == place), None)
 
     def complexes_of(self, resource: str) -> tuple[str, ...]:
-        """The complexes that stand for a resource; one of the same name does without being told."""
+        """The complexes that stand for a resource, one of the same name included."""
         return (*(name for name, meant in self.complexes.items() if meant == resource), resource)
 
     def resource_of(self, complex_: str) -> str:
@@ -128,8 +130,8 @@ class Rules:
 
 
 def parts_of(constraint: Constraint) -> Parts:
-    """Amounts and exclusiveness are taken where all must hold. Below `or` and `xor` each node decides what is taken,
-    and below `not` nothing is.
+    """Amounts and exclusiveness count if the constraint always holds. Below `or` and `xor` the node decides what is
+    taken, and below `not` nothing is.
     """
     match constraint:
         case And(children):

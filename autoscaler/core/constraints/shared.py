@@ -1,4 +1,4 @@
-"""Resources that all nodes share: what is used up by whoever takes it (licences, a quota), and what is only read."""
+"""Resources that all nodes share: those that tasks use up (licences, a quota), and those that are only read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from autoscaler.core.model.reasons import Code, Reason, because
 
 @dataclass(frozen=True, slots=True)
 class SharedConsumableResource:
-    """So much there is for all together. `source` says where the figure comes from."""
+    """An amount for all nodes together. `source` says where the figure comes from."""
 
     resource_name: str
     source: str
@@ -30,7 +30,7 @@ class SharedConsumableResource:
 
 @dataclass(frozen=True, slots=True)
 class SharedNonConsumableResource:
-    """The same value for all."""
+    """One value for all nodes."""
 
     resource_name: str
     source: str
@@ -42,7 +42,7 @@ SharedResource = SharedConsumableResource | SharedNonConsumableResource
 
 @dataclass(frozen=True, slots=True)
 class SharedConsumableConstraint:
-    """So much of each of these is left for all, and is taken with every task."""
+    """This amount of each of these is left, and every task takes it."""
 
     shared_resources: Sequence[SharedConsumableResource]
     amount: int | float

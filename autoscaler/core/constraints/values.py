@@ -1,7 +1,7 @@
-"""Values that resources and node properties have, sizes in bytes among them, and how they are compared and written.
+"""Values of resources and node properties, sizes in bytes included, and how they are compared and written.
 
 Sizes are read as cyclecloud-scalelib reads them: `k`, `m`, `g`, `t`, `p` are powers of 1024, `K` to `P` powers of 1000.
-That is the other way round than Grid Engine's own notation, which `core.resources` reads.
+Grid Engine's own notation, which `core/model/complexes.py` reads, is the other way round.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _UNITS = {"": 1, "b": 1} | {
 }
 _SIZE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([a-zA-Z]?)")
 TOO_MUCH = 10**18
-"""No amount that a document gives is so large; what follows from such amounts can be counted exactly."""
+"""Amounts in a document are smaller, so that results can be counted exactly."""
 SIZE_PREFIXES = ("size::", "memory::")
 
 
@@ -53,7 +53,7 @@ def read_size(text: str) -> Size:
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether it can be taken from and counted; true and false cannot."""
+    """Whether it is an amount that can be counted; true and false are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -67,7 +67,7 @@ def millionths(amount: int | float) -> int:
 
 
 def less(there: int | float, amount: int | float) -> int | float:
-    """What is left; bytes stay bytes, whole numbers whole."""
+    """`there` minus `amount`; bytes stay bytes, whole numbers stay whole."""
     left = millionths(there) - millionths(amount)
     if isinstance(there, Size):
         return Size(left // SCALE)
@@ -82,7 +82,7 @@ def same(one: Value, other: Value) -> bool:
 
 
 def shown(value: Value) -> str:
-    """As people read it in a reason."""
+    """As people read a value in a reason."""
     match value:
         case None | "":
             return "none"
@@ -97,8 +97,8 @@ def shown(value: Value) -> str:
 
 
 def shown_apart(there: Value, required: Sequence[Value]) -> tuple[str, str]:
-    """What is there and what of it is asked, as people read them. Text is quoted where the other is none: "16" is not
-    16, and "true" is not true.
+    """The value that is there and the values that are asked for, as people read them. Text is quoted if the other is
+    not text: "16" is not 16, and "true" is not true.
     """
 
     def quoted(value: Value, others: Sequence[Value]) -> str:
@@ -109,7 +109,7 @@ def shown_apart(there: Value, required: Sequence[Value]) -> tuple[str, str]:
 
 
 def written(value: Value) -> Scalar | None:
-    """As a document has it, so that it reads back to the same."""
+    """As a document has it, so that reading it gives the same value."""
     match value:
         case Size():
             return f"{SIZE_PREFIXES[0]}{value}"

@@ -1,4 +1,4 @@
-"""Amounts of money as whole numbers, and how one is divided: parts always add up to what was divided.
+"""Amounts of money as whole numbers, and how one is divided: the parts always add up to it.
 
 An amount is a count of micros, millionths of the currency's unit. A price an hour is a count of nanos, so that a spot
 price of five decimals loses nothing.
@@ -15,13 +15,13 @@ HOUR_MS = 3_600_000
 
 
 def nanos_of(price_per_hour: float) -> int:
-    """A price as the catalogue writes it, which a float holds only nearly."""
+    """A price exactly as the catalogue writes it, which a float holds only nearly."""
     return int((Decimal(str(price_per_hour)) * NANOS).to_integral_value(ROUND_HALF_EVEN))
 
 
 def rent(nanos: int, began: int, since: int, until: int) -> int:
-    """Micros for the time from `since` to `until`, in milliseconds and not before `began`, of something rented from
-    then on. What is due at a time only depends on that time, so that adjoining stretches add up to the whole.
+    """Micros for the time from `since` to `until`, in milliseconds, of something rented since `began`. The amount due
+    at a time depends on that time only, so that adjoining stretches add up to the whole.
     """
     return _due(nanos, until - began) - _due(nanos, since - began)
 
@@ -31,8 +31,8 @@ def _due(nanos: int, milliseconds: int) -> int:
 
 
 def divided(amount: int, weights: Sequence[int]) -> list[int]:
-    """An amount in parts as large as the weights are: each is rounded down, and what is left goes to the parts that
-    lost most by it, the first of equal ones. Without any weight nothing is given.
+    """An amount in parts proportional to the weights. Each is rounded down, and the rest goes to the parts that lost
+    most by it, the first of equal ones. If all weights are 0, so are all parts.
     """
     total = sum(weights)
     if total <= 0:
@@ -42,8 +42,8 @@ def divided(amount: int, weights: Sequence[int]) -> list[int]:
 
 
 def in_units(amounts: Sequence[int], unit: int) -> tuple[list[int], int]:
-    """Amounts as people are shown them, in units of so many micros (10,000: cents), and their sum. The sum is rounded
-    to the nearest unit, and the parts add up to it: this is the only place that rounds for people.
+    """Amounts for people, in units of this many micros (10,000: cents), and their sum. The sum is rounded to the
+    nearest unit, and the parts add up to it. No other place rounds for people.
     """
     total = round_half_even(sum(amounts), unit)
     found = [divmod(amount, unit) for amount in amounts]
@@ -56,7 +56,7 @@ def round_half_even(amount: int, unit: int) -> int:
 
 
 def _topped_up(parts: list[int], lost: Sequence[int], total: int) -> list[int]:
-    """One more for those that lost most, until they add up."""
+    """Add one to the parts that lost most, until they add up."""
     missing = total - sum(parts)
     for at in sorted(range(len(parts)), key=lambda at: (-lost[at], at))[:missing]:
         parts[at] += 1

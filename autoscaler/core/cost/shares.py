@@ -1,8 +1,8 @@
-"""Who pays for a worker: the jobs that held its slots, each for its time and share of them, and nobody for the rest.
+"""Who pays for a worker: the jobs that held its slots, each for its time and share of them. Nobody pays for the rest.
 
-At every moment a job's share is its slots of the worker's. Where jobs hold more slots than the worker has, as two
-queues of one host allow, their shares are scaled so that together they are the whole worker. What nobody held is
-starting until the worker joined Grid Engine, and idle from then on.
+At every moment a job's share is its slots out of the worker's. If jobs hold more slots than the worker has, as two
+queues of one host allow, their shares are scaled so that together they are the whole worker. Slots that nobody held
+count as starting until the worker joined Grid Engine, and as idle from then on.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from autoscaler.core.cost.amounts import divided, rent
 
 
 class Payer(NamedTuple):
-    """Whom a job counts for, in Grid Engine's words. '': it has none; UNKNOWN: Grid Engine has not told yet."""
+    """Who pays for a job, in Grid Engine's words. '': it has none; UNKNOWN: not known yet."""
 
     user: str = ""
     group: str = ""
@@ -30,7 +30,7 @@ class Payer(NamedTuple):
 
 
 UNKNOWN = "?"
-"""Accounting tells it when the job ends."""
+"""Accounting has it when the job ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Rental:
     began: int
     joined: int | None = None
     ended: int | None = None
-    """None: it still is rented."""
+    """None: it is still rented."""
     seen: int | None = None
     """When it was last seen before its end."""
 
@@ -69,7 +69,7 @@ class Use:
 
 
 class Kind(StrEnum):
-    """What a part of a worker's cost was for."""
+    """The purpose of a part of a worker's cost."""
 
     USED = "used"
     STARTING = "starting"
@@ -90,14 +90,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """From a time to another, in milliseconds; `now`: until then what has not ended has cost."""
+    """A period, in milliseconds; `now`: rentals that have not ended cost until then."""
 
     since: int
     until: int
     now: int
 
     def of(self, began: int, ended: int | None) -> tuple[int, int]:
-        """The part of a stretch that lies within; empty where none does."""
+        """The part of a stretch that lies within; empty if none does."""
         low = max(self.since, began)
         return low, max(low, min(self.until, self.now if ended is None else ended))
 
@@ -128,18 +128,18 @@ def parts_of(rental: Rental, uses: Sequence[Use], window: Window) -> list[Part]:
 
 
 Weight = Mapping[int, int]
-"""Slots × milliseconds by the slots that they were shared by: of 8 held slots on a worker of 4, each is half a slot."""
+"""Slots × milliseconds, by the number of slots held: if 8 are held on a worker of 4, each counts half."""
 
 
 def _weights(
     clipped: Sequence[tuple[int, int, int]], slots: int, low: int, joined: int, high: int
 ) -> list[dict[int, int]]:
-    """Of every use, then of starting and idle. Each sums to the worker's whole time: time × held ÷ shared."""
+    """For every use, then for starting and idle; together the worker's whole time (time × held ÷ shared)."""
     events = _events(clipped, low, joined, high)
     times = sorted(events)
     held, most = 0, 0
     unused = [0, 0]
-    """Slots × milliseconds that nobody held, before and after it joined."""
+    """Slots × milliseconds held by no job, before and after the worker joined."""
     for time, after in pairwise(times):
         held += events[time]
         most = max(most, held)
@@ -151,7 +151,7 @@ def _weights(
 
 
 def _events(clipped: Iterable[tuple[int, int, int]], low: int, joined: int, high: int) -> dict[int, int]:
-    """By how much the number of held slots changes at which time."""
+    """By time: by how much the number of held slots changes."""
     events: dict[int, int] = defaultdict(int, dict.fromkeys((low, joined, high), 0))
     for begin, end, taken in clipped:
         events[begin] += taken
@@ -162,7 +162,7 @@ def _events(clipped: Iterable[tuple[int, int, int]], low: int, joined: int, high
 def _scaled(
     clipped: Sequence[tuple[int, int, int]], slots: int, times: Sequence[int], events: Mapping[int, int]
 ) -> list[dict[int, int]]:
-    """Where more slots are held at times than there are."""
+    """The weights if more slots are held at times than the worker has."""
     begins: dict[int, list[int]] = defaultdict(list)
     for at, (begin, end, _) in enumerate(clipped):
         if end > begin:

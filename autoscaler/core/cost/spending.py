@@ -1,4 +1,4 @@
-"""Budgets of a month, and what of them is spent. Amounts in the currency of prices."""
+"""Monthly budgets, and how much of them is spent. Amounts in the currency of prices."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 
 class Whose(StrEnum):
-    """Whom a budget is for."""
+    """Whose budget it is."""
 
     CELL = "cell"
     USER = "user"
@@ -17,21 +17,21 @@ class Whose(StrEnum):
 
 
 class BudgetAction(StrEnum):
-    """What becomes of launches once a budget is spent."""
+    """What happens to launches once a budget is spent."""
 
     WARN = "warn"
     CHEAPEST = "cheapest"
-    """Of the cell's: only the cheapest offers; of others: the same for launches that their jobs need."""
+    """Only the cheapest offers: for the cell's budget in all launches, for others in launches that their jobs need."""
     STOP = "stop"
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """So much a calendar month, in UTC."""
+    """An amount for a calendar month, in UTC."""
 
     whose: Whose
     name: str
-    """The user's or the project's; '' of the cell."""
+    """Of the user or the project; '': of the cell."""
     amount: float
 
     @property
@@ -48,4 +48,4 @@ class Spending:
     ends_at: float = 0.0
     """When the month ends, and all budgets begin anew."""
     known: bool = True
-    """False while passes have not read what workers were for, as after a lost store: each budget may be spent."""
+    """False as long as passes have not read what workers were for, as after a lost store: each budget may be spent."""
