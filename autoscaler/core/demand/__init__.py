@@ -1,1 +1,3 @@
-"""From pending jobs to demand: eligibility, what a job asks for, what jobs share. Grid Engine's semantics end here."""
+"""From pending jobs to demand: eligibility, requests, shared limits. Later layers know nothing of Grid Engine's
+semantics.
+"""

@@ -1,9 +1,9 @@
-"""Who may run where: access lists, projects and advance reservations, decided for a job by its owner, its primary group
-and its project, as Grid Engine's scheduler decides it.
+"""Who may run where: access lists, projects and advance reservations. A job's owner, primary group and project decide,
+as in Grid Engine's scheduler.
 
-What no listing tells of a job (group, project, reservation, checkpointing environment) is asked of `qstat -j`, and only
-where a list, a project, a quota, a reservation or a queue of this cell makes a difference. Until it is known such a job
-does not count.
+The listing does not show a job's group, project, reservation and checkpointing environment. `qstat -j` is asked for
+them, but only if a list, a project, a quota, a reservation or a queue of this cell makes them matter. Until they are
+known, such a job does not count.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def needs_of(
     reserved: bool,
     ckpt: bool = False,
 ) -> Needs:
-    """What has to be known of jobs where these hold. `reserved`: some queue instance has slots of a reservation;
-    `ckpt`: queues differ in the checkpointing environments whose jobs they start.
+    """What has to be known of jobs under these. `reserved`: some queue instance has slots of a reservation; `ckpt`:
+    queues differ in the checkpointing environments whose jobs they start.
     """
     rules = [rule for quota in quotas if quota.enabled for rule in quota.rules]
     of_quotas = (name.lstrip("!") for rule in rules for name in rule.users or () if name.lstrip("!").startswith("@"))
@@ -53,7 +53,7 @@ def needs_of(
 
 
 def cluster_needs(cluster: Cluster, policy: Policy) -> Needs:
-    """The same, with what the rules of callers ask for."""
+    """The same for this cluster, with what the rules of callers need."""
     found = needs_of(
         _accesses(cluster),
         cluster.quotas,
@@ -65,7 +65,7 @@ def cluster_needs(cluster: Cluster, policy: Policy) -> Needs:
 
 
 def ckpt_matters(ckpts: Iterable[str], queues: Iterable[Queue]) -> bool:
-    """Whether it makes a difference which of these checkpointing environments a job asks for, or whether one."""
+    """Whether it matters if a job asks for one of these checkpointing environments, and for which."""
     names = frozenset(ckpts)
     if not names:
         return False
@@ -85,7 +85,7 @@ def _accesses(cluster: Cluster) -> Iterator[Access]:
 
 
 def split(parts: Sequence[CategoryPart], details: Mapping[int, JobDetail], needs: Needs) -> Sequence[CategoryPart]:
-    """The same parts, jobs of other groups, projects or reservations apart; those not looked at yet do not count."""
+    """The parts split by group, project and reservation; jobs not looked up yet do not count."""
     if not needs.any:
         return parts
     return [some for part in parts for some in _by_subject(part, details, needs)]
@@ -119,7 +119,7 @@ _Subject = tuple[str | None, str | None, int | None, str | None]
 
 
 def _subject(detail: JobDetail | None, needs: Needs) -> _Subject | None:
-    """None: not known."""
+    """None: not known yet."""
     if detail is None or not needs.known_of(detail):
         return None
     return (
@@ -140,7 +140,7 @@ class Rights:
     hosts: Mapping[str, Access] = field(default_factory=lambda: MappingProxyType({}))
     """Hosts that are not open to everybody."""
     restricts: bool = False
-    """Whether anything is not open to everybody."""
+    """Whether anything in the cell is restricted."""
 
     @classmethod
     def of(cls, cluster: Cluster) -> Rights:
@@ -152,7 +152,7 @@ class Rights:
         )
 
     def key(self, ask: JobRequest) -> tuple[object, ...]:
-        """What two jobs must have in common, besides what they ask for, to be judged alike."""
+        """What two jobs with equal requests must have in common to be judged alike."""
         return (ask.owner, ask.group, ask.project) if self.restricts else ()
 
     def names(self, list_: str, owner: str, group: str | None) -> bool | None:
@@ -170,7 +170,7 @@ class Rights:
         return f"@{group}" in groups
 
     def refusal(self, what: str, access: Access, ask: JobRequest, *, is_queue: bool = False) -> Reason | None:
-        """Why a job may not use what has this access; None: it may."""
+        """Why a job may not use an object with this access; None: it may."""
         if access == OPEN or not self.restricts:
             return None
         return self._of_user(what, access, ask, is_queue=is_queue) or _of_project(what, access, ask)
@@ -178,7 +178,7 @@ class Rights:
     def _of_user(self, what: str, access: Access, ask: JobRequest, *, is_queue: bool) -> Reason | None:
         refusing = {name: self.names(name, ask.owner, ask.group) for name in access.xuser_lists}
         granting = {name: self.names(name, ask.owner, ask.group) for name in access.user_lists}
-        # A set without the type ACL in xuser_lists of a queue, though not of a PE or host, refuses everybody.
+        # In xuser_lists of a queue, but not of a PE or host, a set without the type ACL refuses everybody.
         refused = [
             name
             for name, named in refusing.items()
@@ -195,7 +195,7 @@ class Rights:
         return because(Code.ACCESS_UNKNOWN, what=what, by=tuple(unknown)) if unknown else None
 
     def queue_refusal(self, queue: Queue, ask: JobRequest, places: Iterable[str]) -> Reason | None:
-        """Why a job may not use a queue on a host that is in these host groups, or of this name."""
+        """Why a job may not use a queue on a host of this name or in these host groups."""
         if queue.access == OPEN and not queue.access_by_host:
             return None
         return self.refusal(queue.name, access_at(queue, places), ask, is_queue=True)
@@ -203,10 +203,10 @@ class Rights:
     def barred_hosts(
         self, ask: JobRequest, queues: Mapping[str, Queue], groups: Mapping[str, tuple[str, ...]]
     ) -> list[str]:
-        """Hosts that have a say of their own and let the job into none of these queues."""
+        """Hosts with access rules of their own that admit the job to none of these queues."""
         places = list(dict.fromkeys(place for queue in queues.values() for place in queue.access_by_host))
         of_place = {place: frozenset(groups.get(place, ()) if place[:1] == "@" else (place,)) for place in places}
-        # What is said of a host itself comes after what is said of its groups.
+        # The values of a host itself override those of its groups.
         places.sort(key=lambda place: place[:1] != "@")
         judged: dict[tuple[Access, tuple[str, ...]], bool] = {}
         barred: list[str] = []
@@ -222,7 +222,7 @@ class Rights:
 
 
 def access_at(queue: Queue, places: Iterable[str]) -> Access:
-    """What holds for a queue in these places, the later ones before the earlier."""
+    """The access of a queue in these places; later places override earlier ones."""
     values: dict[str, tuple[str, ...]] = {}
     for place in places:
         values |= queue.access_by_host.get(place, {})

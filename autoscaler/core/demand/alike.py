@@ -1,7 +1,7 @@
-"""What of a request makes a difference: jobs whose requests differ in nothing else are judged once.
+"""Which parts of a request make a difference: jobs whose requests differ in nothing else are judged once.
 
-Workflow managers give every job a run time and a memory limit of its own. Where these are limits of queues, all that
-matters is which queues' limits they are beyond.
+Workflow managers give every job a run time and a memory limit of its own. If these are limits of queues, all that
+matters is which queues' limits they exceed.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ from autoscaler.core.placement.queue_instances import is_forced
 QUEUE_LIMITS = frozenset(
     f"{kind}_{what}" for kind in "sh" for what in ("rt", "cpu", "fsize", "data", "stack", "core", "rss", "vmem")
 )
-"""Where not consumable these are limits that a queue sets, not properties of a host."""
+"""If not consumable, these are limits that a queue sets, not properties of a host."""
 
 
 class Alike:
     """Requests by what makes a difference, in one configuration."""
 
     def __init__(self, limits: Mapping[str, tuple[str, str, tuple[float, ...]]]) -> None:
-        """`limits`: by a name or shortcut of a complex, its name, its type, and what queues limit it to, in order."""
+        """`limits`: by a name or shortcut of a complex: its name, its type, and the limits of queues in ascending
+        order.
+        """
         self._limits = limits
         self._numbers: dict[tuple[object, ...], int] = {}
 
     def number(self, ask: JobRequest) -> int:
-        """The same one for all that are asked alike."""
+        """The same number for all requests that are alike."""
         request = (
             ask.slots_min,
             ask.slots_max,
@@ -41,8 +43,8 @@ class Alike:
         return self._numbers.setdefault(request, len(self._numbers))
 
     def _that_matter(self, hard: Iterable[tuple[str, str]]) -> tuple[tuple[str, str | int], ...]:
-        """The requests, with the number of queues' limits that it is beyond for one that can be read and is limited by
-        queues alone; left out where it is beyond none.
+        """The requests. A request that only queues limit stands as the number of queue limits that it exceeds, and is
+        left out if it exceeds none.
         """
         found: list[tuple[str, str | int]] = []
         for name, text in hard:
@@ -56,7 +58,7 @@ class Alike:
 
 
 def alike_in(complexes: Mapping[str, Complex], queues: Mapping[str, Queue], quotas: Iterable[QuotaSet] = ()) -> Alike:
-    """`quotas`: what these limit is not limited by queues alone."""
+    """`quotas`: resources that these limit are not limited by queues alone."""
     by_quota = {name for quota in quotas if quota.enabled for rule in quota.rules for name in rule.limits}
     return Alike(
         {

@@ -1,7 +1,7 @@
 """Job categories by key: all waiting tasks that ask for the same and whose owners have the same rights.
 
-The key is made of what is asked, as placement knows it, and of nothing that a pass, a restart or a version changes:
-what has its default is left out, so that a further kind of request leaves the keys of others as they are.
+The key is made of the demand that placement knows, and of nothing that a pass, a restart or a version changes. Fields
+with their default are left out, so that a new kind of request leaves the keys of others as they are.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from autoscaler.core.model.fleet import Assignment
 
 
 def category_key(demand: Demand) -> str:
-    """Sixteen hexadecimal digits. The queues that may serve it are part of it: who has other rights has others."""
+    """Sixteen hexadecimal digits. The queues that may serve it are part of it: owners with other rights have other
+    keys.
+    """
     values = [
         (field.name, _plain(getattr(demand, field.name)))
         for field in sorted(fields(Demand), key=lambda field: field.name)
@@ -27,7 +29,7 @@ def category_key(demand: Demand) -> str:
 
 
 def _plain(value: object) -> object:
-    """The same in values that print alike in every process."""
+    """The same value in a form that prints alike in every process."""
     if isinstance(value, frozenset):
         return sorted(value)
     if isinstance(value, Property):
@@ -38,7 +40,7 @@ def _plain(value: object) -> object:
 
 
 def assignment_of(demands: Sequence[CategoryDemand], tasks: Sequence[int]) -> Assignment:
-    """So many tasks of each of these demands, parallel to them, by category."""
+    """`tasks` (parallel to the demands), by category."""
     served: dict[str, int] = {}
     for want, count in zip(demands, tasks, strict=True):
         if count:
@@ -48,7 +50,7 @@ def assignment_of(demands: Sequence[CategoryDemand], tasks: Sequence[int]) -> As
 
 
 class Categories:
-    """The demands of one pass by category. Keys are made when somebody asks: there may be 50,000 demands."""
+    """The demands of one pass by category. Keys are made on first use, because there may be 50,000 demands."""
 
     def __init__(self, demands: Sequence[CategoryDemand]) -> None:
         self._demands = demands
@@ -61,11 +63,11 @@ class Categories:
         return found
 
     def waiting_since(self, key: str) -> float | None:
-        """Since when the longest waiting of its tasks could run; None: none waits."""
+        """Since when its longest waiting task could run; None: none waits."""
         return min((want.oldest for want in self._by_key.get(key, ())), default=None)
 
     def owners(self, key: str) -> tuple[str, ...]:
-        """Of its tasks, two at most."""
+        """The owners of its tasks, two at most."""
         return tuple(sorted(owners_of(self._by_key.get(key, ())))[:2])
 
     def spreads(self, key: str) -> bool:

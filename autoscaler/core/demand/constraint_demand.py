@@ -1,4 +1,5 @@
-"""What rules ask on behalf of waiting jobs: which entries hold for whom, and a demand with what they ask of hosts.
+"""What rules add to the requests of waiting jobs: which entries hold for which jobs, and a demand with their
+constraints.
 
 A job's own requests stay as they are. Amounts that a rule and the job both ask for are one amount, the larger.
 """
@@ -26,12 +27,12 @@ from autoscaler.core.policy import Policy
 
 Entries = tuple[Entry, ...]
 _NO_NODE = Node(NodeProperties("", ""))
-"""For constraints that look at no node."""
+"""For constraints that use no node."""
 
 
 @dataclass(slots=True)
 class ConstraintDemand:
-    """Asks what rules say, for one observation. Without rules every part passes as it is, looked at once."""
+    """Applies the rules for one observation. Without rules every part stays as it is."""
 
     cluster: Cluster
     policy: Policy
@@ -49,13 +50,13 @@ class ConstraintDemand:
         return self.policy.rules or NO_RULES
 
     def split(self, parts: Sequence[CategoryPart]) -> Sequence[CategoryPart]:
-        """The same parts; where rules ask for a job's context, those not looked at yet apart from the others."""
+        """The same parts; if rules depend on a job's context, jobs not looked up yet are parts of their own."""
         if not self._rules.by_context:
             return parts
         return [some for part in parts for some in self._by_context(part)]
 
     def entries(self, part: CategoryPart) -> Entries:
-        """What holds for these jobs, whatever queue and parallel environment they get."""
+        """The entries that hold for these jobs, whatever queue and parallel environment they get."""
         if not self._entries:
             return ()
         found = self._of(part.ask)
@@ -65,11 +66,11 @@ class ConstraintDemand:
         return tuple(entry for entry in found if entry.who.is_of_context(context))
 
     def known_of(self, ask: JobRequest) -> Entries:
-        """What holds for such a job as far as its request alone tells: nothing that looks at a context."""
+        """The entries that hold for such a job by its request alone, without those that depend on a context."""
         return tuple(entry for entry in self._of(ask) if not entry.who.context)
 
     def ask(self, served: ReadRequest, entries: Entries, *, array: bool) -> ReadRequest:
-        """The demand with what these entries ask of hosts; those of queues that cannot serve it say nothing."""
+        """The demand with the constraints of these entries; entries for queues that cannot serve it do not count."""
         applying = [
             entry
             for entry in entries
@@ -87,8 +88,8 @@ class ConstraintDemand:
         return replace(served, demand=demand)
 
     def admit(self, demand: Demand, entries: Entries, count: int, reason: Reason | None) -> tuple[int, Reason | None]:
-        """How many of these tasks find enough of what all nodes share, and why no more do; else the reason given.
-        Taken at once.
+        """How many of these tasks find enough of the resources that all nodes share, and why no more do (`reason` if
+        all do). Their amounts are taken.
         """
         shared = shared_of(demand, entries)
         each: dict[SharedKey, int] = {}
@@ -106,7 +107,7 @@ class ConstraintDemand:
         return admitted, self._short(shared)
 
     def _short(self, shared: Iterable[SharedConsumableConstraint]) -> Reason | None:
-        """Why not one task more finds enough."""
+        """Why one more task does not find enough."""
         spent = {key: amount / SCALE for key, amount in self._spent.items()}
         after = take_all(tuple(shared), NodeUse(_NO_NODE, spent=spent))
         return after if isinstance(after, Reason) else None
@@ -118,7 +119,7 @@ class ConstraintDemand:
         return self._meant[key]
 
     def _by_context(self, part: CategoryPart) -> Iterator[CategoryPart]:
-        """Jobs to which the same entries speak together, and those of which nothing is known yet."""
+        """The part split by which entries hold; jobs of which nothing is known yet are a part of their own."""
         asking = [entry for entry in self._of(part.ask) if entry.who.context]
         if part.reason is not None or not asking:
             yield part
@@ -138,7 +139,7 @@ class ConstraintDemand:
             )
 
     def _taken(self, demand: Demand, entries: Iterable[Entry]) -> tuple[tuple[str, float], ...]:
-        """Per task, besides what the job asks for itself."""
+        """Amounts per task, with what entries take besides the job's own requests."""
         most: dict[str, float] = {}
         for entry in entries:
             for resource, amount in entry.parts.takes:
@@ -159,7 +160,7 @@ NO_RULES = Rules()
 
 
 def shared_of(demand: Demand, entries: Entries) -> tuple[SharedConsumableConstraint, ...]:
-    """What each task of a demand takes of resources that all nodes share."""
+    """What each task of a demand takes of the resources that all nodes share."""
     places = {each.name for each in demand.properties}
     return tuple(one for entry in entries if entry.place in places for one in entry.parts.shared)
 
@@ -173,12 +174,12 @@ def entries_of(demand: Demand, rules: Rules | None) -> Entries:
 
 
 def unmet_by(host: Host, demand: Demand, rules: Rules | None) -> tuple[str, ...]:
-    """Places of the entries that a demand was made with and a host does not meet."""
+    """Places of the entries of a demand that a host does not meet."""
     return tuple(entry.place for entry in entries_of(demand, rules) if entry.place not in host.properties)
 
 
 def without(demand: Demand, entries: Entries) -> Demand:
-    """The same demand as Grid Engine alone would have it, as far as it can be told apart."""
+    """The demand as Grid Engine alone knows it, as far as the two can be separated."""
     places = {entry.place for entry in entries}
     return replace(
         demand,

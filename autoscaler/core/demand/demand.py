@@ -1,7 +1,8 @@
-"""From waiting job categories to Wanted demands: the last place that knows Grid Engine's semantics.
+"""From waiting job categories to demands: the last place that knows Grid Engine's semantics.
 
-What counts is merged by what it asks of hosts and may use, whoever owns it; what does not count says why. Expiry is a
-trigger per queue: once one counted job of it has waited the timeout, all its counted jobs may grow it.
+Counted jobs are merged by what they ask of hosts and may use, whatever their owner; each other job has a reason. Expiry
+is a trigger per queue: once one counted job of it has waited for the timeout, workers are launched for all its counted
+jobs.
 """
 
 from __future__ import annotations
@@ -31,23 +32,23 @@ __all__ = ["PendingDemand", "details_wanted", "read_demand"]
 
 @dataclass(frozen=True, slots=True)
 class PendingDemand:
-    """All that waits. `counted` holds, parallel to `wanted`, the parts each demand came from, oldest first."""
+    """All waiting jobs. `counted`, parallel to `wanted`: the parts that each demand came from, oldest first."""
 
     wanted: tuple[CategoryDemand, ...]
     counted: tuple[tuple[CategoryPart, ...], ...]
     uncounted: tuple[CategoryPart, ...]
     names: frozenset[str]
-    """Complexes that some demand asks for, and those that are FORCED: what of hosts matters."""
+    """The complexes of hosts that matter: those that some demand asks for, and those that are FORCED."""
     able_since: Mapping[int, float]
     unable: tuple[int, ...]
     details: Mapping[int, JobDetail]
 
     def offering(self, demands: Iterable[Demand]) -> PendingDemand:
-        """The same, with all that these demands ask of hosts."""
+        """The same, with the complexes that these demands ask for."""
         return replace(self, names=self.names.union(*map(_names, demands)))
 
     def launching_nothing(self) -> PendingDemand:
-        """The same, where waiting jobs keep who can serve them but ask for nobody."""
+        """The same, but waiting jobs only keep workers that can serve them, and launch none."""
         return replace(self, wanted=tuple(replace(want, launches=()) for want in self.wanted))
 
     @property
@@ -64,8 +65,8 @@ def read_demand(
     closed: Mapping[str, Reason] = MappingProxyType({}),
     over_budget: Mapping[tuple[Whose, str], Reason] = MappingProxyType({}),
 ) -> PendingDemand:
-    """Everything that waits, counted or not. `our_hosts`: names of workers that jobs may be pinned to; `closed`: queues
-    that start nothing now, and why.
+    """All waiting jobs, counted or not. `our_hosts`: names of workers that jobs may be pinned to; `closed`: queues that
+    start nothing now, and why.
     """
     rests_on = _Grounds(
         _without_loads(cluster),
@@ -83,14 +84,14 @@ def read_demand(
 
 @dataclass(frozen=True, slots=True)
 class _Grounds:
-    """All that what waits is judged by, but for the time. Where it is equal to that of the pass before, as where only
-    loads, usage and priorities changed, nothing is judged again.
+    """All that waiting jobs are judged by, except the time. If it is the same as in the pass before, for example
+    because only loads, usage and priorities changed, nothing is judged again.
     """
 
     cluster: Cluster
-    """Of its hosts, what runs on them and who may use them."""
+    """Its hosts have only their jobs and their access."""
     memory: Memory
-    """Of single jobs only."""
+    """Only what concerns single jobs."""
     policy: Policy
     our_hosts: frozenset[str]
     closed: Mapping[str, Reason]
@@ -105,12 +106,12 @@ def _without_loads(cluster: Cluster) -> Cluster:
 
 @dataclass(slots=True)
 class _Judged:
-    """What waits, before it is known which queues' jobs have waited long enough."""
+    """The waiting jobs, before it is known which queues' jobs have waited long enough."""
 
     demand: PendingDemand
-    """With nothing expired."""
+    """No demand in it is expired."""
     timely: bool
-    """Whether it may be another one a moment later."""
+    """Whether it may differ a moment later, with the same inputs."""
     _waited: frozenset[str] = frozenset()
     _at: PendingDemand | None = None
 
@@ -125,7 +126,7 @@ class _Judged:
         return self._at
 
     def _expired(self, now: float, policy: Policy) -> frozenset[str]:
-        """Queues of which one counted job has waited the timeout."""
+        """Queues of which one counted job has waited for the timeout."""
         oldest: dict[str, float] = {}
         for want in self.demand.wanted:
             for queue in want.launches:
@@ -165,7 +166,7 @@ def _read(grounds: _Grounds, now: float) -> _Judged:
 
 
 def _within_budget(part: CategoryPart, over: Mapping[tuple[Whose, str], Reason]) -> CategoryPart:
-    """The same, with why it does not count if its user or project has spent its budget."""
+    """The same part; if its user or project has spent its budget, with that reason not to count."""
     if not over or part.reason is not None:
         return part
     reason = over.get((Whose.USER, part.ask.owner)) or over.get((Whose.PROJECT, part.ask.project or ""))
@@ -173,8 +174,8 @@ def _within_budget(part: CategoryPart, over: Mapping[tuple[Whose, str], Reason])
 
 
 class _Admission:
-    """What counts, by what it asks of hosts and may use; and what does not. Ask oldest first: shared limits are
-    spent.
+    """Sorts parts into those that count, by what they ask of hosts and may use, and those that do not. Parts must be
+    added oldest first, because each spends shared limits.
     """
 
     def __init__(self, grounds: _Grounds, details: Mapping[int, JobDetail]) -> None:
@@ -212,7 +213,7 @@ class _Admission:
             served.parts.append(within)
 
     def _serve(self, ask: JobRequest, entries: Entries) -> _Served:
-        """Read once for those that are asked alike."""
+        """Read once for requests that are alike."""
         key: object = self._reader.alike.number(ask)
         if entries or self._reader.rights.restricts:
             key = (
@@ -234,17 +235,17 @@ class _Admission:
 
 @dataclass(slots=True)
 class _Served:
-    """What jobs that are asked alike need."""
+    """What jobs with alike requests need."""
 
     answer: ReadRequest | Reason
     parts: list[CategoryPart]
-    """All that need the same, those included that are asked in other words."""
+    """All parts that need the same, even if their requests are written otherwise."""
     taken: dict[tuple[str | None, ...], Taken] = field(default_factory=dict)
-    """By who asks, as far as it matters."""
+    """By owner, group and project, as far as they matter."""
 
 
 def _oldest_first(parts: Sequence[CategoryPart]) -> list[CategoryPart]:
-    """Of those that wait as long, the first job first. Sorted twice, by one number each: faster than by both."""
+    """Parts that wait equally long are sorted by first job. Two sorts by one number are faster than one by both."""
     by_number = sorted(parts, key=lambda part: part.jobs[0] if part.jobs else -1)
     return sorted(by_number, key=lambda part: part.oldest)
 
@@ -267,7 +268,7 @@ def _demands_of(merged: Mapping[tuple[Demand, tuple[str, ...]], Sequence[Categor
 
 
 def _divide(part: CategoryPart, allowed: int, reason: Reason | None) -> tuple[CategoryPart | None, CategoryPart]:
-    """The tasks a budget lets through, fewer than all, and those beyond it: first come, first served."""
+    """The tasks within a limit, fewer than all, and those beyond it: first come, first served."""
     if allowed <= 0:
         return None, replace(part, reason=reason)
     jobs: list[tuple[int, str]] = []

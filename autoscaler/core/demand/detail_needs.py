@@ -1,4 +1,4 @@
-"""What only `qstat -j` shows of jobs, and matters in this cell."""
+"""Which facts of jobs matter in this cell that only `qstat -j` shows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autoscaler.core.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """Nothing, in a cell without access lists, projects and reservations."""
+    """Which of them matter. None do in a cell without access lists, projects and reservations."""
 
     group: bool = False
     project: bool = False
@@ -19,20 +19,20 @@ class Needs:
     ckpt: bool = False
     """Whether some queue does not start the jobs of every checkpointing environment."""
     of_running: bool = False
-    """Whether project or group of running jobs make a difference, too: quotas count what they hold."""
+    """Whether project or group of running jobs matter too, because quotas count what they hold."""
     running: tuple[int, ...] = ()
-    """Jobs that run."""
+    """Numbers of the running jobs."""
 
     @property
     def any(self) -> bool:
         return self.group or self.project or self.reservation or self.ckpt
 
     def known_of(self, detail: JobDetail) -> bool:
-        """Whether a version that read all of this looked at the job."""
+        """Whether this detail has all that is needed: an older version may have read less."""
         return detail.group is not None and (detail.ckpt is not None or not self.ckpt)
 
     def under(self, policy: Policy) -> Needs:
-        """With what the rules of callers ask for, and budgets of projects."""
+        """With the needs of callers' rules and of project budgets."""
         by_project = policy.rules is not None and policy.rules.by_project
         by_budget = any(budget.whose is Whose.PROJECT for budget in policy.budgets)
         if by_budget and not (self.project and self.of_running):

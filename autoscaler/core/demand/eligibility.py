@@ -1,7 +1,6 @@
-"""Which of the waiting jobs could start if a host were there: job states, holds, start times and task limits end here.
+"""Which waiting jobs could start if a host were there, by job states, holds, start times and task limits.
 
-A category stays whole where nothing tells its jobs apart; where `qstat -j` told something of single jobs it is split
-into parts.
+A category stays whole unless `qstat -j` showed differences between its jobs; then it is split into parts.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ from autoscaler.core.readable.remembered import PerCategory
 
 WAITING_STATES = frozenset({"qw", "Rq", "Rqw"})
 _UNABLE = frozenset({Code.HELD, Code.DEPENDENT, Code.FUTURE, Code.IN_ERROR})
-"""After these a job begins to wait anew when it becomes able to run."""
+"""A job that had one of these begins to wait anew when it becomes able to run."""
 
 
 @dataclass(frozen=True, slots=True)
 class CategoryPart:
-    """Jobs of one category that fare alike. `jobs`, `tasks` are parallel; `count` in tasks."""
+    """Jobs of one category with the same verdict. `jobs` and `tasks` are parallel; `count` is in tasks."""
 
     ask: JobRequest
     jobs: tuple[int, ...]
     tasks: tuple[str, ...]
     count: int
     oldest: float
-    """Since when the longest waiting of them could run."""
+    """Since when the longest waiting job of them could run."""
     reason: Reason | None = None
-    """Why they do not count; None: nothing speaks against them yet."""
+    """Why they do not count; None: they count so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class Eligibility:
     able_since: Mapping[int, float]
     unable: tuple[int, ...]
     timely: bool
-    """Whether any of it rests on what time it is."""
+    """Whether any of it depends on the present time."""
 
 
 @dataclass(slots=True)
@@ -64,8 +63,8 @@ def judge(
     now: float,
     max_array_tasks: int | None = None,
 ) -> Eligibility:
-    """Split the waiting jobs by what keeps them from running. `max_array_tasks`: so many tasks of any one array may run
-    at once.
+    """Split the waiting jobs by what keeps them from running. `max_array_tasks`: how many tasks of one array may run at
+    once.
     """
     ledger = _Ledger(hosts, memory, details, now, max_array_tasks)
     whole = zip(job_categories, _WHOLE.each(job_categories, _as_whole), strict=True)
@@ -77,13 +76,13 @@ _WHOLE = PerCategory[CategoryPart]()
 
 
 def _as_whole(category: JobCategory) -> CategoryPart:
-    """The category where nothing tells its jobs apart."""
+    """The whole category as one part."""
     reason = _state_reason(category.ask)
     return CategoryPart(category.ask, category.jobs, category.tasks, category.count, min(category.submitted), reason)
 
 
 class _Ledger:
-    """What is known of single jobs, while job categories are split."""
+    """What is known of single jobs while job categories are split."""
 
     def __init__(
         self,
@@ -102,7 +101,7 @@ class _Ledger:
         self._was_unable = frozenset(memory.unable)
         self._details = details
         self._remembered = self._was_unable.union(memory.able_since, details)
-        """Jobs that are told apart from others of their category."""
+        """Jobs of which something is known that others of their category do not share."""
         self._now = now
         self._rooms: dict[int, int] = {}
         self._running: dict[int, int] | None = None
@@ -149,7 +148,7 @@ class _Ledger:
         return detail.start_after if detail else None
 
     def _fates(self, job: int, tasks: str, ask: JobRequest) -> Iterable[tuple[Reason | None, str, int]]:
-        """What becomes of one job's tasks: (why they do not count, which, how many)."""
+        """The verdicts on one job's tasks: (why they do not count, which, how many)."""
         count, detail = task_count(tasks), self._details.get(job)
         if detail is None or (ask.unscheduled and not detail.unscheduled):
             yield (because(Code.NOT_READ_YET) if ask.array or ask.unscheduled else None), tasks, count
@@ -168,8 +167,8 @@ class _Ledger:
             yield beyond, others, count - room
 
     def _room(self, job: int, detail: JobDetail, count: int) -> tuple[int, Reason | None]:
-        """How many of these tasks of an array may join those that run, and what keeps the others back (`-tc`, or what
-        the cell lets any array have); they may stand in several job categories.
+        """How many more of these tasks of an array may run, and which limit keeps the others back (`-tc`, or the cell's
+        limit for arrays). An array may stand in several job categories.
         """
         most = self._max_array_tasks
         if detail.concurrency and (most is None or detail.concurrency <= most):
@@ -209,14 +208,14 @@ def details_wanted(
     job_categories: Sequence[JobCategory], memory: Memory, policy: Policy, now: float, needs: Needs = NOTHING
 ) -> tuple[int, ...]:
     """Jobs to ask `qstat -j` about in this pass: those on lost workers, running ones that quotas count by project or
-    group, then those never looked at or changed, then old answers that keep a job from counting.
+    group, then those never looked up or changed, then old answers that keep a job from counting.
 
     Oldest first, at most `policy.detail_lookups`. Held and failed jobs can wait: they do not count anyway.
     """
     needs = needs.under(policy)
 
     def may_need_details(category: JobCategory) -> bool:
-        """Of most job categories no job is: nothing is known of them, and nothing needs to be."""
+        """False for most categories: nothing is known of their jobs, and nothing needs to be."""
         if _state_reason(category.ask) is not None:
             return False
         unknown = _urgency(category.ask, None, policy, now, needs)
@@ -237,7 +236,7 @@ def details_wanted(
 
 
 def _urgency(ask: JobRequest, detail: JobDetail | None, policy: Policy, now: float, needs: Needs) -> int | None:
-    """0: not known, or not any more; 1: the known answer keeps it from counting and is old; None: nothing to ask."""
+    """0: nothing valid is known; 1: an old answer keeps the job from counting; None: nothing to ask."""
     if detail is None:
         by_context = policy.rules is not None and policy.rules.by_context
         return 0 if ask.array or ask.unscheduled or by_context or needs.any else None

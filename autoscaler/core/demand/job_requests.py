@@ -1,8 +1,7 @@
-"""What a job asks for, in Grid Engine's words, turned into a Demand in the words of placement.
+"""Turns a job's request, in Grid Engine's terms, into a `Demand`, in terms of placement.
 
-Here shortcuts become names, PE rules a way to spread, consumables amounts per slot or per job, other requests
-properties of a host, and queue requests pools. Quotas, licences and PE slots that all jobs share are left to
-`budgets`.
+Shortcuts become names, PE rules a way to spread, consumables amounts per slot or per job, other requests properties of
+a host, and queue requests pools. Quotas, licences and PE slots that all jobs share are left to `shared_limits`.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from autoscaler.core.requests.group_names import group_id, is_of_group, pe_of
 
 _QUEUE_ATTRIBUTES = frozenset({"qname", "rerun", "calendar", "seq_no", "tmpdir", "min_cpu_interval", "priority"})
 _OF_EVERY_QUEUE = QUEUE_LIMITS | _QUEUE_ATTRIBUTES | {HOSTNAME}
-"""Complexes of which every queue instance has a value."""
+"""Complexes that every queue instance has a value of."""
 _OF_GLOBAL_HOST = " of the global host"
 
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """A demand, who may grow for it, and what it takes of budgets that all share."""
+    """A demand, the queues that may launch workers for it, and what it takes of shared limits."""
 
     demand: Demand
     launches: tuple[str, ...]
@@ -44,7 +43,7 @@ class ReadRequest:
 
 @dataclass(slots=True)
 class _Resources:
-    """The hard requests of one Ask, sorted by what they mean."""
+    """The hard requests of one job category, sorted by meaning."""
 
     per_slot: dict[str, float] = field(default_factory=dict)
     per_job: dict[str, float] = field(default_factory=dict)
@@ -56,7 +55,7 @@ class _Resources:
     exclusive: bool = False
 
     def amounts(self, consumable: Consumable) -> dict[str, float]:
-        """Where it stands how much is asked of complexes that are used up so."""
+        """The amounts requested of complexes that are used up in this way."""
         match consumable:
             case Consumable.PER_SLOT:
                 return self.per_slot
@@ -67,7 +66,7 @@ class _Resources:
 
 
 class RequestReader:
-    """Reads Asks against one cluster and policy."""
+    """Reads requests against one cluster and policy."""
 
     def __init__(
         self,
@@ -89,7 +88,7 @@ class RequestReader:
             **(cluster.pools or cluster.queues),
         }
         self.alike = alike_in(cluster.complexes, self._queues, cluster.quotas)
-        """Requests by what makes a difference to `read`, but for who asks."""
+        """Requests by what makes a difference to `read`, except who asks."""
         self._unread = frozenset(queue.name for queue in policy.queues) - cluster.queues.keys()
         self._forced = frozenset(cluster.complexes[name] for name in forced_in(cluster.complexes))
         self._defaults = {
@@ -100,7 +99,7 @@ class RequestReader:
         }
 
     def read(self, ask: JobRequest) -> ReadRequest | Reason:
-        """The demand of one task of this category, or why it does not count."""
+        """The demand of one task of this category, or why such tasks do not count."""
         resources = self._resources(ask.hard)
         if isinstance(resources, Reason):
             return resources
@@ -176,7 +175,7 @@ class RequestReader:
 
     def _demand(self, resources: _Resources, pools: frozenset[str], slots: int, per_host: int | None) -> Demand:
         everywhere = self._cluster.global_consumables.keys()
-        # Hosts and queues need not have what all hosts share; those that do limit it, too.
+        # Hosts and queues need not offer what the global host offers; if they do, they limit it too.
         shared = {name: value for name, value in resources.per_slot.items() if name in everywhere}
         requested = resources.per_slot.keys() | resources.per_job.keys() | resources.once_a_host.keys()
         return Demand(
@@ -195,7 +194,7 @@ class RequestReader:
         )
 
     def _has_beside_hosts(self, pool: str, requested: Property) -> bool:
-        """Whether the queue, or the global host for all queues, has what is asked, so that no host need have it."""
+        """Whether the queue, or the global host for all queues, has the requested value, so that no host needs it."""
         values = (self._queues[pool].complex_values, self._cluster.global_values)
         return any(self._is_met(self._value_in(one, requested), requested) for one in values)
 
@@ -204,7 +203,7 @@ class RequestReader:
         return next((text for entry, text in found if entry is not None and entry.name == requested.name), None)
 
     def _is_met(self, text: str | None, requested: Property) -> bool | None:
-        """Whether this value is as asked; None: there is none."""
+        """Whether this value is as requested; None: there is none."""
         entry = self._complexes.get(requested.name)
         if text is None or entry is None:
             return None
@@ -213,12 +212,12 @@ class RequestReader:
     # -- queues ------------------------------------------------------------------------------------------
 
     def _named_queues(self, ask: JobRequest, resources: _Resources) -> tuple[frozenset[str], tuple[str, ...] | None]:
-        """Queues that the job may use, and the host parts it named (`main.q@w1`); None where some request names no
+        """Queues that the job may use, and the host parts that it named (`main.q@w1`); None: some request names no
         host.
         """
         anywhere = [request for request in ask.queues if self._names_no_host(request)]
-        # Beside queues on any host, single instances of others are left out: what is free in those on other hosts is
-        # not for it, and would keep it waiting without a launch.
+        # If it names whole queues too, single instances of others are left out: free slots of such a queue on other
+        # hosts are not for the job, but would count as supply and keep it waiting without a launch.
         names = self._named(anywhere or ask.queues) if ask.queues else frozenset(self._queues)
         for expression in resources.queues:
             names = frozenset(pool for pool in names if matches(expression, self._queues[pool].name))
@@ -240,7 +239,7 @@ class RequestReader:
         return part.startswith("@") and any(array.host_group == part for array in self._policy.node_arrays)
 
     def _allowing(self, ask: JobRequest, candidates: frozenset[str], resources: _Resources) -> frozenset[str] | Reason:
-        """Of these queues those that let such a job in; a reason where no autoscaled one does."""
+        """Those of these queues that admit such a job; a reason if no autoscaled one does."""
         refused = self.rights.refusal("any host", self.rights.everywhere, ask)
         if refused is not None:
             return refused
@@ -265,7 +264,7 @@ class RequestReader:
         return reason or because(Code.FOREIGN_QUEUE, queues=tuple(sorted(candidates)))
 
     def _bars(self, queue: Queue, ask: JobRequest) -> Reason | None:
-        """Why the job may not use a queue: of ours on a new worker, of others anywhere."""
+        """Why the job may not use a queue: an autoscaled one on a new worker, another one anywhere."""
         if not queue.restricted:
             return None
         places = [array.host_group for array in self._policy.node_arrays if array.queue == queue.name]
@@ -275,7 +274,7 @@ class RequestReader:
         return None if None in reasons else reasons[0]
 
     def _let_in(self, ask: JobRequest, pools: frozenset[str]) -> list[str]:
-        """An expression for the hosts that do not shut this job out, where some do."""
+        """An expression that excludes the hosts that do not admit this job, if there are any."""
         if not self.rights.restricts:
             return []
         queues = {name: self._queues[name] for name in pools}
@@ -283,7 +282,7 @@ class RequestReader:
         return [f"!({'|'.join(barred)})"] if barred else []
 
     def _refusal(self, queue: Queue, resources: _Resources) -> Reason | None:
-        """The limit that keeps the job out: of a queue of ours on a new worker, of others anywhere."""
+        """The queue limit that keeps the job out: of an autoscaled queue on a new worker, of another one anywhere."""
         if not resources.limits:
             return None
         places = [array.host_group for array in self._policy.node_arrays if array.queue == queue.name]
@@ -303,8 +302,8 @@ class RequestReader:
         return None
 
     def _other_value(self, pool: str, resources: _Resources) -> Reason | None:
-        """That the queue itself, or the global host, has a value which is not as asked: then none of a host does
-        instead.
+        """Why a value of the queue itself, or of the global host, is not as requested: a value of the host cannot
+        replace it.
         """
         queue = self._queues[pool]
         for requested in resources.properties:
@@ -315,12 +314,12 @@ class RequestReader:
         return None
 
     def _must_be_requested(self, pool: str, ask: JobRequest) -> Reason | None:
-        """That the queue, or the global host, has a FORCED complex which the job does not request."""
+        """The FORCED complex of the queue or the global host that the job does not request, as a reason."""
         missing = self._forced - self._requested(ask)
         if not missing:
             return None
         queue = self._queues[pool]
-        # A queue has its own attributes always, without limit, too.
+        # A queue always has its own attributes, even without a limit.
         own = {entry.name: queue.limits.get(entry.name, "") for entry in missing if entry.name in _OF_EVERY_QUEUE}
         shared = self._cluster.global_consumables
         for name, text in {**own, **shared, **queue.complex_values}.items():
@@ -334,8 +333,8 @@ class RequestReader:
         return {self._complexes[name] for name, _ in ask.hard}
 
     def _other_kind(self, pool: str, ask: JobRequest) -> Reason | None:
-        """That the queue starts no jobs of this kind. Its type does not matter to parallel jobs, nor to checkpointing
-        ones where it has no parallel environment.
+        """Why the queue starts no jobs of this kind. Its type does not matter for parallel jobs, nor for checkpointing
+        jobs if it has no parallel environment.
         """
         queue = self._queues[pool]
         if ask.ckpt is not None and ask.ckpt not in queue.ckpt_list and pool not in self._unread:
@@ -349,8 +348,8 @@ class RequestReader:
     def _spread(
         self, ask: JobRequest, queues: frozenset[str]
     ) -> tuple[str | None, int, int | None, frozenset[str], bool] | Reason:
-        """The PE chosen, the slots, how many must stand on one host, the queues that have that PE, and whether all must
-        stand inside one group.
+        """The chosen PE, the number of slots, how many of them must be on one host, the queues with that PE, and
+        whether all must be inside one group.
         """
         if ask.pe is None:
             return None, ask.slots_min, ask.slots_min, queues, False
@@ -369,7 +368,7 @@ class RequestReader:
             if refusal is not None or slots is None:
                 refusals += [refusal] if refusal is not None else []
                 continue
-            if slots == (1, 1):  # a single slot stands alike under each of them
+            if slots == (1, 1):  # a single slot is the same under each of them
                 alike = (one for one in named if _slots_under(one, ask) == slots)
                 others = (one for one in alike if self._no_access(one, ask) is None)
                 offering = offering.union(*(offerings[one.name] for one in others if one.slots))
@@ -384,7 +383,7 @@ class RequestReader:
     def _refused_by(
         self, pe: ParallelEnvironment, ask: JobRequest, slots: tuple[int, int | None] | None, offering: frozenset[str]
     ) -> Reason | None:
-        """Why a parallel environment that the job names takes it on no worker; None: it does."""
+        """Why a parallel environment that the job names admits it on no worker; None: it does."""
         if not offering:
             return because(Code.UNKNOWN_PE, pe=pe.name, slots=ask.slots_min, queues=self._ours())
         if not any(self._policy.queue(name) for name in offering):
@@ -402,7 +401,7 @@ class RequestReader:
     def _grouped(
         self, ask: JobRequest, requested: str, queues: frozenset[str]
     ) -> tuple[str | None, int, int | None, frozenset[str], bool] | Reason | None:
-        """The same where the job asks for a PE whose jobs are to stay inside one group; None where it does not."""
+        """The same if the job asks for a PE whose jobs stay inside one group; None: it does not."""
         pools = frozenset(name for name in queues if self._policy.queue(self._queues[name].name) is not None)
         for base in self._policy.group_pes:
             pe = self._cluster.pes.get(base)
@@ -426,7 +425,7 @@ class RequestReader:
     # -- hosts ---------------------------------------------------------------------------------------------
 
     def _pin(self, parts: tuple[str, ...] | None, requested: Iterable[str]) -> tuple[str, bool] | Reason:
-        """An expression for the hosts it may use ('' for any), and whether a new one is among them."""
+        """An expression for the hosts that it may use ('': any), and whether a new worker is among them."""
         expressions = [*requested]
         if parts is not None:
             hosts = (host for part in parts for host in self._cluster.host_groups.get(part, (part,)))
@@ -442,7 +441,7 @@ class RequestReader:
 
 
 def _takes_any_group(requested: str, base: str, policy: Policy) -> bool:
-    """Whether a request for a PE matches that of every group, whatever its number and the size of its workers."""
+    """Whether a PE request matches the PE of every group, whatever the group's number and size."""
     arrays = [array.name for array in policy.node_arrays if array.extends is None]
     groups = (group_id(f"{array}{GROUPS}{size}", number) for array in arrays for size, number in _ANY)
     return all(matches(requested, pe_of(base, group)) for group in groups)
@@ -457,7 +456,9 @@ def _pes_of(queue: Queue) -> frozenset[str]:
 
 
 _NEAREST = (Code.PE_RULE, Code.PE_SLOTS, Code.PE_ELSEWHERE, Code.UNKNOWN_PE)
-"""Of several parallel environments that a wildcard names: what the job could most easily be changed for."""
+"""If a wildcard names several parallel environments, the reason that a job's owner could most easily act on comes
+first.
+"""
 
 
 def _slot_range(ask: JobRequest) -> str:
@@ -465,7 +466,7 @@ def _slot_range(ask: JobRequest) -> str:
 
 
 def _strictness(pe: ParallelEnvironment) -> tuple[int, int]:
-    """Of several PEs that a wildcard names, the one that leaves most freedom first: Grid Engine tries them all."""
+    """Sorting key of several PEs that a wildcard names: the least strict first, because Grid Engine tries them all."""
     rule = pe.allocation_rule
     if rule.isdecimal():
         return 1, int(rule)
@@ -473,8 +474,8 @@ def _strictness(pe: ParallelEnvironment) -> tuple[int, int]:
 
 
 def _slots_under(pe: ParallelEnvironment, ask: JobRequest) -> tuple[int, int | None] | None:
-    """Fewest slots the job starts with under this PE's rule, and how many stand on one host; None where the rule allows
-    none.
+    """The fewest slots that the job starts with under this PE's rule, and how many of them are on one host; None: the
+    rule allows none.
     """
     rule = pe.allocation_rule
     if rule == "$pe_slots":
@@ -493,7 +494,7 @@ def _amounts(values: Mapping[str, float], elsewhere: Iterable[str]) -> Amounts:
 
 
 def _per_task(resources: _Resources, slots: int) -> Amounts:
-    """Of what all share, what is taken once a host is taken once a job."""
+    """Every consumable per task. For shared resources, an amount per host counts once per job."""
     totals = {SLOTS: float(slots), **resources.per_job, **resources.once_a_host}
     for name, value in resources.per_slot.items():
         totals[name] = totals.get(name, 0) + value * slots

@@ -1,9 +1,9 @@
-"""What all jobs share and a new worker does not add to: licences of the global host, slots of a PE, resource quotas,
-and how many jobs one user may run at once (`maxujobs`).
+"""Limits that all jobs share and that a new worker does not raise: licences of the global host, slots of a PE, resource
+quotas, and how many jobs one user may run at once (`maxujobs`).
 
-Tasks are let through oldest first until a budget is spent; what is beyond does not count, however many workers there
-were. A filter that cannot be evaluated for a running job (its PE; its project or group until it was looked at) is taken
-to match it: rather one worker too few.
+Tasks count oldest first until a limit is used up; those beyond it would not start however many workers there were. If a
+filter cannot be evaluated for a running job (its PE; its project or group until it was looked up), it is taken to
+match: one worker too few is better than one too many.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ _Key = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """What one task takes of one budget."""
+    """What one task takes of one limit."""
 
     budget: _Key
     limit: float
     amount: float
     reason: Reason
     never: Reason | None = None
-    """Why not even one such task ever fits within it, nobody else using it."""
+    """Why not even one such task ever fits within it, even if nobody else uses it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What one task takes of the budgets; `never`: why not even one such task ever fits within them."""
+    """What one task takes of the limits; `never`: why not even one such task ever fits within them."""
 
     claims: Sequence[_Claim]
     never: Reason | None
 
 
 class SharedLimits:
-    """The shared budgets of one cluster; `admit` spends them, so ask oldest first."""
+    """The shared limits of one cluster. `admit` uses them up, so it must be called oldest first."""
 
     def __init__(
         self, cluster: Cluster, policy: Policy, details: Mapping[int, JobDetail] = MappingProxyType({})
@@ -78,21 +78,21 @@ class SharedLimits:
             self._used["pe", job.pe] = self._used.get(("pe", job.pe), 0) + job.slots
 
     def admit(self, ask: JobRequest, served: ReadRequest, count: int) -> tuple[int, Reason | None]:
-        """How many of these tasks the budgets still carry, and which one keeps the others back."""
+        """How many of these tasks fit within the limits, and which limit keeps the others back."""
         return self.spend(self.taken_by(ask, served), count)
 
     def subject(self, ask: JobRequest) -> tuple[str | None, ...]:
-        """What of who asks makes a difference to `taken_by`."""
+        """Owner, group and project, if they make a difference to `taken_by`."""
         return (ask.owner, ask.group, ask.project) if self._rules or self._cluster.max_user_jobs is not None else ()
 
     def taken_by(self, ask: JobRequest, served: ReadRequest) -> Taken:
-        """What one such task takes of the budgets."""
+        """What one such task takes of the limits."""
         claims = [claim for claim in self._claims(ask, served) if claim.amount > 0 and claim.limit < inf]
         claimed = (claim.never for claim in claims if claim.never is not None)
         return Taken(claims, more_than_the_cell_has(self._cluster, ask, served) or next(claimed, None))
 
     def spend(self, each: Taken, count: int) -> tuple[int, Reason | None]:
-        """As `admit`, of tasks that take so much each."""
+        """As `admit`, for tasks that take this much each."""
         if each.never is not None:
             return 0, each.never
         allowed, reason = count, None
@@ -106,7 +106,7 @@ class SharedLimits:
         return allowed, reason
 
     def _held_of(self, budget: _Key) -> float:
-        """What running jobs hold of it, those included whose project is not known yet."""
+        """What running jobs hold of a limit, jobs of unknown project included."""
         unsure = (
             held
             for key, held in self._unsure.items()
@@ -141,7 +141,7 @@ class SharedLimits:
     def _of_quota(
         self, quota: str, rule: QuotaRule, resource: str, text: str, ask: JobRequest, served: ReadRequest
     ) -> _Claim | None:
-        """What it takes of one limit of a rule; None: nothing. Its budget is that of the rule."""
+        """What it takes of one limit of a rule; None: nothing."""
         entry = self._complexes.get(resource)
         if entry is None:
             return None
@@ -156,14 +156,14 @@ class SharedLimits:
                 return None
             value = 0  # it takes more on one host than any host may give
         limit, asks, never = f"{resource}={text}", written(requested, entry.type), None
-        # One of 0 bars such jobs, often for a while, or by a list that is not known.
+        # A limit of 0 excludes such jobs, often for a while only, or by a list that is not known.
         if amount(text, entry.type) and _least(entry.name, ask, served) > value + 1e-9:
             never = because(Code.TOO_MUCH_FOR_QUOTA, resource=resource, asked=asks, quota=quota, limit=limit)
         reason = because(Code.BEYOND_QUOTA, quota=quota, limit=limit)
         return _Claim((entry.name,), value, requested, reason, never)
 
     def _beyond_fixed(self, entry: Complex, limit: str, ask: JobRequest, quota: str) -> Reason | None:
-        """That its request for what is no consumable is not as a quota limits it: nothing is used up."""
+        """Why its request for a complex that is no consumable exceeds a quota's limit, which nothing uses up."""
         text = next((text for name, text in reversed(ask.hard) if self._complexes.get(name) == entry), None)
         if text is None or limit.startswith("$"):
             return None
@@ -173,8 +173,8 @@ class SharedLimits:
         return because(Code.TOO_MUCH_FOR_QUOTA, resource=entry.name, asked=text, quota=quota, limit=said)
 
     def _rules_for(self, ask: JobRequest, served: ReadRequest) -> Iterator[tuple[str, int, QuotaRule, _Key]]:
-        """Of every set the first rule that holds for such a job on a new worker, with the values its limit is kept
-        apart by.
+        """Of every set the first rule that holds for such a job on a new worker, with the values for which its limit
+        holds separately.
         """
         queue = (served.launches or tuple(sorted(served.demand.pools)))[0]
         array = next((array for array in self._policy.node_arrays if array.queue == queue), None)
@@ -191,7 +191,7 @@ class SharedLimits:
             yield name, at, rule, tuple(subject[what] for what in sorted(rule.each) if what != "hosts")
 
     def _jobs_by_user(self) -> dict[_Key, float]:
-        """How many jobs and tasks of each user run; one over several hosts counts once, and a suspended one as well."""
+        """How many jobs and tasks of each user run. One over several hosts counts once; suspended ones count."""
         jobs = {(job.owner, job.number, job.task) for host in self._cluster.hosts for job in host.jobs}
         return {("user", owner): count for owner, count in Counter(owner for owner, _, _ in jobs).items()}
 
@@ -231,7 +231,7 @@ class SharedLimits:
                     yield key, _held(job, entry, self._complexes)
 
     def _of_user(self, rule: QuotaRule, owner: str, group: str | None) -> bool:
-        """Whether a rule speaks of this user, named or on a list; a list that is not known is taken to name them."""
+        """Whether a rule applies to this user, by name or list; an unknown list is taken to name them."""
         if rule.users is None:
             return True
         refused = [name[1:] for name in rule.users if name.startswith("!")]
@@ -249,8 +249,8 @@ class SharedLimits:
 
 
 def more_than_the_cell_has(cluster: Cluster, ask: JobRequest, served: ReadRequest) -> Reason | None:
-    """That one such task asks for more than the whole cell was given of something, however little of it is used. None:
-    it may be enough, or the value is a load sensor's and may rise.
+    """Why one such task asks for more of a resource than the whole cell has, used or not. None: it may be enough, or
+    the value comes from a load sensor and may rise.
     """
     if not cluster.global_values:
         return None
@@ -274,12 +274,12 @@ def more_than_the_cell_has(cluster: Cluster, ask: JobRequest, served: ReadReques
 
 
 def _least(name: str, ask: JobRequest, served: ReadRequest) -> float:
-    """The least that one task takes of it, under whichever parallel environment it may use."""
+    """The least that one task takes of it, under any parallel environment that it may use."""
     return dict(served.requested)[name] * min(1.0, ask.slots_min / served.demand.slots)
 
 
 def _share(served: ReadRequest) -> float:
-    """Which part of a task stands on one host at least."""
+    """The least part of a task that is on one host."""
     return (served.demand.per_host or 1) / served.demand.slots
 
 
@@ -298,13 +298,13 @@ _ANY = "\0any"
 
 
 def _fits(rule: QuotaRule, values: Mapping[str, str]) -> bool:
-    """Whether a rule speaks of such jobs, as far as these values tell."""
+    """Whether a rule applies to such jobs, as far as these values show."""
     filters = {"projects": rule.projects, "pes": rule.pes, "queues": rule.queues}
     return all(_filter_matches(filters[what], value) for what, value in values.items())
 
 
 def _filter_matches(names: Sequence[str] | None, value: str) -> bool:
-    """`*` is any value that there is; `!x` all but x, `!*` only none."""
+    """`*` matches any value but none; `!x` all but x; `!*` none only."""
     if names is None:
         return True
     refused = [name[1:] for name in names if name.startswith("!")]

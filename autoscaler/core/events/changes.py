@@ -1,4 +1,4 @@
-"""What two listings do not have in common, by identity: what is the same object has no news."""
+"""The difference of two listings, by identity: an object that is in both has not changed."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from operator import is_
 
 FEWEST, MOST = 4, 256
-"""So many are compared at a time: most are the same, and where some are not, others beside them often are not."""
+"""How many are compared at a time: most are the same, and changed ones are often next to each other."""
 LOOK_AHEAD = 50
-"""So many in a row may be gone before what follows counts as other."""
+"""How many in a row may be gone before the following ones count as new."""
 
 
 def compared(
     before: Sequence[object], now: Sequence[object], marks_before: Sequence[bool] = (), marks: Sequence[bool] = ()
 ) -> tuple[list[int], list[int]]:
-    """Places in `now` of objects that are not in `before`, or have another mark there; places in `before` of objects
+    """Indices in `now` of objects that are not in `before` or have another mark there; indices in `before` of objects
     that are not in `now`.
 
     Both have nearly the same order. An object that moved far is among both.
@@ -46,6 +46,6 @@ def compared(
 
 
 def _alike(before: Sequence[object], now: Sequence[object], place: int, at: int, chunk: int) -> int:
-    """How many of so many from these places on are the same."""
+    """How many of the next `chunk` are the same."""
     same = list(map(is_, before[place : place + chunk], now[at : at + chunk]))
     return same.index(False) if False in same else len(same)

@@ -1,4 +1,4 @@
-"""One event of the life of jobs or of a worker, and how many jobs are written as one."""
+"""One event in the life of jobs or of a worker, and lists of job numbers as ranges."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class EventKind(StrEnum):
     COUNTED = "counted"
     """It counts as demand."""
     NOT_COUNTED = "not_counted"
-    """It waits and does not count as demand, or does so no longer; `code` says why."""
+    """It waits and does not count as demand (any more); `code` says why."""
     ORDERED = "ordered"
     """A launch was ordered for it, with the other jobs of the event."""
     JOINED = "joined"
@@ -28,28 +28,28 @@ class EventKind(StrEnum):
 
 
 ENDED, FAILED, UNKNOWN, UNLISTED = "ended", "failed", "unknown", "unlisted"
-"""Codes of ENDED: Grid Engine ran it, whatever its exit status; Grid Engine says that it failed; accounting did not
-tell; it waited, and is no longer listed.
+"""Codes of ENDED: Grid Engine ran it, whatever its exit status; Grid Engine says that it failed; accounting does not
+say; it waited and is no longer listed.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """What happened to one job, to many alike in the same pass, or to a worker. Times as Unix seconds."""
+    """What happened to one job, to several in the same way in one pass, or to a worker. Times as Unix seconds."""
 
     kind: EventKind
     at: float
-    """When it happened; of several jobs the first time."""
+    """When it happened; for several jobs the first time."""
     until: float
-    """Of several jobs the last time."""
+    """For several jobs the last time."""
     seen_at: float
     """Time of the pass that noticed it."""
     jobs: str = ""
     """Numbers as ranges: `4-7,9`. '': of no job."""
     tasks: str = ""
-    """Of one array: its tasks as ranges; '' where all that wait are meant, several jobs, or no array."""
+    """Of one array: its tasks as ranges; '': all tasks that wait, several jobs, or no array."""
     count: int = 0
-    """Jobs, of arrays tasks."""
+    """Number of jobs, for arrays of tasks."""
     owner: str = ""
     project: str = ""
     hosts: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ def bounds(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def span(text: str) -> tuple[int, int] | None:
-    """The least and the greatest number of `4-7,9`; None of ''."""
+    """The least and the greatest number of `4-7,9`; None: the text is empty."""
     least, greatest = text.partition(",")[0].partition("-")[0], text.rpartition(",")[2].rpartition("-")[2]
     return (int(least), int(greatest)) if text else None
 
@@ -94,7 +94,7 @@ def within(text: str, number: int) -> bool:
 
 
 def those_within(text: str, numbers: Iterable[int]) -> set[int]:
-    """Which of these numbers the ranges of a text hold; ranges may be much longer than the numbers are many."""
+    """Which of these numbers the ranges of a text hold; the ranges are never expanded."""
     ordered = sorted(numbers)
     found: set[int] = set()
     for first, last in bounds(text):

@@ -1,4 +1,4 @@
-"""All events of one pass: a pure function of what was reported before, the snapshot, the plan and what came of it."""
+"""All events of one pass: a pure function of what was reported before, the snapshot, the plan and new accounting."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from autoscaler.core.model.reasons import Code
 from autoscaler.core.snapshot import Plan, Snapshot
 
 COMPARED = 60.0
-"""Seconds after which verdicts are compared although nothing tells that they changed."""
+"""Seconds after which verdicts are compared although nothing shows that they changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassEvents:
-    """What one pass noticed, in the order of a job's life, and what is known after it."""
+    """The events of one pass, in the order of a job's life, and what is known after it."""
 
     known: Known
     events: tuple[JobEvent, ...] = ()
@@ -33,8 +33,8 @@ class PassEvents:
 
 
 def events_of(known: Known, snapshot: Snapshot, plan: Plan, accounted: Sequence[Accounted]) -> PassEvents:
-    """`accounted`: lines of accounting since the last pass. Orders are those that the snapshot has of the journal: one
-    that this plan makes is told by the next pass, after a crash too.
+    """`accounted`: lines of accounting since the last pass. Orders come from the snapshot's journal: the next pass
+    reports an order that this plan makes, even after a crash.
     """
     now, before, job_categories = snapshot.now, known.job_categories, snapshot.cluster.job_categories
     projects = Projects((plan.memory.details, snapshot.cluster.details, snapshot.memory.details), before)
@@ -56,7 +56,7 @@ def events_of(known: Known, snapshot: Snapshot, plan: Plan, accounted: Sequence[
 def _countings(
     known: Known, plan: Plan, projects: Projects, now: float, *, listed: bool
 ) -> tuple[Known, list[JobEvent]]:
-    """Verdicts of the same listing with the same totals are compared seldom: there may be 50,000."""
+    """Verdicts of the same listing with the same totals are compared seldom, because there may be 50,000."""
     totals = plan.waiting, plan.counted, len(plan.job_categories)
     if listed and totals == known.totals and 0 <= now - known.compared_at < COMPARED:
         return known, []
@@ -102,8 +102,8 @@ def _orders(known: Known, orders: Sequence[Order], whose: _Whose, now: float) ->
 def _ordered(
     parts: Sequence[Order], serving: Mapping[str, tuple[tuple[int, ...], ...]], whose: _Whose, now: float
 ) -> JobEvent:
-    """An order, which may be of several types, with the jobs of the categories that it is for: which of them start on
-    its workers, Grid Engine decides.
+    """An order, which may be of several types, with the jobs of the categories that it is for. Grid Engine decides
+    which of them start on its workers.
     """
     first = parts[0]
     jobs = set(chain.from_iterable(jobs for key, _ in first.assignment for jobs in serving.get(key, ())))
@@ -126,14 +126,14 @@ def _ordered(
 
 @dataclass(frozen=True, slots=True)
 class _Whose:
-    """Owners and projects of what waits or waited."""
+    """Owners and projects of jobs that wait or waited."""
 
     listings: tuple[Sequence[JobCategory], Sequence[JobCategory]]
     """Of the pass before and of this one."""
     projects: Projects
 
     def all_of(self, jobs: set[int]) -> tuple[str, str]:
-        """The owner and the project that all these jobs have; '' where they differ, or that of one is not known."""
+        """The owner and the project that all these jobs share; '': they differ, or one is not known."""
         owners = {
             job: category.ask.owner for category in chain(*self.listings) for job in jobs.intersection(category.jobs)
         }
@@ -148,7 +148,7 @@ def _common(names: Iterable[str]) -> str:
 
 
 def _on_workers(events: Iterable[JobEvent], workers: Sequence[Worker]) -> Iterator[JobEvent]:
-    """With the worker and its order, where all happened on one that is still listed."""
+    """The events, with worker and order if all happened on one worker that is still listed."""
     by_name = {short_name(worker.name): worker for worker in workers if worker.name}
     for event in events:
         worker = by_name.get(short_name(event.hosts[0])) if len(event.hosts) == 1 else None
@@ -163,7 +163,7 @@ def _time_of(order: Order) -> float:
 
 
 def _joined(known: Known, snapshot: Snapshot, plan: Plan) -> tuple[Known, list[JobEvent]]:
-    """Workers that qmaster has heard of."""
+    """Workers from which qmaster has its first load report."""
     heard = {
         worker.id: note.heard_at
         for worker in snapshot.fleet.workers

@@ -1,4 +1,4 @@
-"""What earlier passes reported of jobs, so that each thing is reported once."""
+"""What earlier passes reported of jobs, so that each event is reported once."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from autoscaler.core.events.numbers import Numbers
 from autoscaler.core.model.cluster import HostJob, JobCategory
 
 Key = tuple[int, str]
-"""Job and task, '' of no array."""
+"""Job and task; '': the job is no array."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A job or task that was told to have started."""
+    """A job or task whose start was reported."""
 
     job: int
     task: str
@@ -32,7 +32,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Accounted:
-    """One line of Grid Engine's accounting: a start of a job or task that is over. Times None: it never began."""
+    """One line of Grid Engine's accounting: one run of a job or task that is over. Times are None if it never began."""
 
     job: int
     task: str
@@ -44,13 +44,13 @@ class Accounted:
     ended: float | None
     failed: bool
     how: str
-    """As people say it."""
+    """In words for people."""
     project: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Since when jobs are not listed any more, and whose they were."""
+    """Since when jobs are no longer listed, and whose they were."""
 
     since: float
     owner: str
@@ -59,8 +59,8 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """All that was told before, as far as it can still happen again. The last listing is kept to be compared by
-    identity: what is the same object has no news.
+    """All that was reported before and could be reported again. The last listing is kept to be compared by identity: an
+    unchanged object has no new event.
     """
 
     submitted: Numbers = field(default_factory=Numbers)
@@ -68,22 +68,24 @@ class Known:
     uncounted: Numbers = field(default_factory=Numbers)
     runs: Mapping[Key, Run] = field(default_factory=lambda: MappingProxyType({}))
     gone: Mapping[Key, float] = field(default_factory=lambda: MappingProxyType({}))
-    """Of `runs`, those that no host shows any more, since when: accounting tells how they ended, some seconds late."""
+    """Of `runs`, those that no host shows any more, with since when: accounting says how they ended, some seconds
+    later.
+    """
     left: Mapping[int, Left] = field(default_factory=lambda: MappingProxyType({}))
-    """Jobs that left the listing, and of which no start has been seen since."""
+    """Jobs that left the listing without a start seen since."""
     joined: frozenset[str] = frozenset()
     """Ids of workers."""
     orders: frozenset[str] = frozenset()
     """Ids."""
     serving: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=lambda: MappingProxyType({}))
-    """By category, the jobs for which the last pass that launched did so: an order is told by the pass after it."""
+    """By category, the jobs that the last launches were for: the pass after a launch reports its order."""
     since: float = float("-inf")
-    """What happened before this time was told, though nobody kept that: the bound of the table pushed it out."""
+    """Everything before this time was reported, although the bounded table no longer has it."""
     job_categories: tuple[JobCategory, ...] = ()
     verdicts: tuple[tuple[tuple[int, ...], ...], tuple[bool, ...]] = ((), ())
     """Jobs, and whether they counted."""
     totals: tuple[int, int, int] = (-1, -1, -1)
-    """Tasks that waited and that counted, and how many verdicts there were, when verdicts were last compared."""
+    """The numbers of waiting tasks, counted tasks and verdicts when verdicts were last compared."""
     compared_at: float = float("-inf")
     instances: Mapping[tuple[str, str], tuple[HostJob, ...]] = field(default_factory=lambda: MappingProxyType({}))
     """By queue and host."""

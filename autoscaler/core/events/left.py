@@ -1,7 +1,7 @@
 """Events of jobs that left the listing without a start: deleted while they waited, most likely.
 
-Grid Engine writes no accounting of such a job and tells nobody why it is gone. So it is told late, once hosts and
-accounting have had the time to show a start, and as what it is: no longer listed.
+Grid Engine writes no accounting of such a job and does not say why it is gone. So it is reported late, once hosts and
+accounting have had the time to show a start, and only as no longer listed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def jobs_left(
     projects: Projects,
     now: float,
 ) -> tuple[Known, list[JobEvent]]:
-    """`known` as the last pass left it: with the listing of that pass. `change`: how this listing differs from it."""
+    """`known`: as the last pass left it, with the listing of that pass. `change`: how this listing differs from it."""
     new, gone = change
     if not gone and not known.left:
         return known, []

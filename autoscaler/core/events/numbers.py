@@ -1,4 +1,4 @@
-"""A set of job numbers of which few are new in a pass: adding these copies no more than they are."""
+"""A set of job numbers of which few are new in a pass: adding these copies only them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence, Set
 from itertools import chain
 
 MOST_APART = 2000
-"""So many new ones are kept apart before they are copied together with the others."""
+"""How many new ones are kept apart before they are copied together with the others."""
 
 
 class Numbers(Set[int]):
-    """Immutable. Large, and asked for single numbers."""
+    """Immutable; made for large sets that are asked for single numbers."""
 
     __slots__ = ("_few", "_many")
 
     def __init__(self, many: frozenset[int] = frozenset(), few: frozenset[int] = frozenset()) -> None:
-        """Both have no number in common."""
+        """`many` and `few` have no number in common."""
         self._many, self._few = many, few
 
     def __hash__(self) -> int:
@@ -31,14 +31,14 @@ class Numbers(Set[int]):
         return len(self._many) + len(self._few)
 
     def lacking(self, numbers: Sequence[int]) -> list[int]:
-        """Places of those that it does not have."""
+        """Indices of the numbers that it does not have."""
         many, few = self._many, self._few
         if many.issuperset(numbers):  # the usual case, and the fastest question
             return []
         return [at for at, number in enumerate(numbers) if number not in many and number not in few]
 
     def plus(self, more: Set[int]) -> Numbers:
-        """With these; the same where none is new."""
+        """With these; the same set if none is new."""
         new = frozenset(more) - self._many - self._few
         if not new:
             return self
@@ -46,7 +46,7 @@ class Numbers(Set[int]):
         return Numbers(self._many, few) if len(few) <= MOST_APART else Numbers(self._many | few)
 
     def minus(self, fewer: Set[int]) -> Numbers:
-        """Without these; the same where it has none."""
+        """Without these; the same set if it has none of them."""
         if self._many.isdisjoint(fewer) and self._few.isdisjoint(fewer):
             return self
         return Numbers(self._many - fewer, self._few - fewer)

@@ -1,4 +1,4 @@
-"""Of which project a job is: some dialects list it, others tell it in `qstat -j` only, and none of a job that runs."""
+"""The project of a job: some dialects list it, others show it in `qstat -j` only, and none for a running job."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from autoscaler.core.model.cluster import JobCategory, JobDetail, JobRequest
 
 @dataclass(frozen=True)
 class Projects:
-    """What a pass and the one before know."""
+    """What this pass and the one before know."""
 
     details: Sequence[Mapping[int, JobDetail]]
     """Those of this pass first."""
     job_categories: Sequence[JobCategory]
-    """What waited in the pass before."""
+    """The waiting jobs of the pass before."""
 
     def of(self, job: int) -> str:
-        """'': it has none, or nothing that was read shows it."""
+        """'': it has none, or it is not known."""
         return self._in_details(job) or self._listed.get(job, "")
 
     def of_pending(self, job: int, request: JobRequest) -> str:
-        """The same of one that is listed now: what listed it before knew no more."""
+        """The same for a job that is listed now: the last listing cannot know more."""
         return request.project or self._in_details(job)
 
     def _in_details(self, job: int) -> str:

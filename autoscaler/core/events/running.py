@@ -12,25 +12,25 @@ from autoscaler.core.events.projects import Projects
 from autoscaler.core.model.cluster import ExecutionHost, HostJob
 
 LATE = 120.0
-"""Seconds after which a job that no host shows any more has ended, whether accounting tells how or not. Grid Engine
-writes accounting every 15 s unless told otherwise.
+"""Seconds after which a job that no host shows any more has ended, even if accounting does not say how. By default Grid
+Engine writes accounting every 15 s.
 """
 Instances = Mapping[tuple[str, str], tuple[HostJob, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What a pass noticed of jobs on hosts."""
+    """The changes of jobs on hosts in one pass."""
 
     known: Known
     started: tuple[Run, ...] = ()
     ended: tuple[Run, ...] = ()
-    """Told to be over: these of the known runs are forgotten."""
+    """Runs reported as ended, which are then forgotten."""
     events: tuple[JobEvent, ...] = ()
 
 
 class _Alike(NamedTuple):
-    """What ends have in common that one event tells."""
+    """What ended runs have in common that are reported as one event."""
 
     host: str
     queue: str
@@ -39,7 +39,7 @@ class _Alike(NamedTuple):
     code: str
     how: str
     array: int
-    """Its job number; 0: they are of none."""
+    """Number of their array job; 0: they are of none."""
 
 
 def runs_and_ends(
@@ -49,7 +49,7 @@ def runs_and_ends(
     projects: Projects,
     now: float,
 ) -> Moved:
-    """What began, from hosts and accounting, and what ended."""
+    """The runs that began, by hosts and accounting, and those that ended."""
     instances = {(one.queue, one.host): one.jobs for host in hosts for one in host.instances if one.jobs}
     if instances == known.instances and not accounted and not known.gone:
         return Moved(known)
@@ -78,7 +78,7 @@ def runs_and_ends(
 
 
 def _there(instances: Instances) -> dict[Key, Run]:
-    """What runs now, on all its hosts; of which project is not told."""
+    """All present runs with all their hosts; their project is not known."""
     found: dict[Key, Run] = {}
     for (queue, host), jobs in instances.items():
         for job in jobs:
@@ -93,14 +93,14 @@ def _there(instances: Instances) -> dict[Key, Run]:
 
 
 def _is_another(run: Run, before: Run) -> bool:
-    """Whether it began again elsewhere between two passes."""
+    """Whether it is a new run: the job began again elsewhere between two passes."""
     return set(run.hosts).isdisjoint(before.hosts)
 
 
 def _accounted(
     runs: Mapping[Key, Run], accounted: Sequence[Accounted], now: float, again: set[Key]
 ) -> tuple[list[Run], list[JobEvent], list[JobEvent]]:
-    """Runs that are over, events of all ends, and of starts that no pass saw."""
+    """Runs that are over, the events of all ends, and those of starts that no pass saw."""
     over: list[Run] = []
     unseen: list[Run] = []
     groups: dict[_Alike, list[Accounted]] = {}
@@ -149,7 +149,7 @@ def _started(runs: Iterable[Run], now: float) -> list[JobEvent]:
 
 
 def _ended_unseen(runs: Iterable[Run], now: float) -> list[JobEvent]:
-    """Of these accounting told nothing."""
+    """Events of ended runs of which accounting has no line."""
     message = "accounting does not say how"
     return [
         replace(_of_runs(EventKind.ENDED, alike, now), at=now, until=now, code=UNKNOWN, message=message)
@@ -184,5 +184,5 @@ def _of_runs(kind: EventKind, runs: Sequence[Run], now: float) -> JobEvent:
 
 
 def _tasks(tasks: Iterable[str]) -> str:
-    """Of one array; '' of jobs that are none."""
+    """The tasks of one array as ranges; '': the jobs are no arrays."""
     return ranges(int(task) for task in tasks if task.isdecimal() and len(task) < 19)

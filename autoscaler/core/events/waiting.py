@@ -1,4 +1,4 @@
-"""Events of jobs that wait: submitted, counted, not counted. What did not change since the last pass costs nothing."""
+"""Events of waiting jobs: submitted, counted, not counted. Jobs without a change since the last pass cost nothing."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from autoscaler.core.snapshot import JobCategoryVerdict
 
 _JOBS, _COUNTED = attrgetter("jobs"), attrgetter("counted")
 MANY = 10_000
-"""So many jobs that no longer wait may be remembered beyond twice those that do."""
+"""How many jobs may be remembered beyond twice those that wait."""
 
 
 def submissions(
     known: Known, job_categories: tuple[JobCategory, ...], new: Sequence[int], projects: Projects, now: float
 ) -> tuple[Known, list[JobEvent]]:
-    """Jobs that no pass reported before: one event an owner and project, however many categories they are. `new`:
-    places of categories that the last listing did not have.
+    """Jobs that were not reported before: one event for each owner and project, whatever the number of categories.
+    `new`: indices of categories that the last listing did not have.
     """
     if job_categories is known.job_categories:
         return known, []
@@ -55,7 +55,7 @@ def _submitted(jobs: Sequence[tuple[int, float, int]], owner: str, project: str,
 def countings(
     known: Known, verdicts: Sequence[JobCategoryVerdict], projects: Projects, now: float
 ) -> tuple[Known, list[JobEvent]]:
-    """Jobs that begin to count as demand, or stop. An array of which some tasks count does count."""
+    """Jobs that begin to count as demand, or stop. An array counts if some of its tasks do."""
     now_told = tuple(map(_JOBS, verdicts)), tuple(map(_COUNTED, verdicts))
     if now_told == known.verdicts:
         return known, []
@@ -94,8 +94,8 @@ def countings(
 
 
 def without_ended(known: Known) -> Known:
-    """Without jobs that neither wait nor run, where these have become many. The newest stay: accounting may tell of
-    them some seconds later.
+    """Without jobs that neither wait nor run, once these are many: accounting may have lines of the newest some seconds
+    later.
     """
     waiting = sum(map(len, known.verdicts[0]))
     if max(len(known.submitted), len(known.counted)) <= 2 * waiting + MANY:

@@ -1,7 +1,7 @@
-"""Everything that a pass knows before it decides: who is there, what waits, what may be launched at all.
+"""Everything that a pass knows before it decides: workers, waiting jobs, and what may be launched at all.
 
-`facts_of` reads it off the snapshot, in an order in which each part rests on those before. Nothing is decided here but
-what counts and what becomes of lost workers, on which the supply rests: the steps that decide take a `Facts` and
+`facts_of` reads it off the snapshot, each part from those before. Two decisions are made here because the supply
+depends on them: which jobs count, and what happens to lost workers. The steps that decide the rest take a `Facts` and
 return values.
 """
 
@@ -54,10 +54,10 @@ from autoscaler.core.workers.step import PassContext, WorkerStep
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What all steps of one pass rest on."""
+    """What all steps of one pass use."""
 
     snapshot: Snapshot
-    """With launches that failed late among its failures, and without those that its provider surely did not take."""
+    """With launches that failed late among its failures, and without launches that the provider surely did not make."""
     pass_context: PassContext
     observed: ObservedWorkers
     failed: tuple[LaunchFailure, ...]
@@ -68,7 +68,7 @@ class Facts:
     recovery_context: RecoveryContext
     recovery: Recovery
     returning: tuple[CategoryDemand, ...]
-    """What runs on workers that are lost or about to be taken, and will wait again."""
+    """Jobs that run on workers that are lost or about to be taken, and will wait again."""
     silent: frozenset[str]
     """Hosts that are expected to report again."""
     came_up: tuple[CameUp, ...]
@@ -81,7 +81,7 @@ class Facts:
     suspects: Mapping[str, Suspect]
     requests: RequestNeeds
     in_vain: InVain
-    """Demand that fits on workers on which it never starts."""
+    """Demand that no launch has helped: it fits on workers and never starts there."""
 
     @property
     def policy(self) -> Policy:
@@ -89,9 +89,7 @@ class Facts:
 
     @property
     def blocked(self) -> Reason | None:
-        """Why nothing may be launched at all: paused, braked, or the autoscaler gives all workers back, or the cell's
-        budget is spent.
-        """
+        """Why nothing may be launched at all: a pause, the circuit breaker, a `stop`, or the cell's budget is spent."""
         return self.pass_context.held_back or self.pass_context.stopping or self.budget_spent
 
     @property
@@ -100,31 +98,31 @@ class Facts:
 
     @property
     def given_up(self) -> frozenset[str]:
-        """Ids of groups that can never be completed: their workers are no supply."""
+        """Ids of groups that can never be completed. Their workers are no supply."""
         return frozenset(self.grouping.given_up)
 
     @property
     def replaced(self) -> frozenset[str]:
-        """Ids of workers on their way out that their groups are whole without."""
+        """Ids of workers on their way out without which their groups are whole."""
         return frozenset(worker_id for group in self.grouping.groups for worker_id in group.replaced)
 
     def _enables(self, step: WorkerStep) -> bool:
-        """Whether this step enables it, or an earlier one did a moment ago."""
+        """Whether this step enables its worker, or an earlier one did a moment ago."""
         return isinstance(step.action, Enable) or self.pass_context.recent(step.note.enabled_at)
 
     def possible(self, forecast: Forecast) -> list[CategoryDemand]:
-        """All demand that could be served, what will wait again included."""
+        """All demand that could be served, jobs that will wait again included."""
         return [*forecast.possible(self.demand.wanted), *self.returning]
 
     def braked(self, brake: Reason) -> Facts:
-        """The same with the circuit breaker on: it only holds back what workers do."""
+        """The same with the circuit breaker on, which only holds back steps of workers."""
         pass_context = replace(self.pass_context, held_back=brake)
         cluster, memory = self.snapshot.cluster, self.snapshot.memory
         recovery = recover_workers(self.observed, cluster, memory, pass_context, self.recovery_context)
         return replace(self, pass_context=pass_context, recovery=recovery)
 
     def forecast(self, making_room: frozenset[str]) -> tuple[Supply, Forecast]:
-        """The supply without the workers that make room for a stronger one, and how demand fares with it."""
+        """The supply without the workers that a stronger one replaces, and the forecast with it."""
         cluster, observed, names = self.snapshot.cluster, self.observed, self.demand.names
         supply = supply_of(
             SupplyContext(
@@ -159,20 +157,20 @@ def facts_of(snapshot: Snapshot) -> Facts:
     """Read everything off the snapshot."""
     cluster, policy, now = snapshot.cluster, snapshot.policy, snapshot.now
     pass_context = pass_context_of(snapshot)
-    # Who is who: machines matched with hosts, and what this observation adds to what we remember of them.
+    # Machines matched with hosts, and the memory of each updated.
     observed = observe_workers(cluster, snapshot.fleet, snapshot.memory, policy, now)
     failed = tuple(newly_failed(observed.workers, now))
     snapshot = _with_late_failures(snapshot, failed)
     fleet, memory = snapshot.fleet, snapshot.memory
-    # Queues that start nothing now: nothing is launched for them. And hosts that will start something, only not yet.
+    # Queues that start nothing now, for which nothing is launched; and hosts that will start something, only not yet.
     boots = {array.name: boot_time(array, observed) for array in policy.node_arrays}
     closed = closed_queues(observed, cluster, policy, boots, now)
-    # What waits, and what of it could run if a host were there.
+    # The waiting jobs, and which of them could run if a host were there.
     names = frozenset(worker.name for worker in observed.workers)
     spent = over_budget(policy, snapshot.spending)
     demand = read_demand(cluster, memory, policy, now, names, closed.reasons, spent)
     demand = demand if policy.queue_demand else demand.launching_nothing()
-    # Workers that fell silent, are about to be taken, or are gone; and what of their work will wait again.
+    # Workers that are silent, about to be taken, or gone; and which of their jobs will wait again.
     after = recovery_context(observed, snapshot)
     returning = returning_jobs(observed, cluster, policy, after, now, closed.reasons) if policy.queue_demand else ()
     # What may be launched at all, and what counts against limits.
@@ -201,7 +199,7 @@ def facts_of(snapshot: Snapshot) -> Facts:
         stopped=launch_context.stopped,
         launch_context=launch_context,
         usage=usage,
-        # Groups of workers stand, come and go as a whole.
+        # Groups of workers are judged as a whole.
         grouping=find_groups(
             observed, fleet, group_ids(fleet, memory), snapshot.requests, pass_context, launch_context, usage
         ),
@@ -212,8 +210,8 @@ def facts_of(snapshot: Snapshot) -> Facts:
 
 
 def _with_late_failures(snapshot: Snapshot, failed: tuple[LaunchFailure, ...]) -> Snapshot:
-    """Machines that were accepted and ended before they joined are launches that failed. What the provider did not take
-    for too many calls was not made: it counts nowhere.
+    """Machines that were accepted and ended before they joined count as failed launches. Launches that the provider
+    throttled were not made, and count nowhere.
     """
     fleet = replace(snapshot.fleet, failures=(*snapshot.fleet.failures, *failed))
     return replace(
@@ -224,7 +222,7 @@ def _with_late_failures(snapshot: Snapshot, failed: tuple[LaunchFailure, ...]) -
 def _launch_context(
     snapshot: Snapshot, came_up: tuple[CameUp, ...], reported: tuple[ReportedType, ...]
 ) -> LaunchContext:
-    """What may be launched at all."""
+    """What limits launches in this pass."""
     fleet, memory, policy, now = snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now
     return LaunchContext(
         policy,
@@ -243,7 +241,7 @@ def _launch_context(
 
 
 def pass_context_of(snapshot: Snapshot) -> PassContext:
-    """What every step of a worker depends on besides the worker itself."""
+    """What each worker's step depends on besides the worker itself."""
     overrides, interval = snapshot.overrides, snapshot.cluster.schedule_interval
     paused = because(Code.PAUSED, by=overrides.paused_by) if overrides.paused else None
     return PassContext(

@@ -1,6 +1,6 @@
-"""Which machine an execution host belongs to, by name: several may bear one, one after the other.
+"""Which machine an execution host belongs to. Several machines may have the same name, one after the other.
 
-An entry in Grid Engine outlives its machine, and a cloud gives names again. What ran on the older machine must not be
+An execution host in Grid Engine outlives its machine, and clouds reuse names. Jobs of the older machine must not be
 taken for the newer one's.
 """
 
@@ -15,7 +15,7 @@ from autoscaler.core.model.memory import WorkerNote
 
 
 class Hosts:
-    """Execution hosts by name, with or without domain where one side has none."""
+    """Execution hosts by name. If one of two names has no domain, the domain is ignored."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.full = {host.name.lower(): host for host in cluster.hosts}
@@ -37,10 +37,11 @@ class Hosts:
 
 
 def older_jobs(host: ExecutionHost, worker: Worker, on_their_way: Collection[str] = ()) -> list[HostJob]:
-    """Jobs on a host that began before this machine existed: those of another machine of the same name. One that began
-    in the very second in which it was made cannot be its own: it had yet to boot.
+    """Jobs on a host that began before this machine existed: those of another machine of the same name. A job that
+    began in the second in which the machine was made is not its own either, because the machine had yet to boot.
 
-    Not those that are `on_their_way`, or were when it came: the newer machine gets them, though they began before.
+    Jobs that are in transfer, or are named in `on_their_way`, are left out: the newer machine gets them, although they
+    began before.
     """
     return [
         job
@@ -52,7 +53,7 @@ def older_jobs(host: ExecutionHost, worker: Worker, on_their_way: Collection[str
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """Who claims which execution host."""
+    """Which machine claims which execution host."""
 
     hosts: Hosts
     workers: Sequence[Worker]
@@ -60,11 +61,11 @@ class Claims:
     notes: Mapping[str, WorkerNote]
     """What is remembered of workers, by id."""
     settled: float
-    """Machines that listings left out then are listed by now if they live."""
+    """A machine that was missing from listings at this time is listed by now if it lives."""
     _newest: dict[str, Worker] = field(init=False, default_factory=dict)
     """By host name: the newest machine of that name that exists."""
     _handed: dict[str, list[tuple[str, WorkerNote]]] = field(init=False, default_factory=dict)
-    """By host name: ids and notes of machines that jobs were on their way to."""
+    """By host name: ids and notes of machines to which jobs were in transfer."""
 
     def __post_init__(self) -> None:
         for worker in self.workers:
@@ -79,9 +80,9 @@ class Claims:
     def owners(self, unlisted: Mapping[str, WorkerNote]) -> dict[str, str]:
         """Host name → id of the worker whose execution host it is.
 
-        Of several machines of one name it is the newest that exists and was not retired; but while the entry was made
-        for an older one, or holds jobs that began before the newest existed, it is the older one's. One that the
-        listing leaves out comes before one that is known to have ended: it may run on.
+        Of several machines of one name it is the newest that exists and was not terminated. But if the host was made
+        for an older one, or has jobs that began before the newest existed, it is the older one's. A machine that the
+        listing leaves out comes before one that is known to have ended, because it may run on.
         """
         claims: dict[str, list[Worker]] = {}
         for worker in sorted(self.workers, key=_claim_order(self.notes)):
@@ -104,10 +105,10 @@ class Claims:
         return owners
 
     def _was_of(self, host: ExecutionHost, note: WorkerNote | None) -> bool:
-        """Whether a host may be what an ended machine left behind, rather than a living one's of the same name.
+        """Whether a host may have been left by an ended machine, rather than belong to a living one of the same name.
 
-        Of a machine that was only ever seen ended, as after a lost store, the name alone proves nothing: while its host
-        is heard, or a listing may still leave somebody out, the host is not taken for its (rule 7).
+        If the machine was only ever seen ended, as after a lost store, its name alone proves nothing. As long as the
+        host reports, or a listing may still be incomplete, the host does not count as left by it (rule 7).
         """
         if note is None or note.left:
             return False
@@ -125,7 +126,7 @@ class Claims:
         }
         if older_jobs(host, newest, handed):
             return older_workers[0]
-        if host.jobs:  # a reserved slot alone tells nothing of who has the host
+        if host.jobs:  # a reserved slot alone does not show whose the host is
             return newest.id
         made_for = [
             older_worker
@@ -135,20 +136,20 @@ class Claims:
         return made_for[0] if made_for else newest.id
 
     def in_doubt(self, worker: Worker, host: ExecutionHost) -> set[str]:
-        """Jobs on its host that an older machine of its name may have begun: nobody knows whether they still run."""
+        """Jobs on its host that an older machine of its name may have begun: it is not known whether they still run."""
         older_workers = (note for worker_id, note in self._handed.get(host.name, ()) if worker_id != worker.id)
         known = self.notes.get(worker.id)
         perhaps = {*(known.in_doubt if known else ()), *(job for note in older_workers for job in note.on_their_way)}
         return perhaps & {job.name for job in host.jobs} if perhaps else set()
 
     def successor(self, worker: Worker, host: ExecutionHost) -> Worker | None:
-        """A newer machine of this name."""
+        """A newer machine of this name; None: there is none."""
         newest = self._newest.get(host.name)
         return newest if newest is not None and newest.created_at > worker.created_at else None
 
 
 def _claim_order(notes: Mapping[str, WorkerNote]) -> Callable[[Worker], tuple[bool, bool, float, str]]:
-    """Of several machines of one name the host belongs to the newest that exists and was not retired."""
+    """Sorting key: of several machines of one name the newest that exists and was not terminated owns the host."""
 
     def key(worker: Worker) -> tuple[bool, bool, float, str]:
         note = notes.get(worker.id)

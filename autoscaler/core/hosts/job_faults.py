@@ -1,4 +1,4 @@
-"""Whose fault a job's failed start is, by Grid Engine's number for it: its own, or its host's."""
+"""Whether a job or its host is at fault for a failed start, by Grid Engine's number for it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 
 class Fault(StrEnum):
-    """Whose fault a failed start is."""
+    """What is at fault for a failed start."""
 
     HOST = "host"
     EITHER = "host or job"
@@ -17,7 +17,7 @@ class Fault(StrEnum):
 
 FAULTS: Mapping[int, Fault] = MappingProxyType(
     {
-        # Before the shepherd ran the job's own part: nothing that a job asks for leads there.
+        # Before the shepherd ran the job's own part: no request of a job can cause these.
         3: Fault.HOST,  # before writing config: the execd's spool directory
         4: Fault.HOST,  # before writing PID: the execd's spool directory
         6: Fault.HOST,  # setting processor set
@@ -33,10 +33,10 @@ FAULTS: Mapping[int, Fault] = MappingProxyType(
         35: Fault.HOST,  # helper service
         36: Fault.HOST,  # configured remote startup daemon
         38: Fault.HOST,  # adding supplementary group: gid_range
-        # A shepherd that cannot be started, and the job goes back to the queue; but also a user whom the host does not
-        # know, and the job is set in error: only the former fails again.
+        # Either the shepherd cannot be started, and the job goes back to the queue; or the host does not know the user,
+        # and the job is set in error. Only the former fails again.
         1: Fault.AGAIN,  # assumedly before job
-        # What the job asked for is not there: it may be misspelt, or a mount may be missing on this host.
+        # Something that the job asked for is missing: it may be misspelt, or a mount may be missing on this host.
         9: Fault.EITHER,  # before pestart
         10: Fault.EITHER,  # in pestart: the parallel environment's script, which sees the job's environment
         20: Fault.EITHER,  # an unexpected error file
@@ -47,12 +47,13 @@ FAULTS: Mapping[int, Fault] = MappingProxyType(
         33: Fault.EITHER,  # wrong password
     }
 )
-"""By Grid Engine's number (`failed`). All others say nothing of the host: the job ran and was ended, by a signal or its
-owner (17, 100), a limit (37), to be started again (24, 25, 30), or something after it failed (12 to 16).
+"""By Grid Engine's number (`failed`). All other numbers show nothing about the host: the job ran and was ended by a
+signal or its owner (17, 100), by a limit (37) or to be started again (24, 25, 30), or something after it failed (12 to
+16).
 """
 
 
 def fault_of(failed: str) -> Fault | None:
-    """Whose fault it is, by the number that the text begins with (`28 : changing to working directory`)."""
+    """The fault by the number at the beginning of the text (`28 : changing to working directory`)."""
     number = failed.partition(":")[0].strip()
     return FAULTS.get(int(number)) if number.isdecimal() else None

@@ -1,6 +1,6 @@
 """Which execution hosts report, and since when others are silent.
 
-Right after a qmaster starts, every host is silent until its execd reports again. A host that was heard before is
+Right after a qmaster starts, every host is silent until its execd reports again. A host that reported before is
 therefore still expected for a short while: it takes no job now, but nothing is launched in its place either.
 """
 
@@ -13,11 +13,11 @@ from autoscaler.core.model.cluster import Cluster
 SHORTEST_GRACE = 60.0
 """Seconds. Execds that had lost their qmaster reported again 31 s after it came back."""
 LONGEST_GAP = 120.0
-"""Most seconds between two observations that count as silence: what happened in a longer gap is unknown."""
+"""At most this many seconds between two observations count as silence: what happened in a longer gap is unknown."""
 
 
 def track_silence(cluster: Cluster, before: Mapping[str, float | None], now: float) -> dict[str, float | None]:
-    """By name of each host that ever reported: None while it reports, else since when it has been silent."""
+    """By name of each host that ever reported: None if it reports, else since when it has been silent."""
     return {
         host.name: None if host.heard else silent_since(before.get(host.name), now)
         for host in cluster.hosts
@@ -30,15 +30,15 @@ def silent_since(before: float | None, now: float) -> float:
 
 
 def grace_of(cluster: Cluster) -> float:
-    """Seconds for which a silent host may just not have reported again yet."""
+    """Seconds for which silence is normal: the host may just not have reported again yet."""
     return max(SHORTEST_GRACE, 2 * cluster.load_report_time)
 
 
 def counted_silence(before: float | None, looked_at: float | None, now: float, *, any_reporting: bool) -> float:
-    """Seconds of silence of one host after this observation, given those before it (None: it was heard then).
+    """Seconds of silence of one host after this observation, given those before it (None: it reported then).
 
-    Only time between two observations counts, of a long gap no more than LONGEST_GAP, and none while no host at all is
-    heard: that says more of the master's own network than of any host.
+    Only time between two observations counts, at most LONGEST_GAP of each gap. None counts if no host at all reports:
+    then the qmaster's own network is the likely cause.
     """
     if before is None or looked_at is None:
         return before or 0.0
@@ -46,6 +46,6 @@ def counted_silence(before: float | None, looked_at: float | None, now: float, *
 
 
 def expected_back(hearing: Mapping[str, float | None], cluster: Cluster, now: float) -> frozenset[str]:
-    """Silent hosts that may just not have reported again yet."""
+    """Silent hosts that are expected to report again."""
     grace = grace_of(cluster)
     return frozenset(name for name, since in hearing.items() if since is not None and now - since < grace)

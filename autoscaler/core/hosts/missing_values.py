@@ -1,7 +1,7 @@
-"""What an execution host still needs to be a complete worker.
+"""The values that an execution host still needs to be a complete worker.
 
-Our enrolment may have been cut short between two commands. A host that its own image made may lack values of complexes
-that its type or rules give it, and its group. What the image gave it stays as it is.
+Our enrolment may have been cut short between two commands. If its own image enrolled a host, values of complexes that
+its type or rules give it may be missing, and its group. Values that the image gave it stay as they are.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ Values = tuple[tuple[str, str], ...]
 def missing_values(
     worker: Worker, host: ExecutionHost, array: NodeArrayPolicy, complexes: Mapping[str, Complex], *, tried: bool
 ) -> Values:
-    """By name; its group as the complex `group_id`. `tried`: it was to get them before, so that of a complex of which
-    its execd reports a value as well, only that may be shown now.
+    """By name; its group as the complex `group_id`. `tried`: an earlier pass gave it the values. Then a load value
+    counts too, because Grid Engine may show only that of a complex which the execd also reports.
     """
     shown = host.consumables.keys() | host.fixed.keys() | (host.load.keys() if tried else frozenset())
     offered = host_values_of(worker.type, array, complexes, worker.bucket).complex_values
@@ -41,15 +41,15 @@ def missing_values(
 
 
 def has_slots(host: ExecutionHost) -> bool:
-    """Whether any slot of the host itself may be used: an enrolment gives them last."""
+    """Whether the host itself has any slot: an enrolment gives them last."""
     return amount(host.consumables.get(SLOTS, "1"), "INT") != 0
 
 
 def half_enrolled(
     worker: Worker, host: ExecutionHost, note: WorkerNote, array: NodeArrayPolicy | None, *, enrols_itself: bool
 ) -> bool:
-    """Whether an enrolment of ours was cut short between two of its commands: the host is there, but not in its queue,
-    or without the slots that it gets last. It may then be enabled though no person enabled it.
+    """Whether an enrolment of ours was cut short between two of its commands: the host exists, but not in its queue, or
+    without the slots that it gets last. It may then be enabled although no person enabled it.
     """
     if enrols_itself or array is None or note.disabling is not Disabling.ENROL or host.busy:
         return False
@@ -57,8 +57,8 @@ def half_enrolled(
 
 
 def cut_short(worker: Worker, host: ExecutionHost, array: NodeArrayPolicy | None) -> bool:
-    """Whether it shows an enrolment that did not come to its last command: the host has no slots, and its queue not
-    those that it gets for this worker. A store that was lost since then cannot tell of that.
+    """Whether the host alone shows that an enrolment was cut short, for the case that the store was lost: the host has
+    no slots, and its queue does not have this worker's number of slots.
     """
     if host.busy or has_slots(host):
         return False

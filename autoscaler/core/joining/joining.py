@@ -37,35 +37,35 @@ from autoscaler.core.workers.worker_state import WorkerState
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A machine that is coming into service, with the other facts that its next step needs."""
+    """A machine on its way into service, with the other facts that its next step needs."""
 
     worker: WorkerState
     pass_context: PassContext
     group_verdict: GroupVerdict = NO_GROUP
     needless: Reason | None = None
-    """Why nobody will need any that joins now."""
+    """Why no worker that joins now will be needed."""
     closed: Reason | None = None
-    """That a person closed its queue, so that it must not be enabled."""
+    """Why it must not be enabled: a person disabled or suspended its queue."""
     wanted: bool = True
-    """It stays then: others than that queue's jobs need it, too."""
+    """Whether something besides that queue's jobs needs it, so that it stays although its queue is closed."""
 
     @property
     def end_requested(self) -> Reason | None:
-        """Why it is given back, whatever its own state is."""
+        """Why it is given back, whatever its own state."""
         if (reason := self.pass_context.drained_by_person(self.worker)) is not None:
             return reason
         return self.needless if self.pass_context.kept(self.worker) is None else None
 
     @property
     def surplus(self) -> Reason | None:
-        """That its group is complete without it."""
+        """Its group is complete without it."""
         group = self.worker.worker.group_id
         surplus = self.worker.worker.id in self.group_verdict.surplus
         return because(Code.GROUP_COMPLETE, group=group) if surplus else None
 
     @property
     def late(self) -> Reason | None:
-        """Why it is given up. A worker that a person keeps has no time limit."""
+        """Why it is given up. A worker that a person keeps has no time limit until it is an execution host."""
         if self.worker.host is None and self.pass_context.kept(self.worker) is not None:
             return None
         return overdue(self.worker)
@@ -127,7 +127,7 @@ def _unfinished(arrival: Arrival) -> bool:
 
 
 def _given(reason: Reason | None) -> Reason:
-    assert reason is not None  # the rule applies only then
+    assert reason is not None  # the rule applies only if there is one
     return reason
 
 
