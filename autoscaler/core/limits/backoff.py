@@ -21,7 +21,7 @@ _PASSING = "throttled"
 
 
 def without_forgiven(snapshot: Snapshot) -> Snapshot:
-    """The same without launch failures from before a person wanted them tried again, and without what they left."""
+    """The same without launch failures from before a person's `retry`, and without their backoffs and stops."""
     retried_at, fleet, memory = snapshot.overrides.retried_at, snapshot.fleet, snapshot.memory
     if retried_at is None:
         return snapshot
@@ -60,12 +60,12 @@ def backoffs_in_force(
 
 
 def _over(backoff: Backoff, successes: Sequence[CameUp]) -> bool:
-    """Whether a machine of its bucket came up since."""
+    """Whether a machine of its bucket came up since the failure."""
     return backoff.failed_at is not None and cleared(backoff.bucket, backoff.kind, backoff.failed_at, successes)
 
 
 def _by_bucket(failures: Sequence[LaunchFailure], array: NodeArrayPolicy) -> dict[BucketKey, list[LaunchFailure]]:
-    """This array's failures that may pass, oldest first."""
+    """This array's failures that are neither permanent nor throttling, oldest first."""
     grouped: dict[BucketKey, list[LaunchFailure]] = {}
     for failure in sorted(failures, key=lambda failure: failure.at):
         if failure.kind not in (_PERMANENT, _PASSING) and array.takes(failure.bucket):
@@ -74,8 +74,8 @@ def _by_bucket(failures: Sequence[LaunchFailure], array: NodeArrayPolicy) -> dic
 
 
 def stopped_arrays(memory: Memory, fleet: Fleet, policy: Policy, resumed_at: float | None = None) -> Mapping[str, str]:
-    """Node arrays with the permanent error that stopped them, until a person resumes after it. What a caller's array
-    was refused stops no other.
+    """Node arrays with the permanent error that stopped them, until a person resumes after it. An error of a dynamic
+    array stops no other array.
     """
     resumed = resumed_at is not None and resumed_at >= memory.failures_seen
     stopped = {} if resumed else dict(memory.stopped)
@@ -92,8 +92,8 @@ def stopped_arrays(memory: Memory, fleet: Fleet, policy: Policy, resumed_at: flo
 def last_failures(
     orders: Sequence[Order], failures: Sequence[LaunchFailure], launches: Sequence[Event], since: float
 ) -> dict[str, float]:
-    """By node array: when an order of it last failed, as a whole or in part, or was planned and is not seen yet; what
-    was before `since` is left out.
+    """By node array: when an order of it last failed, as a whole or in part, or was planned and is not seen yet;
+    earlier times than `since` are left out.
     """
     arrays = {order.id: order.node_array for order in orders}
     unseen = Counter(event.node_array for event in launches if event.at >= since)

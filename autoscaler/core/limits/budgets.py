@@ -1,4 +1,4 @@
-"""How much of a month's budgets is spent, and what that keeps from being launched. No worker ends for it."""
+"""How much of a month's budgets is spent, and which launches that prevents. No worker ends because of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.policy import Policy
 
 LEVELS = (100, 80, 50)
-"""Per cent at which it is told."""
+"""Per cent at which a pass reports it."""
 
 
 def level(budget: Budget, spending: Spending) -> int:
@@ -19,7 +19,7 @@ def level(budget: Budget, spending: Spending) -> int:
 
 
 def budget_notes(policy: Policy, spending: Spending) -> tuple[Reason, ...]:
-    """What a pass says of budgets: the same until the next level is reached."""
+    """The pass's notes on budgets: the same until the next level is reached."""
     return tuple(
         because(Code.BUDGET_LEVEL, level=reached, owner=budget.owner, budget=budget.amount, currency=policy.currency)
         for budget in policy.budgets
@@ -45,7 +45,9 @@ def no_launches(policy: Policy, spending: Spending) -> Reason | None:
 
 
 def only_cheapest(policy: Policy, spending: Spending) -> tuple[Budget, ...]:
-    """Whose budgets leave only the cheapest offers: the cell's all launches, others those that their jobs need."""
+    """Spent budgets that allow only the cheapest offers: the cell's for all launches, others for those that their jobs
+    need.
+    """
     return _spent(policy, spending) if policy.budget_action is BudgetAction.CHEAPEST else ()
 
 
@@ -69,5 +71,5 @@ def over_budget(policy: Policy, spending: Spending) -> Mapping[tuple[Whose, str]
 
 
 def _spent(policy: Policy, spending: Spending) -> tuple[Budget, ...]:
-    """Those of which all is spent; while that is not known, all."""
+    """The budgets that are spent; all of them if that is not known."""
     return tuple(each for each in policy.budgets if not spending.known or level(each, spending) >= LEVELS[0])

@@ -21,9 +21,10 @@ def tripped(
     kills: Sequence[Event] = (),
     helped_nobody: Sequence[Event] = (),
 ) -> Reason | None:
-    """Why the circuit breaker must stop everything, given all counts since the last resume, with those of this pass.
+    """Why the circuit breaker must stop everything, given all events since the last resume, those of this pass
+    included.
 
-    `helped_nobody`: launches whose workers came, or failed to come, while none of the jobs that they were for started.
+    `helped_no_job`: launches whose workers came, or failed to come, while none of the jobs that they were for started.
     """
     for what, events, most in (
         ("launches that helped no job", helped_nobody, brake.max_launches),
@@ -37,5 +38,5 @@ def tripped(
 
 
 def within(events: Sequence[Event], window: float, now: float) -> int:
-    """How many were counted in the last `window` seconds."""
+    """The number of events in the last `window` seconds."""
     return sum(event.count for event in events if now - event.at < window)

@@ -1,5 +1,5 @@
-"""Waiting jobs that fit on workers on which they never start: Grid Engine refuses them for what no listing shows. Once
-launches have helped none of them, they keep no worker that has been free for them for long.
+"""Waiting jobs that no launch has helped: they fit on workers but never start there, for a cause that no listing shows.
+They do not keep a worker that has been free for them for long.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from autoscaler.core.workers.worker_state import WorkerState
 
 @dataclass(frozen=True, slots=True)
 class InVain:
-    """What is known of them before this observation."""
+    """The demands that no launch has helped, as known before this observation."""
 
     failed: Mapping[int, tuple[float, float]] = field(default_factory=dict)
-    """By position of a demand that no launch has helped, and none is under way for: when the last one turned out not
-    to, and since when the oldest of its tasks waits.
+    """By position of a demand that no launch has helped and for which none is under way: when the last launch turned
+    out not to help, and since when its oldest task waits.
     """
     now: float = 0.0
     patience: float = 0.0
 
     def without(self, demands: Sequence[CategoryDemand]) -> list[CategoryDemand]:
-        """The same demands, none of those counted."""
+        """The same demands, with no task of those counted."""
         return [replace(want, count=0) if at in self.failed else want for at, want in enumerate(demands)]
 
     def free_for_long(self, worker: WorkerState) -> bool:
-        """Whether a worker in service was free for as long as a launch has time to help."""
+        """Whether a worker in service has been free for as long as a launch has time to help."""
         since = worker.note.idle_since
         return since is not None and self.now - since >= self.patience and self._known_by(self.now - self.patience)
 
     def disabled_while_they_waited(self, worker: WorkerState) -> bool:
-        """Whether a worker that leaves as idle was let go although they waited."""
+        """Whether a worker was disabled as idle although they waited."""
         note = worker.note
         idle = note.disabling is Disabling.IDLE and note.disabled_at is not None
         return idle and any(max(known) <= (note.disabled_at or 0.0) for known in self.failed.values())

@@ -1,7 +1,7 @@
-"""What comes of launches for waiting jobs: whether a job started on one of their workers, or none did.
+"""The results of launches for waiting jobs: whether a job started on one of their workers.
 
-A job has started where it ran for a while or to its end, and nothing says that it only failed to start: a job whose
-prolog fails is listed as running until its queue instance shows state E.
+A job has started if it ran for a while or to its end and nothing shows that it failed to start: a job whose prolog
+fails is listed as running until its queue instance shows state E.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from autoscaler.core.workers.step import PassContext
 from autoscaler.core.workers.worker_state import WorkerState, same_host
 
 SURE = 30.0
-"""Seconds after which a job that runs has started: what fails before (prolog, PE start) mostly fails at once."""
+"""Seconds after which a running job has started: earlier failures (prolog, PE start) mostly come at once."""
 CATEGORIES = 32
-"""Most categories of one launch that are followed, those with the most tasks."""
+"""How many categories of one launch are followed, those with the most tasks."""
 _JOINED_WITH = frozenset({None, Condition.SILENT, Condition.DISABLED_BY_HAND})
-"""With these a ready worker has joined, whether it takes jobs just now or not."""
+"""A ready worker with one of these conditions has joined, whether it takes jobs just now or not."""
 _TAKEN_AWAY = frozenset({Condition.DISABLED_BY_HAND, Condition.INTERRUPTED, Condition.UNKNOWN_ARRAY})
 _STATES = {
     "a": "alarm (a)",
@@ -52,25 +52,25 @@ class Ended(StrEnum):
     HELPED = "helped"
     HELPED_NOBODY = "helped nobody"
     UNKNOWN = "unknown"
-    """The order gave no worker, or somebody removed its workers."""
+    """The order gave no worker, or its workers were taken away."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """One trial after this observation."""
+    """One launch trial after this observation."""
 
     trial: LaunchTrial
     ended: Ended | None = None
     """None: still open."""
     coming: bool = False
-    """Whether workers of it are still to join."""
+    """Whether some of its workers have yet to join."""
     useless: int = 0
-    """Workers of it that have come or gone, and cannot take a job now."""
+    """How many of its workers have come or gone and cannot take a job now."""
     idle: tuple[Host, ...] = ()
-    """Workers of it that have come, with room for jobs, and run none."""
+    """Its workers that have joined, have room for jobs and run none."""
 
     def unfit_for(self, demand: Demand) -> int:
-        """How many idle workers of it can take no part of such a job: their type had promised more."""
+        """How many of its idle workers can take no part of such a job, because their type had promised more."""
         return sum(not takes_part(demand, host) for host in self.idle)
 
 
@@ -82,8 +82,8 @@ def watch(
     usable: Mapping[str, Host],
     since: float,
 ) -> dict[str, Watched]:
-    """Every trial, begun ones included, by order id. `usable`: hosts with room for jobs, by name. Orders from before
-    `since` are nobody's trial any more.
+    """Every trial by order id, those included that begin now. `usable`: hosts with room for jobs, by name. Orders from
+    before `since` have no trial any more.
     """
     orders = whole(snapshot.fleet.orders)
     machines: dict[str, list[WorkerState]] = {}
@@ -140,7 +140,7 @@ class _Observation:
         return Watched(trial, ended, coming, useless_, idle)
 
     def _joined(self, trial: LaunchTrial, machines: Sequence[WorkerState], order: Order | None) -> LaunchTrial:
-        """What of them has come, and for how long."""
+        """The trial with the workers that have joined, and for how long."""
         looked_at, now = self.snapshot.memory.looked_at, self.pass_context.now
         heard = [worker.note.heard_at for worker in machines if worker.note.heard_at is not None]
         last, seen = max(heard, default=None), dict.fromkeys((*trial.seen, *self._shown(machines)))
@@ -157,7 +157,7 @@ class _Observation:
         return replace(trial, joined_s=trial.joined_s + min(gap, LONGEST_GAP))
 
     def _waits_for_others(self, trial: LaunchTrial) -> bool:
-        """Whether a job that spreads over hosts may lack some that other launches are still to bring."""
+        """Whether a job that spreads over hosts may wait for workers that other launches have yet to bring."""
         others = self.snapshot.fleet.workers
         keys = [key for key, _ in trial.assignment if self.categories.spreads(key)]
         if not keys:
@@ -170,7 +170,7 @@ class _Observation:
         return any(worker.exists and worker.order_id in kin for worker in others)
 
     def _ran(self, trial: LaunchTrial, machines: Sequence[WorkerState]) -> LaunchTrial:
-        """Since when jobs run on them, unless those that were seen there only failed to start."""
+        """The trial with since when jobs run on its workers, unless the jobs seen there failed to start."""
         running = [job for worker in machines for job in _running(worker)]
         if not running:
             return replace(trial, ran_at=None, started=()) if any(self._spoilt(m, trial) for m in machines) else trial
@@ -190,12 +190,12 @@ class _Observation:
         return Ended.UNKNOWN if refused or not trial.workers or trial.excused else Ended.HELPED_NOBODY
 
     def _excused(self, worker: WorkerState) -> bool:
-        """Whether a person or its cloud took it, so that it says nothing that no job ran there."""
+        """Whether a person or its cloud took it away: then it proves nothing that no job ran there."""
         taken = worker.worker.ending in (Ending.INTERRUPTED, Ending.RELEASED) or worker.note.disabling in EXCUSES
         return taken or worker.decisive in _TAKEN_AWAY or self.pass_context.drained_by_person(worker) is not None
 
     def _spoilt(self, worker: WorkerState, trial: LaunchTrial) -> bool:
-        """Whether jobs fail to start there: Grid Engine closed a queue instance, or says so in its accounting."""
+        """Whether jobs fail to start there: a queue instance is in error, or accounting says so."""
         if worker.host is not None and any("E" in instance.states for instance in worker.host.instances):
             return True
         return any(_failed_starts(self.snapshot.evidence, worker, trial))
@@ -205,7 +205,7 @@ class _Observation:
         return any(one.at >= trial.ordered_at and same_host(one.host, worker.name) for one in successes)
 
     def _shown(self, machines: Sequence[WorkerState]) -> Iterator[str]:
-        """What keeps jobs from starting on those that have joined, in an administrator's words."""
+        """States of joined workers that keep jobs from starting there, in an administrator's words."""
         for worker in machines:
             if worker.host is None or not _has_joined(worker):
                 continue
@@ -219,13 +219,13 @@ class _Observation:
 
 def _has_joined(worker: WorkerState) -> bool:
     ready = worker.phase is Phase.READY and worker.decisive in _JOINED_WITH
-    # Its disabling is planned and does not show yet: what this pass plans must not decide what it has just judged.
+    # Its disabling was planned and does not show yet: a plan must not change what the next pass judges.
     still_open = worker.phase is Phase.DRAINING and not worker.note.seen_disabled
     return ready or still_open or worker.decisive is Condition.UNLISTED
 
 
 def _running(worker: WorkerState) -> list[HostJob]:
-    """Jobs that its host has taken, where nothing says that they fail."""
+    """Jobs that its host has taken, in queue instances that are not in error."""
     instances = worker.host.instances if worker.host is not None else ()
     return [job for each in instances if "E" not in each.states for job in each.jobs if not job.on_its_way]
 

@@ -1,5 +1,5 @@
-"""What launches brought: each is remembered as all that it may bring, whichever of its candidates it gets, and counts
-as the workers that were given once its orders are answered.
+"""How many workers launches brought. Until its orders are answered, a launch counts as the most that it may bring, then
+as the workers that were given.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from autoscaler.core.snapshot import Snapshot
 
 
 def settled(snapshot: Snapshot) -> Snapshot:
-    """The same with what the journal knows by now of the launches that are remembered."""
+    """The same, with the remembered launches as the journal knows them by now."""
     launches = brought(snapshot.memory.launches, snapshot.fleet.orders)
     return replace(snapshot, memory=replace(snapshot.memory, launches=launches))
 
 
 def brought(launches: Sequence[Event], orders: Sequence[Order]) -> tuple[Event, ...]:
-    """These launches, those with what they brought whose orders all have an answer. An order that is not known any
-    more, or not yet, leaves its launch as it is.
+    """These launches; if all orders of a launch are answered, with the number of workers that they brought. If an order
+    is not known (any more), its launch stays as it is.
     """
     known: dict[tuple[str, float | None], list[Order]] = defaultdict(list)
     for order in whole(orders).values():

@@ -1,8 +1,8 @@
 """How many more workers a node array may have, and which limit says so (rule 5). Limits win over targets.
 
 Limits hold at three levels: for an array that a request defines, for all arrays that stem from one of the settings, and
-for the whole cell. Whatever exists or was ordered counts until its provider says it is gone, and launches of the last
-hour count whatever became of their workers.
+for the whole cell. Every worker that exists or was ordered counts until its provider says it is gone. Launches of the
+last hour count even if their workers are gone.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the additional workers of all node arrays that stem from one amount to, ordered ones included."""
+    """The additional workers of all node arrays of one family in numbers, ordered ones included."""
 
     workers: int = 0
     cores: int = 0
     price_per_hour: float | None = 0.0
     """None: some worker's price is unknown."""
     own_workers: int = 0
-    """Of these, those of the one array."""
+    """Those of this one array."""
     own_cores: int = 0
     total_workers: int = 0
     """Those of all node arrays together."""
@@ -44,14 +44,14 @@ class Usage:
         return replace(grown, own_workers=self.own_workers + count, own_cores=self.own_cores + vcpus * count)
 
     def plus_others(self, others: Usage) -> Usage:
-        """With workers of other arrays of its kin, the total aside."""
+        """With workers of other arrays of its family, without the total."""
         total = _sum(self.price_per_hour, others.price_per_hour)
         return replace(
             self, workers=self.workers + others.workers, cores=self.cores + others.cores, price_per_hour=total
         )
 
     def plus_elsewhere(self, others: Usage) -> Usage:
-        """With workers of any array in the total alone."""
+        """With workers of any array, in the total alone."""
         return replace(
             self,
             total_workers=self.total_workers + others.workers,
@@ -72,7 +72,7 @@ class Usage:
         )
 
     def total_alone(self) -> Usage:
-        """What of it counts for the limits of arrays that are not its kin."""
+        """The part that counts for the limits of arrays of other families."""
         return Usage(
             total_workers=self.total_workers,
             total_cores=self.total_cores,
@@ -80,7 +80,7 @@ class Usage:
         )
 
     def since(self, before: Usage, now: Usage) -> Usage:
-        """With what the total grew by from `before` to `now`."""
+        """With the growth of the total from `before` to `now`."""
         old, new = before.total_price_per_hour, now.total_price_per_hour
         return replace(
             self,
@@ -90,7 +90,7 @@ class Usage:
         )
 
     def plus_launch(self, launch: Launch, array: NodeArrayPolicy) -> Usage:
-        """With all that a launch of its kin may bring; `array` is the one whose usage this is."""
+        """With the most that a launch of its family may bring; `array`: the one whose usage this is."""
         most = most_of(launch)
         grown = self.plus_others(most).plus_elsewhere(most)
         if launch.node_array != array.name:
@@ -109,7 +109,7 @@ def _greater(one: float | None, other: float | None) -> float | None:
 
 
 def most_of(launch: Launch) -> Usage:
-    """What a launch amounts to at most, whichever of its sets it gets."""
+    """The most that a launch may bring, whichever of its sets it gets."""
     workers = max(candidate.workers for candidate in launch.candidates)
     cores = max(sum(offer.count * offer.type.vcpus for offer in candidate.offers) for candidate in launch.candidates)
     prices = [_price_of(candidate) for candidate in launch.candidates]
@@ -118,23 +118,23 @@ def most_of(launch: Launch) -> Usage:
 
 
 def _price_of(candidate: Candidate) -> float | None:
-    """Of a whole set; None: not known of all of it."""
+    """The price of a whole set; None: not known."""
     prices = [None if each.price_per_hour is None else each.price_per_hour * each.count for each in candidate.offers]
     known = [price for price in prices if price is not None]
     return sum(known) if len(known) == len(prices) else None
 
 
 def as_event(launch: Launch, policy: Policy, now: float) -> Event:
-    """What a launch takes of those of an hour, whichever of its sets it gets."""
+    """A launch as an event that counts against the launches of an hour."""
     array = policy.node_array(launch.node_array)
-    # An array of groups that this very launch brings stems from the one that its name begins with.
+    # An array of groups that this launch creates stems from the one that its name begins with.
     family = array.extends or "" if array is not None else launch.node_array.rpartition(GROUPS)[0]
     return Event(now, most_of(launch).workers, launch.node_array, family)
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How many more, and the cap that says so."""
+    """How many more workers, and the cap behind that number."""
 
     count: int
     cap: Reason
@@ -166,7 +166,7 @@ def room_for(bucket: Bucket, limits: Limits, usage: Usage) -> Room:
 
 
 def _rooms_in_total(bucket: Bucket, limits: Limits, usage: Usage) -> Iterator[Room]:
-    """What the limits of the whole cell leave, whichever node arrays use the rest."""
+    """What the limits of the whole cell leave, whatever node arrays use the rest."""
     if limits.total_workers is not None:
         cap = because(Code.CAPPED, cap="total_workers", limit=limits.total_workers)
         yield Room(limits.total_workers - usage.total_workers, cap)
@@ -214,7 +214,7 @@ def launches_left(limits: Limits, launches: Sequence[Event], family: str, now: f
     if limits.max_launches_per_hour is None:
         return None
     recent = [event for event in launches if now - event.at < HOUR and (event.family or event.node_array) == family]
-    # A launch that brought nothing may have been given up without an answer: it counts as all that it may bring.
+    # A launch that brought nothing may have been given up without an answer: it counts as the most that it may bring.
     done = sum(event.launched or event.count for event in recent)
     cap = because(Code.CAPPED, cap="max_launches_per_hour", limit=limits.max_launches_per_hour)
     return Room(max(limits.max_launches_per_hour - done, 0), cap)

@@ -1,4 +1,4 @@
-"""When another price type than the first one is launched: after a deadline, and at no more than a premium."""
+"""When a price type other than the first is launched: after a deadline, and at no more than a premium."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from autoscaler.core.policy import NodeArrayPolicy
 def other_price_type(bucket: Bucket, array: NodeArrayPolicy, buckets: Sequence[Bucket], waited: float) -> Reason | None:
     """Why a bucket of a later price type is not launched (yet). None: it may be launched.
 
-    The premium is on the cheapest bucket of the type at the first price type, to be had or not. Where either price is
-    not known, neither is the premium: under a cap that is no launch (rule 5).
+    The premium is on the cheapest bucket of the type at the first price type, available or not. If either price is
+    unknown, so is the premium, and nothing is launched (rule 5).
     """
     first, own = array.price_types[0], bucket.key.price_type
     if own is first:

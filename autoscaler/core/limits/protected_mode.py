@@ -1,11 +1,11 @@
 """Protected mode: a node array launches ever more rarely for job categories that its launches did not help, whatever
-the cause, and stops where it helps nobody at all.
+the cause, and stops if they help no job at all.
 
-For a category whose last launch helped none of its jobs the next one waits, one boot time at first (a tenth of the time
-after which a launch did not help, where boots are faster) and twice as long each time, up to an hour, and is then made
-for one task. A launch that helped ends that. Where three launches in a row
-helped nobody, of three categories and two owners at least, the array launches nothing for jobs until a person resumes.
-Request sets, floors and created nodes go on.
+If the last launch for a category helped none of its jobs, the next one waits. The first wait is one boot time, at least
+a tenth of the time after which a launch counts as no help; each wait is twice the one before, up to an hour. The next
+launch is then for one task. A launch that helps ends this. If three launches in a row helped no job, of three
+categories and two owners at least, the array launches nothing for jobs until a person resumes. Launches for request
+sets, floors and created nodes go on.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from autoscaler.core.workers.step import PassContext
 
 LONGEST_WAIT = HOUR
 SHORTEST_WAIT = 0.1
-"""The first wait at least, as a part of the time after which a launch did not help: where machines boot in a second, a
-prolog that fails would otherwise cost eight of them in as many minutes.
+"""The shortest first wait, as a part of the time after which a launch counts as no help. If machines boot in a second,
+a failing prolog would otherwise cost eight of them in as many minutes.
 """
 SEVERAL = 3
 """With this many categories that no launch helps, and this many launches that helped no job, a shared cause is more
@@ -38,12 +38,12 @@ likely than the categories themselves.
 """
 OWNERS = 2
 REMEMBERED = 200
-"""Most categories of an array that are remembered: the last that failed."""
+"""How many categories of an array are remembered, those that failed last."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """What of a demand an array may launch for now. `reason`: why not for all; on a launch: what it tries."""
+    """For how many tasks of a demand an array may launch now. `reason`: why not for all, or why it launches again."""
 
     tasks: int
     reason: Reason | None = None
@@ -51,7 +51,7 @@ class HeldBack:
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """What is known of launches that helped and launches that did not."""
+    """What is known of launches that helped jobs and of those that did not."""
 
     arrays: Mapping[str, ProtectedArray] = field(default_factory=dict)
     """By node array of the settings."""
@@ -67,7 +67,7 @@ class Protection:
 
     @property
     def unhelpful(self) -> tuple[Event, ...]:
-        """The workers of each launch that turned out in this pass to have helped nobody."""
+        """The workers of each launch that turned out in this pass to have helped no job."""
         failed = (each.trial for each in self.watched.values() if each.ended is Ended.HELPED_NOBODY)
         return tuple(Event(self.now, trial.workers, trial.node_array) for trial in failed)
 
@@ -113,7 +113,7 @@ class Protection:
         return tuple(held)
 
     def told_of(self, demands: Sequence[CategoryDemand], policy: Policy) -> Mapping[int, Reason]:
-        """By position of a demand: that no launch for it has helped so far, wherever it fits now."""
+        """By position of a demand that no launch has helped so far: the reason that says so, even if it fits now."""
         reasons: dict[int, Reason] = {}
         if not any(array.categories for array in self.arrays.values()):
             return reasons
@@ -126,7 +126,7 @@ class Protection:
         return reasons
 
     def notes(self) -> tuple[Reason, ...]:
-        """What the pass as a whole tells: of every array the gravest."""
+        """The notes for the whole pass: for every array the gravest."""
         reasons: list[Reason] = []
         for name, array in sorted(self.arrays.items()):
             if array.stopped is not None:
@@ -148,7 +148,7 @@ def protect(
     demands: Sequence[CategoryDemand],
     usable: Mapping[str, Host],
 ) -> Protection:
-    """The results of launches, after this observation. `usable`: hosts with room for jobs, by name."""
+    """The results of launches after this observation. `usable`: hosts with room for jobs, by name."""
     policy, overrides, memory = snapshot.policy, snapshot.overrides, snapshot.memory
     since = overrides.tried_again_at
     known = {name: _since(array, overrides) for name, array in memory.protected.items()}
@@ -171,7 +171,7 @@ def protect(
 
 
 def _first_wait(policy: Policy, trial: LaunchTrial) -> float:
-    """How long a boot takes: as long as this one did, or as one may."""
+    """The boot time of this launch, or else the longest that a boot may take."""
     array = policy.node_array(trial.node_array)
     longest = LONGEST_WAIT if array is None else array.boot_timeout
     boot = longest if trial.boot_s is None else trial.boot_s
@@ -179,7 +179,7 @@ def _first_wait(policy: Policy, trial: LaunchTrial) -> float:
 
 
 def _since(array: ProtectedArray, overrides: Overrides) -> ProtectedArray:
-    """Without what failed before a person resumed, or wanted what failed tried again: the latter ends no stop."""
+    """Without failures from before a person's `resume` or `retry`; `retry` does not end a stop."""
     resumed, retried = overrides.resumed_at or 0.0, overrides.retried_at or 0.0
     if array.stopped_at is not None and array.stopped_at > resumed:
         return array
@@ -188,7 +188,7 @@ def _since(array: ProtectedArray, overrides: Overrides) -> ProtectedArray:
 
 
 def _helped(known: ProtectedArray, trial: LaunchTrial, categories: Categories, now: float) -> ProtectedArray:
-    """Its categories are as any others again; not one whose jobs all wait on beside those of others that run."""
+    """Its categories no longer count as unhelped, except one whose jobs all still wait while jobs of others run."""
     stuck = {
         key
         for key, _ in trial.assignment
@@ -201,7 +201,9 @@ def _helped(known: ProtectedArray, trial: LaunchTrial, categories: Categories, n
 def _helped_nobody(
     known: ProtectedArray, trial: LaunchTrial, categories: Categories, first: float, now: float
 ) -> ProtectedArray:
-    """A category none of whose jobs waits any more, or only later ones, was helped otherwise: by nobody's failure."""
+    """Its categories count as unhelped, except those whose jobs of that time no longer wait: they were helped
+    otherwise.
+    """
     keys = [key for key, _ in trial.assignment if _waits_on(key, trial, categories)]
     if not keys:
         return known
@@ -217,13 +219,13 @@ def _helped_nobody(
 
 
 def _waits_on(key: str, trial: LaunchTrial, categories: Categories) -> bool:
-    """Whether a task of it that waited when its workers joined (or, where none did, were ordered) waits on."""
+    """Whether a task of it still waits that waited when the workers joined (or were ordered, if none joined)."""
     since = categories.waiting_since(key)
     return since is not None and since <= (trial.ordered_at if trial.joined_at is None else trial.joined_at)
 
 
 def _remembered(array: ProtectedArray, categories: Categories, now: float) -> ProtectedArray:
-    """Without categories of which no task has waited for long, and the oldest failures of very many."""
+    """Without categories of which no task has waited for long, and without the oldest failures beyond REMEMBERED."""
     if not array.categories:
         return array
     left = {
@@ -236,13 +238,13 @@ def _remembered(array: ProtectedArray, categories: Categories, now: float) -> Pr
 
 
 def _failing(array: ProtectedArray) -> list[UnhelpedCategory]:
-    """Categories that no launch has helped since one helped any."""
+    """Categories whose last failure is newer than the last launch that helped."""
     return [one for one in array.categories.values() if array.helped_at is None or one.failed_at > array.helped_at]
 
 
 def _shared(array: ProtectedArray) -> UnhelpedCategory | None:
-    """What holds for all categories of owners of which so many fail: jobs that each ask for something else are no new
-    hope. The one that waits longest, with those owners.
+    """If SEVERAL categories fail, one record for all categories of their owners, because further jobs of theirs with
+    other requests would fail as well: the record that waits longest, with those owners.
     """
     failing = _failing(array)
     if len(failing) < SEVERAL:
@@ -262,8 +264,8 @@ def _stopped(name: str, array: ProtectedArray, now: float) -> ProtectedArray:
 
 
 def _beside(open_: Sequence[Watched], demand: Demand, key: str, count: int, name: str) -> HeldBack:
-    """Tasks whose workers have come and cannot take them are not launched for again, until it is known why. Where none
-    of those that came fits them, the next would not either: nothing is launched for any of them.
+    """Until a launch has its result, nothing more is launched for tasks whose workers came and cannot take them. If
+    none of these workers fits such a task, the next one would not either: nothing is launched for the demand.
     """
     awaited = 0
     for each in open_:

@@ -1,7 +1,7 @@
-"""Launches that the provider did not take because of too many calls, and orders that it gave no answer to.
+"""Launches that the provider throttled, and orders that it did not answer.
 
-What was throttled was surely not made: nothing of it comes, and what is wanted is decided anew when the wait is over.
-What got no answer may have been made: it counts as coming until a listing shows it or it is given up (rule 3).
+A throttled launch was surely not made: no worker of it comes, and after the wait the plan decides anew. An order
+without an answer may have been made: it counts as coming until a listing shows it or it is given up (rule 3).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ THROTTLED = "throttled"
 FIRST_WAIT, LONGEST_WAIT = 5.0, 60.0
 """Seconds until the next launch after one that was throttled, doubled each time."""
 WINDOW = 600.0
-"""Seconds for which those are counted, and that a provider may have us wait."""
+"""Seconds for which throttled launches count, and the longest wait that a provider may ask for."""
 
 
 def throttled(fleet: Fleet, now: float) -> Reason | None:
-    """Why nothing is launched just now, whatever for: a rate limit is the account's. None: it may be tried."""
+    """Why nothing at all is launched just now: a rate limit holds for the account. None: launches may be tried."""
     accepted = max((order.ordered_at for order in fleet.orders if order.state is OrderState.ACCEPTED), default=0.0)
     since = max(accepted, now - WINDOW)
     refused = sorted((each for each in fleet.failures if each.kind == THROTTLED and each.at > since), key=_at)
@@ -40,7 +40,7 @@ def _at(failure: LaunchFailure) -> float:
 
 
 def taken(launches: Sequence[Event], fleet: Fleet) -> tuple[Event, ...]:
-    """Launches without those that were throttled: no limit and no brake counts what was surely not made."""
+    """Launches without throttled ones: these were surely not made, so no limit and no brake counts them."""
     refused = {each.order_id for each in fleet.failures if each.kind == THROTTLED}
     orders = [order for order in fleet.orders if order.state is OrderState.FAILED and order.id in refused]
     left = list(launches)
