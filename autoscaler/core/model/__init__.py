@@ -1,1 +1,1 @@
-"""Values that everything speaks of: readings of Grid Engine, the provider and the store; actions, reasons, memory."""
+"""Values that all of core uses: readings of Grid Engine, the provider and the store; reasons, memory."""

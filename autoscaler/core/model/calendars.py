@@ -1,8 +1,8 @@
-"""When a calendar (calendar_conf(5)) has a queue on, off or suspended. Pure: the zone of the qmaster is given.
+"""When a calendar (calendar_conf(5)) enables, disables or suspends its queues. Pure: the qmaster's time zone is given.
 
-Three things the manual page does not tell (source/libs/sgeobj/sge_calendar.c, and seen on 8.1.9): a year entry of the
-day that does not hold at this time of day leaves it to the week; of several entries that hold the mildest wins; and
-once the last times of a day are over, an entry does what it does at the next midnight, hours before that comes.
+The manual page does not say three things (source/libs/sgeobj/sge_calendar.c, and seen on 8.1.9). If a year entry of the
+day does not hold at this time of day, the week decides. Of several entries that hold the mildest wins. Once the last
+times of a day are over, an entry has the state of the next midnight already.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from enum import StrEnum
 
 DAY = 86_400
 _WEEK = timedelta(days=8)
-"""A week's entries repeat: what is on at no time within these days, from any given day on, is on at none."""
+"""A week's entries repeat: a queue that is on at no time within these days is never on."""
 
 
 class CalendarState(StrEnum):
-    """What a calendar makes of its queues, mildest first: the first that holds wins."""
+    """The state that a calendar gives its queues, mildest first: the first that holds wins."""
 
     ON = "on"
     SUSPENDED = "suspended"
@@ -31,11 +31,11 @@ class CalendarEntry:
 
     state: CalendarState = CalendarState.OFF
     dates: tuple[tuple[date, date], ...] = ()
-    """Days of a year entry, first and last; empty: every day."""
+    """First and last day of each range of a year entry; empty: every day."""
     weekdays: frozenset[int] = frozenset(range(7))
     """Days of a week entry, Monday 0."""
     times: tuple[tuple[int, int], ...] = ((0, DAY),)
-    """Seconds of the day, from and before; none wraps around midnight."""
+    """Seconds of the day, begin and end (not included); none wraps around midnight."""
 
     def holds(self, moment: datetime) -> bool:
         """Whether the qmaster applies this entry at that local time."""
@@ -48,7 +48,7 @@ class CalendarEntry:
         return True
 
     def _names(self, day: date, second: int) -> bool:
-        """Whether this entry is about that time, as the manual page has it."""
+        """Whether this entry covers that time, as the manual page says."""
         return self._names_day(day) and any(begin <= second < end for begin, end in self.times)
 
     def _names_day(self, day: date) -> bool:
@@ -57,10 +57,11 @@ class CalendarEntry:
         return day.weekday() in self.weekdays
 
     def _judged_by(self, day: date, second: int) -> date | None:
-        """The day whose first second qmaster judges a time by that the entry does not name; None: by itself.
+        """The day by whose first second qmaster judges a time that the entry does not name; None: it judges the time
+        itself.
 
-        While it looks for the next change, qmaster steps to the day after one that has no more times, and keeps the
-        state that it found there. For `year` the first second of a range is not a next change either.
+        In its search for the next change, qmaster steps from a day without further times to the day after, and keeps
+        the state that it finds there. For `year` the first second of a range is no change either.
         """
         if self.times[0] == (0, DAY):
             return None
@@ -81,7 +82,7 @@ class Calendar:
     week: tuple[CalendarEntry, ...] = ()
 
     def state(self, at: float, zone: tzinfo) -> CalendarState:
-        """What it makes of its queues at a time (Unix seconds)."""
+        """The state that it gives its queues at a time (Unix seconds)."""
         return self._state(datetime.fromtimestamp(at, zone))
 
     def opens(self, at: float, zone: tzinfo) -> float | None:
@@ -98,7 +99,7 @@ class Calendar:
         return CalendarState.ON
 
     def _changes(self, at: float, zone: tzinfo) -> Iterator[float]:
-        """Every later moment at which some entry begins or ends, in order, as far ahead as anything new can come."""
+        """Every later moment at which some entry begins or ends, in order, as far ahead as the state can change."""
         entries = (*self.year, *self.week)
         seconds = sorted({0, *(second % DAY for entry in entries for times in entry.times for second in times)})
         for day in self._days(datetime.fromtimestamp(at, zone).date()):

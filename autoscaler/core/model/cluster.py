@@ -1,8 +1,8 @@
 """What Grid Engine reports, in its own terms, as immutable values.
 
-Read by `sge`, interpreted by `demand` and nobody after it. Nothing here decides; names are Grid Engine's (queue, PE,
-complex). Units: memory in bytes, durations in seconds, times as Unix seconds (UTC). Host names are as Grid Engine
-prints them, lower case.
+`sge` reads them, and only `demand` interprets them. Nothing here decides. Names are Grid Engine's (queue, PE, complex).
+Units: memory in bytes, durations in seconds, times as Unix seconds (UTC). Host names are as Grid Engine prints them,
+lower case.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class AccessList:
     name: str
     entries: tuple[str, ...] = ()
     grants: bool = True
-    """Whether it is an access list at all: the scheduler knows nothing of a set whose type is DEPT alone."""
+    """Whether it is an access list at all: the scheduler ignores a set whose type is DEPT alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class ParallelEnvironment:
 
 
 BATCH = "BATCH"
-"""The type of queue that starts jobs which ask for nothing special."""
+"""The type of queue that starts ordinary jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Queue:
     """Overrides `[host=n]` and `[@group=n]`."""
     pe_list: tuple[str, ...] = ()
     pe_list_by_host: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    """Overrides `[host=pe pe]` and `[@group=pe]`: there these hold instead of `pe_list`."""
+    """Overrides `[host=pe pe]` and `[@group=pe]`, which hold there instead of `pe_list`."""
     rerun: bool = False
     rerun_by_host: Mapping[str, bool] = field(default_factory=lambda: MappingProxyType({}))
     """Overrides `[host=TRUE]` and `[@group=TRUE]`."""
@@ -118,7 +118,7 @@ class Queue:
     access_by_host: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=lambda: MappingProxyType({}))
     """Overrides `[host=list]` and `[@group=list]`: place → attribute → names that hold there instead."""
     limits: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """h_rt, s_rt, h_vmem, … where not INFINITY: a job that asks for more never starts here."""
+    """h_rt, s_rt, h_vmem, … that are not INFINITY: a job that asks for more never starts here."""
     limits_by_host: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
     """Overrides `[host=value]` and `[@group=value]`: place → limit → what holds there instead, INFINITY included."""
     calendar: str = ""
@@ -128,12 +128,12 @@ class Queue:
     subordinates: tuple[str, ...] = ()
     """Queues whose instances its own jobs suspend on the same host (`subordinate_list`)."""
     qtype: tuple[str, ...] = (BATCH, "INTERACTIVE")
-    """Kinds of job that it starts beside parallel ones and those of its `ckpt_list`; may be empty."""
+    """Kinds of job that it starts besides parallel ones and those of its `ckpt_list`; may be empty."""
     qtype_by_host: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     ckpt_list: tuple[str, ...] = ()
     """Checkpointing environments whose jobs it starts."""
     ckpt_list_by_host: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    """Overrides `[host=name name]` and `[@group=name]`, as those of `qtype`."""
+    """Overrides `[host=name name]` and `[@group=name]`, like those of `qtype`."""
 
     @property
     def restricted(self) -> tuple[str, ...]:
@@ -160,7 +160,7 @@ class HostJob:
     started: float | None = None
     hard: tuple[tuple[str, str], ...] = ()
     pe: str = ""
-    """The parallel environment that it was granted; '': none, or it is not told."""
+    """The parallel environment that it was granted; '': none, or not known."""
 
     @property
     def name(self) -> str:
@@ -169,13 +169,15 @@ class HostJob:
 
     @property
     def on_its_way(self) -> bool:
-        """Whether its host has not taken it yet: whichever machine next answers under that name gets it."""
+        """Whether it is in transfer (`t`): its host has not taken it yet, and the next machine that answers under that
+        name gets it.
+        """
         return "t" in self.state
 
 
 @dataclass(frozen=True, slots=True)
 class QueueInstance:
-    """A queue on one host. `states` are Grid Engine's letters; only with none of them can a job start now."""
+    """A queue on one host. `states` are Grid Engine's letters; a job can start only if there are none."""
 
     queue: str
     host: str
@@ -185,15 +187,15 @@ class QueueInstance:
     states: str = ""
     jobs: tuple[HostJob, ...] = ()
     in_flight: int = 0
-    """Of `used`: slots taken by a dispatch between the reading of the jobs and that of the hosts. Their jobs are still
-    among those that wait.
+    """Of `used`: slots of jobs that were dispatched after the jobs and before the hosts were read. These jobs still
+    count as waiting.
     """
     domain: str = ""
-    """Set by `queue_instances` where it is configured unlike its queue's instances on new workers: what names it and
-    those like it (`main.q@@x`). '': the queue's name does.
+    """Set by `queue_instances` if its configuration differs from that of its queue's instances on new workers: the
+    queue domain of it and those like it (`main.q@@x`). '': the queue itself.
     """
     consumables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Set by `queue_instances`: the consumable `complex_values` of its queue here, all of it, used or not."""
+    """Set by `queue_instances`: the consumable `complex_values` of its queue here, used or not."""
 
     @property
     def pool(self) -> str:
@@ -207,15 +209,15 @@ class ExecutionHost:
     name: str
     instances: tuple[QueueInstance, ...] = ()
     load: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """`hl:` values that its execd reported; empty while it has never been heard."""
+    """`hl:` values that its execd reported; empty if it never did."""
     consumables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """`hc:` values: what is left now of its consumable `complex_values`."""
     fixed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """`hf:` values: properties that do not get used up."""
+    """`hf:` values: properties that jobs do not use up."""
     heard: bool = True
     """Whether its execd reports: load values are there and no queue instance is in state `u`."""
     access: Access = Access()
-    """Read of hosts that we did not make, and only where lists or projects are named elsewhere in the cell."""
+    """Read for persistent hosts only, and only if lists or projects are named elsewhere in the cell."""
 
     @property
     def jobs(self) -> tuple[HostJob, ...]:
@@ -229,7 +231,9 @@ class ExecutionHost:
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """What all jobs of one category have in common, as Grid Engine prints it: their key while the XML is read."""
+    """What all jobs of one category have in common, as Grid Engine prints it: the key of the category as the XML is
+    read.
+    """
 
     state: str
     """`qw`, `hqw`, `Rq`, `Eqw`, …"""
@@ -244,23 +248,25 @@ class JobRequest:
     master_queues: tuple[str, ...] = ()
     owner: str = ""
     project: str | None = None
-    """None: it has none, or a listing does not tell; where it matters, `access` fills it in from `qstat -j`."""
+    """None: it has none, or the listing does not show it; if it matters, `access` fills it in from `qstat -j`."""
     group: str | None = None
-    """Its primary group, from `qstat -j` where access lists name groups."""
+    """Its primary group, from `qstat -j` if access lists name groups."""
     ckpt: str | None = None
-    """Its checkpointing environment, from `qstat -j` where queues differ in their `ckpt_list`."""
+    """Its checkpointing environment, from `qstat -j` if queues differ in their `ckpt_list`."""
     dependent: bool = False
-    """Waits for predecessor jobs."""
+    """Whether it waits for predecessor jobs."""
     array: bool = False
     unscheduled: bool = False
-    """Priority 0.00000: in the future (`-a`), or not yet seen by the scheduler; only `qstat -j` tells."""
+    """Priority 0.00000: its start time is in the future (`-a`), or the scheduler has not seen it yet; only `qstat -j`
+    shows which.
+    """
     fault: Reason | None = None
-    """What of it cannot be read: such a job does not count."""
+    """The part of it that cannot be read: such a job does not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobCategory:
-    """All waiting jobs that ask for the same things. `jobs` (by number), `tasks` and `submitted` are parallel."""
+    """All waiting jobs with the same request. `jobs` (by number), `tasks` and `submitted` are parallel."""
 
     ask: JobRequest
     jobs: tuple[int, ...]
@@ -268,42 +274,42 @@ class JobCategory:
     """Task lists as printed (`5-19:2`, `1-3:1,7`), '' for a job that is no array. Never expanded."""
     submitted: tuple[float, ...]
     count: int
-    """How many tasks wait (a job that is no array counts one)."""
+    """How many tasks wait (a job that is no array counts as one)."""
     undated: frozenset[int] = frozenset()
-    """Jobs of which no submission time is told: theirs in `submitted` is when they were first seen."""
+    """Jobs without a known submission time: `submitted` has the time when they were first seen."""
 
 
 def names_of(job: int, tasks: str) -> list[str]:
-    """A job with a list of tasks as commands take it: `12`, `12.3`, `12.5-9:2`."""
+    """A job with a list of tasks, as arguments of commands: `12`, `12.3`, `12.5-9:2`."""
     return [f"{job}.{some}" for some in tasks.split(",")] if tasks else [str(job)]
 
 
 @dataclass(frozen=True, slots=True)
 class JobDetail:
-    """What only `qstat -j` tells of a waiting job, remembered between passes."""
+    """Facts of a waiting job that only `qstat -j` shows, remembered between passes."""
 
     job: int
     looked_at: float
     start_after: float | None = None
     """`-a`: not before this time."""
     concurrency: int | None = None
-    """`-tc`: at most so many tasks at once."""
+    """`-tc`: how many tasks may run at once."""
     unscheduled: bool = False
-    """Whether its priority was zero when we looked: a change means look again."""
+    """Whether its priority was zero at that time: if that changes, it is looked up again."""
     rerun: bool | None = None
-    """`-r y` or `-r n`; None: its queue says."""
+    """`-r y` or `-r n`; None: its queue decides."""
     restarts: bool = False
     """Its checkpointing environment starts it again when its host is lost (`when` with `r`)."""
     context: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     group: str | None = None
-    """Its primary group, which access lists compare; None: looked at by a version that did not read this, nor what
-    follows.
+    """Its primary group, which access lists compare; None: an older version looked it up, which read neither this nor
+    the next fields.
     """
     project: str = ""
     reservation: int | None = None
     """The advance reservation that it runs inside (`-ar`)."""
     ckpt: str | None = None
-    """Its checkpointing environment, '' for none; None: looked at by a version that did not read this."""
+    """Its checkpointing environment, '' for none; None: an older version looked it up, which did not read this."""
     immediate: bool = False
     """`-now y`: it starts at once or is given up."""
 
@@ -343,41 +349,41 @@ class Cluster:
     pes: Mapping[str, ParallelEnvironment]
     complexes: Mapping[str, Complex]
     host_groups: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    """Nested groups are resolved: every value is hosts only."""
+    """Nested groups are resolved: every value has hosts only."""
     execution_hosts: frozenset[str] = frozenset()
-    """`qconf -sel`: who is an execution host, heard or not."""
+    """`qconf -sel`: all execution hosts, reporting or not."""
     global_consumables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """`hc:` values of the global host: what is left of licences and the like."""
     global_values: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """`complex_values` of the global host: what the whole cell has of them, whoever uses it now."""
+    """`complex_values` of the global host: what the whole cell has of them, used or not."""
     ckpts: tuple[str, ...] = ()
     """Checkpointing environments that jobs can ask for (`qconf -sckptl`)."""
     quotas: tuple[QuotaSet, ...] = ()
     access_lists: Mapping[str, AccessList] = field(default_factory=lambda: MappingProxyType({}))
-    """Those that a queue, PE, host or quota names, as far as they were read."""
+    """The lists that a queue, PE, host or quota names, as far as they were read."""
     global_access: Access = Access()
-    """Of the global host: it holds for every host."""
+    """Access of the global host, which holds for every host."""
     details: Mapping[int, JobDetail] = field(default_factory=lambda: MappingProxyType({}))
     """Fresh answers of this pass's `qstat -j`; older ones are in memory."""
     schedule_interval: float = 15.0
     load_report_time: float = 40.0
     calendars: Mapping[str, Calendar] = field(default_factory=lambda: MappingProxyType({}))
-    """Those that queues name, as far as they could be read."""
+    """The calendars that queues name, as far as they could be read."""
     zone: tzinfo = UTC
-    """The qmaster's: calendars hold in its local time."""
+    """The qmaster's time zone: calendars hold in its local time."""
     max_user_jobs: int | None = None
-    """`maxujobs`: so many jobs and tasks of one user may run at once. None: any number."""
+    """`maxujobs`: how many jobs and tasks of one user may run at once. None: any number."""
     max_array_tasks: int | None = None
-    """`max_aj_instances`: so many tasks of one array may run at once. None: any number."""
+    """`max_aj_instances`: how many tasks of one array may run at once. None: any number."""
     max_reservation: int | None = None
-    """So many jobs (`-R y`) may have what they need kept free for them. None: not known."""
+    """For how many jobs (`-R y`) the scheduler reserves resources. None: not known."""
     max_unheard: float = 300.0
-    """After so many seconds of silence Grid Engine shows a host's queue instances as unheard (`u`)."""
+    """Seconds of silence after which Grid Engine shows a host's queue instances as unknown (`u`)."""
     pools: Mapping[str, Queue] = field(default_factory=lambda: MappingProxyType({}))
-    """Set by `queue_instances`: queues as their instances have them, without overrides. Under a queue's name is what
-    those on new workers have, under a queue domain's what others do.
+    """Set by `queue_instances`: queues with the values of their instances, without overrides. A queue's name stands for
+    its instances on new workers, a queue domain for others.
     """
     context_allowed: bool = True
-    """Whether the context of jobs can be changed (`qalter -ac`): a JSV may keep that from all."""
+    """Whether the context of jobs can be changed (`qalter -ac`): a JSV may forbid it."""
     set_aside: tuple[Reason, ...] = ()
-    """What could not be understood, with why; never the whole reading."""
+    """Parts of the reading that could not be understood, with the cause."""

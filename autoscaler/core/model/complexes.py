@@ -1,8 +1,8 @@
 """Values of Grid Engine's complexes as numbers that can be compared and subtracted, and numbers as Grid Engine writes
 them.
 
-`sge.units` reads listings; this reads what jobs ask for and hosts offer, by the complex's type. Unreadable is None,
-never an error: one odd request must not cost a pass.
+`sge.units` reads listings; this reads what jobs ask for and hosts offer, by the complex's type. An unreadable value is
+None, never an error: one odd request must not fail a pass.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ _FACTORS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4, "K": 2**
 _HEXADECIMAL = re.compile(r"0[xX]([0-9a-fA-F]{1,16})([kKmMgGtT]?)")
 RESOURCE_MAP = "RSMAP"
 """A consumable whose units have ids: a host has `2(0 1)` or `2(gpu0[mem=80G] gpu1[mem=40G])`, a job asks for `2`,
-`2(gpu0 gpu1)` or `2[same=id]`. The amount counts. Which unit a job gets is Grid Engine's to decide.
+`2(gpu0 gpu1)` or `2[same=id]`. Only the amount counts. Grid Engine decides which unit a job gets.
 """
 NUMERIC = frozenset({"INT", "DOUBLE", "MEMORY", "TIME", "BOOL", RESOURCE_MAP})
 """Types of complexes whose values are numbers."""
 _IDS = re.compile(r"(\([^()]*\)|\[[^\[\]]*\])\Z")
 TOO_MUCH = 10**18
-"""No host has so much of anything; what is below can be counted exactly."""
+"""No host has this much of anything; smaller amounts can be counted exactly."""
 _DEEPEST = 200
-"""Brackets and negations of one pattern expression: nobody writes so many, and each is a call within a call."""
+"""The most brackets and negations of one pattern expression: nobody writes as many, and each costs one level of
+recursion.
+"""
 _TRUE = frozenset({"true", "t", "yes", "y"})
 _FALSE = frozenset({"false", "f", "no", "n"})
 _ENDLESS = frozenset({"infinity", "inf", "unlimited"})
@@ -36,8 +38,8 @@ _ENDLESS = frozenset({"infinity", "inf", "unlimited"})
 
 @lru_cache(maxsize=65536)
 def amount(text: str, kind: str) -> float | None:
-    """The number a value of a complex of this type stands for: bytes, seconds, 1 or 0 for true and false, infinite only
-    where it says so. None: it is none, or more than can be counted (`1e400`).
+    """The number that a value of a complex of this type stands for: bytes, seconds, 1 or 0 for true and false, infinity
+    only if it is written so. None: it is no number, or more than can be counted (`1e400`).
     """
     word = _IDS.sub("", text.strip()).rstrip() if kind == RESOURCE_MAP else text.strip()
     lower = word.lower()
@@ -58,7 +60,7 @@ def amount(text: str, kind: str) -> float | None:
 
 
 def _counted(value: float) -> float | None:
-    """Whole numbers as such, so that they are counted exactly; None for what ran over on the way."""
+    """Whole numbers as `int`, so that they are counted exactly; None: it overflowed."""
     if not math.isfinite(value):
         return None
     return int(value) if value == int(value) else value
@@ -73,7 +75,7 @@ def _duration(text: str) -> float | None:
 
 
 def canonical(text: str, kind: str) -> str:
-    """The same text for equal values, so that `8G`, `8.000G` and `8192M` compare as the one amount they are."""
+    """One text for equal values, so that `8G`, `8.000G` and `8192M` compare as equal."""
     value = amount(text, kind) if kind in NUMERIC else None
     return text.strip() if value is None else str(value)
 
@@ -111,7 +113,9 @@ def matches(expression: str, value: str) -> bool:
 
 
 class _Expression:
-    """Recursive descent over one expression: or of ands of perhaps negated patterns. Malformed matches nothing."""
+    """Recursive descent over one expression: an `|` of `&` of patterns, negated or not. A malformed expression matches
+    nothing.
+    """
 
     def __init__(self, text: str) -> None:
         self._tokens = re.findall(r"[|&!()]|[^|&!()]+", text)
@@ -161,7 +165,7 @@ def by_any_name(complexes: Mapping[str, Complex]) -> dict[str, Complex]:
 
 @lru_cache(maxsize=65536)
 def task_count(tasks: str) -> int:
-    """How many tasks a list stands for (`1-100:3`, `5,7,9-11`), never expanded; 1 for a job that is no array ('')."""
+    """How many tasks a list has (`1-100:3`, `5,7,9-11`), never expanded; 1 for a job that is no array ('')."""
     return sum(_length(part) for part in tasks.split(",")) if tasks else 1
 
 
@@ -182,7 +186,7 @@ def split_tasks(tasks: str, count: int) -> tuple[str, str]:
 
 
 def has_task(tasks: str, task: int) -> bool:
-    """Whether a list of tasks (`1-100:3`, `5,7,9-11`) names this one; never expanded."""
+    """Whether a list of tasks (`1-100:3`, `5,7,9-11`), never expanded, names this one."""
     for part in filter(None, tasks.split(",")):
         start, step = _start_and_step(part)
         if start <= task < start + step * _length(part) and (task - start) % step == 0:

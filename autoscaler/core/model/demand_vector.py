@@ -1,4 +1,4 @@
-"""What waiting tasks need, in the words of placement: slots, consumables and properties; no Grid Engine in it."""
+"""The needs of waiting tasks in terms of placement: slots, consumables, properties; without Grid Engine's semantics."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ class Property:
     """`==`, `!=`, `>=`, `<=`, `<`, `>` as Grid Engine compares *request* relop *offered*."""
     value: str
     pools: frozenset[str] = frozenset()
-    """Pools that have it as asked: their hosts need not, but one that has a value of its own must have it so, too."""
+    """Pools that have the requested value themselves. Their hosts need none, but a host's own value must match too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one task of a counted category needs, in the words of placement."""
+    """What one task of a counted category needs, in terms of placement."""
 
     pools: frozenset[str]
-    """Pools of slots (a queue's) that may serve it."""
+    """Pools of slots (queues) that may serve it."""
     slots: int = 1
     per_host: int | None = None
-    """How its slots may spread: None any way over hosts; n exactly n on every host; equal to `slots`: one host."""
+    """How its slots may spread. None: in any way; n: exactly n on every host; equal to `slots`: one host."""
     per_slot: Amounts = ()
     per_job: Amounts = ()
     properties: tuple[Property, ...] = ()
     exclusive: bool = False
     assumed: Amounts = ()
-    """Per slot, what it uses without having asked (a complex's default): binds only on hosts that offer it."""
+    """Per slot, what it uses by default without a request (a complex's default): counts only on hosts that offer it."""
     together: bool = False
-    """All its slots on hosts of one group."""
+    """Whether all its slots must be on hosts of one group."""
     once_a_host: Amounts = ()
-    """Once on every host that it uses, however many of its slots stand there."""
+    """Once on every host that it uses, whatever the number of its slots there."""
     names: frozenset[str] = frozenset()
-    """FORCED complexes that it requests, whatever it asks of them."""
+    """FORCED complexes that it requests, with whatever value."""
 
     @property
     def one_host(self) -> bool:
@@ -51,15 +51,15 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class CategoryDemand:
-    """A counted demand with how many tasks want it and since when the longest waiting one could run."""
+    """A counted demand, the number of its tasks, and since when the longest waiting one could run."""
 
     demand: Demand
     count: int
     oldest: float
     expired: bool
     asks: tuple[JobRequest, ...] = ()
-    """The job categories it came from, for verdicts."""
+    """The requests of the job categories that it came from, for verdicts."""
     launches: tuple[str, ...] = ()
-    """Autoscaled pools that may grow for it, in policy order. Empty: it keeps what can serve it, but nothing is
-    launched.
+    """Autoscaled queues that may launch workers for it, in policy order. Empty: it keeps workers that can serve it, but
+    launches none.
     """

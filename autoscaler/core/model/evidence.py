@@ -1,6 +1,6 @@
-"""Dated findings that a plan may rest on: what Grid Engine answered, what failed where, what a health check says.
+"""Dated findings that a plan may use: Grid Engine's answers, failed jobs, results of health checks.
 
-Gathered by the shell, kept in the store, brought to plan with the next snapshot. Times as Unix seconds.
+The shell gathers them and keeps them in the store; the next snapshot has them. Times as Unix seconds.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ class Answer(StrEnum):
 
     POSSIBLE = "possible"
     IMPOSSIBLE = "impossible"
-    """Explicitly: no suitable queues."""
+    """It said so explicitly: no suitable queues."""
     NONE = "none"
     """No clear answer: the job runs, is held or gone, the command failed, or a probe host could not be made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An answer, with the question it is one to."""
+    """An answer, with its question."""
 
     job: int
     fingerprint: str
@@ -49,7 +49,7 @@ class JobFailure:
 
 @dataclass(frozen=True, slots=True)
 class JobSuccess:
-    """A job that Grid Engine could run on a host, whatever it ended with."""
+    """A job that Grid Engine could run on a host, whatever its exit status."""
 
     host: str
     owner: str
@@ -58,25 +58,25 @@ class JobSuccess:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What a node array's health check last said of a worker."""
+    """The last result of a node array's health check on a worker."""
 
     worker_id: str
     at: float
     healthy: bool
     message: str = ""
     sick_since: float | None = None
-    """When it first said so, of the checks in a row that did. None: it is healthy."""
+    """Time of the first of the last failed checks in a row. None: it is healthy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All of it that is not too old to matter."""
+    """All findings that are not too old to matter."""
 
     answers: Mapping[int, Finding] = field(default_factory=lambda: MappingProxyType({}))
     """By job number, the newest each."""
     failures: tuple[JobFailure, ...] = ()
-    """Oldest first; of each host only those after its last success."""
+    """Oldest first; for each host only those after its last success."""
     successes: tuple[JobSuccess, ...] = ()
-    """The last of every owner on every host."""
+    """The last one of every owner on every host."""
     health: Mapping[str, Health] = field(default_factory=lambda: MappingProxyType({}))
     """By worker id."""

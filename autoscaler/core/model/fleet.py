@@ -1,8 +1,8 @@
-"""What a provider reports, in the clouds' terms, as immutable values.
+"""What a provider reports, in terms of clouds, as immutable values.
 
-A *bucket* is what can be had (node array × instance type × zone × price type × placement group); a *worker* is what
-we have; an *order* is what we asked for and may not see yet. Units: memory in bytes, prices per hour in the
-catalogue's currency, times as Unix seconds.
+A *bucket* can be ordered from (node array × instance type × zone × price type × placement group); a *worker* is a
+machine that we have; an *order* is a request of which machines may not be listed yet. Units: memory in bytes, prices
+per hour in the catalogue's currency, times as Unix seconds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 ANY = ""
-"""As node array, zone or placement group of a bucket: whichever."""
+"""As node array, zone or placement group of a bucket: any."""
 
 
 class PriceType(StrEnum):
@@ -31,12 +31,12 @@ class InstanceType:
     memory: int
     gpus: int = 0
     arch: str = "lx-amd64"
-    """As an execd of that machine reports `arch`."""
+    """`arch` as an execd of that machine reports it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class BucketKey:
-    """What tells buckets apart."""
+    """The fields that identify a bucket."""
 
     instance_type: str
     node_array: str = ANY
@@ -47,7 +47,7 @@ class BucketKey:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """What can be had of one kind now."""
+    """What can be ordered of one kind now."""
 
     key: BucketKey
     type: InstanceType
@@ -56,15 +56,15 @@ class Bucket:
     available: int | None = None
     """How many more can be had now; None: unknown."""
     problem: str | None = None
-    """Why nothing can be had of it, in the provider's words (no quota, restricted in this region)."""
+    """Why nothing can be ordered of it, in the provider's words (no quota, restricted in this region)."""
     any_group: bool = False
-    """Whether its provider makes a placement group of any name for whoever asks: such a bucket is in none, and may be
+    """Whether its provider creates a placement group of any name on request: such a bucket is in none, and may be
     ordered with the name of one in its key.
     """
 
 
 class MachineState(StrEnum):
-    """A machine's state as its provider tells it. A terminated machine may still be listed for a while."""
+    """A machine's state as its provider reports it. A terminated machine may still be listed for a while."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -73,11 +73,13 @@ class MachineState(StrEnum):
 
 
 class Ending(StrEnum):
-    """Why a machine ended, as far as its provider knows. What nobody asked for and is none of these was lost."""
+    """Why a machine ended, as far as its provider knows. If nobody asked for its end and no other value holds, it was
+    lost.
+    """
 
     UNKNOWN = ""
     RELEASED = "released"
-    """It shut itself down: a legal way to leave, no failure."""
+    """It shut itself down, which is no failure."""
     INTERRUPTED = "interrupted"
     """Its cloud took it back (spot)."""
 
@@ -101,14 +103,14 @@ class Worker:
     order_id: str | None = None
     group_id: str | None = None
     ready: bool = True
-    """For providers that enrol by themselves: whether the machine says its set-up is done."""
+    """For providers whose workers enrol themselves: whether the machine says that its set-up is done."""
     message: str | None = None
     """The provider's last word on it (`Insufficient instance capacity.`)."""
     ending: Ending = Ending.UNKNOWN
     failure: str | None = None
-    """Kind of LaunchFailure that it ended by before it came up (`capacity`, `quota`, `boot`), as far as its provider
-    knows: whether it ever joined it need not know. None where somebody asked for its end, or a spot market took it. On
-    a machine that exists: it will never come up, and is to be ended. `message` then says why.
+    """Kind of LaunchFailure by which it ended before it came up (`capacity`, `quota`, `boot`), as far as its provider
+    knows, which need not know whether it ever joined. None: somebody asked for its end, or a spot market took it. If
+    the machine exists, it will never come up and has to be terminated; `message` then says why.
     """
 
     @property
@@ -121,7 +123,7 @@ class Worker:
 
 
 Assignment = tuple[tuple[str, int], ...]
-"""Which job categories something was launched for, by key, with how many tasks of each."""
+"""The job categories that a launch is for, by key, with the number of tasks of each."""
 
 
 class OrderState(StrEnum):
@@ -137,9 +139,9 @@ class OrderState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order of ours as the journal knows it, while it matters (newer than the order grace, or still open).
+    """An order of ours as the journal knows it, as long as it matters (newer than the order grace, or still open).
 
-    Of a set of several offers there is one for each, all with the same id.
+    A set of several offers has one order for each, all with the same id.
     """
 
     id: str
@@ -152,14 +154,14 @@ class Order:
     """The candidate being tried or accepted."""
     price_per_hour: float | None = None
     ids: tuple[str, ...] = ()
-    """Worker ids the provider acknowledged."""
+    """Worker ids that the provider acknowledged."""
     group_id: str = ""
     nodes: tuple[str, ...] = ()
     asked: bool = False
     assignment: Assignment = ()
     """As its Launch had them."""
     said: str = ""
-    """Of an open one: why there is no answer yet."""
+    """If it is open: why there is no answer yet."""
     asked_again_at: float | None = None
     planned_at: float | None = None
     """Time of the pass that planned it, while `ordered_at` of an accepted one is its acceptance; None: not known."""
@@ -176,9 +178,9 @@ class LaunchFailure:
     message: str
     order_id: str = ""
     worker_id: str = ""
-    """Of a machine that was accepted and never joined."""
+    """The machine that was accepted and never joined, if there was one."""
     retry_at: float | None = None
-    """From when on its provider wants to be asked again, as far as it says."""
+    """When its provider may be asked again, if it says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +216,8 @@ class Fleet:
     failures: tuple[LaunchFailure, ...] = ()
     """Newer than the longest unavailability delay, oldest first."""
     enrols_itself: bool = False
-    """Whether workers of this provider register themselves in Grid Engine (disabled)."""
+    """Whether workers of this provider enrol themselves in Grid Engine (disabled)."""
     interruptions: tuple[Interruption, ...] = ()
-    """Notices that hold now; a provider without any gives none."""
+    """Interruption notices that hold now; empty for a provider that gives none."""
     refused_ends: tuple[RefusedEnd, ...] = ()
-    """Of workers whose end was refused when it was last asked for."""
+    """For workers whose end was refused when it was last requested."""

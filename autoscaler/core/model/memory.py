@@ -1,7 +1,8 @@
-"""What one pass leaves for the next: the little that neither Grid Engine nor the provider can tell again.
+"""What one pass leaves for the next: the little that neither Grid Engine nor the provider can report again.
 
-Written by `plan`, stored by the shell in one transaction with the journal before the plan's first action, read back by
-the next observe. A lost memory is safe: nothing is removed before two new observations (rule 8). Times as Unix seconds.
+`plan` makes it, the shell stores it in one transaction with the journal before the plan's first action, and the next
+observation reads it back. A lost memory is safe: nothing is removed before two new observations (rule 8). Times as Unix
+seconds.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Disabling(StrEnum):
     STOP = "stop"
     BROKEN = "broken"
     SILENT = "silent"
-    """Grid Engine hears nothing of it."""
+    """qmaster has no load report from it."""
     INTERRUPTED = "interrupted"
     """Its cloud gave notice."""
     ADVISED = "advised"
@@ -33,11 +34,11 @@ class Disabling(StrEnum):
     LOST = "lost"
     """Its machine is ending or gone without our doing."""
     SWAP = "swap"
-    """It makes room for a stronger worker."""
+    """A stronger worker replaces it."""
     GROUP = "group"
     """Its group leaves as a whole: only a person enables it again."""
     AUTO_STOP = "auto_stop"
-    """It asked to stop, and was told that it does: only a person enables it again."""
+    """It asked to stop, and got the answer that it stops: only a person enables it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,75 +50,75 @@ class WorkerNote:
     """Since when every observation showed it in service and empty."""
     disabled_at: float | None = None
     disabling: Disabling | None = None
-    """Set together with `disabled_at`, before `qmod -d` is called."""
+    """Set together with `disabled_at`, before `qmod -d` runs."""
     seen_disabled: bool = False
-    """Whether a later observation showed it disabled: only then is enabled again a person's doing."""
+    """Whether a later observation showed it disabled. Only then does an enabled host mean that a person enabled it."""
     retired_at: float | None = None
     """When Remove was planned: a machine that is no execution host after this is to be terminated, not enrolled."""
     enrolling_since: float | None = None
-    """Since when it was to be made an execution host again and again, without ever being complete."""
+    """Since when its enrolment was tried again and again without ever being complete."""
     heard_at: float | None = None
-    """When Grid Engine first heard its execd."""
+    """When qmaster had its first load report."""
     opened: bool = False
-    """Whether an observation showed it enabled and heard, or with jobs: it may have run some."""
+    """Whether an observation showed it enabled and reporting, or with jobs: it may have run some."""
     host: str | None = None
     empty_since: float | None = None
     """Since when every observation showed it disabled by us and empty: rule 1's two observations, in time."""
     enabled_at: float | None = None
-    """When Enable was last planned. The mark stays until an observation shows it enabled, so that a crash in between
-    leaves no host of ours behind.
+    """When Enable was last planned. The mark stays until an observation shows it enabled, so that no host of ours stays
+    disabled after a crash in between.
     """
     terminated_at: float | None = None
     """When Terminate was last planned."""
     missing_since: float | None = None
-    """Since when the provider's listing has left it out: it may only lag."""
+    """Since when the provider's listing has left it out; the listing may only lag."""
     bucket: BucketKey | None = None
-    """Of a machine that its provider did not say is gone: with the next three, what it counts for against limits while
-    no listing shows it.
+    """Its bucket, unless its provider said that it is gone. With `vcpus` and `price_per_hour` it counts against limits
+    even if no listing shows it.
     """
     silent_s: float | None = None
-    """For so many seconds, as far as we looked, Grid Engine has heard other hosts but not this one; None: it is heard.
-    """
+    """Observed seconds for which qmaster had load reports of other hosts but not of this one; None: it reports."""
     fenced_at: float | None = None
-    """When its end was first planned although it was an execution host, perhaps with jobs: it was silent for too long.
-    """
+    """When its end was first planned although it was an execution host, perhaps with jobs: it was fenced."""
     gone: bool = False
     """Whether its provider confirmed its end."""
     left: bool = False
-    """Whether an observation showed that it is no execution host any more: a host of its name is then another's."""
+    """Whether an observation showed that it is no execution host any more: a host of its name then belongs to another
+    machine.
+    """
     only_ended: bool = False
-    """Whether no observation ever showed its machine alive, as after a lost store: its name alone proves no host to be
-    its.
+    """Whether no observation ever showed its machine alive, as after a lost store: then its name alone does not prove
+    that a host is its own.
     """
     on_their_way: tuple[str, ...] = ()
-    """Jobs that its host had not taken yet when it was last looked at without a newer machine of its name: such a one
-    may have got them.
+    """Jobs in transfer to its host at the last observation without a newer machine of its name: such a machine may have
+    got them.
     """
     in_doubt: tuple[str, ...] = ()
-    """Jobs on its host that were on their way to an older machine of its name, which is gone: that one may have begun
-    them, or this one got them.
+    """Jobs on its host that were in transfer to an older machine of its name, which is gone: either machine may have
+    begun them.
     """
     moved: tuple[str, ...] = ()
-    """Lost jobs of its that were last rescheduled or deleted."""
+    """Its lost jobs that were last rescheduled or deleted."""
     moved_at: float | None = None
     moves: int = 0
-    """How often the same ones were."""
+    """How often in a row the same ones were."""
     failed: bool = False
     """Whether it was counted as a failed launch: it ended before it joined."""
     quarantined: Reason | None = None
     """Why it was last quarantined."""
     trusted_at: float | None = None
-    """When a person enabled it although it was quarantined: what was held against it before counts no more."""
+    """When a person enabled it although it was quarantined: earlier failures no longer count."""
     order_id: str | None = None
     group_id: str = ""
     vcpus: int = 0
     price_per_hour: float | None = None
     completed_at: float | None = None
-    """When it was last to get what its own image had not given it as an execution host."""
+    """When it was last to get the values that its own image had not given its execution host."""
     asked_at: float | None = None
-    """When it, one of a group, last asked to stop and was idle: for its group that counts a while."""
+    """For a worker of a group: when it last asked to stop and was idle. For its group that counts for a while."""
     stop_undone: bool = False
-    """A person enabled it while it asked to stop, or had been told that it stops: that it asked counts no more."""
+    """Whether a person enabled it after it asked to stop: its request no longer counts."""
     alarm_since: float | None = None
     """Since when every observation showed it in service, empty, and in alarm in its queue (`a`, `A`)."""
 
@@ -127,7 +128,7 @@ class HeldBack:
     """A job that we hold while it is rescheduled, because a part of it may still run on a host that lives."""
 
     hosts: tuple[str, ...]
-    """Those hosts."""
+    """The hosts that live."""
     at: float
     """When the hold was planned."""
     pushed_at: float | None = None
@@ -138,7 +139,7 @@ class HeldBack:
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """A bucket that is left alone for a while after it failed."""
+    """A bucket that is not launched for a while after it failed."""
 
     bucket: BucketKey
     until: float
@@ -146,7 +147,7 @@ class Backoff:
     kind: str
     message: str
     failed_at: float | None = None
-    """When it last failed. None: an older version did not write it down."""
+    """When it last failed. None: an older version did not store it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,45 +156,45 @@ class CameUp:
 
     bucket: BucketKey
     made_at: float
-    """When the newest of these was made."""
+    """When the newest of these machines was made."""
     at: float
-    """When Grid Engine last heard one of these for the first time."""
+    """The last time at which one of these had its first load report."""
 
 
 @dataclass(frozen=True, slots=True)
 class SwapNote:
-    """What a node array considers or carries out: workers that make room for a stronger one."""
+    """The swap that a node array considers or carries out."""
 
     leaving: tuple[str, ...] = ()
-    """Ids of those workers. Empty: none is considered."""
+    """Ids of the workers that are replaced. Empty: no swap is considered."""
     hosts: tuple[str, ...] = ()
-    """Their names, for reasons that outlive them."""
+    """Their names, for reasons that are shown after their end."""
     type: str = ""
-    """Instance type that is to come."""
+    """Instance type of the stronger worker."""
     since: float | None = None
-    """Since when every observation has found this change the best."""
+    """Since when every observation has found this swap the best."""
     begun_at: float | None = None
-    """When it was begun: its workers leave. None: only considered."""
+    """When it began: its workers leave. None: it is only considered."""
     ended_at: float | None = None
-    """When the last change was done or called off."""
+    """When the last swap was done or cancelled."""
     spared: tuple[str, ...] = ()
-    """Workers that a person enabled while they made room: no swap touches them again."""
+    """Workers that a person enabled during their swap: no swap touches them again."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnsatisfiableNote:
-    """A waiting job that nothing allowed could ever run, as far as is known."""
+    """A waiting job that may be unsatisfiable, and what was done about it."""
 
     fingerprint: str = ""
-    """Of all that this rests on."""
+    """Of all that this verdict rests on."""
     since: float | None = None
     """Since when every observation has found it so, with that fingerprint. None: the last observation did not."""
     asked_at: float | None = None
-    """When Grid Engine was last to be asked, as long as it has not answered."""
+    """When Grid Engine was last asked, as long as it has not answered."""
     asked: int = 0
-    """How often in a row, without an answer."""
+    """How often in a row it was asked without an answer."""
     told: Reason | None = None
-    """What was last left in the job's context."""
+    """The reason that was last written into the job's context."""
     deleted_at: float | None = None
     """When Kill was last planned."""
     held_at: float | None = None
@@ -208,31 +209,31 @@ class UnsatisfiableNote:
 
 @dataclass(frozen=True, slots=True)
 class LaunchTrial:
-    """A launch for waiting jobs, for as long as it is open whether it helps any of them."""
+    """A launch for waiting jobs, until it is known whether it helps any of them."""
 
     node_array: str
     """That of the settings."""
     ordered_at: float
     assignment: Assignment = ()
-    """The categories that it was for, of many those with the most tasks."""
+    """The categories that it was for; of many those with the most tasks."""
     workers: int = 0
-    """How many its provider acknowledged."""
+    """How many workers its provider acknowledged."""
     boot_s: float | None = None
-    """From the order until Grid Engine first heard one of them."""
+    """Seconds from the order to the first load report of one of them."""
     joined_at: float | None = None
-    """When Grid Engine first heard the last of them."""
+    """When the last of them had its first load report."""
     joined_s: float = 0.0
-    """For so many seconds since then we looked."""
+    """Observed seconds since then."""
     ran_at: float | None = None
-    """Since when jobs have been seen to run on them, if none of those failed to start in the end."""
+    """Since when jobs have been seen to run on them, unless these failed to start in the end."""
     started: tuple[str, ...] = ()
-    """The categories that those jobs may be of."""
+    """Categories that these jobs may be of."""
     seen: tuple[str, ...] = ()
-    """What their hosts showed that keeps jobs from starting."""
+    """States of their hosts that keep jobs from starting."""
     excused: bool = False
-    """Whether a person or a cloud took one of them away: then it proves nothing that none ran a job."""
+    """Whether a person or a cloud took one of them away: then it proves nothing that no job ran."""
     closed: bool = False
-    """Whether it is known how it ended; kept while its order is listed."""
+    """Whether its result is known; it is kept as long as its order is listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,12 +241,12 @@ class UnhelpedCategory:
     """A job category for which the last launches of a node array helped none of its jobs."""
 
     failures: int
-    """So many launches in a row."""
+    """Number of these launches in a row."""
     failed_at: float
     wait_s: float
-    """So long after `failed_at` nothing is launched for it."""
+    """For this long after `failed_at` nothing is launched for it."""
     owners: tuple[str, ...] = ()
-    """Two of the owners of its jobs at most: whether there are several is what matters."""
+    """Two of the owners of its jobs at most: it only matters whether there are several."""
     seen: tuple[str, ...] = ()
 
     @property
@@ -255,14 +256,14 @@ class UnhelpedCategory:
 
 @dataclass(frozen=True, slots=True)
 class ProtectedArray:
-    """What a node array's launches for jobs came to of late."""
+    """The recent results of a node array's launches for jobs."""
 
     categories: Mapping[str, UnhelpedCategory] = field(default_factory=lambda: MappingProxyType({}))
     """By key."""
     failures: int = 0
-    """Launches in a row that helped nobody."""
+    """Launches in a row that helped no job."""
     helped_at: float | None = None
-    """When one was last seen to have helped."""
+    """When a launch was last seen to have helped."""
     stopped: Reason | None = None
     """Why it launches nothing for jobs until a person resumes."""
     stopped_at: float | None = None
@@ -270,53 +271,55 @@ class ProtectedArray:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something counted by caps and brakes, forgotten after the longest window."""
+    """Something that caps and the circuit breaker count; forgotten after the longest window."""
 
     at: float
     count: int
     node_array: str
     family: str = ""
-    """The array of the settings that it stems from, where it is not one itself: whose launches an hour it counts to."""
+    """The array of the settings that it stems from, if it is not one itself: it counts for that one's launches an hour.
+    """
     launched: int | None = None
-    """Of a launch, whose `count` is the most that it may bring: the workers given, once its orders are answered."""
+    """For a launch, once its orders are answered: how many workers it brought. `count` is the most that it may bring.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedType:
-    """What empty workers of an instance type showed that differs from what the type promises."""
+    """Values that empty workers of an instance type reported and that differ from those that the type promises."""
 
     type: str
     node_array: str
     values: tuple[tuple[str, str | None], ...]
-    """By complex; None: it has no such value."""
+    """By complex; None: they reported none."""
     at: float
-    """When Grid Engine first heard the newest of these workers."""
+    """When the newest of these workers had its first load report."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingNote:
-    """Jobs in whose context we left why they wait."""
+    """Jobs in whose context the autoscaler wrote why they wait."""
 
     reason: Reason
-    """With names alone, so that it seldom changes."""
+    """Its facts are names only, so that it seldom changes."""
     at: float
-    """When it was written, or taken away (`WAITS_NO_MORE`)."""
+    """When it was written, or removed (`WAITS_NO_MORE`)."""
     jobs: tuple[tuple[int, int], ...]
-    """First and last number of each run of them."""
+    """First and last number of each range of them."""
     retry_at: float | None = None
-    """Set: it is known not to have been written, and is tried again from then on."""
+    """If set, it could not be written, and is tried again from then on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """All of it; the empty one is what a new cell starts with."""
+    """The whole memory; a new cell starts with the empty one."""
 
     passes: int = 0
     workers: Mapping[str, WorkerNote] = field(default_factory=lambda: MappingProxyType({}))
     """By worker id."""
     able_since: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
-    """Jobs that were once unable to run (held, dependent, future): since when they could. Jobs of which no submission
-    time is told: since they were first seen. Others: since submission.
+    """Since when jobs could run that once could not (held, dependent, future), and since when jobs without a known
+    submission time were first seen. All other jobs could run since submission.
     """
     unable: tuple[int, ...] = ()
     """Job numbers seen unable to run at the last observation, sorted."""
@@ -325,16 +328,16 @@ class Memory:
     """By node array."""
     rests: tuple[Backoff, ...] = ()
     came_up: tuple[CameUp, ...] = ()
-    """The last success of each bucket: what failed before it counts no more."""
+    """The last success of each bucket: earlier failures no longer count."""
     reported: tuple[ReportedType, ...] = ()
     stopped: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Node array → the permanent error that stopped its launches."""
     failures_seen: float = 0.0
-    """Launch failures up to this time are already counted in `rests`."""
+    """Launch failures up to this time are counted in `rests` already."""
     launches: tuple[Event, ...] = ()
     removals: tuple[Event, ...] = ()
     kills: tuple[Event, ...] = ()
-    """Jobs deleted or held because nothing could ever run them."""
+    """Jobs deleted or held as unsatisfiable."""
     suspicions: Mapping[int, UnsatisfiableNote] = field(default_factory=lambda: MappingProxyType({}))
     """By job."""
     quarantines: tuple[Event, ...] = ()
@@ -342,11 +345,11 @@ class Memory:
     quiet_since: float | None = None
     """Since when no counted job waited and none ran in any autoscaled queue (the seed's scale-down rule)."""
     hearing: Mapping[str, float | None] = field(default_factory=lambda: MappingProxyType({}))
-    """By name of every host ever heard: None while it reports, else since when it is silent."""
+    """By name of every host that ever reported: None if it reports, else since when it is silent."""
     looked_at: float | None = None
     """The time of the last observation."""
     asked: tuple[int, ...] = ()
-    """Jobs that run on lost or leaving workers, of which `qstat -j` is to tell whether they may start again."""
+    """Jobs on lost or leaving workers that `qstat -j` is asked about: whether they may start again."""
     held_back: Mapping[str, HeldBack] = field(default_factory=lambda: MappingProxyType({}))
     """By job (`12`, `12.3`)."""
     trials: Mapping[str, LaunchTrial] = field(default_factory=lambda: MappingProxyType({}))
@@ -354,11 +357,11 @@ class Memory:
     closed_since: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
     """By id of a node operation: since when every observation has shown its machine disabled by a person and empty."""
     unhelpful: tuple[Event, ...] = ()
-    """Workers of launches that helped none of the jobs that they were for."""
+    """Workers of launches that helped no job that they were for."""
     protected: Mapping[str, ProtectedArray] = field(default_factory=lambda: MappingProxyType({}))
     """By node array of the settings."""
     waiting_notes: tuple[WaitingNote, ...] = ()
     waiting_told_at: float | None = None
-    """When a context was last to be changed for these."""
+    """When a context was last changed for these."""
     brake: Reason | None = None
-    """Set: too much happened in too short a time; nothing is launched or removed until a person resumes."""
+    """If set, the circuit breaker is on: nothing is launched or removed until a person resumes."""

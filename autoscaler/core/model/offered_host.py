@@ -1,4 +1,4 @@
-"""Free capacity at one place, in the words of placement; no Grid Engine in it."""
+"""Free capacity of one host, in terms of placement, without Grid Engine's semantics."""
 
 from __future__ import annotations
 
@@ -11,29 +11,27 @@ from autoscaler.core.model.demand_vector import Amounts
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Free capacity at one place: a joined host, a booting worker, or one that could be ordered."""
+    """Free capacity of a joined host, a booting worker, or a worker that could be ordered."""
 
     name: str
     slots: Mapping[str, int]
     """Free slots by pool."""
     free: Amounts = ()
-    """Consumables left besides slots. A consumable named neither here nor in `own` is not offered (unless no host
-    carries it and it is unlimited).
-    """
+    """Consumables left besides slots. A consumable named neither here nor in `own` is not offered."""
     properties: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     empty: bool = True
-    """Nothing runs there: what an exclusive demand needs."""
+    """Nothing runs there, as an exclusive demand needs."""
     group: str = ""
-    """The group of hosts near each other that it is one of."""
+    """Its group of hosts near each other."""
     own: Mapping[str, Amounts] = field(default_factory=lambda: MappingProxyType({}))
-    """By pool: what is left of the consumables that the queue gives to its instance here. They limit its slots alone,
-    besides what the host has.
+    """By pool: what is left of the consumables that the queue gives to its instance here. They limit this pool only, in
+    addition to the host's own.
     """
     forced: frozenset[str] = frozenset()
-    """Complexes that whoever stands here must request (FORCED)."""
+    """Complexes that every job here must request (FORCED)."""
 
     def most_of(self, name: str) -> float:
-        """How much of a consumable jobs can get here."""
+        """How much of a consumable jobs can get on this host."""
         in_queues = [dict(values).get(name) for values in (self.own.get(pool, ()) for pool in self.slots)]
         amounts = dict(self.free)
         if None in in_queues:

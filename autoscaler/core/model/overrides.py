@@ -26,5 +26,5 @@ class Overrides:
 
     @property
     def tried_again_at(self) -> float:
-        """When a person last wanted what had failed to be tried again, whether by `resume` or by `retry`; 0: never."""
+        """When a person last gave `resume` or `retry`, so that failed launches are tried again; 0: never."""
         return max(self.resumed_at or 0.0, self.retried_at or 0.0)

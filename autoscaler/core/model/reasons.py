@@ -1,8 +1,8 @@
-"""Why: a stable code and the facts it rests on. Its row in `report.reasons` has the sentence made of both.
+"""Reasons: a stable code and its facts. The code's row in `report.reasons` makes a sentence of both.
 
-Every action and every inaction carries a `Reason`. A cap does not replace one, it appends to its trail
-("wanted 6; capped to 2 by max_workers"). Codes are part of the public interface: added freely, renamed
-once before 1.0 (`renamed_codes`).
+Every action and every inaction carries a `Reason`. A cap does not replace one, it appends to its trail ("wanted 6;
+capped to 2 by max_workers"). Codes are part of the public interface: added freely, renamed once before 1.0
+(`renamed_codes`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Fact = str | int | float | bool | None | tuple[str, ...]
 
 
 class Code(StrEnum):
-    """Stable codes. Group comments say of what the verdict is."""
+    """Stable codes. A comment above each group says what the verdict is about."""
 
     # -- waiting job categories: counted or not -----------------------------------------------------------------
     COUNTED = "COUNTED"
@@ -270,14 +270,14 @@ class Code(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Code | None:
-        """A code of an earlier version, by its name of today: older stores and record folders are read with it."""
+        """The present code for one of an earlier version, so that older stores and record folders can be read."""
         new = RENAMED.get(str(value))
         return None if new is None else cls(new)
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A code, its facts in a stable order, and what led to it or was added to it."""
+    """A code, its facts in a stable order, and the reasons that led to it or were added to it."""
 
     code: Code
     facts: tuple[tuple[str, Fact], ...] = ()
@@ -299,5 +299,5 @@ class Reason:
 
 
 def because(code: Code, **facts: Fact) -> Reason:
-    """Build a reason as a sentence is spoken: `because(Code.IDLE, idle_s=660, limit_s=600)`."""
+    """Build a reason: `because(Code.IDLE, idle_s=660, limit_s=600)`."""
     return Reason(code, tuple(facts.items()))

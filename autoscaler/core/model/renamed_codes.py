@@ -1,6 +1,6 @@
-"""Codes of reasons as earlier versions wrote them: stores, histories and record folders of theirs are still read.
+"""Reason codes of earlier versions, so that their stores, histories and record folders can still be read.
 
-docs/decisions/0034-reason-codes-renamed.md tells why they were renamed, once.
+docs/decisions/0034-reason-codes-renamed.md says why they were renamed once.
 """
 
 from __future__ import annotations
@@ -71,4 +71,4 @@ RENAMED: Mapping[str, str] = MappingProxyType(
         "WAY_OUT_ASK": "WOULD_FIT_WITH_REQUEST",
     }
 )
-"""Old code → the code of today."""
+"""Old code → present code."""

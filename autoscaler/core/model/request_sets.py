@@ -1,9 +1,9 @@
-"""What callers want node arrays to hold: request sets with their targets, definitions that came with them, nodes
-that were created one by one, and workers that ask to stop.
+"""Requests of callers: request sets with their targets, the definitions of node arrays that came with them, nodes that
+were created one by one, and workers that ask to stop.
 
 Words: a *request set* is one caller's whole request; its newest update replaces the one before. Targets of several sets
-on one node array add up; the queue's own demand is one more set, `queue`. Names of targets as CycleCloud's autoscale
-API has them. Cores are vCPUs as the instance type has them, times Unix seconds.
+on one node array add up; the queue's own demand is one more set, `queue`. Targets are named as in CycleCloud's
+autoscale API. Cores are the instance type's vCPUs, times are Unix seconds.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ STANDARD = "standard"
 QUEUE = "queue"
 """The set of the queues' own demand. No caller may take this name."""
 POLICY_PREFIX = "policy:"
-"""Begins the names of sets that autoscale policies of this process ask for."""
+"""Names of sets of this process's autoscale policies begin with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What one set wants of one node array: at most one of `count`, `cores` and `groups` is set."""
+    """The request of one set for one node array: at most one of `count`, `cores` and `groups` is set."""
 
     node_array: str
     count: int | None = None
@@ -50,56 +50,56 @@ class RequestSet:
     """None: never lapses."""
     targets: tuple[Target, ...]
     arrays: tuple[str, ...] = ()
-    """Names of all node arrays that it names, sorted: also of those of which it wants nothing."""
+    """All node arrays that it names, sorted, even those without a target."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayDefinition:
-    """What requests say of a node array beside its targets, merged over the updates of all live sets that name it.
+    """What requests define of a node array besides its targets, merged over all live sets that name it.
 
-    What a set says ends with it. A dynamic array *is* what the set said that made it, which stays.
+    A set's definitions end with it. A dynamic array keeps the definition of the set that created it.
     """
 
     name: str
     dynamic: bool = False
     extends: str | None = None
-    """Node array whose settings it starts from; None: the first of the settings."""
+    """Node array whose settings it takes over; None: the first of the settings."""
     machine_types: tuple[str, ...] = ()
-    """Instance types in the order in which they are tried; empty: as set."""
+    """Instance types in the order in which they are tried; empty: those of the settings."""
     price_type: PriceType | None = None
     """From `Interruptible`."""
     max_count: int | None = None
     max_cores: int | None = None
-    """`MaxCount`, `MaxCoreCount`: further limits, never above what is set (rule 5)."""
+    """`MaxCount`, `MaxCoreCount`: further limits, never above those of the settings (rule 5)."""
     group_cores: int | None = None
     group_count: int | None = None
-    """Set for the dynamic array of a grouped target (`execute:64`): the size of each of its groups, the same number
-    where some are of so many vCPUs and some of so many workers.
+    """Set for the dynamic array of a grouped target (`execute:64`): the size of its groups. If it has groups of both
+    kinds, both are the same number.
     """
     keep_alive: tuple[tuple[str, bool], ...] = ()
-    """From `KeepAlive`: by live set that names the array and said so, whether its workers stay, however idle."""
+    """From `KeepAlive`, by live set that gave it: whether the array's workers stay even if idle."""
     health_check: str | None = None
-    """Name of one of the operator's health checks (`HealthCheck`); None: as set."""
+    """Name of one of the operator's health checks (`HealthCheck`); None: that of the settings."""
     configuration: str = "{}"
-    """`Configuration` as JSON: what a worker's `config get` answers from."""
+    """`Configuration` as JSON, which a worker's `config get` reads."""
     attributes: str = "{}"
     """All other attributes as JSON, as they were given."""
     said_by: tuple[tuple[str, str], ...] = ()
-    """By field, the live set that said what holds. A field that is not here is the dynamic array's own."""
+    """By field, the live set that defined it. A field that is not here is the dynamic array's own."""
     wanted: bool = True
-    """Whether a live request names it. A dynamic array that none names is flagged for removal: it gets no more workers
-    and is gone once its last worker stopped.
+    """Whether a live request names it. A dynamic array that no request names gets no more workers, and is gone once its
+    last worker stopped.
     """
 
     @property
     def kept_by(self) -> tuple[str, ...]:
-        """The sets that keep its workers alive: one that does not want that takes nothing from another."""
+        """The sets that keep its workers alive; other sets do not change that."""
         return tuple(name for name, kept in self.keep_alive if kept)
 
 
 @dataclass(frozen=True, slots=True)
 class CreatedNode:
-    """One node that a caller created by itself: a request for one worker without expiry, not removed for idleness."""
+    """A single node that a caller created: a request for one worker without expiry, which stays when idle."""
 
     id: str
     name: str
@@ -110,14 +110,14 @@ class CreatedNode:
     """None: any that the array allows."""
     placement_group: str | None = None
     worker_id: str | None = None
-    """The machine that serves it, once there is one. One that ends without our doing is not replaced."""
+    """The machine that serves it, once there is one. If that ends without our doing, it is not replaced."""
     lost: tuple[str, ...] = ()
-    """Machines that served it and failed, before somebody wanted it to be tried again."""
+    """Machines that served it and failed before somebody asked for a retry."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeOperation:
-    """What a caller wants done with one machine besides ending it, while it is neither done nor refused."""
+    """An operation on one machine that a caller requested and that is neither done nor refused."""
 
     id: int
     operation: str
@@ -125,11 +125,11 @@ class NodeOperation:
     worker_id: str
     by: str
     begun_at: float | None = None
-    """When its provider was asked: never again."""
+    """When its provider was asked, which happens once only."""
 
 
 class AutoStopAnswer(StrEnum):
-    """What a worker that asked to stop is told."""
+    """The answer to a worker that asked to stop."""
 
     STOPS = "stops"
     STAYS = "stays"
@@ -137,15 +137,15 @@ class AutoStopAnswer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """All that holds now."""
+    """All live requests."""
 
     sets: tuple[RequestSet, ...] = ()
-    """Live ones, sorted by name."""
+    """Live sets, sorted by name."""
     arrays: tuple[ArrayDefinition, ...] = ()
-    """Sorted by name; a dynamic array comes after what it extends is looked up by name, in any order."""
+    """Sorted by name. An array that another one extends is looked up by name, so the order does not matter."""
     nodes: tuple[CreatedNode, ...] = ()
     """Created and not ended, oldest first."""
     auto_stops: frozenset[str] = frozenset()
-    """Ids of workers that ask to stop and have no answer yet, or were told that they stop and are not gone."""
+    """Ids of workers that asked to stop and have no answer yet, or got the answer that they stop and are not gone."""
     operations: tuple[NodeOperation, ...] = ()
-    """Oldest first, of each machine one at most."""
+    """Oldest first, at most one for each machine."""

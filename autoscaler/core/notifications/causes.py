@@ -1,6 +1,6 @@
-"""What operators are notified of: a table with a row for each kind of cause, and how a pass shows it.
+"""What operators are notified of: a table with one row for each kind of cause, and how to find it in a pass.
 
-Another kind is one more row: its name, its title, and a function from a `NotificationContext` to the causes that hold
+A new kind needs one more row: its name, its title, and a function from a `NotificationContext` to the causes that hold
 now.
 """
 
@@ -17,7 +17,7 @@ from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.snapshot import Plan, Snapshot
 
 MOST_OF_A_KIND = 200
-"""Causes of one kind that are told apart at a time; those beyond are as good as told."""
+"""How many causes of one kind are reported at a time; further ones are ignored."""
 BLIND_FOR = 600.0
 """Seconds without any observation until operators are notified."""
 
@@ -36,20 +36,20 @@ class NotificationContext:
 
     now: float
     observed: Observed | None = None
-    """None: this pass could not observe. What only an observation shows is as it was."""
+    """None: this pass could not observe, and causes that only an observation shows stay as they were."""
     unobserved: str = ""
     """Why it could not."""
     oldest_price: date | None = None
-    """Of the figures that the provider uses; None: it asks its cloud, or knows none."""
+    """Date of the oldest price that the provider uses; None: it asks its cloud, or knows no price."""
     limit_after: float = 1800.0
     """Seconds for which a limit must have kept counted jobs waiting."""
     old_after_days: int = 30
-    """Days from which on prices are old."""
+    """Days after which prices are old."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Something that operators should know of. `subject`: what it concerns; two of a kind differ by it."""
+    """Something that operators should know. `subject`: what it concerns; causes of one kind differ by it."""
 
     subject: str
     reason: Reason
@@ -64,13 +64,13 @@ class Kind:
     """One row of the table."""
 
     name: str
-    """Stable: it is stored, and shown in JSON."""
+    """Stable, because it is stored and shown in JSON."""
     title: str
     find: Finder
     passes: bool = True
-    """Whether it holds for a while, so that its end is worth a message too."""
+    """Whether it holds for a while, so that its end gets a message too."""
     after: Callable[[NotificationContext], float] = lambda _: 0.0
-    """Seconds for which it must hold before it is told."""
+    """Seconds for which it must hold before operators are notified."""
 
 
 def _of_plan(find: Callable[[Observed, NotificationContext], Iterable[Cause]]) -> Finder:
@@ -94,7 +94,7 @@ def _stopped(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
 
 
 def _refused(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
-    """Types that failed so often that they are in backoff."""
+    """Buckets that failed so often that they are in backoff."""
     for backoff in observed.plan.memory.rests:
         kind, price_type, zone = backoff.bucket.instance_type, backoff.bucket.price_type.value, backoff.bucket.zone
         reason = because(
@@ -104,7 +104,7 @@ def _refused(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
 
 
 def _limited(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
-    """Limits that keep counted jobs from a worker."""
+    """Limits that prevent workers for counted jobs."""
     plan = observed.plan
     if plan.counted <= plan.fitting:
         return
@@ -138,14 +138,14 @@ def _lost(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
 
 
 def _ended_unasked(worker: Worker, note: WorkerNote | None) -> bool:
-    """One that shut itself down left by a legal way; what never joined is a failed launch."""
+    """Whether a machine was lost. If it shut itself down, it left regularly; if it never joined, its launch failed."""
     if worker.exists or worker.ending is Ending.RELEASED or note is None or note.heard_at is None:
         return False
     return note.terminated_at is None and note.retired_at is None
 
 
 def _not_ended(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
-    """Machines whose end their provider refuses: they cost on."""
+    """Machines whose end their provider refuses, so that they still cost."""
     for verdict in observed.plan.workers:
         if verdict.reason.code is Code.END_REFUSED:
             yield Cause(verdict.name, verdict.reason)
@@ -160,7 +160,7 @@ def _unsatisfiable(observed: Observed, _: NotificationContext) -> Iterator[Cause
 
 
 def _budgets(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
-    """The highest level of each budget: each level is told, and the next month is no news."""
+    """The highest level of each budget: operators are notified of each level, but not when a new month begins."""
     for note in observed.plan.notes:
         if note.code is Code.BUDGET_LEVEL:
             yield Cause(f"{note['owner']}, {note['level']} %", note)
@@ -192,6 +192,6 @@ KINDS: tuple[Kind, ...] = (
     Kind("old_prices", "old prices", _of_plan(_old_prices)),
     Kind("no_observation", "no observation", _blind, after=lambda _: BLIND_FOR),
 )
-"""In the order in which a message tells of them."""
+"""In the order of a message."""
 
 BY_NAME: Mapping[str, Kind] = {kind.name: kind for kind in KINDS}

@@ -1,7 +1,7 @@
-"""Which notifications are due: a pure function of what was reported before and of what holds now.
+"""Which notifications are due: a pure function of earlier notifications and of the causes that hold now.
 
-A cause is told once it has held for as long as its kind says, and once more when it has passed. One that comes and goes
-is told once an hour at most.
+Operators are notified once a cause has held for as long as its kind says, and once more when it has passed. A cause
+that comes and goes is reported at most once an hour.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from autoscaler.core.model.reasons import Reason
 from autoscaler.core.notifications.causes import BY_NAME, KINDS, MOST_OF_A_KIND, Cause, Kind, NotificationContext
 
 SETTLED = 60.0
-"""Seconds for which a cause must not hold before it has passed."""
+"""Seconds after which a cause that no longer holds has passed."""
 AGAIN = 3600.0
-"""Seconds from one message about a cause to the next one about the same."""
+"""Seconds from one message about a cause to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +29,18 @@ class Watched:
     since: float
     reason: Reason
     told: bool = False
-    """Whether it was told this time."""
+    """Whether it was reported this time."""
     told_at: float | None = None
-    """When it was last told, this time or before."""
+    """When it was last reported, this time or before."""
     gone_since: float | None = None
     """Since when it has not held; None: it holds."""
     passed: bool = False
-    """It was told, and has passed."""
+    """It was reported, and has passed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """One thing to be told. `passed`: it holds no more."""
+    """One message. `passed`: its cause no longer holds."""
 
     kind: str
     subject: str
@@ -55,21 +55,21 @@ Key = str
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What was told before."""
+    """The causes of earlier passes."""
 
     watched: Mapping[Key, Watched] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What is to be told now, and what is known afterwards."""
+    """The notifications that are due now, and what is known afterwards."""
 
     known: Known
     notifications: tuple[Notification, ...] = ()
 
 
 def notifications_due(known: Known, context: NotificationContext, *, resolved: bool = True) -> Due:
-    """`resolved`: whether the end of a cause is told. Where nothing changed, `known` is the same object."""
+    """`resolved`: whether the end of a cause is reported. If nothing changed, `known` is the same object."""
     watched: dict[Key, Watched] = {}
     news: list[Notification] = []
     for kind in KINDS:
@@ -112,7 +112,7 @@ def _of_kind(
 
 
 def _held(old: Watched | None, kind: Kind, cause: Cause, now: float) -> Watched:
-    """A cause that holds now. A short gap is none; one that had passed begins anew."""
+    """A cause that holds now. A short gap does not matter; a cause that had passed begins anew."""
     if old is None:
         return Watched(kind.name, cause.subject, now, cause.reason)
     if old.passed:
@@ -127,5 +127,5 @@ def _is_due(each: Watched, kind: Kind, context: NotificationContext) -> bool:
 
 
 def title_of(kind: str) -> str:
-    """For people; of a kind of a later version, its name."""
+    """The title of a kind; its name if the kind is of a later version."""
     return BY_NAME[kind].title if kind in BY_NAME else kind.replace("_", " ")

@@ -1,6 +1,7 @@
-"""What rules say of one job or one host, for people who ask: which entries hold, who meets them, and why others do not.
+"""What rules say about one job or host, for people who ask: which entries hold, which nodes meet them, and why others
+do not.
 
-Asked of the same nodes that a plan rests on.
+The nodes are the same that a plan uses.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from autoscaler.core.workers.observed import observe_workers
 
 @dataclass(frozen=True, slots=True)
 class CheckedNode:
-    """One node that a constraint was asked of."""
+    """One node that was checked against a constraint."""
 
     node: str
     """`execute/m5.large`, or a host's name."""
@@ -42,7 +43,9 @@ class EntryVerdict:
 
 
 def rules_for_job(snapshot: Snapshot, job: int) -> tuple[EntryVerdict, ...]:
-    """What holds for a waiting job, asked of every type that could be had for it and of every host of its queues."""
+    """The entries that hold for a waiting job, checked against every type that could be had for it and every host of
+    its queues.
+    """
     rules = snapshot.policy.rules
     if rules is None or not rules.entries:
         return ()
@@ -59,7 +62,7 @@ def rules_for_job(snapshot: Snapshot, job: int) -> tuple[EntryVerdict, ...]:
 
 
 def rules_of_host(snapshot: Snapshot, name: str) -> tuple[EntryVerdict, ...]:
-    """What a host meets of all rules, and what not."""
+    """The entries that hold for a host's queues, and whether it meets them."""
     rules = snapshot.policy.rules or NO_RULES
     for host, node in nodes_of(snapshot) if rules.entries else ():
         if host.name == name:
@@ -79,7 +82,7 @@ def refusal_by(constraint: Constraint, bucket: Bucket, array: NodeArrayPolicy, s
 
 
 def _nodes(snapshot: Snapshot, pools: frozenset[str]) -> Iterator[tuple[str, Node, frozenset[str]]]:
-    """By name, what could be had for these queues, and their hosts."""
+    """Name, node and queues of every type that could be had for these queues, and of their hosts."""
     rules = snapshot.policy.rules or NO_RULES
     for array in snapshot.policy.node_arrays:
         if array.queue not in pools:

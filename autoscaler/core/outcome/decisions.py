@@ -1,4 +1,4 @@
-"""All that one pass decided, before it is brought into a plan."""
+"""All that one pass decided, before it becomes a plan."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Decisions:
 
     brake: Reason | None
     operations: NodeOperations
-    """A step for every worker, with what callers ask to be done."""
+    """A step for every worker, with the operations that callers requested."""
     supply: Supply
     forecast: Forecast
     swaps: SwapPlan

@@ -1,5 +1,5 @@
-"""When time alone would change the decision: the loop observes again then, instead of at its next poll; and whether
-there is anything to watch at all.
+"""When time alone would change the decision, so that the loop observes again then instead of at its next poll; and
+whether there is anything to watch at all.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from autoscaler.core.snapshot import Plan, Snapshot
 
 
 def nothing_to_scale(snapshot: Snapshot, plan: Plan) -> bool:
-    """Whether no job is pending, and no worker there, ordered or wanted: jobs that come and requests wake the loop, and
-    what else may happen concerns nobody.
+    """Whether no job is pending, and no worker exists, is ordered or wanted. New jobs and requests wake the loop, and
+    nothing else would change the plan.
     """
     pending = snapshot.cluster.job_categories or snapshot.cluster.set_aside
     workers = any(worker.exists for worker in snapshot.fleet.workers) or snapshot.fleet.orders
@@ -30,7 +30,8 @@ def nothing_to_scale(snapshot: Snapshot, plan: Plan) -> bool:
 def next_due(facts: Facts, memory: Memory, *, rate_limited: bool) -> float | None:
     """The next moment at which a job expires, a request lapses, a worker has been idle or empty for long enough, an
     enrolment that was cut short is tried again, or a node array may launch again. `memory`: for the next pass.
-    `rate_limited`: the circuit breaker's window keeps a launch back. None: only a change outside can bring anything.
+    `rate_limited`: the circuit breaker's window keeps a launch back. None: only an outside change can lead to an
+    action.
     """
     policy, requests, demands = facts.policy, facts.snapshot.requests, facts.demand.wanted
     demanded, throttled = bool(demands or requests.sets or requests.nodes), facts.launch_context.throttled
@@ -60,7 +61,7 @@ def _ends_of_waiting(facts: Facts, memory: Memory) -> Iterator[float]:
     for worker_id, note in memory.workers.items():
         array = facts.policy.node_array(arrays.get(worker_id, ""))
         if alarmed and note.heard_at is not None and array is not None:
-            yield note.heard_at + array.boot_timeout  # from then on it shows that others need not be in alarm
+            yield note.heard_at + array.boot_timeout  # then it shows that alarms need not be
         if note.alarm_since is not None and array is not None:
             yield note.alarm_since + array.boot_timeout
         elif note.idle_since is not None and array is not None:

@@ -1,4 +1,4 @@
-"""What the world has made of requests, for the store to note: nodes whose machine ended, arrays that are empty."""
+"""Ends of requests that the store has to note: nodes whose machine ended, and empty dynamic arrays."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from autoscaler.core.workers.worker_state import same_host
 
 
 def lost_workers(snapshot: Snapshot) -> Mapping[str, Reason | None]:
-    """Ids of machines that served created nodes and are gone (their provider says so, or nobody knows of them any
-    more), each with what failed; None: nothing did, its end was asked for.
+    """Ids of machines that served created nodes and are gone (their provider says so, or they are no longer known),
+    each with the failure; None: its end was requested.
     """
     listed = {worker.id: worker for worker in snapshot.fleet.workers}
     coming = {
@@ -35,7 +35,7 @@ def lost_workers(snapshot: Snapshot) -> Mapping[str, Reason | None]:
 
 
 def _by_request(worker_id: str, worker: Worker | None, note: WorkerNote | None, snapshot: Snapshot) -> bool:
-    """Whether somebody asked for its end. One that shut itself down after it served left by itself, too."""
+    """Whether its end was requested. A machine that shut itself down after it served counts too."""
     host = (worker.name if worker else None) or (note.host if note else None)
     drained = snapshot.overrides.drain
     if worker_id in drained or (host is not None and any(same_host(name, host) for name in drained)):
@@ -61,13 +61,13 @@ def _failure(worker: Worker | None, note: WorkerNote | None, snapshot: Snapshot)
 
 
 def empty_arrays(snapshot: Snapshot) -> tuple[str, ...]:
-    """Dynamic arrays that nobody wants any more and in which nothing is left or may still come."""
+    """Dynamic arrays that no request names any more, and without workers that exist or may still come."""
     used = {worker.node_array for worker in snapshot.fleet.workers if worker.exists}
     used |= {order.node_array for order, _ in outstanding(snapshot.fleet, snapshot.policy, snapshot.now)}
     notes = snapshot.memory.workers.values()
     used |= {note.bucket.node_array for note in notes if note.bucket is not None and not note.gone}
     used |= {node.node_array for node in snapshot.requests.nodes}
-    # What one that stays extends stays, too.
+    # An array that a remaining array extends remains too.
     kept = [entry for entry in snapshot.requests.arrays if entry.wanted or entry.name in used]
     used |= {entry.extends or "" for entry in kept}
     return tuple(

@@ -1,4 +1,4 @@
-"""What became of every waiting category, in the order its tasks would find room: now, on what is coming, or not yet."""
+"""The verdict on every waiting category: its tasks fit now, on coming supply, or not yet."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ _NOTHING_COMES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class VerdictContext:
-    """What is said of waiting jobs besides where they fit."""
+    """What verdicts on waiting jobs depend on besides placement."""
 
     at: float
     growth: Mapping[str, Reason]
-    """By queue, what is done or why nothing is; for groups of its workers under the queue's name and a colon."""
+    """By queue, what is launched or why nothing is; for groups under the queue's name and a colon."""
     doubts: Mapping[int, Reason]
-    """By job that nothing allowed could ever run."""
+    """By job that may be unsatisfiable: its verdict."""
     later: Mapping[str, Reason]
-    """By queue, why what is there for it starts nothing yet."""
+    """By queue, why its hosts start nothing yet."""
     held_back: Mapping[int, Reason]
-    """By position of a wanted demand, why nothing is launched for it although something lacks."""
+    """By position of a wanted demand, why nothing is launched for it although not all of it fits."""
     unhelped: Mapping[int, Reason]
-    """Likewise, that no launch for it has helped so far."""
+    """By position: that no launch for it has helped so far."""
     expected_at: Callable[[frozenset[str]], float | None]
-    """By its pools, when what is coming for a demand is expected."""
+    """When the coming supply for these pools is expected."""
     starving: Callable[[], Mapping[int, Reason]]
-    """Likewise, that smaller jobs take the hosts that could run it: asked, and said, where no other host can come."""
+    """By position: that smaller jobs take the hosts that could run it. Only used if no other host can come."""
 
 
 def job_verdicts(
@@ -70,8 +70,8 @@ def job_verdicts(
 
 
 def _by_job(verdicts: list[JobCategoryVerdict]) -> tuple[JobCategoryVerdict, ...]:
-    """By first job, first tasks, and those that count first. Where first jobs differ they are all that is sorted; else
-    one value after the other, which is faster than by all of them.
+    """Sorted by first job, then first tasks, then counted ones first. If all first jobs differ, a sort by them is
+    enough; else three sorts by one value are faster than one by all of them.
     """
     firsts = [verdict.jobs[0] if verdict.jobs else -1 for verdict in verdicts]
     if len(set(firsts)) == len(firsts):
@@ -83,8 +83,8 @@ def _by_job(verdicts: list[JobCategoryVerdict]) -> tuple[JobCategoryVerdict, ...
 
 
 def _besides(position: int, said: VerdictContext, reason: Reason) -> Reason:
-    """A reason with what is said besides: that no launch has helped so far, of tasks that fit on what comes, and that
-    smaller jobs come first, where nothing comes.
+    """A reason with additions: that no launch has helped so far, if the tasks fit; that smaller jobs come first, if no
+    worker comes.
     """
     unhelped = said.unhelped.get(position)
     if unhelped is not None and reason.code in (Code.FITS, Code.WAITS_FOR_COMING):
@@ -100,7 +100,9 @@ def _nothing_comes(reason: Reason) -> bool:
 def _reasons_of(
     want: CategoryDemand, position: int, policy: Policy, said: VerdictContext, besides: Callable[[Reason], Reason]
 ) -> Callable[[int, int, int], Reason]:
-    """The reason for a part of which so many tasks fit now, on what comes, or not. Many parts have the same."""
+    """A function from how many tasks of a part fit now, fit on coming supply, or do not fit, to its reason; cached,
+    because many parts have the same.
+    """
     growth = _growth_for(want, policy, said.growth, said.held_back.get(position))
     delay = next((said.later[pool] for pool in sorted(want.demand.pools) if pool in said.later), None)
 
@@ -138,7 +140,7 @@ def _counted(
 
 
 _DOUBTED = frozenset({Code.HELD, Code.DEPENDENT, Code.TOO_MUCH_FOR_CELL, Code.PE_SLOTS})
-"""Of jobs that do not count, those that deadlock may have more to say of."""
+"""Reasons of uncounted jobs that may be unsatisfiable."""
 
 
 def _doubted(
@@ -148,7 +150,7 @@ def _doubted(
     at: float,
     besides: Callable[[Reason], Reason] = lambda reason: reason,
 ) -> list[JobCategoryVerdict]:
-    """One verdict for those jobs of a part that stand alike."""
+    """One verdict for each set of jobs of a part with the same reason."""
     if not doubts or doubts.keys().isdisjoint(part.jobs):
         return [_verdict(part, besides(reason), at, counted=False)]
     groups: dict[Reason, list[tuple[int, str]]] = {}
@@ -173,7 +175,7 @@ def _without_growth(coming: int) -> Reason:
 def _growth_for(
     want: CategoryDemand, policy: Policy, growth: Mapping[str, Reason], held_back: Reason | None
 ) -> Callable[[int, int, int], Reason]:
-    """What is done by the queues of a demand for tasks that lack room, unless nothing is done for this one."""
+    """What the queues of a demand do for tasks without room, or why nothing is done for this demand."""
     if not policy.queue_demand:
         return lambda *_: because(Code.QUEUE_DEMAND_OFF)
     if not want.launches:

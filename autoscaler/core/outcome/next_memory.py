@@ -1,4 +1,4 @@
-"""What one pass leaves for the next, without what can no longer matter."""
+"""The memory for the next pass, without entries that no longer matter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from autoscaler.core.workers.step import WorkerStep
 
 
 def next_memory(facts: Facts, decided: Decisions, waiting: WaitingNotes) -> Memory:
-    """The memory for the next pass, without what can no longer matter."""
+    """All that this pass leaves for the next."""
     snapshot, demand, steps = facts.snapshot, facts.demand, decided.operations.steps
     memory, policy, now = snapshot.memory, snapshot.policy, snapshot.now
     removed = [Event(now, 1, step.worker.worker.node_array) for step in steps if _counts_as_removal(step)]
@@ -74,7 +74,9 @@ def _quarantined(steps: Sequence[WorkerStep], now: float) -> list[Event]:
 
 
 def _counts_as_removal(step: WorkerStep) -> bool:
-    """A worker let go counts once, and only when the autoscaler chose it: what a person asked for presses no brake."""
+    """A removal counts once, and only if the autoscaler chose it: removals that a person asked for do not count for the
+    circuit breaker.
+    """
     before = step.worker.note
     if not isinstance(step.action, Remove | Terminate) or before.retired_at is not None:
         return False

@@ -1,4 +1,4 @@
-"""What a pass comes to: its actions in order, verdicts for every job category, worker and bucket, notes, and memory."""
+"""The result of a pass: its actions in order, verdicts on every job category, worker and bucket, notes, and memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from autoscaler.core.workers.worker_state import same_host
 
 
 def outcome_of(facts: Facts, decided: Decisions) -> Plan:
-    """All that was decided, as one Plan."""
+    """All decisions as one Plan."""
     steps, launches, demand, results = (
         decided.operations.steps,
         decided.launches,
@@ -83,7 +83,7 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
 
 
 def _said(facts: Facts, decided: Decisions) -> VerdictContext:
-    """What is said of waiting jobs besides where they fit."""
+    """What verdicts on waiting jobs depend on besides placement."""
     snapshot, demands, launches = facts.snapshot, facts.demand.wanted, decided.launches
     by_queue = with_recent_failures(
         launches.by_queue, snapshot.fleet.failures, facts.came_up, facts.policy, facts.pass_context.now
@@ -127,7 +127,7 @@ def _actions(
 
 
 def _persistent(observed: ObservedWorkers, policy: Policy) -> tuple[WorkerVerdict, ...]:
-    """Hosts that are not ours are never touched."""
+    """Verdicts on persistent hosts, which are never changed."""
     return tuple(
         WorkerVerdict(
             host.name,

@@ -1,8 +1,8 @@
-"""What one observation leaves for the history: how much waits and runs, and what stands, comes and leaves, by node
-array.
+"""The numbers of one observation for the history: waiting and running tasks, and coming, busy, idle and leaving workers
+by node array.
 
-A `Sample` of one observation has its numbers as they were. One of a period has means over the seconds that were
-observed, and so their product with the period's observed hours is what it amounted to: `price_per_hour` becomes a cost.
+A `Sample` of one observation has its numbers. A `Sample` of a period has means over the seconds that were observed;
+times the observed hours they give totals: `price_per_hour` becomes a cost.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from autoscaler.core.workers.worker_state import WorkerState
 
 @dataclass(frozen=True, slots=True)
 class ArraySample:
-    """The workers of one node array, and what request sets want of it."""
+    """The workers of one node array, and its targets of request sets."""
 
     coming: float = 0.0
     """Ordered, booting or joining."""
@@ -35,17 +35,17 @@ class ArraySample:
     leaving: float = 0.0
     """Draining, being removed or ending."""
     aside: float = 0.0
-    """Not heard, disabled by a person, or of a name that is another machine's."""
+    """Silent, disabled by a person, or with a name that another machine has."""
     cores: float = 0.0
     """vCPUs of all machines that exist."""
     price_per_hour: float = 0.0
     """Of all machines that exist and whose price is known."""
     unknown_prices: float = 0.0
-    """Machines whose price is not."""
+    """Machines whose price is not known."""
     target_workers: float = 0.0
     """Σ over live request sets that count workers."""
     target_cores: float = 0.0
-    """Σ over those that count vCPUs, whole groups included."""
+    """Σ over live request sets that count vCPUs, whole groups included."""
     most: float = 0.0
     """Most machines at a time."""
 
@@ -57,14 +57,14 @@ class ArraySample:
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """Jobs and tasks that began between two observations, and for how long they had waited since their submission."""
+    """Jobs and tasks that began between two observations, and how long they had waited since submission."""
 
     count: int = 0
     waited: float = 0.0
-    """Seconds, all together."""
+    """Seconds of all of them together."""
     longest: float = 0.0
     able: tuple[float, ...] = ()
-    """Of each the seconds for which it had been able to run."""
+    """For each one, the seconds for which it had been able to run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,10 @@ class Sample:
     """One observation, or a period of many."""
 
     at: float
-    """Of the observation, or the begin of the period, in Unix seconds."""
+    """Time of the observation, or begin of the period, in Unix seconds."""
     seconds: float = 0.0
-    """For so long it is known; 0 for one observation. Less than the period where the autoscaler did not run or saw
-    nothing.
+    """The observed seconds; 0 for one observation. Less than the period if the autoscaler did not run or could not
+    observe.
     """
     waiting: float = 0.0
     """Tasks that wait, counted or not."""
@@ -90,15 +90,16 @@ class Sample:
     persistent: float = 0.0
     """Hosts that are not ours."""
     longest_wait: float = 0.0
-    """Longest time for which a counted task that waits has been able to run, in seconds."""
+    """The longest time for which a waiting counted task has been able to run, in seconds."""
     most_waiting: float = 0.0
     started: float = 0.0
-    """Jobs and tasks that began: a number, no mean. Those that began and ended between two observations are missed."""
+    """Jobs and tasks that began: a total, not a mean. Those that began and ended between two observations are missing.
+    """
     waited: float = 0.0
     """Seconds from their submission, all together."""
     longest_waited: float = 0.0
     arrays: Mapping[str, ArraySample] = field(default_factory=lambda: MappingProxyType({}))
-    """By node array, those with any worker or target."""
+    """By node array that has a worker or a target."""
 
     @property
     def price_per_hour(self) -> float:
@@ -111,19 +112,19 @@ class Sample:
 
     @property
     def mean_wait(self) -> float | None:
-        """Of the jobs that began; None where none did."""
+        """Mean wait of the jobs that began; None: none did."""
         return self.waited / self.started if self.started else None
 
 
 Running = Mapping[tuple[int, str], float | None]
 """Job and task → when it started; None: not known (yet)."""
 _SECOND = 1.0
-"""Grid Engine's times are cut to whole ones."""
+"""Grid Engine's times are cut to whole seconds."""
 _SUMMED = tuple(one.name for one in fields(ArraySample))
 
 
 def sample_of(snapshot: Snapshot, plan: Plan, observed: ObservedWorkers, runs: Running) -> Sample:
-    """The numbers of one pass. `plan` was made of `snapshot`; `observed`: its workers; `runs`: what runs there."""
+    """The numbers of one pass. `plan`: the plan for `snapshot`; `observed`: its workers; `runs`: its running jobs."""
     cluster, queues = snapshot.cluster, {queue.name for queue in snapshot.policy.queues}
     instances = [one for host in cluster.hosts for one in host.instances if one.queue in queues]
     arrays = _targets(snapshot.requests.sets)
@@ -148,7 +149,7 @@ def sample_of(snapshot: Snapshot, plan: Plan, observed: ObservedWorkers, runs: R
 
 
 def running(cluster: Cluster) -> Running:
-    """All that occupies a host."""
+    """Every job and task that occupies a host."""
     return {(job.number, job.task): job.started for host in cluster.hosts for one in host.instances for job in one.jobs}
 
 
@@ -159,11 +160,10 @@ def starts(
     runs: Running,
     able_since: Mapping[int, float] = MappingProxyType({}),
 ) -> Starts:
-    """What began between an observation, `before`, made `at` this time, and the next. `ran`, `runs`: all that did at
-    each. `able_since`: the memory's.
+    """Jobs that began between an observation (`before`, made at `at`) and the next. `ran`, `runs`: the jobs that ran at
+    each of them. `able_since`: from the memory.
 
-    A job that was not seen waiting came after that observation; its wait is taken to be the time from then to its
-    start.
+    A job that was not seen waiting came after the first observation; its wait is taken to begin then.
     """
     new = {key: began for key, began in runs.items() if key not in ran and began is not None}
     if not new:
@@ -186,7 +186,7 @@ def starts(
 
 
 def merged(samples: Sequence[Sample], at: float) -> Sample:
-    """One sample for the time of several that do not overlap. `at`: where that time begins."""
+    """One sample for several that do not overlap. `at`: the begin of their time."""
     seconds = sum(sample.seconds for sample in samples)
 
     def mean(name: str) -> float:
@@ -216,7 +216,7 @@ def merged(samples: Sequence[Sample], at: float) -> Sample:
 MEANS = ("waiting", "counted", "fitting", "running", "slots", "slots_used", "persistent")
 MOSTS = ("longest_wait", "most_waiting", "longest_waited")
 SUMS = ("started", "waited")
-"""Fields of a Sample by how those of a period follow from its observations."""
+"""Fields of a Sample by how a period's value follows from its observations: as mean, maximum or sum."""
 ARRAY_MEANS = tuple(name for name in _SUMMED if name != "most")
 
 

@@ -10,7 +10,7 @@ from autoscaler.core.demand.demand import PendingDemand
 
 
 def served(launches: Sequence[Launch], demand: PendingDemand) -> Mapping[str, tuple[tuple[int, ...], ...]]:
-    """By category, its jobs. A launch serves those first that are wanted first, so most keys need not be made."""
+    """By category, its jobs. Launches serve the first demands first, so most keys need not be made."""
     keys = {key for launch in launches for key, _ in launch.assignment}
     left, found = set(keys), dict[str, tuple[tuple[int, ...], ...]]()
     for want, parts in zip(demand.wanted, demand.counted, strict=True):

@@ -1,7 +1,7 @@
-"""Large jobs that wait at a cap although the hosts that are there would do, were they empty at the same time.
+"""Large jobs that wait at a cap although the present hosts could run them if they were empty at the same time.
 
-Smaller jobs take each host as it gets free. Only a reservation keeps them for the large one, which is Grid Engine's to
-make: here it is told, and nothing is done.
+Smaller jobs take each host as it becomes free. Only a reservation by Grid Engine keeps hosts for the large job. Here it
+is only reported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from autoscaler.core.placement.placement import OpenPlacement
 from autoscaler.core.workers.observed import ObservedWorkers
 
 MOST = 20
-"""Demands that are looked at, the hardest to place first: a hint is not worth a long pass."""
+"""How many demands are checked, the hardest to place first: a hint is not worth a long pass."""
 
 
 def starving(
@@ -27,7 +27,9 @@ def starving(
     cluster: Cluster,
     names: frozenset[str],
 ) -> Mapping[int, Reason]:
-    """By position of a wanted demand of several slots, of which nothing fits: that the hosts would do if empty."""
+    """By position of a wanted demand of several slots of which nothing fits: the reason, if the hosts could run it when
+    empty.
+    """
     large = [
         position
         for position, (want, result) in enumerate(zip(demands, results, strict=True))

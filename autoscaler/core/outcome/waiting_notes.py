@@ -1,9 +1,8 @@
-"""What is left in the context of jobs that have waited long: why they wait, where `qstat -j` shows it.
+"""Why jobs wait, written into the context of those that have waited long, so that `qstat -j` shows it.
 
 Each such job has one text without times and counts, so that it changes seldom and many jobs share it. It is written
-after ten minutes, changed once an hour at most, and taken away when the job runs. What could not be written is tried
-again later. There are at most two commands a
-second, because each text is a change of a job that qmaster spools.
+after ten minutes, changed once an hour at most, and removed when the job runs. If it could not be written, it is tried
+again later. There are at most two commands a second, because each text is a change of a job that qmaster spools.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ from autoscaler.core.snapshot import JobCategoryVerdict
 LONG = 600.0
 """Seconds that a job has waited before anything is written."""
 AGAIN = 3600.0
-"""Seconds from one writing for a job to the next."""
+"""Seconds from one text for a job to the next."""
 AT_ONCE, PAUSE = 2, 1.0
-"""Commands in one pass; seconds from these to the next."""
+"""The most commands in one pass; seconds from these to the next."""
 RETRY = 600.0
 """Seconds after which a command that failed as a whole is tried again. One that Grid Engine refused for some of its
 jobs waits for `AGAIN`, because the others have the text.
 """
 TOGETHER = 200
-"""Jobs in one command."""
+"""The most jobs in one command."""
 OVER = because(Code.WAITS_NO_MORE)
 MOST = 10_000
-"""Jobs that are told: what is remembered of them has to stay small."""
+"""The most jobs that have a text, so that the memory stays small."""
 
 TOLD: Mapping[Code, tuple[str, ...]] = MappingProxyType(
     {
@@ -65,12 +64,12 @@ TOLD: Mapping[Code, tuple[str, ...]] = MappingProxyType(
         Code.RULES_FORBID: (),
     }
 )
-"""The reasons that are told, each with the facts that its text has: names only."""
+"""The reasons that have a text, each with the facts that are part of it: names only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What it rests on. `wanted`: whether a setting asks for it. `blocked`: why nothing is done now."""
+    """What the texts depend on. `wanted`: whether a setting asks for them. `blocked`: why nothing is done now."""
 
     cluster: Cluster
     memory: Memory
@@ -79,19 +78,19 @@ class Waiting:
     wanted: bool
     blocked: Reason | None
     others: frozenset[int]
-    """Jobs whose context tells something else of ours."""
+    """Jobs whose context has another text of ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingNotes:
-    """What is written now, and what is known of jobs' contexts afterwards."""
+    """The commands of this pass, and the texts that are known afterwards."""
 
     actions: tuple[TellWaiting, ...] = ()
     notes: tuple[WaitingNote, ...] = ()
 
 
 def tell_waiting(waiting: Waiting) -> WaitingNotes:
-    """Costs nothing where it is off and nothing is written."""
+    """The notes of this pass. Costs nothing if the setting is off and no job has a text."""
     notes = waiting.memory.waiting_notes
     if not waiting.wanted and not notes:
         return WaitingNotes()
@@ -105,7 +104,7 @@ def tell_waiting(waiting: Waiting) -> WaitingNotes:
     kept = {
         job: note
         for job, note in before.items()
-        if (job in pending or job in running) and job not in waiting.others  # that was written over
+        if (job in pending or job in running) and job not in waiting.others  # another text of ours replaced it
         if note.reason != OVER or note.retry_at is not None
     }
     changes = _changes(kept, _reasons_due(waiting, pending), pending, waiting)
@@ -117,8 +116,8 @@ def tell_waiting(waiting: Waiting) -> WaitingNotes:
 
 
 def with_failures(memory: Memory, failed: Iterable[tuple[Sequence[str], bool]]) -> tuple[WaitingNote, ...]:
-    """What is known of jobs' contexts once it is known which of the last commands failed: their jobs, and whether Grid
-    Engine refused some of these rather than the command failing as a whole.
+    """The notes, given which of the last commands failed: the jobs of each, and whether Grid Engine refused only some
+    of them.
     """
     later = {int(job): AGAIN if refused else RETRY for jobs, refused in failed for job in jobs}
     if not later:
@@ -134,7 +133,7 @@ def with_failures(memory: Memory, failed: Iterable[tuple[Sequence[str], bool]]) 
 
 
 def stable(reason: Reason) -> Reason | None:
-    """What is told of a reason: the last link that has a text, with names alone. None: nothing."""
+    """The text for a reason: its last link that has a text, with names only. None: there is none."""
     for link in reversed(reason.trail):
         if (found := stable(link)) is not None:
             return found
@@ -146,7 +145,7 @@ def stable(reason: Reason) -> Reason | None:
 
 
 def _reasons_due(waiting: Waiting, pending: Mapping[int, float]) -> dict[int, Reason]:
-    """What each job that has waited long is to be told."""
+    """The text for each job that has waited long."""
     found: dict[int, Reason] = {}
     for verdict in waiting.verdicts if waiting.wanted else ():
         long = [job for job in verdict.jobs if waiting.now - pending.get(job, waiting.now) >= LONG]
@@ -159,7 +158,7 @@ def _reasons_due(waiting: Waiting, pending: Mapping[int, float]) -> dict[int, Re
 def _changes(
     kept: Mapping[int, WaitingNote], reasons: Mapping[int, Reason], pending: Mapping[int, float], waiting: Waiting
 ) -> dict[tuple[bool, Reason], list[int]]:
-    """Jobs by what is to be done for them: a text to be written, or taken away."""
+    """Jobs by change: a text to write, or to remove."""
     found: dict[tuple[bool, Reason], list[int]] = {}
     for job, note in kept.items():
         text, runs = reasons.get(job), job not in pending
@@ -178,7 +177,7 @@ def _changes(
 
 
 def _actions(changes: Mapping[tuple[bool, Reason], list[int]], waiting: Waiting) -> tuple[TellWaiting, ...]:
-    """As many as may be now, those that take away first: they are wrong, and others only lack."""
+    """As many commands as allowed now, removals first: a wrong text is worse than a missing one."""
     if waiting.blocked is not None or not waiting.cluster.context_allowed:
         return ()
     if waiting.now - (waiting.memory.waiting_told_at or 0.0) < PAUSE:
