@@ -1,1 +1,1 @@
-"""Do these demands fit on these hosts? Free hosts, and one exact placement in both directions."""
+"""Do these demands fit on these hosts? Free hosts, and one exact placement for growth and shrink."""

@@ -1,4 +1,4 @@
-"""Amounts of complexes in Grid Engine's own words: how they are written down, where `model.complexes` reads them."""
+"""Writes amounts of complexes in Grid Engine's notation; `model.complexes` reads them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autoscaler.core.model.complexes import RESOURCE_MAP, TOO_MUCH
 from autoscaler.core.model.demand_vector import Property
 
 _LISTED_IDS = 64
-"""More ids than that are written as a range."""
+"""More ids than this are written as a range."""
 
 
 def written(value: float, kind: str) -> str:
@@ -42,8 +42,8 @@ def shown_property(requested: Property, complexes: Mapping[str, Complex]) -> str
 
 
 def configured(value: float, kind: str) -> str:
-    """An amount as a host's `complex_values` take it: `written`, and of a resource map with an id for each unit, which
-    older dialects refuse to be without. '' for none of a resource map: such a host does not have it.
+    """An amount as a host's `complex_values` take it: `written`, and for a resource map with an id for each unit, which
+    older dialects require. '' for a resource map without units: such a host does not have it.
     """
     if kind != RESOURCE_MAP:
         return written(value, kind)

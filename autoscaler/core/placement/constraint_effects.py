@@ -1,8 +1,8 @@
-"""What rules give to hosts: resources that a worker has before it exists, and which constraints a host meets.
+"""The effects of rules on hosts: resources that a worker has before it exists, and which constraints a host meets.
 
-A met constraint becomes a property of the host under its place in the document (`apply[0]`), a counted resource that
-no complex of Grid Engine counts a consumable (`rules.mem`). So placement, growth, shrink and swap heed rules without
-knowing them, and where there are none nothing is looked at.
+A met constraint becomes a property of the host, named by its place in the document (`apply[0]`). A counted resource
+without a complex of Grid Engine becomes a consumable (`rules.mem`). So placement, growth, shrink and swap follow rules
+without knowing them. Without rules this costs nothing.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ _TEXTS = frozenset({"STRING", "CSTRING", "RESTRING", "HOST"})
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What rules give one kind of worker."""
+    """What one kind of worker gets by rules."""
 
     values: Mapping[str, float | str]
-    """By complex, what its execution host gets: numbers, or text."""
+    """By complex, the value that its execution host gets: a number or text."""
     counted: Mapping[str, float]
-    """Counted resources that no complex stands for."""
+    """Counted resources without a complex."""
     met: Mapping[str, str]
-    """Constraints that it meets, by place."""
+    """The constraints that it meets, by place."""
 
 
 def node_of_type(
     rules: Rules, type_: InstanceType, key: BucketKey, offered: Mapping[str, float], complexes: Mapping[str, Complex]
 ) -> Node:
-    """A worker of this type as rules see it before it exists. `offered`: by complex, what it has anyway, where rules
-    give nothing else.
+    """A worker of this type as rules see it before it exists. `offered`: by complex, what it has if rules give no other
+    value.
     """
     properties = properties_of_bucket(Bucket(key, type_), location=rules.location, facts=rules.facts.get(type_.name))
     anyway = {rules.resource_of(name): _as_value(amount, complexes[name]) for name, amount in offered.items()}
@@ -71,7 +71,7 @@ def given_to(
     offered: Mapping[str, float],
     complexes: Mapping[str, Complex],
 ) -> Given:
-    """What a worker of this type has by rules, as one of this bucket and node array."""
+    """What a worker of this type, bucket and node array has by rules."""
     node = node_of_type(rules, type_, key, offered, complexes)
     by_rules = {default.name for default in rules.default_resources}
     values: dict[str, float | str] = {}
@@ -88,21 +88,23 @@ def given_to(
 
 
 def complexes_given(rules: Rules | None) -> frozenset[str]:
-    """Complexes that rules may give values for: what a worker has of them depends on more than its type."""
+    """Complexes that rules may give values for: a worker's values of them depend on more than its type."""
     if rules is None:
         return frozenset()
     return frozenset(name for default in rules.default_resources for name in rules.complexes_of(default.name))
 
 
 def _may_give(entry: Complex, *, mapped: bool) -> bool:
-    """A host's own values are not replaced by chance: what is not counted has to be mapped by name."""
+    """Whether a rule may give this complex a value. To avoid accidents, a complex that is not counted has to be mapped
+    by name.
+    """
     if entry.name == SLOTS or entry.relop == "EXCL":
         return False
     return mapped or entry.consumable is not Consumable.NO
 
 
 def _as_complex(value: Value, entry: Complex) -> float | str | None:
-    """A resource's value as the complex holds it; None where it cannot."""
+    """A resource's value for the complex; None: the complex cannot have it."""
     if entry.type in _TEXTS:
         return None if value is None else str(value)
     if isinstance(value, bool):
@@ -111,7 +113,7 @@ def _as_complex(value: Value, entry: Complex) -> float | str | None:
 
 
 def as_text(given: float | str, entry: Complex) -> str:
-    """As Grid Engine writes it in `complex_values`."""
+    """The value as Grid Engine writes it in `complex_values`."""
     return given if isinstance(given, str) else written(given, entry.type)
 
 
@@ -119,7 +121,7 @@ def as_text(given: float | str, entry: Complex) -> str:
 
 
 def under_rules(snapshot: Snapshot) -> Snapshot:
-    """The snapshot with what rules say of every host; the same where there are no rules."""
+    """The snapshot with the effects of rules on every host; the same snapshot without rules."""
     rules = snapshot.policy.rules
     if rules is None or not rules.entries:
         return snapshot
@@ -135,7 +137,7 @@ def under_rules(snapshot: Snapshot) -> Snapshot:
 
 
 def nodes_of(snapshot: Snapshot) -> Iterator[tuple[ExecutionHost, Node]]:
-    """Every execution host as rules see it, with all that it has: what runs there does not count."""
+    """Every execution host as rules see it, as if nothing ran there."""
     rules = snapshot.policy.rules or Rules()
     workers = {_label(worker.name): worker for worker in snapshot.fleet.workers if worker.name and worker.exists}
     named = _named_resources(rules)
@@ -180,7 +182,7 @@ def _properties_of(worker: Worker, host: ExecutionHost, snapshot: Snapshot, rule
 
 
 def _properties_of_persistent(host: ExecutionHost) -> NodeProperties:
-    """What a host tells of itself that no provider gave us: it is of no node array and no size."""
+    """The properties of a persistent host by its load values: it has no node array and no size."""
     cores, memory = amount(host.load.get("num_proc", "1"), "INT"), amount(host.load.get("mem_total", "0"), "MEMORY")
     return NodeProperties(
         nodearray="",
@@ -198,7 +200,7 @@ def _properties_of_persistent(host: ExecutionHost) -> NodeProperties:
 
 
 def _own(host: ExecutionHost, resource: str, rules: Rules, complexes: Mapping[str, Complex]) -> Value:
-    """What a host itself says of a resource, used or not; None: nothing."""
+    """The host's own value of a resource, used or not; None: it has none."""
     for name in rules.complexes_of(resource):
         entry = complexes.get(name)
         text = next((values[name] for values in (host.consumables, host.fixed, host.load) if name in values), None)
@@ -241,9 +243,7 @@ def _met(rules: Rules, node: Node, queues: frozenset[str]) -> dict[str, str]:
 
 
 def refusal_of(entry: Entry, node: Node, queues: frozenset[str]) -> Reason | None:
-    """Why a node is none for jobs that this is asked for; None: it is one. What an entry says of a queue is asked of
-    nodes that give slots to it.
-    """
+    """Why a node does not meet an entry; None: it does. An entry for a queue applies to nodes that give slots to it."""
     if not any(entry.who.uses(queue) for queue in queues):
         return None
     after = entry.parts.asked.take(NodeUse(node))
@@ -251,7 +251,7 @@ def refusal_of(entry: Entry, node: Node, queues: frozenset[str]) -> Reason | Non
 
 
 def _named_resources(rules: Rules) -> frozenset[str]:
-    """Every resource that a constraint, a filter or a value names: no other of a host is looked at."""
+    """Every resource that a constraint, a filter or a value names: no other one is read from hosts."""
     constraints = [entry.constraint for entry in rules.entries]
     constraints += [default.select for default in rules.default_resources]
     operands = [

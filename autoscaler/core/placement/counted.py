@@ -1,8 +1,7 @@
-"""What rules count that Grid Engine does not, as consumables of hosts, so that placement takes of them without knowing
-rules.
+"""Resources that only rules count, as consumables of hosts, so that placement takes of them without knowing rules.
 
-A resource that tasks take (`rules.mem`); and of an entry whose tasks take one thing on this node and another on that
-(`or`, `xor`), how many of them a node has room for (`rules.apply[0]`).
+These are resources that tasks take (`rules.mem`). If the tasks of an entry take different things on different nodes
+(`or`, `xor`), the consumable is the number of such tasks that a node has room for (`rules.apply[0]`).
 """
 
 from __future__ import annotations
@@ -16,23 +15,25 @@ from autoscaler.core.constraints.values import is_number
 from autoscaler.core.model.cluster import Complex, Consumable
 
 COUNTED = "rules."
-"""Begins the names of these."""
+"""Their names begin with it."""
 
 
 def counted_names(rules: Rules, complexes: Mapping[str, Complex]) -> frozenset[str]:
-    """All of them."""
+    """The names of all of them."""
     return frozenset(COUNTED + name for name in (*uncounted(rules, complexes), *tried(rules)))
 
 
 def counted(rules: Rules, node: Node, complexes: Mapping[str, Complex]) -> dict[str, float]:
-    """What a node has of these."""
+    """The amounts that a node has of these."""
     found = {name: node.resources.get(name) for name in uncounted(rules, complexes)}
     found |= {place: room_for(entry.parts.asked, node, place) for place, entry in tried(rules).items()}
     return {COUNTED + name: value for name, value in found.items() if is_number(value)}
 
 
 def tried(rules: Rules) -> dict[str, Entry]:
-    """Entries whose tasks take what depends on the node, by place: of these a node has room for so many."""
+    """By place, the entries whose tasks take amounts that depend on the node: a node has room for a number of these
+    tasks.
+    """
     return {entry.place: entry for entry in rules.entries if entry.parts.tried}
 
 

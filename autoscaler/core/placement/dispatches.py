@@ -1,7 +1,7 @@
-"""Jobs that were dispatched while Grid Engine was read: they wait in qstat and use slots in the qhost that follows.
+"""Jobs that were dispatched while Grid Engine was read: they wait in qstat, and use slots in the later qhost.
 
-For what waits, a host to which something was dispatched in between counts as it was when the jobs were read: its jobs
-in flight find their own slots there, so that nothing is launched for them. For anything else it is as used as it is.
+For waiting jobs, a host to which something was dispatched in between counts as it was when the jobs were read: the jobs
+in flight find their own slots there, so that nothing is launched for them. For anything else its present use counts.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class BeforeDispatch:
     hosts: Mapping[str, Host] = field(default_factory=lambda: MappingProxyType({}))
     """By name, those with slots in flight."""
     order: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """By name, where each host of the cell stands among all. Placement fills hosts in order, so one that comes back
-    into the supply must stand where it stood: elsewhere the same jobs may fit worse.
+    """By name, the index of each host of the cell. Placement fills hosts in order, so a host that comes back into the
+    supply must get its old place: elsewhere the same jobs may fit worse.
     """
 
     def of(self, supply: Iterable[Host]) -> tuple[Host, ...]:
-        """The supply with these hosts in their place, also those that are full or closed now."""
+        """The supply with these hosts in their places, even those that are full or closed now."""
         found = [self.hosts.get(host.name, host) for host in supply]
         names = {host.name for host in found}
         for name, host in self.hosts.items():
@@ -45,8 +45,8 @@ def before_dispatch(
 ) -> BeforeDispatch:
     """Hosts with slots in flight, as they were when the jobs were read.
 
-    What was left of a consumable then is not known. It is taken to be more than now by what the slots in flight hold at
-    most: the most that any waiting job asks for. `groups`: of workers, by name.
+    What was left of a consumable then is not known. For each slot in flight, the most that any waiting job asks for is
+    added to what is left now. `groups`: of workers, by name.
     """
     found: dict[str, Host] = {}
     for host in cluster.hosts:
@@ -60,7 +60,7 @@ def before_dispatch(
 
 
 def _earlier(host: ExecutionHost) -> ExecutionHost:
-    """Whatever closes a queue instance now, it was open to what was dispatched there."""
+    """The host before the dispatch. Its queue instances were enabled then, whatever their states now."""
 
     def earlier(instance: QueueInstance) -> QueueInstance:
         if not instance.in_flight:
@@ -71,7 +71,7 @@ def _earlier(host: ExecutionHost) -> ExecutionHost:
 
 
 def _most_of_a_slot(demands: Iterable[CategoryDemand]) -> Iterator[tuple[str, float]]:
-    """Of every consumable, slots included, the most that one slot of a waiting job may hold."""
+    """For every consumable, slots included, the most that one slot of a waiting job may hold."""
     most: dict[str, float] = {SLOTS: 1}
     for want in demands:
         for name, amount in (*requested_amounts(want.demand), *want.demand.assumed):

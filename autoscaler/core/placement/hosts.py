@@ -1,7 +1,7 @@
-"""What machines offer, as Hosts: an instance type that could be had or is coming, and an execution host that is there.
+"""What machines offer, as `Host` values: instance types that could be had or are coming, and existing execution hosts.
 
-One function says what a type offers; the same offer gives an Enrol its slots and `complex_values`, so that what was
-planned for is what Grid Engine gets to hand out.
+One function says what a type offers. An Enrol takes its slots and `complex_values` from the same offer, so that Grid
+Engine gets exactly what was planned.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ from autoscaler.core.requests.arrays import GROUPS
 MEMORY_NAMES = frozenset(
     {"h_vmem", "s_vmem", "h_rss", "h_data", "virtual_free", "mem_free", "mem_total", "m_mem_free", "ram"}
 )
-"""Consumables of type MEMORY that stand for a machine's main memory. Any other (scratch, tmp) is not known to."""
+"""Consumables of type MEMORY that stand for a machine's main memory. Others (scratch, tmp) may stand for something
+else.
+"""
 HOSTNAME = "hostname"
 NEW_HOST = "a-worker-yet-to-come"
-"""Stands for the host name of a worker that has none yet: what a request such as `!w1` is matched with."""
+"""The host name of a worker that has none yet, which requests such as `!w1` are matched with."""
 _IDLE_VALUES = (
     *("load_avg", "load_short", "load_medium", "load_long", "cpu"),
     *("np_load_avg", "np_load_short", "np_load_medium", "np_load_long"),
@@ -38,12 +40,12 @@ _IDLE_VALUES = (
 
 
 CHANGING = frozenset((*_IDLE_VALUES, HOSTNAME))
-"""Values of a host that tell nothing of others of its type."""
+"""Values of a host that do not hold for others of its type."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostValues:
-    """What one machine of a type gives to jobs."""
+    """What one machine of a type offers to jobs."""
 
     slots: int
     consumables: Amounts
@@ -52,12 +54,12 @@ class HostValues:
     complex_values: tuple[tuple[str, str], ...]
     """For its enrolment, in Grid Engine's notation; without slots."""
     queue_values: Amounts = ()
-    """Consumables that its queue gives to its instance there."""
+    """Consumables that the queue gives to its instance there."""
     forced: frozenset[str] = frozenset()
-    """Complexes of it that jobs there must request."""
+    """Its complexes that jobs there must request."""
 
     def host(self, name: str, pool: str, host_name: str | None = None) -> Host:
-        """As a place for demand. `host_name`: what Grid Engine will call it, where demand asks for host names."""
+        """The same as a `Host`. `host_name`: its name in Grid Engine, if demand asks for host names."""
         properties = {**self.properties, HOSTNAME: host_name} if host_name else self.properties
         own = {pool: self.queue_values} if self.queue_values else {}
         return Host(name, {pool: self.slots}, self.consumables, properties, own=own, forced=self.forced)
@@ -66,7 +68,7 @@ class HostValues:
 def host_values_of(
     type_: InstanceType, array: NodeArrayPolicy, complexes: Mapping[str, Complex], key: BucketKey | None = None
 ) -> HostValues:
-    """What a machine of this type will offer in this node array. `key`: the bucket that it is of, as rules may ask."""
+    """What a machine of this type will offer in this node array. `key`: its bucket, which rules may depend on."""
     given = dict(_consumables(type_, array, complexes))
     if array.rules is None:
         offer = _offer(given, type_, array, complexes)
@@ -84,7 +86,9 @@ def as_node(bucket: Bucket, array: NodeArrayPolicy, complexes: Mapping[str, Comp
 
 
 def _key(type_: InstanceType, array: NodeArrayPolicy, key: BucketKey | None) -> BucketKey:
-    """As rules see it: a worker of a group is in a placement group, that one where its cloud knows no other."""
+    """The bucket key as rules see it: a worker of a group without a placement group of its cloud counts as in one of
+    its group.
+    """
     made = replace(key or BucketKey(type_.name), node_array=array.name)
     of_groups = array.group_cores is not None or array.group_count is not None or GROUPS in array.name
     return replace(made, placement_group=array.name) if of_groups and made.placement_group == ANY else made
@@ -97,7 +101,7 @@ def _under_rules(
     complexes: Mapping[str, Complex],
     by_rules: Given,
 ) -> HostValues:
-    """The offer with what rules give, which wins over what the provider tells."""
+    """The offer with the values that rules give, which win over the provider's."""
     numbers = {
         name: value
         for name, value in by_rules.values.items()
@@ -115,8 +119,8 @@ def _under_rules(
 
 
 def exclusive_of(array: NodeArrayPolicy, complexes: Mapping[str, Complex]) -> str | None:
-    """The complex that asks for a host of one's own: the one that is set where the cell has it, else the cell's only
-    one with the relation EXCL.
+    """The complex for exclusive use of a host: the configured one if the cell has it, else the cell's only one with the
+    relation EXCL.
     """
     if array.exclusive_complex is None or array.exclusive_complex in complexes:
         return array.exclusive_complex
@@ -131,7 +135,7 @@ def _offer(
 ) -> HostValues:
     exclusive = exclusive_of(array, complexes)
     reported = {**_reported(type_), **{name: value for name, value in given.items() if name == exclusive}}
-    # None of what is FORCED would keep out all jobs that do not request it.
+    # A FORCED complex with the value 0 would keep out all jobs that do not request it.
     given = {name: value for name, value in given.items() if value or not is_forced(complexes[name])}
     return HostValues(
         slots=slots_of(type_, array),
@@ -146,7 +150,7 @@ def _offer(
 
 
 def slots_of(type_: InstanceType, array: NodeArrayPolicy) -> int:
-    """Its cores less those kept back; where nothing would be left, all serve."""
+    """Its cores minus those kept free; all of them if none would be left."""
     left = type_.vcpus - array.free_cores
     return left if left > 0 else type_.vcpus
 
@@ -169,7 +173,7 @@ def _consumables(
 
 
 def _reported(type_: InstanceType) -> dict[str, str | int]:
-    """Load values of an idle machine of this type. What cannot be known before (topology, tmpdir) is left out."""
+    """Load values of an idle machine of this type, without those that cannot be predicted (topology, tmpdir)."""
     cores, memory = type_.vcpus, type_.memory
     return {
         **dict.fromkeys(_IDLE_VALUES, 0),
@@ -182,10 +186,10 @@ def _reported(type_: InstanceType) -> dict[str, str | int]:
 def joined_host(
     host: ExecutionHost, complexes: Mapping[str, Complex], names: frozenset[str], *, ignoring: str = ""
 ) -> Host | None:
-    """What is free on an execution host now, counting only queue instances without any state letter but those ignored.
+    """What is free on an execution host now, in queue instances without other state letters than the ignored ones.
 
-    `names` are the complexes that some demand asks for: no other is looked at. None where no slot is free, or where a
-    job has the host to itself.
+    `names`: the complexes that some demand asks for; no others are read. None: no slot is free, or a job has the host
+    to itself.
     """
     open_ = [instance for instance in host.instances if not set(instance.states) - set(ignoring)]
     slots = {instance.pool: instance.slots - instance.used - instance.reserved for instance in open_}
@@ -197,7 +201,7 @@ def joined_host(
 
 
 def emptied_host(host: ExecutionHost, complexes: Mapping[str, Complex], names: frozenset[str]) -> Host:
-    """What an execution host would offer with nothing on it: whether something could ever run there."""
+    """What an execution host would offer with nothing on it, to find out if something could ever run there."""
     slots = {instance.pool: instance.slots for instance in host.instances}
     described = _described(host, complexes, names)
     free = dict(described.free)
@@ -211,7 +215,7 @@ def emptied_host(host: ExecutionHost, complexes: Mapping[str, Complex], names: f
 
 
 def _described(host: ExecutionHost, complexes: Mapping[str, Complex], names: frozenset[str]) -> Host:
-    """Consumables left and properties, of the complexes that matter, and which of these jobs must request."""
+    """Of the complexes that matter: consumables left, properties, and which ones jobs must request."""
     free: dict[str, float] = {}
     properties: dict[str, str] = {HOSTNAME: host.name} if HOSTNAME in names else {}
     forced: set[str] = set()
@@ -231,7 +235,7 @@ def _described(host: ExecutionHost, complexes: Mapping[str, Complex], names: fro
 
 
 def shown_value(host: ExecutionHost, name: str) -> str | None:
-    """What Grid Engine shows of a complex: what is left of a consumable, what is fixed, what its execd reports."""
+    """The value of a complex that Grid Engine shows: what is left of a consumable, a fixed value, or a load value."""
     for values in (host.consumables, host.fixed, host.load):
         if name in values:
             return values[name]

@@ -1,9 +1,9 @@
 """Do these demands fit on these hosts? One function, for growth (hosts added) and shrink (hosts left out) alike.
 
 Greedy and deterministic: the hardest demand first, on the first host in the given order that can take it. Amounts are
-exact integers. Equal hosts are kept together as one entry with a count and equal tasks are placed by division, so
-cost grows with demands × kinds of host, not with tasks or machines. What fits really fits (nothing is overcommitted);
-what is called unmet might, rarely, fit in another order.
+exact integers. Equal hosts are one entry with a count, and equal tasks are placed by division, so that cost grows with
+demands × kinds of host, not with tasks or machines. Placed tasks really fit (nothing is overcommitted). Tasks that
+count as unmet might, rarely, fit in another order.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from autoscaler.core.model.offered_host import Host
 from autoscaler.core.readable.remembered import LastValue
 
 SLOTS = "slots"
-"""As a consumable of a host: its slots over all pools together, where it limits them."""
+"""As a consumable of a host: a limit on its slots over all pools together."""
 PLENTY = 1_000_000
 """More workers than any demand would use."""
 _SCALE = 1_000_000
 """Fractions of a consumable are counted in millionths."""
 
 Want = tuple[Demand, int]
-"""A demand and how many tasks want it."""
+"""A demand and its number of tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What went where. `placed` and `unmet` are parallel to what was wanted, in tasks."""
+    """The result. `placed` and `unmet` are parallel to the demands, in tasks."""
 
     placed: tuple[int, ...]
     unmet: tuple[int, ...]
@@ -47,25 +47,25 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """A demand made ready for counting: what one visit to a host takes, a visit being the slots that stand together."""
+    """A demand prepared for counting: the amounts of one visit to a host. A visit: the slots that must be together."""
 
     pools: tuple[str, ...]
     visit: int
     """Slots of one visit."""
     visits: int
-    """How many visits a task makes; with `apart`, each to another host."""
+    """Number of visits of a task; with `apart`, each to a different host."""
     apart: bool
     required: tuple[tuple[str, int], ...]
     assumed: tuple[tuple[str, int], ...]
     once: tuple[tuple[str, int], ...]
-    """Once per task, on the host of its first visit, where a task makes several."""
+    """Once per task, on the host of its first visit, if a task makes several."""
     per_slot: tuple[tuple[str, int], ...]
     each: tuple[tuple[str, int], ...]
-    """Once on every host of a task, where a visit is a single slot of it."""
+    """Once on every host of a task, if a visit is a single slot."""
     per_visit: tuple[tuple[str, int], ...]
-    """Once by a visit, of whatever gives the slots."""
+    """Once per visit, from the host or queue instance that gives the slots."""
     per_slot_assumed: tuple[tuple[str, int], ...]
-    """The same as single slots take it of a queue instance."""
+    """The same per slot, from a queue instance."""
     properties: tuple[Property, ...]
     exclusive: bool
     together: bool
@@ -89,8 +89,8 @@ def takes_part(demand: Demand, host: Host) -> bool:
 
 
 def as_shares(demands: Sequence[Want]) -> tuple[Want, ...]:
-    """The same demands as the pieces that single hosts could take: partial progress of what spreads over hosts. Those
-    that share what they take once of a host have no `per_host`.
+    """The same demands in pieces that single hosts could take: partial progress of demands that spread over hosts.
+    Pieces that share an amount per host have no `per_host`.
     """
     return tuple(
         (demand, count)
@@ -106,13 +106,15 @@ def _of_share(demand: Demand) -> int | None:
 
 
 def requested_amounts(demand: Demand) -> Amounts:
-    """Of consumables, per slot, per job and per host."""
+    """All requested consumables: per slot, per job and per host."""
     return (*demand.per_slot, *demand.per_job, *demand.once_a_host)
 
 
 @lru_cache(maxsize=65536)
 def hardest_first(demand: Demand) -> tuple[object, ...]:
-    """Sorting key: what is choosy first, then what needs the most of one host, then of many; at last anything fixed."""
+    """Sorting key: demands with most properties first, then those that need most of one host, then of many; the rest
+    makes the order fixed.
+    """
     together = demand.per_host or 1
     memory = max((amount * together for _, amount in demand.per_slot), default=0)
     return (
@@ -134,7 +136,7 @@ def hardest_first(demand: Demand) -> tuple[object, ...]:
 
 @lru_cache(maxsize=65536)
 def _need(demand: Demand) -> _Need | None:
-    """None where no number of hosts could ever do: a total that is no multiple of the slots per host."""
+    """None: no number of hosts could ever do, because the total is no multiple of the slots per host."""
     visit = demand.per_host or 1
     if demand.slots < 1 or demand.slots % visit:
         return None
@@ -177,8 +179,8 @@ def _exact(amount: float) -> int:
 
 @dataclass(slots=True)
 class _Kind:
-    """Hosts that are alike now: the named ones and `new` more that have no name yet. Nothing
-    changes one. A pass makes thousands, and a frozen one takes five times as long to make.
+    """Hosts that are alike now: the named ones and `new` more without a name. It is never changed, but not frozen: a
+    pass makes thousands, and a frozen one takes five times as long to make.
     """
 
     slots: tuple[tuple[str, int], ...]
@@ -201,7 +203,7 @@ class _Kind:
         return not any(slots for _, slots in self.slots)
 
     def room(self, need: _Need, once: tuple[tuple[str, int], ...] = ()) -> int:
-        """How many visits one of these hosts can take that is charged `once` besides."""
+        """How many visits one of these hosts can take if it is also charged `once`."""
         if not self.forced <= need.names:
             return 0
         if need.exclusive and not self.empty:
@@ -218,7 +220,7 @@ class _Kind:
             visits = min(visits, sum(self._tasks_of(pool, slots, need) for pool, slots in usable))
         free = self._free_after(need, once) if once or need.each else self.free
         for name, amount in need.required:
-            if name not in free and self.own:  # then its queue instances have it
+            if name not in free and self.own:  # its queue instances have it
                 continue
             if (most := free.get(name, 0) // amount) < visits:
                 visits = most
@@ -235,7 +237,7 @@ class _Kind:
         return free
 
     def _usable(self, need: _Need) -> list[tuple[str, int]]:
-        """The pools that can serve such a demand here, with the slots that each can give to it alone."""
+        """The pools that can serve such a demand here, with the slots that each alone can give to it."""
         pools = need.pools
         for name in need.offered:
             if name not in self.free:
@@ -251,7 +253,7 @@ class _Kind:
         return [(pool, self._slots_of(pool, slots, need)) for pool, slots in self.slots if pool in pools]
 
     def _slots_of(self, pool: str, slots: int, need: _Need) -> int:
-        """How many slots of this pool such a demand can take by what the queue instance has of its own."""
+        """How many slots of this pool such a demand can take, by the queue instance's own consumables."""
         own = self.own.get(pool, {})
         for name, amount in need.per_slot:
             if name in own:
@@ -264,7 +266,7 @@ class _Kind:
         return slots
 
     def _tasks_of(self, pool: str, slots: int, need: _Need) -> int:
-        """How many visits can begin in this pool, where each takes there what it takes once."""
+        """How many visits can begin in this pool, if each takes its amounts per visit there."""
         own = self.own.get(pool, {})
         for name, amount in need.per_visit:
             if name in own:
@@ -274,13 +276,13 @@ class _Kind:
         return slots
 
     def holds(self, need: _Need, once: tuple[tuple[str, int], ...]) -> bool:
-        """Whether a task finds here what it takes `once`."""
+        """Whether a task finds the amounts in `once` here."""
         if any(self.free[name] < amount for name, amount in once if name in self.free):
             return False
         return not once or self._first_pool(need, once) is not None
 
     def _first_pool(self, need: _Need, once: tuple[tuple[str, int], ...]) -> str | None:
-        """The queue instance that a task which takes something once begins in."""
+        """The queue instance in which a task with such amounts begins."""
         for pool, slots in self._usable(need):
             own = self.own.get(pool, {})
             if slots and all(own.get(name, amount if name in self.free else 0) >= amount for name, amount in once):
@@ -296,7 +298,7 @@ class _Kind:
         return self._of(named, new), self._of(self.names[len(named) :], self.new - new)
 
     def after(self, need: _Need, visits: int, once: tuple[tuple[str, int], ...] = ()) -> _Kind:
-        """The same hosts after each took so many visits."""
+        """The same hosts after each took this number of visits."""
         slots_left, tasks = visits * need.visit, visits if need.per_visit else 0
         usable, own = dict(self._usable(need)), {pool: dict(values) for pool, values in self.own.items()}
         once = tuple(_sum(dict(once), dict(need.each)).items()) if need.each else once
@@ -339,7 +341,9 @@ def _take_from(own: dict[str, int], amounts: tuple[tuple[str, int], ...], times:
 
 
 def _grouped(hosts: Sequence[Host]) -> Iterator[_Kind]:
-    """Neighbours in the given order that are alike, as one: first fit must not jump over a host between them."""
+    """Alike neighbours in the given order as one kind. Only neighbours, because first fit must not skip a host between
+    them.
+    """
     run: list[str] = []
     first: Host | None = None
     for host in hosts:
@@ -380,11 +384,11 @@ def _kind_of(host: Host, names: tuple[str, ...], new: int = 0) -> _Kind:
 
 
 _LAST_ORDER = LastValue[tuple[tuple[int, _Need], ...]]()
-"""The same is placed again and again, on one type of worker after the other."""
+"""The same demands are placed repeatedly, on one type of worker after the other."""
 
 
 def _in_order(demands: Sequence[Want]) -> tuple[tuple[int, _Need], ...]:
-    """Positions of what can be placed at all, the hardest first."""
+    """Positions of the demands that can be placed at all, the hardest first."""
     return _LAST_ORDER.value_of(tuple(demands), lambda: tuple(_ordered(demands)))
 
 
@@ -397,8 +401,8 @@ def _ordered(demands: Sequence[Want]) -> Iterator[tuple[int, _Need]]:
 
 
 class OpenPlacement:
-    """Hosts while demands are put on them, in the order they were given. What was put stays put: a placement can be
-    asked again, and a copy of it with new hosts shows what these would add.
+    """Hosts while demands are put on them, in the given order. Placed tasks stay: a placement can be used again, and a
+    copy of it with new hosts shows what these would add.
     """
 
     def __init__(self, hosts: Sequence[Host] = ()) -> None:
@@ -418,7 +422,7 @@ class OpenPlacement:
         return copied
 
     def place(self, demands: Sequence[Want]) -> Placement:
-        """Place as many tasks as fit beside what was placed before. `used` tells of these tasks only."""
+        """Place as many tasks as fit beside those placed before. `used` covers these tasks only."""
         self._used, self._new_used = set(), 0
         placed = [0] * len(demands)
         for index, need in _in_order(demands) if self._kinds else ():
@@ -430,8 +434,8 @@ class OpenPlacement:
         return Placement(tuple(placed), unmet, frozenset(self._used), self._new_used)
 
     def lacking(self, unmet: Sequence[Want]) -> tuple[int, ...]:
-        """Of demand that does not fit as a whole, pieces that single hosts could take (`as_shares`) and for which no
-        room is left here. At least one of each that is unmet, since something keeps it from standing here.
+        """For demand that does not fit as a whole: the number of pieces (`as_shares`) for which no room is left here,
+        at least one for each unmet demand.
         """
         placement = OpenPlacement()
         placement._kinds = list(self._kinds)
@@ -457,7 +461,7 @@ class OpenPlacement:
         return done
 
     def _put(self, need: _Need, count: int, group: str | None = None) -> int:
-        """Place up to `count` tasks, on hosts of `group` only where one is given; returns how many."""
+        """Place up to `count` tasks, only on hosts of `group` if one is given; return how many."""
         if need.once or (need.each and need.visits > 1) or (need.exclusive and not need.apart):
             return next(done for done in range(count + 1) if done == count or not self._put_alone(need, group))
         rooms = self._rooms(need, group, count)
@@ -472,14 +476,16 @@ class OpenPlacement:
         return tasks
 
     def _put_alone(self, need: _Need, group: str | None) -> bool:
-        """One task over several hosts, the first of them charged for the task itself; or one that wants whole hosts."""
+        """Place one task over several hosts, the first of them charged for the task itself, or one task that needs
+        whole hosts.
+        """
         rooms, once = self._rooms(need, group), tuple(_sum(dict(need.once), dict(need.each)).items())
         able = (at for at, _ in rooms if self._kinds[at].holds(need, once) and self._kinds[at].room(need, need.once))
         first = next(able, None)
         if first is None:
             return False
         most = 1 if need.apart else None
-        # Of its kind all are counted as the first one, which is also charged for the task.
+        # All hosts of its kind count like the first one, which is also charged for the task.
         rooms = [(first, self._kinds[first].room(need, need.once)), *(pair for pair in rooms if pair[0] != first)]
         there = sum(min(room, most or room) * self._kinds[at].count for at, room in rooms)
         if there < need.visits:
@@ -488,8 +494,8 @@ class OpenPlacement:
         return True
 
     def _rooms(self, need: _Need, group: str | None, tasks: int | None = None) -> list[tuple[int, int]]:
-        """Where visits of this need find room: position among the kinds, and how many on each of its hosts. All of
-        them, or the first that have room for so many tasks.
+        """Kinds with room for visits of this need: index, and number of visits on each of its hosts. All such kinds, or
+        the first ones with room for this number of tasks.
         """
         found: list[tuple[int, int]] = []
         lacking = inf if tasks is None else tasks * need.visits

@@ -1,7 +1,7 @@
-"""What a queue is on each host: its own values, or those of the host or host group (`[@big=…]`) in their place.
+"""The values of a queue on each host: its own, or those for the host or host group (`[@big=…]`).
 
-A worker to come gets what the queue has for the host group that it will join. Instances that are configured as those
-are the queue's pool; others are pools of their own, named as Grid Engine names such a part of a queue (queue domain).
+A future worker gets the values for the host group that it will join. Instances with the same configuration are the
+queue's pool. Others are pools of their own, named like Grid Engine's queue domains.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def with_queue_instances(snapshot: Snapshot) -> Snapshot:
 
 
 def as_configured(cluster: Cluster, policy: Policy) -> tuple[Cluster, Policy]:
-    """Both with what queues have of their own on each host, and on workers to come."""
+    """Cluster and policy with the values of queues on each host and on future workers."""
     own = [queue for queue in cluster.queues.values() if _has_own(queue)]
     if not own:
         return cluster, policy
@@ -64,7 +64,7 @@ def as_configured(cluster: Cluster, policy: Policy) -> tuple[Cluster, Policy]:
 
 
 def left_in(instance: QueueInstance, complexes: Mapping[str, Complex], *, emptied: bool = False) -> Amounts:
-    """What is left of what the queue gives to this instance, after the jobs that are on it; `emptied`: without them."""
+    """What is left of the consumables that the queue gives to this instance; `emptied`: as if no job were on it."""
     if not instance.consumables:
         return ()
     left: dict[str, float] = {}
@@ -77,7 +77,7 @@ def left_in(instance: QueueInstance, complexes: Mapping[str, Complex], *, emptie
 
 
 def _held(hard: Sequence[tuple[str, str]], slots: int, entry: Complex, known: Mapping[str, Complex]) -> float:
-    """How much of a consumable a running job holds: what it asks for, or the default."""
+    """How much of a consumable a running job holds: its request, or the default."""
     text = next((text for name, text in hard if known.get(name) == entry), entry.default)
     return (amount(text, entry.type) or 0) * (slots if entry.consumable is Consumable.PER_SLOT else 1)
 
@@ -87,12 +87,12 @@ def _has_own(queue: Queue) -> bool:
 
 
 def places_of(queue: Queue) -> tuple[str, ...]:
-    """Hosts and host groups for which it has other values."""
+    """Hosts and host groups for which the queue has other values."""
     return tuple(dict.fromkeys(place for values in _overrides(queue) for place in values))
 
 
 def _overrides(queue: Queue) -> tuple[Mapping[str, object], ...]:
-    """What decides where a job may start, by host or host group."""
+    """The overrides that decide where a job may start, by host or host group."""
     return (
         queue.pe_list_by_host,
         queue.complex_values_by_host,
@@ -103,7 +103,7 @@ def _overrides(queue: Queue) -> tuple[Mapping[str, object], ...]:
 
 
 def queue_at(queue: Queue, places: Sequence[str]) -> Queue:
-    """The queue as it is at these places, the first that it has a value for being decisive."""
+    """The queue with its values at these places; the first place that has a value decides."""
     limits = dict(queue.limits)
     for place in reversed(places):
         limits |= queue.limits_by_host.get(place, {})
@@ -127,7 +127,7 @@ def _first(places: Sequence[str], overrides: Mapping[str, _Value], default: _Val
 
 
 def _alike(one: Queue, other: Queue, complexes: Mapping[str, Complex]) -> bool:
-    """Whether the same jobs may run in both, how many of them aside."""
+    """Whether the same jobs may run in both, whatever their number."""
     return (
         set(one.pe_list) == set(other.pe_list)
         and (BATCH in one.qtype) == (BATCH in other.qtype)
@@ -145,13 +145,13 @@ def _fixed(queue: Queue, complexes: Mapping[str, Complex]) -> Iterator[tuple[str
 
 
 def _consumables(queue: Queue, complexes: Mapping[str, Complex]) -> dict[str, str]:
-    """By full name, in the queue's own words."""
+    """By full name, as the queue has them."""
     found = ((complexes.get(name), text) for name, text in queue.complex_values.items())
     return {entry.name: text for entry, text in found if entry is not None and _counted(entry)}
 
 
 def is_forced(entry: Complex) -> bool:
-    """Whether only jobs that request it start where it is set or reported, whatever its value."""
+    """Whether only jobs that request it start where it is set or reported (FORCED)."""
     return entry.requestable.upper() == "FORCED"
 
 

@@ -1,1 +1,1 @@
-"""What of a snapshot can be read: one odd value is replaced by what allows nothing more, and told."""
+"""Replaces values of a snapshot that cannot be read by ones that allow nothing more, and reports them."""

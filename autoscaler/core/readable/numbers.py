@@ -1,8 +1,8 @@
-"""Numbers that can be what they are given for, and what stands for those that cannot: a price of NaN, a count below
-zero, a time that no calendar has.
+"""Which numbers are possible for a field, and what replaces impossible ones: a price of NaN, a count below zero, a time
+that no calendar has.
 
-A number that cannot be read is never taken for one that allows more: an unknown price stays unknown, a time becomes the
-present, so that whatever is waited for is waited for anew.
+The replacement never allows more. An odd price becomes unknown. An odd time becomes the present, so that waits begin
+anew.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ Value = TypeVar("Value")
 LAST = 253_370_764_800.0
 """The year 9999: no time that can be written lies after it."""
 MOST = 10**9
-"""More than there is of anything that is counted in whole ones."""
+"""No count of whole things is larger."""
 _TIMES = frozenset({"at", "since", "until", "first_seen", "submitted", "started", "failures_seen", "start_after"})
 _UNKNOWN = frozenset({"price_per_hour", "expires_at", "start_after", "started"})
-"""What may be unknown, and is where it cannot be read."""
+"""Fields that may be unknown, and are if they cannot be read."""
 _KINDS = frozenset({"int", "float", "int | None", "float | None"})
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """The numbers that a field may hold."""
+    """The possible numbers of a field."""
 
     name: str
     most: float
@@ -44,7 +44,7 @@ class _Kind:
 
 @cache
 def _numbers_of(kind: Any) -> tuple[_Kind, ...]:
-    """The fields of a dataclass that hold one number each; looked up once a class."""
+    """The fields of a dataclass that hold one number each; looked up once for each class."""
     return tuple(_kind(one.name) for one in fields(kind) if str(one.type) in _KINDS)
 
 
@@ -60,7 +60,7 @@ def _kind(name: str) -> _Kind:
 
 
 def odd_numbers(one: object) -> tuple[tuple[str, float], ...]:
-    """The fields of a dataclass whose numbers cannot be what they are given for, NaN among them."""
+    """The fields of a dataclass with impossible numbers, NaN included."""
     of: Any = type(one)
     found: list[tuple[str, float]] = []
     for name, most in _bounds_of(of):
@@ -71,7 +71,7 @@ def odd_numbers(one: object) -> tuple[tuple[str, float], ...]:
 
 
 def mended(one: Value, what: str, now: float, faults: list[Reason]) -> Value:
-    """The same dataclass with something harmless for every number that cannot be read, which is told as of `what`."""
+    """The same dataclass with a harmless value for every impossible number, each reported as a fault of `what`."""
     odd = odd_numbers(one)
     if not odd:
         return one
@@ -87,19 +87,19 @@ def fault(what: str, name: str, value: float) -> Reason:
 
 
 def shown(value: float) -> str:
-    """A number in a few characters, however long it is."""
+    """A number in a few characters, even if it is long."""
     if isinstance(value, int) and abs(value) > TOO_MUCH:
         return f"a number of about {value.bit_length() * 3 // 10} digits"
     return str(value) if isinstance(value, int) else f"{value:g}"
 
 
 def times(values: Iterator[float] | tuple[float, ...], now: float) -> tuple[float, ...]:
-    """Times with the present for those that no calendar has."""
+    """The times, with the present for impossible ones."""
     return tuple(value if 0 <= value <= LAST else now for value in values)
 
 
 def all_times(values: tuple[float, ...]) -> bool:
-    """Whether all of them are times. Fast: a listing has tens of thousands, and almost always all are."""
+    """Whether all of them are possible times. Fast: a listing has tens of thousands, and almost always all are."""
     try:
         total = sum(values)
     except OverflowError:  # a whole number that no float can hold

@@ -1,5 +1,5 @@
-"""What a pure function gave in the pass before. Most of what waits is the same object in the next one, and need not be
-judged again.
+"""Caches the values of pure functions from one pass to the next. Most waiting job categories are the same objects in
+the next pass and need not be judged again.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ Value = TypeVar("Value")
 
 
 class PerCategory(Generic[Value]):
-    """Values of one pure function by job category, for the categories of the last call. One that is equal but another
-    object is asked about anew; so the values are those of the function, whoever else asks in between.
+    """Values of one pure function by job category, for the categories of the last call. An equal category that is
+    another object is computed anew, so the values are always those of the function.
     """
 
     def __init__(self) -> None:
@@ -39,13 +39,13 @@ class PerCategory(Generic[Value]):
 
 
 class LastValue(Generic[Value]):
-    """The value of a pure function for the arguments of the last call, for where that is likely to be asked again."""
+    """The value of a pure function for the arguments of the last call, if these are likely to come again."""
 
     def __init__(self) -> None:
         self._last: tuple[object, Value] | None = None
 
     def value_of(self, arguments: object, of: Callable[[], Value]) -> Value:
-        """`arguments`: all that the value rests on, as one value that never changes."""
+        """`arguments`: all that the value depends on, as one immutable value."""
         last = self._last
         if last is None or last[0] != arguments:
             last = self._last = arguments, of()

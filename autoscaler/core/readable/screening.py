@@ -1,8 +1,8 @@
-"""The snapshot as a pass can go on with it: what one worker, bucket, host, queue, request or note brings and cannot be
-read is replaced by what allows nothing more, and told.
+"""Makes a snapshot that a pass can use: an unreadable value of a worker, bucket, host, queue, request or note is
+replaced by one that allows nothing more, and reported.
 
-A host of which a count cannot be read is taken for busy: it gets no job, and nobody removes it. A bucket of which a
-size cannot be read is not launched. A worker stays what it is: it is there, and counts.
+A host with an unreadable count is taken for busy: it gets no job, and is not removed. A bucket of unreadable size is
+not launched. A worker always counts as there.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _INTERVALS = {"schedule_interval": 15.0, "load_report_time": 40.0, "max_unheard"
 
 
 def readable(snapshot: Snapshot) -> Snapshot:
-    """The same snapshot where all of it can be read. Done twice it changes nothing more."""
+    """The same snapshot if all of it can be read. A second call changes nothing."""
     faults: list[Reason] = []
     now = snapshot.now
     cluster = _cluster(_first_seen(snapshot.cluster, snapshot.memory), now, faults)
@@ -79,7 +79,7 @@ def _cluster(cluster: Cluster, now: float, faults: list[Reason]) -> Cluster:
 
 
 def _complexes(complexes: Mapping[str, Complex], faults: list[Reason]) -> Mapping[str, Complex]:
-    """Each by its own name: one that calls itself otherwise would be counted under a name that nobody knows."""
+    """Each with its own name: with another name inside, it would be counted under a name that nothing else uses."""
     odd = [name for name, entry in complexes.items() if entry.name != name]
     faults += [
         because(Code.CANNOT_BE_READ, what=f"the complex {name}", value=complexes[name].name[:60], why="not its name")
@@ -89,7 +89,7 @@ def _complexes(complexes: Mapping[str, Complex], faults: list[Reason]) -> Mappin
 
 
 def _first_seen(cluster: Cluster, memory: Memory) -> Cluster:
-    """The same where jobs of which no submission time is told count from the pass that saw them first."""
+    """The same, with the time of the pass that saw them first for jobs without a known submission time."""
     if not any(map(_UNDATED, cluster.job_categories)):
         return cluster
     return replace(
@@ -113,7 +113,7 @@ def _host(host: ExecutionHost, now: float, faults: list[Reason]) -> ExecutionHos
 
 
 def _instance(instance: QueueInstance, now: float, faults: list[Reason]) -> QueueInstance:
-    """Slots that cannot be read are none that are free, and somebody has them."""
+    """Unreadable slots count as used."""
     odd = odd_numbers(instance)
     if odd:
         faults += [fault(f"host {instance.host}", f"{name} of {instance.queue}", value) for name, value in odd]
@@ -125,7 +125,7 @@ def _instance(instance: QueueInstance, now: float, faults: list[Reason]) -> Queu
 
 
 _REQUEST_NAMES = {"slots_min": "slots (least)", "slots_max": "slots (most)"}
-"""What a person calls the numbers of a request."""
+"""Words for the numbers of a request."""
 NOT_COUNTED = "it is outside of what is counted with"
 _FINE = PerCategory[bool]()
 
@@ -135,7 +135,7 @@ def _is_fine(category: JobCategory) -> bool:
 
 
 def _category(category: JobCategory, now: float, faults: list[Reason]) -> JobCategory:
-    """Waiting jobs; where a number of theirs cannot be read they do not count."""
+    """Waiting jobs; if one of their numbers cannot be read, they do not count."""
     odd = odd_numbers(category.ask)
     if odd:
         name, value = odd[0]
@@ -153,7 +153,7 @@ def _category(category: JobCategory, now: float, faults: list[Reason]) -> JobCat
 
 
 def _odd_values(cluster: Cluster) -> Iterator[Reason]:
-    """Values of hosts, queues and quotas that their complexes cannot have: nothing is offered, or limited, by them."""
+    """Values of hosts, queues and quotas that their complexes cannot have: they neither offer nor limit anything."""
     complexes = by_any_name(cluster.complexes)
     places: list[tuple[str, Mapping[str, str]]] = [("the global host", cluster.global_consumables)]
     places += [(f"host {host.name}", {**host.consumables, **host.fixed}) for host in cluster.hosts]
@@ -183,7 +183,9 @@ def _fleet(fleet: Fleet, memory: Memory, now: float, faults: list[Reason]) -> Fl
 
 
 def _order(order: Order, sizes: Mapping[str, InstanceType], now: float, faults: list[Reason]) -> Order:
-    """Each worker of an order is followed by a name of its own: no cloud takes an order of so many as a typo makes."""
+    """Each worker of an order gets a name of its own in the supply, so a wrong count in the millions would cost too
+    much.
+    """
     what = f"order {order.id}"
     count = order.count
     order = replace(mended(order, what, now, faults), type=_size(order.type, what, sizes, 1, faults))
@@ -195,12 +197,12 @@ def _order(order: Order, sizes: Mapping[str, InstanceType], now: float, faults: 
 
 
 def _is_size(type_: InstanceType) -> bool:
-    """A machine without a core is none."""
+    """Whether it is a possible size: a machine has at least one core."""
     return type_.vcpus >= 1 and not odd_numbers(type_)
 
 
 def _bucket(bucket: Bucket, now: float, faults: list[Reason]) -> Bucket:
-    """One whose size cannot be read is not launched; an unreadable price is an unknown one."""
+    """A bucket of unreadable size is not launched; an unreadable price becomes unknown."""
     what = f"bucket {bucket.key.instance_type}"
     if not _is_size(bucket.type):
         odd = odd_numbers(bucket.type) or (("vcpus", bucket.type.vcpus),)
@@ -227,7 +229,7 @@ def _worker(
 def _size(
     type_: InstanceType, what: str, sizes: Mapping[str, InstanceType], vcpus: int, faults: list[Reason]
 ) -> InstanceType:
-    """That of the catalogue where its own cannot be read; else so many cores, and nothing else to offer."""
+    """Its own size if it can be read, else that of the catalogue, else `vcpus` cores and nothing else."""
     if not odd_numbers(type_) and (type_.vcpus or type_.name not in sizes):
         return type_
     faults += [fault(what, name, value) for name, value in odd_numbers(type_) or (("vcpus", type_.vcpus),)]
@@ -293,7 +295,7 @@ def _evidence(evidence: Evidence, now: float, faults: list[Reason]) -> Evidence:
 
 
 def _all(values: Mapping[Key, Value], what: str, now: float, faults: list[Reason]) -> Mapping[Key, Value]:
-    """A mapping with every value mended; the same one where nothing is odd."""
+    """A mapping with every value mended; the same one if nothing is odd."""
     odd = {key: value for key, value in values.items() if odd_numbers(value)}
     if not odd:
         return values

@@ -1,7 +1,7 @@
-"""Whether a value of a complex can be read at all: what a job asks for, and what a host, queue or quota names.
+"""Whether a value of a complex can be read at all: in a job's request, or of a host, queue or quota.
 
-Grid Engine accepts `-l mem_free=1e400` and keeps it as it was written. One such value concerns the job or the host that
-has it, and nobody else.
+Grid Engine accepts `-l mem_free=1e400` and keeps it as it was written. Such a value concerns only the job or host that
+has it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NO_NUMBER = "no number that can be counted with"
 
 
 def fault_of_request(entry: Complex, text: str) -> str | None:
-    """Why what a job asks of this complex cannot be read; None: it can."""
+    """Why a job's request for this complex cannot be read; None: it can."""
     if entry.type not in NUMERIC:
         return None
     value = amount(text, entry.type)
@@ -29,5 +29,5 @@ def fault_of_request(entry: Complex, text: str) -> str | None:
 
 
 def fault_of_offer(entry: Complex, text: str) -> str | None:
-    """The same of a value that a host, a queue or a quota names: without end is one there."""
+    """The same for a value of a host, a queue or a quota, which may be infinite."""
     return NO_NUMBER if entry.type in NUMERIC and amount(text, entry.type) is None else None

@@ -1,1 +1,1 @@
-"""Workers that Grid Engine or their cloud lost, and what becomes of their jobs."""
+"""Workers that Grid Engine or their cloud lost, and what happens to their jobs."""

@@ -1,7 +1,7 @@
-"""Jobs whose machine is gone or about to go: which of them may start again, and what is done with the others.
+"""Jobs whose machine is gone or about to go: which of them may start again, and what happens to the others.
 
-A job may be rescheduled only when nothing of it can still run (rule 7). If a part of it is on living hosts, it is held
-first, rescheduled, and released when Grid Engine has had the time to end that part; decision 17 has figures.
+A job may be rescheduled only when nothing of it can still run (rule 7). If a part of it is on living hosts, it is held,
+rescheduled, and released when Grid Engine has had the time to end that part. Decision 17 has figures.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ REPORTS_TO_WAIT = 2
 that the part runs, and the answer ends it.
 """
 MARGIN = 75.0
-"""Seconds besides, for that end itself: a job with `-notify` is warned a minute before it is killed."""
+"""Further seconds for the end itself: a job with `-notify` is warned a minute before it is killed."""
 
 COMES_BACK = 3600.0
-"""Seconds for which a hold that we lifted may come back. Grid Engine 8.1.9 writes the hold of a pushed-back job down,
-and never that it was lifted: a qmaster that starts again before the job does has it held once more.
+"""Seconds for which a hold that we lifted may come back. Grid Engine 8.1.9 spools the hold of a rescheduled job, but
+not that it was lifted: if qmaster restarts before the job starts, the job is held once more.
 """
 
 
@@ -34,14 +34,14 @@ class Restart(Enum):
 
     YES = auto()
     BY_FORCE = auto()
-    """Its checkpointing says so, though Grid Engine has to be forced."""
+    """Its checkpointing environment allows it, but Grid Engine has to be forced."""
     NO = auto()
     UNKNOWN = auto()
     """Grid Engine has not been asked yet."""
 
 
 def restart_of(job: HostJob, may_rerun: bool, detail: JobDetail | None) -> Restart:
-    """`-r` comes before all else, `-r n` too; then checkpointing; then the queue's `rerun`."""
+    """`-r y` and `-r n` decide first, then the queue's `rerun`, then checkpointing."""
     if detail is None:
         return Restart.UNKNOWN
     if detail.rerun is not None:
@@ -58,12 +58,12 @@ class JobPlaces:
     places: Mapping[str, frozenset[str]]
     """By job: all hosts that it occupies."""
     gone: frozenset[str]
-    """Hosts whose machine is certain to be gone."""
+    """Hosts whose machine is certainly gone."""
     queues: Mapping[str, Queue]
     host_groups: Mapping[str, tuple[str, ...]]
     details: Mapping[int, JobDetail]
     asked: frozenset[int]
-    """Jobs that an earlier pass asked about: without a detail now they have none."""
+    """Jobs that an earlier pass asked about: if one has no detail now, Grid Engine has none."""
     held_back: Mapping[str, HeldBack]
 
     def restart(self, job: HostJob, queue: str) -> Restart:
@@ -71,7 +71,7 @@ class JobPlaces:
         return Restart.YES if found is Restart.UNKNOWN and job.number in self.asked else found
 
     def _may_rerun(self, job: HostJob, queue: Queue | None) -> bool:
-        """The queue's `rerun` on the hosts of the job; where they differ, TRUE: Grid Engine refuses the rest."""
+        """The queue's `rerun` on the hosts of the job; if they differ, TRUE: Grid Engine refuses the others."""
         if queue is None:
             return False
         return any(self._rerun_on(host, queue) for host in self.places.get(job.name, ("",)))
@@ -90,7 +90,9 @@ class JobPlaces:
 
 
 def job_places(cluster: Cluster, memory: Memory, gone: frozenset[str], oldest: float) -> JobPlaces:
-    """Of all jobs. Details of this observation override remembered ones; those from before `oldest` do not count."""
+    """The places of all jobs. Details of this observation override remembered ones; details from before `oldest` do not
+    count.
+    """
     places: dict[str, frozenset[str]] = {}
     for host in cluster.hosts:
         here = frozenset((host.name,))
@@ -124,7 +126,7 @@ class JobsStep:
     """The next action for the lost jobs of one host."""
 
     kind: type[Reschedule] | type[Hold] | type[Kill] | None
-    """None: nothing, for `reason`."""
+    """None: nothing is done, for `reason`."""
     jobs: tuple[str, ...]
     reason: Reason
     forced: bool = False
@@ -194,19 +196,19 @@ def _step(code: Code, jobs: Sequence[HostJob], where: JobPlaces) -> JobsStep:
 
 
 def _nothing(groups: Mapping[Code, Sequence[HostJob]], where: JobPlaces) -> JobsStep:
-    """Why nothing is done now: they may not start again, or an action is recent."""
+    """Nothing is done now: the jobs may not start again, or an action is recent."""
     code = Code.LOST_JOBS_STAY if Code.LOST_JOBS_STAY in groups else next(iter(groups))
     reason = _step(code, groups[code], where).reason
     return JobsStep(None, (), reason)
 
 
-# -- jobs that are held while they are pushed back --------------------------------------------------------------
+# -- jobs that are held while they are rescheduled ----------------------------------------------------------------
 
 
 def holding(
     before: Mapping[str, HeldBack], actions: Iterable[object], where: JobPlaces, now: float
 ) -> dict[str, HeldBack]:
-    """What is held back after these actions."""
+    """The held jobs after these actions."""
     kept = dict(before)
     for action in actions:
         if isinstance(action, Hold):
@@ -231,7 +233,7 @@ class Releases:
 
 
 def release_jobs(cluster: Cluster, memory: Memory, where: JobPlaces, retry_after: float, now: float) -> Releases:
-    """Release jobs that were rescheduled long enough ago, again if a lifted hold came back; forget those that run or
+    """Release jobs that were rescheduled long enough ago, once more if a lifted hold came back; forget jobs that run or
     are gone.
     """
     if not memory.held_back:

@@ -1,4 +1,4 @@
-"""Workers that are silent, that their cloud takes, or that are gone: one step each, always with a reason.
+"""Workers that are silent, interrupted or gone: one step each, always with a reason.
 
 A silent worker may still run jobs: it is disabled and watched, and after a while *fenced*: its machine is terminated
 although it is an execution host and may run jobs. Its jobs are rescheduled or deleted only after its provider confirms

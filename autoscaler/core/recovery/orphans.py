@@ -1,5 +1,5 @@
-"""Machines that carry our tag but that no pass manages: the settings no longer have their node array, another machine
-has their name, or this store does not know them. Only a person's command ends them.
+"""Machines with our tag that no pass manages: the settings no longer have their node array, another machine has their
+name, or this store does not know them. Only a person's command ends them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from autoscaler.core.workers.worker_state import WorkerState
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """An orphan, and why it is one."""
+    """A machine that no pass manages, and why."""
 
     worker: Worker
     host: str | None

@@ -1,5 +1,5 @@
-"""Recovery of all workers that are silent, that their cloud takes, or that are gone: their steps (`lost_workers.py`),
-what is remembered and asked about their jobs, and when to observe again.
+"""Recovery of all workers that are silent, interrupted or gone: their steps (`lost_workers.py`), what is remembered and
+asked about their jobs, and when to observe again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Recovery:
     details: Mapping[int, JobDetail]
     held_back: Mapping[str, HeldBack]
     due: float | None
-    """When time alone brings a next step."""
+    """When time alone leads to the next step."""
 
 
 def recover_workers(
@@ -62,7 +62,7 @@ def recover_workers(
 
 
 def jobs_in_doubt(observed: ObservedWorkers) -> tuple[Reason, ...]:
-    """Jobs that are left alone although perhaps no process of them lives any more (rule 7)."""
+    """Jobs that are left alone although perhaps no process of theirs lives any more (rule 7)."""
     return tuple(
         because(Code.JOBS_UNCERTAIN, jobs=worker.note.in_doubt, host=worker.name)
         for worker in observed.workers
@@ -74,14 +74,14 @@ def jobs_in_doubt(observed: ObservedWorkers) -> tuple[Reason, ...]:
 
 
 def _jobs_matter(worker: WorkerState) -> bool:
-    """Whether it is good to know in time if what runs there may start again: it may be lost."""
+    """Whether it may be lost, so that it should be known in time if its jobs may start again."""
     return worker.procedure is Procedure.RECOVERY and worker.decisive not in (Condition.SILENT, Condition.CUT_OFF)
 
 
 def to_ask(observed: ObservedWorkers, after: RecoveryContext) -> tuple[int, ...]:
-    """Jobs on workers that may be lost, of which nobody knows yet whether they may start again.
+    """Jobs on workers that may be lost, if it is not known yet whether they may start again.
 
-    No more than one observation asks about: of a job that was not asked about nothing follows from having no answer.
+    No more than one observation can ask about: for a job beyond that, the missing answer proves nothing.
     """
     jobs = {
         job.number
@@ -107,7 +107,9 @@ def details_to_keep(observed: ObservedWorkers, after: RecoveryContext) -> Mappin
 def next_recovery(
     observed: ObservedWorkers, queried: Sequence[int], after: RecoveryContext, now: float
 ) -> float | None:
-    """When time alone brings a next step: a notice comes close, a silence becomes too long, an answer is there."""
+    """When time alone leads to the next step: an interruption comes close, a silence becomes too long, an answer is
+    there.
+    """
     times: list[float] = [now + 1.0] if set(queried) - after.where.asked else []
     for worker in observed.known:
         if worker.notice is not None and worker.decisive is Condition.INTERRUPTED:

@@ -1,4 +1,4 @@
-"""What recovery needs to know besides the worker itself."""
+"""The facts that recovery of every worker needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from autoscaler.core.workers.observed import ObservedWorkers
 
 @dataclass(frozen=True, slots=True)
 class RecoveryContext:
-    """What recovery needs besides the worker itself."""
+    """What recovery needs to know besides the worker itself."""
 
     policy: Policy
     where: JobPlaces
@@ -28,7 +28,7 @@ class RecoveryContext:
     all_silent: bool
     """qmaster has no load report from any host."""
     awaited: bool
-    """Machines were ordered that no listing shows yet: one of them may bear the name of one that is gone."""
+    """Machines were ordered that no listing shows yet: one of them may have the name of a machine that is gone."""
 
     @property
     def patience(self) -> float:

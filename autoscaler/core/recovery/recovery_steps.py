@@ -1,6 +1,4 @@
-"""The steps of workers that are silent, that their cloud takes, or that are gone; `lost_workers.py` says when each is
-taken.
-"""
+"""The steps of workers that are silent, interrupted or gone; `lost_workers.py` says when each is taken."""
 
 from __future__ import annotations
 
@@ -37,11 +35,13 @@ from autoscaler.core.workers.step import (
 from autoscaler.core.workers.worker_state import WorkerState
 
 NOTICE_MARGIN = 30.0
-"""How many seconds before its cloud takes it the autoscaler terminates a worker whose jobs may all start again."""
+"""The autoscaler terminates an interrupted worker this many seconds before its cloud takes it, if all its jobs may
+start again.
+"""
 TRIES = 3
 """After this many attempts a job that is still on its lost host counts as one that Grid Engine does not reschedule."""
 TRY_AGAIN = 600.0
-"""Seconds after which it is tried once more: the obstacle may have passed."""
+"""Seconds after which it is tried once more, because the obstacle may have passed."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Lost:
 
     @cached_property
     def jobs(self) -> Sequence[tuple[HostJob, str]]:
-        """Its jobs. If a newer machine already reports under its name, only those that began before that existed."""
+        """Its jobs. If a newer machine already reports under its name, only jobs that began before that one existed."""
         host, successor = self.worker.host, self.worker.successor
         if host is None or successor is None:
             return jobs_on(host) if host is not None else ()
@@ -101,7 +101,7 @@ class Lost:
 
     @cached_property
     def for_jobs(self) -> JobsStep:
-        """What is done with these jobs next."""
+        """The next action for these jobs."""
         note, after = self.worker.note, self.after
         tried = frozenset(note.moved) if self.pass_context.recent(note.moved_at) else frozenset()
         lately = note.moved_at is not None and self.pass_context.now - note.moved_at < TRY_AGAIN
@@ -115,7 +115,7 @@ def waiting(reason: Callable[[Lost], Reason]) -> Callable[[Lost], WorkerStep]:
 
 
 def closing(mark: Disabling, reason: Callable[[Lost], Reason]) -> Callable[[Lost], WorkerStep]:
-    """Disable it, also while the autoscaler is paused: that does no harm, and can be undone."""
+    """Disable it, even if the autoscaler is paused: that does no harm, and can be undone."""
 
     def close(of: Lost) -> WorkerStep:
         note = of.worker.note
@@ -153,8 +153,8 @@ def ending(_: Lost) -> Reason:
 
 
 def closed_by_hand(worker: WorkerState) -> bool:
-    """Whether a person disabled it, even in part: our own disabling would hide that from the next machine of
-    its name.
+    """Whether a person disabled it, even in part. If we disabled it too, that would no longer show for the next machine
+    of its name.
     """
     host = worker.host
     return (
@@ -202,7 +202,7 @@ def move_jobs(of: Lost) -> WorkerStep:
 
 
 def _as_gone(worker: WorkerState, lost: Iterable[tuple[HostJob, str]], where: JobPlaces) -> JobPlaces:
-    """Where a newer machine has taken the name over, the older jobs are gone from this host all the same."""
+    """If a newer machine has taken over the name, the older machine's jobs count as gone from this host."""
     if worker.successor is None or worker.host is None:
         return where
     name = worker.host.name
@@ -248,7 +248,7 @@ def fence_before_interruption(of: Lost) -> WorkerStep:
 
 
 def _all_may_restart(of: Lost) -> bool:
-    """Whether nothing is lost by ending it now: no reservation, and every job may start again and runs only there."""
+    """Whether nothing is lost if it ends now: no reservation, and every job may start again and runs only there."""
     host, after = of.worker.host, of.after
     if host is None or any(instance.reserved for instance in host.instances):
         return False

@@ -1,6 +1,6 @@
-"""Jobs that will wait again soon: those on workers that are about to be taken or terminated, if they may start again.
+"""Jobs that will soon wait again: those on workers that are about to be taken or terminated, if they may start again.
 
-They are demand after that of waiting jobs, so that a replacement is ordered before the old worker is gone.
+They count as demand after the waiting jobs, so that a replacement is ordered before the old worker is gone.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def returning_jobs(
     now: float,
     closed: Mapping[str, Reason] = MappingProxyType({}),
 ) -> tuple[CategoryDemand, ...]:
-    """One entry for every different need. A job over several hosts needs again what it has on this one. `closed`:
-    queues that start nothing now: what would wait for them needs nothing.
+    """One entry for every different need. A job over several hosts needs its share on this host again. `closed`: queues
+    that start nothing now, whose jobs need no worker.
     """
     reader: RequestReader | None = None
     rules = ConstraintDemand(cluster, policy, {})
     counts: dict[tuple[Demand, tuple[str, ...]], int] = {}
     for job, queue, slots in _work(observed.workers, after):
-        # They run in that queue: whoever may use it, they may.
+        # They run in that queue, so they may use it.
         names = frozenset(worker.name for worker in observed.workers)
         reader = reader or RequestReader(cluster, policy, names, closed, Rights())
         detail = after.where.details.get(job.number)
@@ -55,7 +55,7 @@ def returning_jobs(
 
 
 def _work(machines: Sequence[WorkerState], after: RecoveryContext) -> Iterator[tuple[HostJob, str, int]]:
-    """Jobs with their queue and the slots that they have on that worker."""
+    """Jobs with their queue and their slots on that worker."""
     for worker in machines:
         taken = worker.decisive is Condition.INTERRUPTED and worker.notice is not None
         if worker.host is None or not (taken or worker.decisive is Condition.FENCED):
