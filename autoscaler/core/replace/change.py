@@ -1,7 +1,7 @@
-"""What it would gain if a stronger type replaced some workers of a full node array, by exact placement.
+"""The gain of replacing some workers of a full node array by a stronger type, by exact placement.
 
-`swap` decides when. A change is judged with the workers that leave *emptied*, so that the
-answer stays the same while their jobs end.
+`swap` decides when to do it. The workers that leave are judged *emptied*, so that the answer does not change as their
+jobs end.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from autoscaler.core.scale_down.floors import Floor
 from autoscaler.core.workers.worker_state import WorkerState
 
 _ALIKE_TRIED = 8
-"""So many workers of one type, price and readiness are tried before their like is given up: of those that only differ
-in what demand names them by, one will do.
+"""How many workers of one type, price and readiness are tried. They differ only in values that demand may name, so few
+attempts are enough.
 """
 
 
 class Readiness(IntEnum):
-    """How soon a worker could leave; who is readier goes first."""
+    """How soon a worker could leave; the readiest goes first."""
 
     IDLE = 0
     """Seen empty for a scheduler interval."""
     SOON = 1
     """Empty, or its jobs end within the time a boot takes."""
     LATER = 2
-    """Nothing says when its jobs end."""
+    """It is not known when its jobs end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class ReplacedWorker:
 
     worker: WorkerState
     emptied: Host | None
-    """What it would offer with nothing on it; None where it is no execution host any more."""
+    """What it would offer with nothing on it; None: it is no execution host any more."""
     readiness: Readiness
     empty_at: float
     price: float | None
@@ -58,48 +58,50 @@ class ReplacedWorker:
 
     @property
     def order(self) -> tuple[object, ...]:
-        """The one that can leave soonest first, then the weakest, the most expensive, the one that is empty first."""
+        """Sorting key: the worker that can leave soonest first, then the weakest, the most expensive, the one that is
+        empty first.
+        """
         return self.readiness, self.slots, -(self.price or 0.0), self.empty_at, self.id
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """What makes two of them the same to a change."""
+        """Workers with the same key are equal for a change."""
         worker = self.worker.worker
         return worker.type.name, worker.price_type, self.price, self.readiness
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayState:
-    """How a node array stands of which nothing more can be launched for some demand."""
+    """The state of a node array for which a launch cannot serve some demand."""
 
     array: NodeArrayPolicy
     options: tuple[LaunchOffer, ...]
-    """What can be ordered now; its room is not looked at."""
+    """The offers that can be ordered now, whatever their room."""
     positions: frozenset[int]
     """Positions of the stuck demands among all demands."""
     stuck: tuple[Want, ...]
-    """Expired tasks that fit nowhere, and would not if every job that runs had ended."""
+    """Expired tasks that fit nowhere, and would not even if all running jobs had ended."""
     lacking: tuple[Want, ...]
-    """All tasks that fit nowhere now, the stuck ones included."""
+    """All tasks that fit nowhere now, stuck ones included."""
     fitting: tuple[Want, ...]
-    """What fits on what is there and coming."""
+    """Tasks that fit on present and coming supply."""
     supply: tuple[Host, ...]
-    """That supply: free now and coming."""
+    """The present and coming supply."""
     workers: Mapping[str, Host]
     """Every worker emptied, by id."""
     others: tuple[Host, ...]
-    """Other supply: persistent hosts as they soon will be, and coming workers."""
+    """Other supply: persistent hosts as they will be soon, and coming workers."""
     usage: Usage
-    """Of the array, all that has not ended."""
+    """Of all the array's workers that have not ended."""
     soon: Usage
-    """The same without those that leave anyway within a boot's time."""
+    """The same without workers that leave anyway within a boot time."""
     floor: Floor
     present: frozenset[str]
     """Instance types of the array's workers in service."""
 
     def stuck_for(self, option: LaunchOffer) -> tuple[Want, ...]:
-        """The stuck tasks that this option may be thought to serve. What wants one host and is stuck beside a worker of
-        the same type is not: whatever the catalogue says, that type does not serve it.
+        """The stuck tasks that this option may serve. If the array has a worker of this type already, tasks for one
+        host are left out: that type evidently does not serve them, whatever the catalogue says.
         """
         if option.type.name not in self.present:
             return self.stuck
@@ -114,16 +116,16 @@ class ArrayState:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Workers that leave, and what comes in their place."""
+    """Workers that leave, and their replacement."""
 
     leaving: tuple[ReplacedWorker, ...]
     option: LaunchOffer
     count: int
-    """How many of it come."""
+    """Number of new workers."""
     served: int
-    """Stuck tasks that these could run at once."""
+    """Stuck tasks that the new workers could run at once."""
     lost: int
-    """Slots of what waits that those who leave would serve, were they empty."""
+    """Slots of waiting tasks that the leaving workers would serve if they were empty."""
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -135,13 +137,13 @@ class Change:
 
     @property
     def added_price(self) -> float:
-        """What it costs more, an hour; endless where a price is not known."""
+        """Additional price an hour; infinite if a price is not known."""
         return self.option.price * self.count - sum(one.price or 0.0 for one in self.leaving)
 
     @property
     def order(self) -> tuple[object, ...]:
-        """Best first: the soonest; then most tasks served, least lost, least price added; then fewest and weakest
-        workers to leave.
+        """Sorting key, best first: the soonest, then most tasks served, least lost, least price added, then fewest and
+        weakest workers to leave.
         """
         return (
             self.readiness,
@@ -159,17 +161,17 @@ class Change:
 
 
 def serving_options(state: ArrayState) -> tuple[LaunchOffer, ...]:
-    """The options of which some number would serve a stuck task if the array had no other worker."""
+    """The options that would serve a stuck task if the array had no other worker."""
     return options_with_room(state, Usage())
 
 
 def any_option_with_room(state: ArrayState, usage: Usage) -> bool:
-    """Whether some option would serve stuck tasks beside so much usage."""
+    """Whether some option would serve stuck tasks beside this usage."""
     return any(placed.new_used for _, placed in _placed(state, usage))
 
 
 def options_with_room(state: ArrayState, usage: Usage) -> tuple[LaunchOffer, ...]:
-    """The options that would serve stuck tasks beside so much usage; the most tasks first, then the least price."""
+    """The options that would serve stuck tasks beside this usage; the most tasks first, then the least price."""
     found = [
         (-sum(placed.placed), option.price * placed.new_used, at, option)
         for at, (option, placed) in enumerate(_placed(state, usage))
@@ -179,15 +181,15 @@ def options_with_room(state: ArrayState, usage: Usage) -> tuple[LaunchOffer, ...
 
 
 def _placed(state: ArrayState, usage: Usage) -> Iterator[tuple[LaunchOffer, Placement]]:
-    """Each option, with what as many of it as there is room for would serve."""
+    """Each option, with the placement on as many workers of it as there is room for."""
     for option in state.options:
         most = _room(option, state, usage)
         yield option, _placement_of(state).with_new(option.host, most).place(state.stuck_for(option))
 
 
 def best_change(state: ArrayState, leavers: Sequence[ReplacedWorker]) -> Change | None:
-    """The best change that any of these could make, None where none would do: each of them alone for each option, and
-    only where one is not enough as many as that takes, the readiest and weakest first.
+    """The best change that any of these workers allow; None: none does. For each option, each worker alone is tried
+    first. If one is not enough, several are tried, the readiest and weakest first.
     """
     ordered = sorted(leavers, key=lambda one: one.order)
     found: list[Change] = []
@@ -201,11 +203,11 @@ def best_change(state: ArrayState, leavers: Sequence[ReplacedWorker]) -> Change 
 
 
 def weigh(state: ArrayState, leaving: Sequence[ReplacedWorker], option: LaunchOffer) -> Change | None:
-    """What comes of it if these leave for as many of that option as there is then room for.
+    """The change if these workers leave for as many of that option as there is then room for.
 
-    None where it must not be: one of them is of the type that would come; no stuck task would be served; the floor of
-    workers would not be kept; something that fits now would not fit; something would be left that nothing there could
-    ever serve; or fewer slots of what waits would be served than those who leave would serve.
+    None if it is not allowed: one of them has the type that would come; no stuck task would be served; the floor would
+    not be kept; something that fits now would not fit; nothing left could ever serve some demand; or fewer slots of
+    waiting tasks would be served than by the leaving workers.
     """
     names, ids = {one.worker.name for one in leaving}, {one.id for one in leaving}
     most = _room(option, state, state.usage_without(leaving))
@@ -229,7 +231,7 @@ def weigh(state: ArrayState, leaving: Sequence[ReplacedWorker], option: LaunchOf
 
 
 def _several(state: ArrayState, ordered: Sequence[ReplacedWorker], option: LaunchOffer) -> Change | None:
-    """The first so many of these who together make room for a change, without those it does not take."""
+    """A change for the first workers that together make enough room, without those that it does not need."""
     bearable = {one.kind: _keeps_serving(state, {one.id}, option, 1) for one in _one_of_each(ordered, 1)}
     chosen: list[ReplacedWorker] = []
     attempts = 0
@@ -257,7 +259,7 @@ def _without_superfluous(state: ArrayState, change: Change) -> Change:
 
 
 def _one_of_each(ordered: Iterable[ReplacedWorker], most: int = _ALIKE_TRIED) -> Iterator[ReplacedWorker]:
-    """Up to `most` of those who are alike."""
+    """Up to `most` workers of each kind."""
     kinds: dict[tuple[object, ...], list[ReplacedWorker]] = {}
     for one in ordered:
         kinds.setdefault(one.kind, []).append(one)
@@ -272,7 +274,7 @@ def _placement_of(state: ArrayState) -> OpenPlacement:
 
 
 def _unplaced(wants: Sequence[Want], placement: OpenPlacement) -> tuple[Want, ...]:
-    """Place these; returns those that find no room."""
+    """Place these; return those without room."""
     unmet = placement.place(wants).unmet
     return tuple((demand, count) for (demand, _), count in zip(wants, unmet, strict=True) if count)
 
@@ -288,16 +290,16 @@ def _room(option: LaunchOffer, state: ArrayState, usage: Usage) -> int:
 
 
 def _keeps_floor(state: ArrayState, leaving: Sequence[ReplacedWorker], count: int) -> bool:
-    """Whether no fewer workers stay than must, or than stay now."""
+    """Whether at least as many workers stay as the floor requires, or as stay now."""
     serving = sum(one.worker.in_service for one in leaving)
     without = state.floor.staying - serving
     return without + count >= min(state.floor.min_workers, without + len(leaving))
 
 
 def _keeps_serving(state: ArrayState, ids: set[str], option: LaunchOffer, count: int) -> bool:
-    """Whether all that waits and that these hosts could serve, were they empty, could still be served afterwards.
+    """Whether every demand that the present hosts could serve when empty could still be served afterwards.
 
-    It is what ends all swapping: every change leaves fewer kinds of demand that nothing there could ever run.
+    This guarantees that swapping ends: every change leaves fewer kinds of demand that no present host could ever run.
     """
     staying = (*state.others, *(host for worker_id, host in state.workers.items() if worker_id not in ids))
     now = (*state.others, *state.workers.values())

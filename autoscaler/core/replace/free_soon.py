@@ -1,6 +1,6 @@
-"""When running jobs end at the latest, by their own time limits, and what will then be free.
+"""When running jobs end at the latest, by their time limits, and what will then be free.
 
-A job without a limit may run for ever: nothing is promised of it.
+A job without a limit may run for ever.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _LIMIT = "h_rt"
 
 
 def empty_at(host: ExecutionHost | None, cluster: Cluster) -> float:
-    """When the last job of a host has ended at the latest: 0 where none runs, endless where nothing says so.
+    """When the last job of a host has ended at the latest: 0 if none runs, infinite if that is not known.
 
-    Reserved slots promise nothing either.
+    For reserved slots it is not known either.
     """
     if host is None or not host.busy:
         return 0.0
@@ -34,7 +34,7 @@ def empty_at(host: ExecutionHost | None, cluster: Cluster) -> float:
 
 
 def freed_host(host: ExecutionHost, by: float, cluster: Cluster, names: frozenset[str]) -> Host | None:
-    """What is free on a host once every job that ends before `by` has ended; None where that is no slot.
+    """What is free on a host once every job that ends before `by` has ended; None: no slot is.
 
     `names` are the complexes that some demand asks for.
     """
@@ -53,7 +53,7 @@ def freed_host(host: ExecutionHost, by: float, cluster: Cluster, names: frozense
 
 
 def _parted(instance: QueueInstance, by: float, cluster: Cluster) -> tuple[QueueInstance, QueueInstance]:
-    """A queue instance with the jobs that run on, and with those that will have ended."""
+    """A queue instance with the jobs that still run then, and the same with those that will have ended."""
     ended = tuple(job for job in instance.jobs if _ends_at(job, instance, cluster) <= by)
     left = tuple(job for job in instance.jobs if job not in ended)
     used = instance.used - sum(job.slots for job in ended)
@@ -61,7 +61,7 @@ def _parted(instance: QueueInstance, by: float, cluster: Cluster) -> tuple[Queue
 
 
 def _ends_at(job: HostJob, instance: QueueInstance, cluster: Cluster) -> float:
-    """Its start and the tightest `h_rt` that binds it: its own, or its queue's."""
+    """Its start plus the tightest `h_rt` that limits it: its own or its queue's."""
     if job.started is None:
         return inf
     queue: Queue | None = cluster.queues.get(instance.queue)

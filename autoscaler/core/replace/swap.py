@@ -1,9 +1,9 @@
-"""When a node array has all the workers it may have and what waits needs stronger ones: who makes room, and until when.
+"""Swaps: if a node array has all the workers that it may have and waiting jobs need stronger ones, which workers are
+replaced, and how long that goes on.
 
-One change at a time for each array, noted in `Memory.swaps`: first *considered* (a change that has to wait for jobs is
-looked at twice), then *begun* (its workers are disabled to run dry and leave), then *open* until the stronger worker is
-ordered. At every observation it is weighed anew, and called off when it no longer helps. What a change brings is
-`change`'s.
+One swap at a time for each array, noted in `Memory.swaps`. It is first *considered* (twice, if it has to wait for
+jobs), then *begun* (its workers are drained), then *open* until the stronger worker is ordered. Every observation
+judges it anew, and cancels it when it no longer helps. `change` says what a swap gains.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from autoscaler.core.workers.observed import ObservedWorkers
 
 @dataclass(frozen=True, slots=True)
 class _ArraySwap:
-    """What one array does."""
+    """The swap of one array in this pass."""
 
     note: SwapNote
     leaving: Mapping[str, Reason] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class _ArraySwap:
 
 
 def swap_workers(context: SwapContext, notes: Mapping[str, SwapNote], *, allowed: bool) -> SwapPlan:
-    """One turn of every node array, and who of those disabled for a swap no longer needs to be."""
+    """The swap of every node array, and which workers that were disabled for a swap are enabled again."""
     turns: dict[str, _ArraySwap] = {}
     for array in context.launch_context.policy.node_arrays:
         note = notes.get(array.name, SwapNote())
@@ -82,13 +82,13 @@ def under_way(notes: Mapping[str, SwapNote]) -> frozenset[str]:
 
 
 def _begin(note: SwapNote, state: ArrayState | None, context: SwapContext, allowed: bool) -> _ArraySwap:
-    """Consider a change; begin it if its workers are idle, or if it was the same at two observations."""
+    """Consider a swap; begin it if its workers are idle, or if two observations gave the same one."""
     now = context.pass_context.now
     nothing = SwapNote(ended_at=note.ended_at, spared=_still_there(note.spared, context.observed))
     if state is None or not _may_begin(state.array, context):
         return _ArraySwap(nothing)
     if any_option_with_room(state, state.soon) or not any_option_with_room(state, Usage()):
-        return _ArraySwap(nothing)  # a launch will do without any swap, or nothing that can be had would
+        return _ArraySwap(nothing)  # a launch is enough without a swap, or no available type would do
     array = state.array
     if not allowed:
         return _ArraySwap(nothing, told=because(Code.SWAP_OFF, node_array=array.name), hopeless=state.positions)
@@ -122,8 +122,8 @@ def _begun(note: SwapNote, change: Change, state: ArrayState, context: SwapConte
 
 
 def _same_again(note: SwapNote, state: ArrayState, leavers: Sequence[ReplacedWorker], best: Change) -> Change:
-    """What was considered at the last observation, where it still holds and nobody became readier: of many busy workers
-    another is the best at every observation, as their jobs come and go.
+    """The change that the last observation considered, if it is still possible and no readier one exists. Otherwise the
+    best of many busy workers would differ at every observation, as their jobs come and go.
     """
     by_id = {one.id: one for one in leavers}
     if not note.leaving or not all(worker_id in by_id for worker_id in note.leaving):
@@ -135,8 +135,8 @@ def _same_again(note: SwapNote, state: ArrayState, leavers: Sequence[ReplacedWor
 
 
 def _may_begin(array: NodeArrayPolicy, context: SwapContext) -> bool:
-    """Whether a launch could follow: nothing is paused, stopped, or spent for this hour or the circuit breaker's
-    window.
+    """Whether a launch could follow: nothing is paused or stopped, and the launches of this hour and of the circuit
+    breaker's window are not used up.
     """
     pass_context, launch_context = context.pass_context, context.launch_context
     if (
@@ -156,7 +156,7 @@ def _may_begin(array: NodeArrayPolicy, context: SwapContext) -> bool:
 
 
 def _go_on(note: SwapNote, state: ArrayState | None, context: SwapContext, allowed: bool) -> _ArraySwap:
-    """A change that was begun: whether it still helps. The note of one that ended has no beginning."""
+    """Go on with a swap that was begun, if it still helps. If it ended, its note has no `begun_at`."""
     now, observed = context.pass_context.now, context.observed
     by_id = {worker.worker.id: worker for worker in observed.workers if not worker.gone}
     there = [by_id[worker_id] for worker_id in note.leaving if worker_id in by_id]
@@ -191,14 +191,14 @@ def _go_on(note: SwapNote, state: ArrayState | None, context: SwapContext, allow
 
 
 def _best_of(note: SwapNote, state: ArrayState, leaving: Sequence[ReplacedWorker]) -> Change | None:
-    """What may come for these: what was to come, as long as that is right."""
+    """The best change for these workers, with the noted type if that is still possible."""
     changes = (weigh(state, leaving, option) for option in serving_options(state))
     found = sorted((change for change in changes if change is not None), key=lambda change: change.order)
     return next((change for change in found if change.option.type.name == note.type), found[0] if found else None)
 
 
 def _readier(note: SwapNote, state: ArrayState, context: SwapContext, soon: float) -> _ArraySwap | None:
-    """Another worker has become idle while one was still running dry: it makes room instead, in the same swap."""
+    """The swap with another worker that has become idle in the meantime, instead of one that still runs jobs."""
     if not _may_begin(state.array, context):
         return None
     best = best_change(state, tuple(leavers_of(state.array, context, note.spared, soon)))
@@ -234,7 +234,9 @@ def _hosts(change: Change) -> tuple[str, ...]:
 
 
 def _replacing(note: SwapNote, options: Sequence[LaunchOffer]) -> Replacing:
-    """What was to come first: it serves all that those who left could have served, which others may not."""
+    """The noted type comes first: it serves everything that the leaving workers could have served, which others may
+    not.
+    """
     first = sorted(options, key=lambda option: option.type.name != note.type)
     keys = tuple((option.type.name, option.price_type) for option in first)
     return Replacing(keys, because(Code.LAUNCH_REPLACES, worker=", ".join(note.hosts)))

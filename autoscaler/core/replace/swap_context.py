@@ -1,7 +1,7 @@
-"""The state of a full node array: which workers could run the waiting jobs if they were empty, which could make room,
+"""The state of a full node array: which workers could run the waiting jobs if they were empty, which could be replaced,
 and how soon.
 
-Reads one observation into the words of `change`. Nothing is decided here.
+Turns one observation into the values of `change`. Nothing is decided here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from autoscaler.core.workers.worker_state import WorkerState
 
 @dataclass(frozen=True, slots=True)
 class SwapContext:
-    """What a swap is judged by, of every array alike."""
+    """What swaps of all arrays depend on."""
 
     observed: ObservedWorkers
     cluster: Cluster
@@ -43,7 +43,7 @@ class SwapContext:
     usage: Mapping[str, Usage]
     floors: Mapping[str, Floor]
     disabled: frozenset[str]
-    """Ids of the workers in service that leave from now on in any case, such as idle ones."""
+    """Ids of the workers in service that leave in any case, such as idle ones."""
     launch_context: LaunchContext
     pass_context: PassContext
     held: frozenset[str] = frozenset()
@@ -54,13 +54,13 @@ class SwapContext:
 
 
 def boot_time(array: NodeArrayPolicy, observed: ObservedWorkers) -> float:
-    """The longest boot of a worker of this array that was seen; the timeout where none was."""
+    """The longest boot of a worker of this array that was seen; the timeout if none was."""
     seen = seen_boot_time(array, observed)
     return array.boot_timeout if seen is None else seen
 
 
 def seen_boot_time(array: NodeArrayPolicy, observed: ObservedWorkers) -> float | None:
-    """How long a worker of this array took at most from its making until it was heard; None: none tells."""
+    """The longest time from the creation of a worker of this array to its first load report; None: none is known."""
     taken = [
         worker.note.heard_at - worker.worker.created_at
         for worker in observed.workers
@@ -72,8 +72,8 @@ def seen_boot_time(array: NodeArrayPolicy, observed: ObservedWorkers) -> float |
 def leavers_of(
     array: NodeArrayPolicy, context: SwapContext, spared: Sequence[str], soon: float
 ) -> Iterator[ReplacedWorker]:
-    """Workers in service that may be replaced: not those that a person keeps, drains or has enabled, that are
-    quarantined, or that have reserved slots.
+    """Workers in service that may be replaced: none that a person keeps, drains or has enabled, that is quarantined, or
+    that has reserved slots.
     """
     pass_context = context.pass_context
     for worker in context.observed.workers:
@@ -108,7 +108,9 @@ def leaver(worker: WorkerState, context: SwapContext, soon: float) -> ReplacedWo
 
 
 def array_state_of(array: NodeArrayPolicy, context: SwapContext, making_room: Sequence[str]) -> ArrayState | None:
-    """How an array stands that has stuck demand; None where it has none. `making_room`: ids of those that do so now."""
+    """The state of an array with stuck demand; None: it has none. `swapped_out`: ids of workers that are being
+    replaced.
+    """
     launch_context, forecast, usage = context.launch_context, context.forecast, context.usage[array.name]
     queue = launch_context.policy.queue(array.queue)
     lacking = forecast.lacking(context.wanted)
@@ -154,8 +156,8 @@ def _wants(demands: Sequence[CategoryDemand], counts: Sequence[int]) -> tuple[Wa
 
 
 def _emptied(array: NodeArrayPolicy, context: SwapContext, making_room: Sequence[str]) -> Iterator[tuple[str, Host]]:
-    """Every worker that jobs can come to, or will when it is heard again, as if empty; and those that make room, until
-    they are gone: what only they could run is not stuck, their successors will.
+    """Every worker that takes jobs, or will when it reports again, as if empty. Workers that are being replaced are
+    included until they are gone: demand that only they could run is not stuck, because their successors will run it.
     """
     coming = {host.name for host in context.supply.coming}
     complexes = context.cluster.complexes
@@ -174,7 +176,7 @@ def _emptied(array: NodeArrayPolicy, context: SwapContext, making_room: Sequence
 
 
 def _others(context: SwapContext, soon: float) -> Iterator[Host]:
-    """Hosts that are not ours, as they will be when the jobs have ended that end soon."""
+    """Persistent hosts as they will be once the jobs that end soon have ended."""
     for host in (*context.observed.others, *context.observed.missing_hosts.values()):
         freed = freed_host(host, soon, context.cluster, context.names) if host.heard else None
         if freed is not None:
@@ -182,7 +184,7 @@ def _others(context: SwapContext, soon: float) -> Iterator[Host]:
 
 
 def _usage_soon(array: NodeArrayPolicy, usage: Usage, context: SwapContext, soon: float) -> Usage:
-    """Without the workers that leave anyway, and for no swap, before a new one would be up."""
+    """The usage without workers that leave before a new one would be up, for a cause other than a swap."""
     for worker in context.observed.workers:
         if worker.note.disabling is Disabling.SWAP:
             continue

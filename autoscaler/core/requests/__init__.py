@@ -1,1 +1,1 @@
-"""What callers ask for: request sets, the node arrays in force, created nodes, groups by name."""
+"""Requests of callers: request sets, the node arrays in force, created nodes, groups by name."""

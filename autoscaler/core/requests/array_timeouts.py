@@ -1,4 +1,4 @@
-"""A policy under rules: timeouts that rules give for a node array stand in the place of the settings'."""
+"""A policy under rules: timeouts that rules give for a node array replace those of the settings."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The node arrays that are in force: those of the settings as live requests change them, and those that callers made.
 
-A dynamic array stems from one of the settings and counts with it against that one's limits; what a request adds
-(`MaxCount`, `MaxCoreCount`) only tightens (rule 5). Pure: the same requests make the same policy in any order.
+A dynamic array stems from one of the settings and counts against that one's limits. Limits of a request (`MaxCount`,
+`MaxCoreCount`) only tighten these (rule 5). Pure: the same requests give the same policy in any order.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.requests.instance_types import not_offered
 
 GROUPS = ":"
-"""Stands between an array's name and the size of its groups in the name of an array of groups (`execute:64`)."""
+"""Separates an array's name and the size of its groups in the name of an array of groups (`execute:64`)."""
 
 
 def in_force(policy: Policy, requests: Requests, present: Iterable[str] = (), buckets: Sequence[Bucket] = ()) -> Policy:
-    """The policy with the node arrays that hold now: those of the settings first and in their order, then dynamic ones
-    by name. `present`: names of arrays that workers or orders carry; one of groups whose definition was lost is known
-    by its name, and unwanted. `buckets`: what the provider offers, where that is known.
+    """The policy with the node arrays in force: those of the settings in their order, then dynamic ones by name.
+    `present`: names of arrays that workers or orders carry. An array of groups whose definition was lost is recognised
+    by its name, and is not wanted. `buckets`: what the provider offers, if known.
 
-    Applied again with the same requests it changes nothing.
+    A second call with the same requests changes nothing.
     """
     definitions = {definition.name: definition for definition in requests.arrays}
     own = tuple(
@@ -54,7 +54,7 @@ def in_force(policy: Policy, requests: Requests, present: Iterable[str] = (), bu
 
 
 def arrays_present(fleet: Fleet, memory: Memory) -> frozenset[str]:
-    """Names of the node arrays that something of ours carries."""
+    """Names of the node arrays that workers, orders or remembered workers carry."""
     remembered = (note.bucket.node_array for note in memory.workers.values() if note.bucket is not None)
     carried = (*(worker.node_array for worker in fleet.workers), *(order.node_array for order in fleet.orders))
     return frozenset((*carried, *remembered))
@@ -66,7 +66,7 @@ def family_of(array: NodeArrayPolicy) -> str:
 
 
 def families(policy: Policy) -> Mapping[str, tuple[NodeArrayPolicy, ...]]:
-    """All arrays by the one of the settings that they stem from, which comes first."""
+    """All arrays by the one of the settings that they stem from; that one comes first."""
     return {
         root.name: tuple(array for array in policy.node_arrays if family_of(array) == root.name)
         for root in policy.node_arrays
@@ -82,8 +82,8 @@ def _changed(array: NodeArrayPolicy, definition: ArrayDefinition | None) -> Node
 
 
 def _as_offered(array: NodeArrayPolicy, settings: NodeArrayPolicy, buckets: Sequence[Bucket]) -> NodeArrayPolicy:
-    """A caller's typing error, or request for spot workers where there are none, must not take from the queue's jobs
-    what the settings give them.
+    """The array with the types of the settings if the provider offers none that a caller named. A caller's typing error
+    must not take from the queue's jobs what the settings give them.
     """
     as_set = not array.machine_types and array.price_types == settings.price_types
     types = () if as_set else not_offered(array, buckets)
@@ -93,13 +93,13 @@ def _as_offered(array: NodeArrayPolicy, settings: NodeArrayPolicy, buckets: Sequ
 def _dynamic(
     entry: ArrayDefinition, dynamic: Mapping[str, ArrayDefinition], own: tuple[NodeArrayPolicy, ...]
 ) -> NodeArrayPolicy:
-    """The array that a caller made: as what it extends, which may be dynamic itself."""
+    """The array that a caller made, based on the one that it extends, which may be dynamic itself."""
     lineage = [entry]
     while (parent := dynamic.get(lineage[-1].extends or "")) is not None and parent not in lineage:
         lineage.append(parent)
     named = lineage[-1].extends
     root = next((array for array in own if array.name == named), own[0])
-    array = replace(root, unknown_types=())  # it says for itself what it is made of
+    array = replace(root, unknown_types=())  # its own definition names its types
     for ancestor in reversed(lineage):
         array = _defined(array, ancestor)
     return replace(
@@ -130,7 +130,7 @@ def _defined(array: NodeArrayPolicy, definition: ArrayDefinition) -> NodeArrayPo
 
 
 def _health_check(array: NodeArrayPolicy, definition: ArrayDefinition) -> tuple[str, ...]:
-    """Callers choose among the commands that the operator put up, and never bring one of their own: it runs here."""
+    """Callers can only choose among the operator's commands, because these run on this machine."""
     if definition.health_check is None:
         return array.health_check
     return (f"{array.health_checks}/{definition.health_check}",)

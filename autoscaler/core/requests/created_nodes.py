@@ -1,8 +1,7 @@
 """Nodes that callers created one by one: which worker serves which, and which still need one.
 
-The nth node of an order is served by the nth worker that the provider answered with. The loop writes that into the
-node's row; until it has, the order itself tells. A node that had a worker gets another only when somebody wants it to
-be tried again.
+The nth worker of the provider's answer serves the nth node of an order. The loop writes that into the node's row; until
+then, it follows from the order. A node that had a worker gets another only after a retry.
 """
 
 from __future__ import annotations
@@ -15,23 +14,23 @@ from autoscaler.core.model.fleet import Fleet, Order, OrderState
 from autoscaler.core.model.request_sets import CreatedNode
 
 NodeRequest = tuple[str, str | None, str | None]
-"""What nodes that are launched together have in common: node array, machine type, placement group."""
+"""What nodes of one launch have in common: node array, machine type, placement group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """How created nodes fare."""
+    """Which workers serve which created nodes."""
 
     by_worker: Mapping[str, CreatedNode] = field(default_factory=dict)
     """By worker id: the node it serves."""
     unserved: tuple[CreatedNode, ...] = ()
-    """Those that have no worker, and for which none is ordered; oldest first."""
+    """Nodes without a worker, and without an order for one; oldest first."""
     ordered: frozenset[str] = frozenset()
-    """Ids of orders for nodes: no worker of theirs is anybody else's."""
+    """Ids of orders for nodes: their workers serve nothing else."""
 
 
 def serve(nodes: Sequence[CreatedNode], fleet: Fleet) -> Service:
-    """Who serves whom now."""
+    """Find the worker of each node."""
     found = bindings(fleet.orders, {node.id: node.lost for node in nodes if node.lost})
     by_worker: dict[str, CreatedNode] = {}
     unserved: list[CreatedNode] = []
@@ -48,8 +47,8 @@ def serve(nodes: Sequence[CreatedNode], fleet: Fleet) -> Service:
 
 
 def bindings(orders: Sequence[Order], lost: Mapping[str, Collection[str]] = MappingProxyType({})) -> dict[str, str]:
-    """Node id → worker id, of nodes whose order was answered. Where a node was ordered twice (the first order failed),
-    the first answer holds that is none of its lost ones.
+    """Node id → worker id, for nodes whose order was answered. If a node was ordered twice (the first order failed),
+    the first worker that is not one of its lost ones.
     """
     found: dict[str, str] = {}
     for node, worker_id in answers(orders):
@@ -59,7 +58,7 @@ def bindings(orders: Sequence[Order], lost: Mapping[str, Collection[str]] = Mapp
 
 
 def answers(orders: Sequence[Order]) -> Iterator[tuple[str, str]]:
-    """Node id and worker id of all that was ever ordered for a node and came, what was ordered first before."""
+    """Node id and worker id of every worker that came for a node, by the time of its order."""
     for order in sorted(orders, key=lambda order: order.ordered_at):
         yield from zip(order.nodes, order.ids, strict=False)
 

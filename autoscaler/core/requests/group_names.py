@@ -1,10 +1,10 @@
-"""What groups are called, and what Grid Engine calls a group's host group and its parallel environments.
+"""Names of groups, and of a group's host group and parallel environments in Grid Engine.
 
 `execute:64-1` is the first group of 64 vCPUs of the node array `execute:64`, `execute:64-w1` the first one of 64
-workers: what a group is made of shows in what its workers carry, whoever asks for what, and with the store lost.
+workers. So the tag of its workers shows what a group is made of, even if the store is lost.
 
-The host group's name says that it is ours, and nobody else's begins so. A group's parallel environment begins with
-the name of the one that jobs ask for, so that `-pe 'mpi*' 64` finds it.
+The host group's name shows that it is ours: no other one begins so. A group's parallel environment begins with the name
+of the one that jobs ask for, so that `-pe 'mpi*' 64` finds it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from autoscaler.core.requests.arrays import GROUPS
 
 HOST_GROUP_PREFIX = "@sge-autoscaler-"
 COMPLEX = "group_id"
-"""The complex that tells a worker's group."""
+"""The complex that has a worker's group."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]")
 _SEPARATOR = "_"
 
@@ -28,7 +28,7 @@ def group_id(node_array: str, number: int, *, of_workers: bool = False) -> str:
 
 
 def is_of_workers(group: str) -> bool:
-    """Whether its size is a number of workers, and not of vCPUs."""
+    """Whether its size is a number of workers, not of vCPUs."""
     return _OF_WORKERS.search(group) is not None
 
 
@@ -48,8 +48,8 @@ def is_of_group(pe: str, base: str) -> bool:
 
 
 def _written(group: str) -> str:
-    """In letters that Grid Engine takes in names, different for different groups: the last colon becomes `_`, any
-    other and what else it does not take `+` and its code.
+    """The group in letters that Grid Engine allows in names, different for different groups: the last colon becomes
+    `_`, any other letter that is not allowed becomes `+` and its code.
     """
     array, _, size = group.rpartition(GROUPS)
     plain = "".join(letter if _PLAIN.fullmatch(letter) else f"+{ord(letter):x}+" for letter in array)

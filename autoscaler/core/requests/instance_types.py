@@ -1,4 +1,4 @@
-"""Which instance types a node array may use, and what is asked for it that its provider does not offer at all."""
+"""Which instance types a node array may use, and which requested types its provider does not offer at all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autoscaler.core.policy import NodeArrayPolicy
 
 
 def allowed_types(array: NodeArrayPolicy, buckets: Sequence[Bucket]) -> dict[str, InstanceType]:
-    """The instance types this node array may use, of those that the provider knows, whether to be had now or not."""
+    """The instance types that this node array may use, of those that the provider knows, available now or not."""
     known = {bucket.type.name: bucket.type for bucket in buckets if array.takes(bucket.key)}
     if not array.wanted:
         return {}
@@ -37,8 +37,8 @@ def allowed_types(array: NodeArrayPolicy, buckets: Sequence[Bucket]) -> dict[str
 
 
 def not_offered(array: NodeArrayPolicy, buckets: Sequence[Bucket]) -> tuple[str, ...]:
-    """Machine types that are named for it, where its provider has none of them; else what it has only at other price
-    types. Nothing where any could be had at some time, or where the provider tells of none at all.
+    """The machine types named for it if its provider has none of them; else the types that it has only at other price
+    types. Empty if any of them could be had at some time, or if the provider reports no types at all.
     """
     mine = [bucket for bucket in buckets if array.takes(bucket.key)]
     types = allowed_types(replace(array, wanted=True), mine)

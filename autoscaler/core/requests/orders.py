@@ -1,4 +1,4 @@
-"""Orders of which workers are still to show up (rule 3)."""
+"""Orders with workers that no listing shows yet (rule 3)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autoscaler.core.policy import Policy
 
 
 def outstanding(fleet: Fleet, policy: Policy, now: float) -> list[tuple[Order, int]]:
-    """Orders of which workers are still to show up in the listing, and how many (rule 3)."""
+    """Orders with workers that the listing does not show yet, and how many (rule 3)."""
     listed = {worker.id for worker in fleet.workers}
     acknowledged = {worker_id for order in fleet.orders for worker_id in order.ids}
     by_order: dict[str, int] = {}
@@ -21,7 +21,7 @@ def outstanding(fleet: Fleet, policy: Policy, now: float) -> list[tuple[Order, i
     found: list[tuple[Order, int]] = []
     for order in fleet.orders:
         if order.state is OrderState.SENT:
-            # Several offers of one set are orders of one id: each worker is one of theirs, and told by none of them.
+            # Several offers of one set are orders of one id: a worker belongs to one of them, but not to a known one.
             shown = min(order.count, by_order.get(order.id, 0))
             by_order[order.id] = by_order.get(order.id, 0) - shown
             count = order.count - shown
@@ -35,7 +35,7 @@ def outstanding(fleet: Fleet, policy: Policy, now: float) -> list[tuple[Order, i
 
 
 def named(coming: Iterable[tuple[Order, int]]) -> Iterator[tuple[Order, tuple[str, ...]]]:
-    """The same orders with a name in the supply for each worker that is still to show up. Offers of one set share the
+    """The same orders with a name in the supply for each worker that is not listed yet. Offers of one set share the
     order's id; their workers' names differ.
     """
     used: Counter[str] = Counter()
@@ -46,7 +46,7 @@ def named(coming: Iterable[tuple[Order, int]]) -> Iterator[tuple[Order, tuple[st
 
 
 def whole(orders: Iterable[Order]) -> dict[str, Order]:
-    """Orders by id, each once: of a set of several offers with the workers of all, and open while one of them is."""
+    """Orders by id, each once: a set of several offers has the workers of all, and is open as long as one is."""
     found: dict[str, Order] = {}
     for order in orders:
         known = found.get(order.id)

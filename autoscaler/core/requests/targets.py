@@ -1,8 +1,8 @@
-"""What request sets request of each node array, and which workers meet it.
+"""The needs of request sets for each node array, and which workers meet them.
 
-A worker is *surplus* that the queues' own demand leaves over: idle and not needed by any counted waiting job, or coming
-and not needed either. Targets of all live sets on an array add up and are met by surplus workers; growth launches what
-these lack, shrink keeps as many. Where the queues' demand is switched off, every worker counts.
+A worker is *surplus* if the queues' own demand does not need it: it is idle or coming, and no counted waiting job would
+use it. Targets of all live sets on an array add up, and surplus workers meet them. Growth launches the shortfall;
+shrink keeps as many as needed. If the queues' demand is switched off, every worker counts.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from autoscaler.core.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What all live sets together want of one node array besides the queue's demand."""
+    """The workers that all live sets together request of one node array, besides the queue's demand."""
 
     node_array: str
     workers: int = 0
     cores: int = 0
-    """vCPUs, had by further workers than those `workers`."""
+    """vCPUs of further workers besides those `workers`."""
     sets: tuple[str, ...] = ()
-    """Who wants it, sorted."""
+    """The sets that request it, sorted."""
 
     @property
     def reason(self) -> Reason:
@@ -38,12 +38,12 @@ class Need:
         return len(ascending) >= self.workers and sum(ascending[self.workers :]) >= self.cores
 
     def lacking(self, vcpus: Sequence[int], each: int) -> int:
-        """How many more workers of `each` cores are needed beside those there are."""
+        """How many more workers of `each` cores are needed beside the present ones."""
         most = self.workers + -(-self.cores // each)
         return bisect_left(range(most), True, key=lambda count: self._met_with(vcpus, each, count))
 
     def _met_with(self, vcpus: Sequence[int], each: int, count: int) -> bool:
-        """Whether these and `count` more of `each` cores are enough, however many those are."""
+        """Whether these workers and `count` more of `each` cores are enough."""
         if len(vcpus) + count < self.workers:
             return False
         skipped, cores = self.workers, 0
@@ -55,7 +55,7 @@ class Need:
 
 
 def needs_of(requests: Requests, policy: Policy, now: float) -> dict[str, Need]:
-    """By node array, in the policy's order. Groups are not counted here; nor is what no array is there for."""
+    """By node array, in the policy's order, without groups and without targets of unknown arrays."""
     found: dict[str, Need] = {}
     for array in policy.node_arrays:
         requested = [
@@ -106,29 +106,29 @@ def _arrays_of(live: RequestSet) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class SurplusWorker:
-    """One worker that demand leaves over."""
+    """One worker that demand does not need."""
 
     id: str
     vcpus: int
     leaving: bool = False
-    """Drains, and could be enabled again."""
+    """Whether it drains and could be enabled again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What requests keep."""
+    """The workers that requests keep."""
 
     held: Mapping[str, Reason] = field(default_factory=dict)
-    """By worker id, of all that stay for a request: why."""
+    """By worker id, for all that stay for a request: why."""
     back: Mapping[str, Reason] = field(default_factory=dict)
-    """By worker id, of those that drain and are enabled again for one."""
+    """By worker id, for those that drain and are enabled again for a request: why."""
     vcpus: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """By node array with a need: cores of every worker that counts towards it."""
+    """By node array with a need: the cores of every worker that counts towards it."""
 
 
 def hold(needs: Mapping[str, Need], surplus: Mapping[str, Sequence[SurplusWorker]]) -> Holding:
-    """The workers that stay. `surplus`: by node array, the surplus workers, those that would leave last first, draining
-    ones at the end.
+    """Find the workers that stay. `surplus`: by node array, the surplus workers, those that would leave last first,
+    draining ones at the end.
     """
     held: dict[str, Reason] = {}
     back: dict[str, Reason] = {}
@@ -142,7 +142,7 @@ def hold(needs: Mapping[str, Need], surplus: Mapping[str, Sequence[SurplusWorker
 
 
 def _chosen(need: Need, surplus: Sequence[SurplusWorker]) -> list[SurplusWorker]:
-    """As many as the need takes, first come first kept, and of these none that it could do without."""
+    """The first workers that meet the need, without those that it does not need."""
     chosen: list[SurplusWorker] = []
     for worker in surplus:
         if need.met_by(each.vcpus for each in chosen):

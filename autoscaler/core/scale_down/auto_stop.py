@@ -1,8 +1,8 @@
 """The answers to workers that asked to stop: that they stop, or why not.
 
-They are judged with all others that may leave (`scale_down`): a worker that asked goes first, whatever its idle time,
-but only if demand, requests and overrides still have all workers that they need without it. STOPS is durable: the
-worker's mark is stored with it, and only a person enables the worker again.
+They are judged with all others that may leave (`scale_down`). A worker that asked goes first, whatever its idle time,
+but only if demand, requests and overrides do not need it. STOPS is durable: the worker's mark is stored with it, and
+only a person enables the worker again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from autoscaler.core.workers.step import WorkerStep
 
 
 def stop_if_requested(step: WorkerStep, asking: Set[str]) -> WorkerStep:
-    """The step of a worker that drains or begins to; if it asked to stop, it leaves for good."""
+    """The same step; if its worker drains or begins to, and asked to stop, it leaves for good."""
     drains = step.worker.draining or isinstance(step.action, Disable)
     if step.worker.worker.id not in asking or not drains:
         return step
@@ -30,10 +30,10 @@ def stop_if_requested(step: WorkerStep, asking: Set[str]) -> WorkerStep:
 
 
 def remember_stop_request(step: WorkerStep, asking: Set[str], now: float) -> WorkerStep:
-    """A group leaves as a whole, but its workers ask one by one: the question of an idle one counts until all have
+    """A group leaves as a whole, but its workers ask one by one: the request of an idle one counts until all have
     asked.
 
-    If a person enables a worker that we had disabled, its question no longer counts: else it would leave at once.
+    If a person enables a worker that we had disabled, its request no longer counts: else it would leave at once.
     """
     worker = step.worker
     if worker.worker.id not in asking or step.note.idle_since is None:
@@ -50,7 +50,7 @@ def answers(steps: Iterable[WorkerStep], asking: Set[str]) -> dict[str, tuple[Au
         worker_id = step.worker.worker.id
         if worker_id not in asking:
             continue
-        if step.worker.going or step.worker.gone:  # nothing brings it back from there
+        if step.worker.going or step.worker.gone:  # this cannot be undone
             found[worker_id] = AutoStopAnswer.STOPS, step.verdict.reason
         elif step.note.stop_undone:
             found[worker_id] = AutoStopAnswer.STAYS, because(Code.ENABLED_BY_HAND)

@@ -1,4 +1,4 @@
-"""Since when the queues are empty: `scale_down_timeout` lets workers leave only then."""
+"""Since when the queues are empty: with `scale_down_timeout` workers leave only then."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from autoscaler.core.workers.step import PassContext
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """How many workers of an array must stay, and how many stay if nobody leaves."""
+    """How many workers of an array must stay, and how many stay if no further worker leaves."""
 
     min_workers: int
     staying: int
@@ -29,7 +29,7 @@ def floors_of(
     pass_context: PassContext,
     making_room: Mapping[str, Reason] = MappingProxyType({}),
 ) -> dict[str, Floor]:
-    """The floor of each array, and how many of its workers stay if only swapped workers leave."""
+    """The floor of each array. `swapped_out`: workers that leave for a stronger one and do not count as staying."""
     return {
         array.name: Floor(
             array.limits.min_workers,
@@ -44,7 +44,7 @@ def floors_of(
 
 
 def short_of_floors(snapshot: Snapshot, floors: Mapping[str, Floor]) -> dict[str, int]:
-    """By node array: how many workers are missing to `min_workers`, with ordered ones counted."""
+    """By node array: how many workers are missing to reach `min_workers`; ordered ones count as there."""
     short = {name: floor.min_workers - floor.staying for name, floor in floors.items()}
     for order, count in outstanding(snapshot.fleet, snapshot.policy, snapshot.now):
         if order.node_array in short:

@@ -1,6 +1,6 @@
 """The verdict on each group as a whole: needed, held back until all workers are ready, given back, kept, or leaving.
 
-A group that demand does not need meets a target of a request set; if the queues' demand is off, every group does.
+A group that demand does not need may meet a target of a request set; if the queues' demand is off, every group may.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _targeted(
     *,
     queue_demand: bool,
 ) -> dict[str, Reason]:
-    """Which groups meet the targets, and whose."""
+    """By id, the groups that meet a target, with the target's reason."""
     free = [
         group
         for group in sorted(groups, key=lambda group: group.preference)
@@ -76,7 +76,7 @@ def _judge_group(
     pass_context: PassContext,
     quiet: Callable[[NodeArrayPolicy], Reason | None],
 ) -> GroupVerdict:
-    """A ladder: the first rule with a verdict decides."""
+    """The first rule with a verdict decides."""
     needed = used or target is not None
     if group.leaving:
         return GroupVerdict(back=because(Code.GROUP_LEAVES, group=group.id))

@@ -116,12 +116,12 @@ RULES: tuple[Rule[Departure], ...] = (
 
 
 def leave_alone(worker: WorkerState, pass_context: PassContext) -> WorkerStep:
-    """A worker that is left alone, and why; unless a person drains it."""
+    """The step of a worker that is left alone unless a person drains it."""
     return first_step(SET_ASIDE, Departure(worker, pass_context))
 
 
 def _drained_by_command(departure: Departure) -> bool:
-    """A person's word alone lets go what is set aside. `stop --now` is no word on it."""
+    """Whether a person drains a worker that is set aside. Only `drain` does that, not `stop --now`."""
     drained_by_person = departure.drained_by_person
     known = departure.worker.decisive in (Condition.DISABLED_BY_HAND, Condition.UNKNOWN_ARRAY)
     return known and drained_by_person is not None and drained_by_person.code is Code.DRAINED_BY_COMMAND
@@ -203,4 +203,4 @@ SET_ASIDE: tuple[Rule[Departure], ...] = (
     ),
     Rule("left_alone", "Only a person decides on it.", always, (Row("", always, _stand_aside),)),
 )
-"""The transitions of a worker that nobody but a person decides on."""
+"""The transitions of a worker on which only a person decides."""

@@ -1,8 +1,8 @@
 """Which workers seem broken, and which of them are quarantined: jobs fail on them in a row, the health check says so,
 or Grid Engine put a queue instance into the error state.
 
-Jobs may fail by their own fault, and all hosts for one cause, so few workers are quarantined at a time; the others are
-only reported.
+Jobs may be at fault themselves, and one cause may affect all hosts, so few workers are quarantined at a time; the
+others are only reported.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from autoscaler.core.workers.worker_state import WorkerState, same_host
 WINDOW = 1800.0
 """Seconds for which a failure counts, and the window for the share of workers that may be quarantined."""
 SHARE = 0.2
-"""Part of the workers in service that may be quarantined within the window; one always may."""
+"""The share of the workers in service that may be quarantined within the window, at least one."""
 JOBS = 2
-"""Least number of different jobs that failed: one job that always fails is no evidence against a host."""
+"""The least number of different failed jobs: one job that always fails is no evidence against a host."""
 STALE = 3.0
 """A health check that is older than this many of its intervals no longer counts."""
 
@@ -40,7 +40,7 @@ class Suspect:
 def find_suspects(
     observed: ObservedWorkers, evidence: Evidence, quarantines: Sequence[Event], policy: Policy, now: float
 ) -> dict[str, Suspect]:
-    """By worker id, all in service that seem broken. `quarantines`: when workers were quarantined before."""
+    """By worker id, all in service that seem broken. `quarantines`: earlier quarantines."""
     serving = [worker for worker in observed.workers if worker.in_service]
     found: dict[str, tuple[Reason, Reason | None]] = {}
     for worker in serving:
@@ -103,7 +103,7 @@ def _broken(worker: WorkerState, evidence: Evidence, policy: Policy, now: float)
 
 
 def _sick(worker: WorkerState, health: Health, now: float) -> bool:
-    """Whether two or more checks in a row, the last one recent, found it sick since a person last enabled it."""
+    """Whether at least two checks in a row, the last one recent, found it unhealthy since a person last enabled it."""
     since, array = health.sick_since, worker.array
     if health.healthy or since is None or array is None or not array.health_check:
         return False
@@ -114,7 +114,7 @@ def _sick(worker: WorkerState, health: Health, now: float) -> bool:
 def _black_hole(
     worker: WorkerState, evidence: Evidence, policy: Policy, now: float
 ) -> tuple[Reason, Reason | None] | None:
-    """Whether jobs fail on it in a row; failures of an earlier machine of its name do not count."""
+    """Why it seems a black hole: jobs fail on it in a row. Failures of an earlier machine of its name do not count."""
     name, least = worker.name, policy.black_hole_failures
     ran = [success.at for success in evidence.successes if same_host(success.host, name)]
     since = max(worker.note.heard_at or worker.worker.created_at, worker.note.trusted_at or 0.0, now - WINDOW, *ran)
@@ -135,8 +135,8 @@ def _enough(failures: Sequence[JobFailure], least: int) -> bool:
 
 
 def _doubt(failures: Sequence[JobFailure], host: str, evidence: Evidence, least: int) -> Reason | None:
-    """Why the jobs themselves may be at fault. They are not where another owner's failed too, the owner's ran on
-    another host, or Grid Engine did not hold the job at fault and let it fail again.
+    """Why the jobs themselves may be at fault. They are not if jobs of another owner failed too, if the owner's jobs
+    ran on another host, or if Grid Engine's failure codes show that the host is at fault.
     """
     starts = Counter((failure.job, failure.task) for failure in failures if fault_of(failure.failed) is Fault.AGAIN)
     hosts = {Fault.HOST, Fault.AGAIN} if any(count > 1 for count in starts.values()) else {Fault.HOST}

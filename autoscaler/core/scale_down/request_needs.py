@@ -1,5 +1,5 @@
-"""What callers request besides the queues' own demand, by one observation: the needs of request sets and created nodes,
-and who asks to stop.
+"""The requests of callers besides the queues' own demand, by one observation: the needs of request sets and created
+nodes, and which workers ask to stop.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class RequestNeeds:
 
     @property
     def nodes(self) -> dict[str, Reason]:
-        """By worker id: the reason of each worker that serves a created node."""
+        """By id of each worker that serves a created node: the reason to keep it."""
         return {
             worker_id: because(Code.CREATED_NODE, node=node.name) for worker_id, node in self.service.by_worker.items()
         }
@@ -36,8 +36,8 @@ ASKED_OF_LATE = 600.0
 
 
 def asking_to_stop(snapshot: Snapshot) -> frozenset[str]:
-    """Ids of workers that ask, and of workers of groups that asked recently; without those that a person enabled after
-    the answer that they stop.
+    """Ids of workers that ask to stop, and of workers of groups that asked recently; without workers that a person
+    enabled since.
     """
     notes, since = snapshot.memory.workers, snapshot.now - ASKED_OF_LATE
     of_late = {worker_id for worker_id, note in notes.items() if _still_asks(note, since)}
@@ -54,7 +54,7 @@ def _still_asks(note: WorkerNote, since: float) -> bool:
 
 
 def read_request_needs(snapshot: Snapshot) -> RequestNeeds:
-    """After a `stop` no request holds."""
+    """Read the requests; after a `stop` none holds."""
     if snapshot.overrides.stop is not None:
         return RequestNeeds({}, serve((), snapshot.fleet))
     needs = needs_of(snapshot.requests, snapshot.policy, snapshot.now)
@@ -62,7 +62,7 @@ def read_request_needs(snapshot: Snapshot) -> RequestNeeds:
 
 
 def coming_for_requests(needs: RequestNeeds, snapshot: Snapshot, observed: ObservedWorkers) -> frozenset[str]:
-    """Names of the supply that is coming for callers: jobs use other supply first."""
+    """Names of the coming supply that callers requested: jobs use other supply first."""
     orders = {order.id for order in snapshot.fleet.orders if order.asked} | needs.service.ordered
     if not orders and not needs.service.by_worker:
         return frozenset()

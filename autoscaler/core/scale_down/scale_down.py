@@ -1,7 +1,7 @@
 """Which workers in service may leave: a list of motives, a verdict for every worker.
 
-A worker is needed when some waiting demand would use it, found by placing all counted demand with those that could
-leave last, and checked by placing it once more without them.
+A worker is needed if waiting demand would use it. To find out, all counted demand is placed with the workers that could
+leave at the end of the supply; a second placement without them checks the result.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ from autoscaler.core.workers.step import PassContext, Row, Rule, WorkerStep, alw
 from autoscaler.core.workers.worker_state import WorkerState
 
 MOTIVES: tuple[Motive, ...] = (
-    # A person wants it gone: nothing speaks against that.
+    # A person removes it: nothing keeps it.
     StoppedNow(),
     Drained(),
-    # What breaks jobs goes before anything that demand could keep.
+    # A worker on which jobs fail goes before any that demand could keep.
     Quarantined(),
     # A swap was judged as a whole: its workers leave together.
     Swapped(),
-    # Its cloud may take it: it goes first where nothing needs it.
+    # Its cloud may take it soon: if nothing needs it, it goes first.
     Advised(),
     # A person stops the autoscaler: each goes as soon as no job needs it.
     Stopped(),
     # Groups leave as a whole, before their workers are judged one by one.
     GroupLeaves(),
-    # Who asks to stop goes before those that are merely idle, and counts for the floor.
+    # Workers that ask to stop go before those that are only idle, and count for the floor.
     AskedToStop(),
-    # All others: the dearest first, of equal price the longest idle (`removal_order`).
+    # All others: the most expensive first, of equal price the longest idle (`removal_order`).
     IdleTooLong(),
 )
-"""Why workers in service leave, in order. The first motive that applies and that no keeper stops disables the worker;
-the keeper of the last motive gives the reason why it stays.
+"""Why workers in service leave, in order. The first motive that applies without a keeper disables the worker. If none
+does, the first keeper of the last motive is the reason why it stays.
 """
 
 
@@ -64,11 +64,12 @@ def needed_hosts(
     hopeless: frozenset[int] = frozenset(),
     last: Sequence[Host] = (),
 ) -> frozenset[str]:
-    """Names among `leaving` that waiting demand would use, `fixed` capacity coming first, and `last` what comes for
-    others than jobs.
+    """Names among `leaving` that waiting demand would use. `fixed` capacity is used first; `last`: capacity that is
+    used last.
 
-    Demand over several hosts that does not fit as a whole yet holds what it could use of them: it may be waiting for
-    the rest. Not so at the `hopeless` positions: the rest has no room beside those who are there.
+    Demand over several hosts that does not fit as a whole keeps the hosts that it could use, because it may wait for
+    the rest. Demands at the `unplaceable` positions keep none: there is no room for the rest beside the present
+    workers.
     """
     if not leaving:
         return frozenset()
@@ -91,27 +92,29 @@ def needed_hosts(
 
 @dataclass(frozen=True, slots=True)
 class ServiceContext:
-    """What speaks for and against each worker in service, besides the worker itself."""
+    """The facts for and against the removal of workers in service, besides the workers themselves."""
 
     pass_context: PassContext
     needed: frozenset[str]
-    """Names of those that waiting demand would use."""
+    """Names of workers that waiting demand would use."""
     floors: Mapping[str, Floor]
     quiet: Callable[[NodeArrayPolicy], Reason | None]
-    """Why the rule of empty queues keeps an array's workers."""
+    """Why `scale_down_timeout` keeps an array's workers."""
     under_way: Mapping[str, int]
-    """By array, disablings of idle workers whose effect no observation has shown yet."""
+    """By array, the number of workers that were disabled and that no observation has shown disabled yet."""
     making_room: Mapping[str, Reason]
-    """By worker id, who leaves for a stronger one, whatever floor and batch say."""
+    """By worker id, workers that leave for a stronger one, whatever floor and batch."""
     suspects: Mapping[str, Suspect]
-    """By worker id, who seems broken."""
+    """By worker id, workers that seem broken."""
     held: Mapping[str, Reason]
-    """By worker id, who stays for a request."""
+    """By worker id, workers that stay for a request."""
     group_verdicts: Mapping[str, GroupVerdict]
-    """By group id, what holds for all workers of it."""
+    """By group id, the verdict on all its workers."""
 
     def candidate(self, worker: WorkerState, array: NodeArrayPolicy, *, disabled: int, stopped: int) -> Candidate:
-        """That worker with all facts, after so many others of its array were disabled, and were told to stop."""
+        """That worker with all facts. `disabled`, `stopped`: how many others of its array were disabled before, as idle
+        or because they asked to stop.
+        """
         floor, worker_id = self.floors[array.name], worker.worker.id
         return Candidate(
             worker,
@@ -145,7 +148,7 @@ def scale_down(machines: Sequence[WorkerState], context: ServiceContext) -> list
 
 
 def with_suspicion(step: WorkerStep, suspect: Suspect | None) -> WorkerStep:
-    """That step, with a suspicion that is only reported."""
+    """The same step, with a suspicion that is only reported."""
     if suspect is None or suspect.acts:
         return step
     return replace(step, verdict=replace(step.verdict, reason=step.verdict.reason.then(suspect.reason)))
@@ -175,7 +178,7 @@ def _disable(candidate: Candidate, motive: Motive) -> WorkerStep:
 
 def _stay(candidate: Candidate) -> WorkerStep:
     against = kept_by_keeper(MOTIVES[-1], candidate)
-    assert against is not None  # the last motive always applies: it disabled the worker, or something kept it
+    assert against is not None  # the last motive always applies, so one of its keepers does too
     worker = candidate.worker
     return wait(worker, against) if against.code is Code.SCALE_DOWN_BATCH else keep(worker, against)
 

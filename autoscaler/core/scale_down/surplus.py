@@ -1,8 +1,8 @@
 """The surplus: workers that the queues' own demand does not need, in the order in which requests should keep them.
 
-First those that cost money already and cannot be cancelled (ordered, booting). Then those in service, the ones that
-would leave last by idle time first. Then those that were ordered for requests but will run jobs, since their successors
-are launched when the jobs run. Last those that drain and could be enabled again.
+First workers that cost money already and cannot be cancelled (ordered, booting). Then those in service, those that
+would leave last by idle time first. Then those that were ordered for requests but will run jobs, because their
+successors are launched only when the jobs run. Last those that drain and could be enabled again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SurplusContext:
     silent: Set[str]
     """Silent hosts that are expected to report again."""
     again: Set[str]
-    """Hosts that are enabled again."""
+    """Draining hosts that are enabled again."""
     going: Set[str]
     """Ids of workers in service that leave in any case."""
 
@@ -51,7 +51,7 @@ class SurplusContext:
 
 
 def surplus_workers(view: SurplusContext) -> dict[str, list[SurplusWorker]]:
-    """By node array."""
+    """The surplus workers by node array, in the order in which requests keep them."""
     coming, late = [], []
     for name, array, order, surplus in _coming(view):
         if view.unused(name):
@@ -67,7 +67,7 @@ def surplus_workers(view: SurplusContext) -> dict[str, list[SurplusWorker]]:
 
 
 def _coming(view: SurplusContext) -> Iterator[tuple[str, str, str | None, SurplusWorker]]:
-    """Name in the supply, node array and order of every ordered or booting worker that is nobody else's."""
+    """Name in the supply, node array and order of every ordered or booting worker that serves no created node."""
     for order, names in named(view.ordered):
         if order.id not in view.service.ordered:
             for name in names:
@@ -79,7 +79,7 @@ def _coming(view: SurplusContext) -> Iterator[tuple[str, str, str | None, Surplu
 
 
 def _there(view: SurplusContext) -> Iterator[WorkerState]:
-    """In service, or expected to report again soon."""
+    """Workers in service, or expected to report again soon."""
     free = [worker for worker in _free(view) if view.idle(worker)]
     yield from (each for each in free if each.unheard and each.name in view.silent)
     if view.used is None:

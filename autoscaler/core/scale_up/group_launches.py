@@ -1,5 +1,5 @@
-"""What to launch for groups: the missing workers of groups that are needed, and new groups, each one order of one
-instance type in one zone, whole or not at all. Limits win over every request (rule 5); batches do not divide a group.
+"""What to launch for groups: the missing workers of needed groups, and new groups. A new group is one order of one
+instance type in one zone, whole or not at all. Limits win over every request (rule 5). Batches do not divide a group.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from autoscaler.core.workers.step import PassContext
 
 @dataclass(frozen=True, slots=True)
 class GroupLaunches:
-    """What is launched for groups, and why not more."""
+    """The launches for groups, and why there are not more."""
 
     launches: tuple[Launch, ...] = ()
     notes: tuple[Reason, ...] = ()
     by_queue: Mapping[str, Reason] = field(default_factory=dict)
-    """By queue, for jobs that want to stay inside one group: what is done, or why nothing is."""
+    """By queue, for jobs that must stay inside one group: what is launched, or why nothing is."""
     held_back: Mapping[int, Reason] = field(default_factory=dict)
     """By position of a demand whose jobs no launch has helped: why nothing is launched for it now."""
 
@@ -56,7 +56,7 @@ class Grouping:
 
     groups: tuple[Group, ...]
     given_up: Mapping[str, Reason]
-    """By group id: never to be completed."""
+    """By group id, groups that can never be completed: why."""
     targets: Mapping[GroupKind, GroupTarget]
     site: Site
 
@@ -70,7 +70,9 @@ def find_groups(
     launch_context: LaunchContext,
     usage: Usages,
 ) -> Grouping:
-    """Every group, which of them are hopeless, and what callers want. `taken`: ids that no new group may have."""
+    """Every group, which of them can never be completed, and the targets of callers. `taken`: ids that no new group may
+    have.
+    """
     groups = groups_of(observed, fleet, launch_context.policy, pass_context)
     site = Site(launch_context, fleet.failures, taken, usage)
     targets = (
@@ -92,8 +94,8 @@ def launch_groups(
     earlier: Sequence[Launch] = (),
     protection: Protection | None = None,
 ) -> GroupLaunches:
-    """`lacking` is parallel to `demands`: tasks that found no group. `placement`: the supply with all demand on it that
-    fits. `earlier`: what this pass launches besides.
+    """`unmet`, parallel to `demands`: tasks that found no group. `placement`: the supply with all demand on it that
+    fits. `earlier`: the other launches of this pass.
     """
     groups, policy = grouping.groups, grouping.site.launch_context.policy
     ledger, placement = _opened(grouping, group_verdicts, earlier), placement.with_new(Host("", {}), 0)
@@ -128,7 +130,7 @@ def launch_groups(
 
 
 def _opened(grouping: Grouping, group_verdicts: Mapping[str, GroupVerdict], earlier: Sequence[Launch]) -> Ledger:
-    """With what this pass launches besides groups."""
+    """A ledger with the other launches of this pass."""
     site, policy = grouping.site, grouping.site.launch_context.policy
     backs = [(group.array.name, group_verdicts[group.id].back) for group in grouping.groups if group.ends]
     ledger = Ledger(site, site.usage, ending={name: back for name, back in backs if back is not None})
@@ -138,7 +140,7 @@ def _opened(grouping: Grouping, group_verdicts: Mapping[str, GroupVerdict], earl
     return replace(ledger, launches=())
 
 
-# -- for whom ----------------------------------------------------------------------------------------------------------
+# -- demand and targets ------------------------------------------------------------------------------------------------
 
 
 def _root(want: CategoryDemand, arrays: Sequence[NodeArrayPolicy]) -> NodeArrayPolicy | None:
@@ -156,8 +158,8 @@ def _for_demand(
     placement: OpenPlacement,
     ledger: Ledger,
 ) -> tuple[Ledger, OpenPlacement, Reason]:
-    """Groups for so many tasks: those that this pass launches anyway, what incomplete ones lack, then new ones. The
-    reason tells the first launch, or why there is none.
+    """Groups for `count` tasks: those that this pass launches anyway, then missing workers of incomplete groups, then
+    new groups. The reason is that of the first launch, or why there is none.
     """
     demand = want.demand
     reason = because(Code.DEMAND, queue=root.queue, tasks=count, slots=demand.slots * count)
@@ -197,13 +199,13 @@ def _for_demand(
 
 
 def _assigned(ledger: Ledger, want: CategoryDemand, tasks: int) -> Ledger:
-    """With the last launch made for so many of these tasks."""
+    """The ledger with `tasks` of this demand assigned to the last launch."""
     *others, last = ledger.launches
     return replace(ledger, launches=(*others, replace(last, assignment=assignment_of((want,), (tasks,)))))
 
 
 def _for_target(array: NodeArrayPolicy, count: int, reason: Reason, ledger: Ledger) -> tuple[Ledger, Reason | None]:
-    """So many new groups, as far as limits and its cloud allow."""
+    """Launch `count` new groups, as far as limits and the cloud allow."""
     ways = ways_for(array, ledger) if count > 0 else ()
     for _ in range(count):
         answer = _new(array, ways, ledger, reason)
@@ -217,7 +219,7 @@ def _for_target(array: NodeArrayPolicy, count: int, reason: Reason, ledger: Ledg
 
 
 def _new(array: NodeArrayPolicy, ways: Sequence[Way], ledger: Ledger, reason: Reason) -> tuple[Ledger, Way] | Reason:
-    """One new group, and the way that it is tried in first; or why there is none."""
+    """Launch one new group; return the option that is tried first, or why there is no launch."""
     launch_context = ledger.site.launch_context
     stopped = next((name for name in (array.name, family_of(array)) if name in launch_context.stopped), None)
     if stopped is not None:
@@ -249,8 +251,8 @@ def _new(array: NodeArrayPolicy, ways: Sequence[Way], ledger: Ledger, reason: Re
 
 
 def _refill(group: Group, ledger: Ledger, reason: Reason, returning: int = 0) -> tuple[Ledger, Reason | None]:
-    """What a group lacks, of its own kind, less the workers that are enabled again. One that never served wants all of
-    it at once.
+    """Launch the missing workers of a group, of its own kind, without those that are enabled again. A group that never
+    served needs all of them at once.
     """
     lacking = group.lacking - returning
     if (soon := _too_soon(group.array, ledger.site.launch_context)) is not None:
@@ -271,7 +273,7 @@ def _refill(group: Group, ledger: Ledger, reason: Reason, returning: int = 0) ->
 
 
 def _too_soon(array: NodeArrayPolicy, launch_context: LaunchContext) -> Reason | None:
-    """Why nothing is ordered just now: an order went wrong a moment ago, and so might the next."""
+    """Why nothing is ordered just now: an order failed a moment ago, and the next might too."""
     if launch_context.throttled is not None:
         return launch_context.throttled
     delay, last = launch_context.policy.batch_delay, launch_context.setbacks.get(array.name)

@@ -1,6 +1,6 @@
-"""What could be launched for a group: instance types in the node array's order, and how far limits and clouds let it.
+"""What could be launched for a group: instance types in the node array's order, as far as limits and clouds allow.
 
-A type of which its cloud lately had not enough is left out for a while: for a group, a part is of no use.
+A type of which its cloud recently had too little is left out for a while, because a part of a group is of no use.
 """
 
 from __future__ import annotations
@@ -29,39 +29,39 @@ Usages = Mapping[str, Usage]
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What growth of groups stands on, besides what any growth does."""
+    """What launches of groups depend on, besides what all launches do."""
 
     launch_context: LaunchContext
     failures: Sequence[LaunchFailure]
     taken: frozenset[str]
     """Ids of groups that no new one may have."""
     usage: Usages
-    """Before this pass."""
+    """As it was before this pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What this pass launches so far, which counts against limits like what is there."""
+    """What this pass launches so far; it counts against limits like existing workers."""
 
     site: Site
     usage: Usages
     launches: tuple[Launch, ...] = ()
     """For groups."""
     kin: Mapping[str, str] = field(default_factory=dict)
-    """Node arrays that only this pass brings, with the one of the settings that each stems from."""
+    """Node arrays that this pass creates, with the one of the settings that each stems from."""
     numbers: Mapping[GroupKind, int] = field(default_factory=dict)
-    """Up to which number the groups of a kind are taken by this pass."""
+    """By kind of group, the highest number that this pass has used."""
     had: Mapping[BucketKey, int] = field(default_factory=dict)
-    """Workers that launches of this pass want of each bucket first."""
+    """By bucket, the workers that launches of this pass try there first."""
     spent: Mapping[str, int] = field(default_factory=dict)
     """Workers launched in this pass, by the array of the settings."""
     ending: Mapping[str, Reason] = field(default_factory=dict)
-    """By node array: why a group of it that never served is given back, and is not gone yet. It still takes room that
-    the next one may need: of the limits, and of its cloud's quota.
+    """By node array: why a group that never served is given back but is not gone yet. It still uses room of the limits
+    and of its cloud's quota that the next group may need.
     """
 
     def plus(self, array: NodeArrayPolicy, launch: Launch, *, number: int = 0) -> Ledger:
-        """With one more launch. `number`: of the group, where it is new."""
+        """With one more launch. `number`: of the group, if it is new."""
         family, first = family_of(array), launch.candidates[0]
         usage = {**self.usage, array.name: self.usage_of(array)}
         kin = {**self.kin, array.name: family}
@@ -85,12 +85,12 @@ class Ledger:
         )
 
     def usage_of(self, array: NodeArrayPolicy) -> Usage:
-        """Of the array with its kin; one that is new has nothing of its own yet."""
+        """Usage of the array with its family; a new array has no workers of its own yet."""
         known = self.usage.get(array.name)
         return known or replace(self.usage[family_of(array)], own_workers=0, own_cores=0)
 
     def room_of(self, option: LaunchOffer, array: NodeArrayPolicy) -> Room:
-        """How many workers of this option limits allow, those of an hour included."""
+        """How many workers of this option the limits allow, the launches of an hour included."""
         usage = self.usage_of(array)
         rooms = [room_for(bucket, array.limits, usage) for bucket in option.buckets]
         hourly = launches_left(
@@ -102,8 +102,8 @@ class Ledger:
         return min(rooms, key=lambda room: room.count)
 
     def _paced(self) -> Room | None:
-        """What the window of the circuit breaker allows. A group comes as a whole: where nothing else counts it may be
-        larger.
+        """What the window of the circuit breaker allows. A group is launched as a whole: if nothing else was launched
+        in the window, it may be larger.
         """
         room, done = self.site.launch_context.room_in_window(), sum(self.spent.values())
         if room is None or (not done and room.count == self.site.launch_context.policy.brake.max_launches):
@@ -111,7 +111,7 @@ class Ledger:
         return replace(room, count=max(room.count - done, 0))
 
     def enough(self, bucket: Bucket, count: int) -> bool:
-        """Whether its cloud has so many, as far as it says."""
+        """Whether its cloud has `count` more, as far as it says."""
         return bucket.available is None or bucket.available - self.had.get(bucket.key, 0) >= count
 
     def next_number(self, array: NodeArrayPolicy) -> int:
@@ -133,13 +133,13 @@ class Way:
     option: LaunchOffer
     workers: int
     tasks: int = 0
-    """How many of the demanded tasks it runs at once."""
+    """How many tasks of the demand it runs at once."""
 
 
 def ways_for(
     array: NodeArrayPolicy, ledger: Ledger, demand: Demand | None = None, waited: float = float("inf")
 ) -> tuple[Way, ...]:
-    """Every option that makes a group of this array, and for a demand only those that hold it."""
+    """Every option for a whole group of this array; for a demand, only options that can run it."""
     found: list[Way] = []
     for option in _options(array, ledger, waited):
         count = workers_of(array, option.type) or 0
@@ -151,7 +151,7 @@ def ways_for(
 
 
 def options_like(group: Group, ledger: Ledger) -> tuple[LaunchOffer, ...]:
-    """Of a group's own instance type, price type, zone and placement group."""
+    """The options of a group's own instance type, price type, zone and placement group."""
     alike = (
         replace(option, buckets=tuple(_near([bucket for bucket in option.buckets if _is_near(bucket, group)])))
         for option in _options(group.array, ledger)
@@ -161,7 +161,7 @@ def options_like(group: Group, ledger: Ledger) -> tuple[LaunchOffer, ...]:
 
 
 def can_complete(group: Group, site: Site) -> bool:
-    """Whether what a group lacks could be ordered, of the same kind: its own workers on their way out make room."""
+    """Whether a group's missing workers of its kind could be ordered. Its own workers on their way out free room."""
     room = len(group.workers) - len(group.staying)
     ledger = Ledger(site, site.usage)
     return any(
@@ -172,8 +172,8 @@ def can_complete(group: Group, site: Site) -> bool:
 
 
 def array_for(demand: Demand, root: NodeArrayPolicy, ledger: Ledger, waited: float) -> NodeArrayPolicy:
-    """The array of groups that hold one such task: as many vCPUs as it has slots, and more where its hosts cannot be
-    filled (a fixed number of slots a host, memory, cores kept back).
+    """The array of groups that can run one such task: as many vCPUs as it has slots, or more if its hosts cannot be
+    filled (a fixed number of slots a host, memory, cores kept free).
     """
     policy, size = ledger.site.launch_context.policy, demand.slots
     for option in _options(replace(root, group_cores=size), ledger, waited):
@@ -190,7 +190,7 @@ def array_for(demand: Demand, root: NodeArrayPolicy, ledger: Ledger, waited: flo
 
 
 def _options(array: NodeArrayPolicy, ledger: Ledger, waited: float = float("inf")) -> tuple[LaunchOffer, ...]:
-    """In the array's order of preference; what lately could not be had is left out."""
+    """The options in the array's order of preference, without those that recently had too little."""
     launch_context, usage = ledger.site.launch_context, ledger.usage_of(array)
     wanted_array = replace(array, wanted=True)
     options, _ = launch_context.offers(wanted_array, usage, more=_short_ones(array, ledger.site), waited=waited)
@@ -199,7 +199,7 @@ def _options(array: NodeArrayPolicy, ledger: Ledger, waited: float = float("inf"
 
 
 def _short_ones(array: NodeArrayPolicy, site: Site) -> tuple[Backoff, ...]:
-    """Buckets that had too little a moment ago get a backoff for groups after the first failure."""
+    """Backoffs for groups after the first failure: buckets that recently had too little."""
     ends = ((failure, failure.at + array.unavailability_delay) for failure in site.failures)
     return tuple(
         Backoff(failure.bucket, end, 1, failure.kind, failure.message)
@@ -209,12 +209,12 @@ def _short_ones(array: NodeArrayPolicy, site: Site) -> tuple[Backoff, ...]:
 
 
 def _is_near(bucket: Bucket, group: Group) -> bool:
-    """Whether workers of this bucket come to stand with those of the group."""
+    """Whether workers of this bucket are near those of the group."""
     key = bucket.key
     return key.zone in (ANY, group.zone) and key.placement_group in (ANY, group.placement_group)
 
 
 def _near(buckets: Sequence[Bucket]) -> Sequence[Bucket]:
-    """Those of placement groups, where there are any."""
+    """The buckets of placement groups if there are any, else all."""
     grouped = [bucket for bucket in buckets if bucket.key.placement_group != ANY]
     return grouped or buckets

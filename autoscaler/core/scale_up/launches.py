@@ -1,5 +1,5 @@
-"""What all node arrays launch together: for the queues' demand and floors first, then for created nodes, then for what
-request sets lack. What one launch may bring counts against the limits for the next (rule 5).
+"""What all node arrays launch: for the queues' demand and floors first, then for created nodes, then for the shortfall
+of request sets. The workers that one launch may bring count against the limits for the next (rule 5).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from autoscaler.core.snapshot import BucketVerdict
 
 @dataclass(frozen=True, slots=True)
 class LaunchNeeds:
-    """All that workers may be launched for."""
+    """The demand, floors, nodes and requests that workers may be launched for."""
 
     wanted: Sequence[CategoryDemand]
     lacking: Sequence[int]
@@ -35,7 +35,7 @@ class LaunchNeeds:
     placement: OpenPlacement
     """The supply with all demand placed on it that fits."""
     floors: Mapping[str, int]
-    """By node array: workers lacking to `min_workers`."""
+    """By node array: workers missing to reach `min_workers`."""
     nodes: Sequence[CreatedNode] = ()
     """Created nodes without a worker, oldest first."""
     requests: Mapping[str, Need] = field(default_factory=dict)
@@ -43,25 +43,27 @@ class LaunchNeeds:
     protection: Protection = field(default_factory=Protection)
 
     def lacks(self, node_array: str) -> bool:
-        """Whether request sets want more workers of it than they have."""
+        """Whether request sets need more workers of it than they have."""
         need = self.requests.get(node_array)
         return need is not None and not need.met_by(self.holding.vcpus.get(node_array, ()))
 
     def short_of_floor(self, array: NodeArrayPolicy) -> int:
-        """What requests lack is launched anyway, and counts for the floor; unless nothing can be launched for them."""
+        """Missing workers for the floor; 0 if requests need workers, which are launched anyway and count for the floor,
+        unless the provider offers no type for them.
+        """
         launched_anyway = self.lacks(array.name) and not array.unknown_types
         return 0 if launched_anyway else self.floors.get(array.name, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Launches:
-    """What all node arrays do together."""
+    """The launches of all node arrays."""
 
     launches: tuple[Launch, ...]
     buckets: tuple[BucketVerdict, ...]
     notes: tuple[Reason, ...]
     by_queue: Mapping[str, Reason]
-    """By queue: what is done for its demand, or why nothing is."""
+    """By queue: what is launched for its demand, or why nothing is."""
     withheld: Mapping[str, Reason] = field(default_factory=dict)
     """By id of each created node for which nothing is launched now: why."""
     held_back: Mapping[int, Reason] = field(default_factory=dict)
@@ -69,12 +71,12 @@ class Launches:
 
     @property
     def rate_limited(self) -> bool:
-        """Whether the circuit breaker's window keeps some of it back."""
+        """Whether the circuit breaker's window keeps some launches back."""
         reasons = (*(launch.reason for launch in self.launches), *self.notes, *self.by_queue.values())
         return any(link.code is Code.LAUNCH_RATE_LIMIT for reason in reasons for link in (reason, *reason.trail))
 
     def besides(self, groups: GroupLaunches) -> Launches:
-        """With what is launched for groups."""
+        """The same with the launches for groups."""
         by_queue = {f"{queue}{GROUPS}": reason for queue, reason in groups.by_queue.items()}
         return replace(
             self,
@@ -107,7 +109,7 @@ def launch_all(
     }
     notes = dict.fromkeys(growth.note for _, growth in found if growth.note is not None)
     if blocked is not None and blocked.code not in (Code.BUDGET_SPENT, Code.BUDGET_UNKNOWN):
-        notes.pop(blocked, None)  # it is told whether anything is wanted or not
+        notes.pop(blocked, None)  # the pass reports it anyway
     return Launches(
         launches=tuple(growth.launch for _, growth in found if growth.launch is not None),
         buckets=tuple(verdict for _, growth in found for verdict in growth.buckets),
@@ -129,7 +131,9 @@ def _for_demand(
     swaps: SwapPlan,
     blocked: Reason | None,
 ) -> tuple[_Found, Mapping[str, Usage], LaunchContext, Mapping[int, Reason]]:
-    """Array after array, in policy order; what one array brings the next need not."""
+    """The launches for demand and floors, array after array in policy order: what one array covers, the next does not
+    launch.
+    """
     found: _Found = []
     held_back: dict[int, Reason] = {}
     placement, lacking = needs.placement, list(needs.lacking)
@@ -159,7 +163,7 @@ def _for_demand(
 
 
 def _as_trial(growth: ArrayLaunch, held: Sequence[HeldBack]) -> ArrayLaunch:
-    """A launch that goes on although others like it helped nobody says so."""
+    """The launch; if launches like it helped no job, its reason says so."""
     tried = next((each.reason for each in held if each.tasks and each.reason is not None), None)
     if growth.launch is None or tried is None:
         return growth
@@ -169,7 +173,7 @@ def _as_trial(growth: ArrayLaunch, held: Sequence[HeldBack]) -> ArrayLaunch:
 def _for_nodes(
     needs: LaunchNeeds, launch_context: LaunchContext, usage: Mapping[str, Usage], blocked: Reason | None
 ) -> tuple[_Found, Mapping[str, Usage], Mapping[str, Reason]]:
-    """Created nodes, those alike together; and why nothing is launched for some of them."""
+    """The launches for created nodes, alike ones together; and why nothing is launched for some of them."""
     found: _Found = []
     withheld: dict[str, Reason] = {}
     for (name, machine_type, placement_group), nodes in by_request(needs.nodes).items():
@@ -196,7 +200,7 @@ def _for_nodes(
 
 
 def _withheld(nodes: Sequence[CreatedNode], growth: ArrayLaunch) -> Mapping[str, Reason]:
-    """Why nothing is launched for those of these nodes that wait on; that they are wanted their callers know."""
+    """By id of each node without a launch: why. That the node was requested is left out, because its caller knows."""
     launch = growth.launch
     reason = growth.note if launch is None else launch.reason
     if reason is not None and reason.code is Code.NODE_REQUESTED and reason.trail:
@@ -213,7 +217,7 @@ def _exactly(count: int) -> _CountOf:
 def _for_needs(
     needs: LaunchNeeds, launch_context: LaunchContext, usage: Mapping[str, Usage], blocked: Reason | None
 ) -> _Found:
-    """What the targets of request sets lack."""
+    """The launches for the shortfall of request sets."""
     found: _Found = []
     for name, need in needs.requests.items():
         array, there = launch_context.policy.node_array(name), needs.holding.vcpus.get(name, ())
@@ -239,7 +243,7 @@ def _lacking(need: Need, there: Sequence[int]) -> _CountOf:
 
 
 def _after(usage: Mapping[str, Usage], growth: ArrayLaunch, launch_context: LaunchContext) -> Mapping[str, Usage]:
-    """What limits have to hold for once a launch brought all that it may."""
+    """The usage after a launch brought all that it may."""
     launch = growth.launch
     array = launch_context.policy.node_array(launch.node_array) if launch is not None else None
     if launch is None or array is None:
@@ -250,7 +254,7 @@ def _after(usage: Mapping[str, Usage], growth: ArrayLaunch, launch_context: Laun
 
 
 def _later(launch_context: LaunchContext, *done: ArrayLaunch) -> LaunchContext:
-    """With what was launched just now, which counts among the launches of an hour."""
+    """The same with these launches, which count among the launches of an hour."""
     launches = [growth.launch for growth in done if growth.launch is not None]
     events = (as_event(launch, launch_context.policy, launch_context.now) for launch in launches)
     return replace(launch_context, launches=(*launch_context.launches, *events))
@@ -259,8 +263,8 @@ def _later(launch_context: LaunchContext, *done: ArrayLaunch) -> LaunchContext:
 def _reserving_in_total(
     usage: Mapping[str, Usage], launch_context: LaunchContext, swaps: SwapPlan
 ) -> Mapping[str, Usage]:
-    """That usage with what the limits of the whole cell are to keep for stronger workers to come: no other array takes
-    the room that a worker made.
+    """The usage with the room that swaps reserve under the limits of the whole cell, so that no other array takes the
+    room that a replaced worker left.
     """
     reserved = dict(usage)
     for name, replacement in swaps.replacements.items():
@@ -279,7 +283,7 @@ def _reserving_in_total(
 def _reserving(
     usage: Mapping[str, Usage], launch_context: LaunchContext, swaps: SwapPlan, done: Sequence[ArrayLaunch]
 ) -> Mapping[str, Usage]:
-    """That usage with the room that is kept for stronger workers to come, so that no request takes it."""
+    """The usage with the room that swaps reserve, so that no request takes it."""
     launching = {growth.launch.node_array for growth in done if growth.launch is not None}
     reserved = dict(usage)
     for name, replacement in swaps.replacements.items():

@@ -1,1 +1,1 @@
-"""Who stays in service and who leaves, and what swaps and launches are judged by."""
+"""Which workers in service stay and which leave, and the contexts of swaps and launches."""

@@ -1,4 +1,4 @@
-"""What the steps of a pass judge by, read off its facts."""
+"""The contexts of the steps of a pass, made of its facts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autoscaler.core.serving.serving import Serving
 
 
 def swap_context(facts: Facts, supply: Supply, forecast: Forecast, serving: Serving) -> SwapContext:
-    """What swaps are judged by."""
+    """The context of swaps."""
     return SwapContext(
         facts.observed,
         facts.snapshot.cluster,
@@ -31,8 +31,8 @@ def swap_context(facts: Facts, supply: Supply, forecast: Forecast, serving: Serv
 
 
 def launch_needs(facts: Facts, forecast: Forecast, serving: Serving, protection: Protection) -> LaunchNeeds:
-    """All that workers may be launched for. Hosts in alarm, or of a queue that opens soon, will serve: nothing is
-    launched in their place.
+    """All that workers may be launched for. Hosts in alarm, or of a queue that its calendar opens soon, will serve, so
+    nothing is launched in their place.
     """
     demands, returning = facts.demand.wanted, facts.returning
     lacking = [*facts.delays.lacking(forecast.lacking(demands), demands)]

@@ -1,5 +1,5 @@
-"""Who stays and who leaves of the workers in service: what demand, requests, groups and floors keep, brought together
-for `scale_down`.
+"""Which workers in service stay and which leave: collects what demand, requests, groups and floors keep, for
+`scale_down`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from autoscaler.core.workers.step import WorkerStep
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A step for every worker in service, and whom requests and groups keep."""
+    """A step for every worker in service, and the workers that requests and groups keep."""
 
     steps: list[WorkerStep]
     holding: Holding
@@ -37,18 +37,18 @@ class Serving:
 
     @property
     def leaving(self) -> frozenset[str]:
-        """Ids of the workers that anything is done with."""
+        """Ids of the workers with an action."""
         return frozenset(step.worker.worker.id for step in self.steps if step.action is not None)
 
 
 def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapPlan | None = None) -> Serving:
-    """One step for every worker in service. `swaps`: who makes room for a stronger worker."""
+    """One step for every worker in service. `swaps`: the workers that are replaced."""
     swaps = swaps or SwapPlan()
     snapshot, observed, pass_context, requests = facts.snapshot, facts.observed, facts.pass_context, facts.requests
     policy, grouping = facts.policy, facts.grouping
     dispensable = {host.name for _, host in supply.dispensable}
     called = coming_for_requests(requests, snapshot, observed)
-    # Who starts nothing yet comes last: jobs will not wait for it where another is free.
+    # Hosts that start nothing yet come last: jobs start on a free one first.
     rest = [host for host in forecast.supply if host.name not in dispensable]
     fixed = [host for host in rest if host.name not in called and host.name not in supply.later]
     last = [host for host in supply.coming if host.name in called]
@@ -89,8 +89,8 @@ def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapP
 
 
 def _holding(facts: Facts, used: Set[str], again: Set[str], going: Set[str]) -> Holding:
-    """The workers that requests keep. `used`: names of the supply's hosts that demand uses; `again` and `going` as in
-    `SurplusContext`.
+    """The workers that requests keep. `used`: names of the supply's hosts that demand uses; `to_enable` and `going`: as
+    in `SurplusContext`.
     """
     requests, snapshot = facts.requests, facts.snapshot
     if not requests.needs:
@@ -110,7 +110,7 @@ def _holding(facts: Facts, used: Set[str], again: Set[str], going: Set[str]) -> 
 
 
 def _quiet(facts: Facts) -> Callable[[NodeArrayPolicy], Reason | None]:
-    """Why the rule of empty queues speaks against an array's leaving; None: it does not."""
+    """A function that says why `scale_down_timeout` keeps an array's workers; None: it does not."""
     policy, now = facts.policy, facts.pass_context.now
     since = quiet_since(facts.observed, facts.demand, facts.snapshot.memory, policy, now)
 

@@ -12,7 +12,7 @@ from autoscaler.core.placement.placement import OpenPlacement, Want
 
 def order(unmet: Sequence[Want], supply: OpenPlacement, options: Sequence[LaunchOffer]) -> tuple[LaunchOffer, ...]:
     """The types that are large enough, smallest first, then the smaller ones, largest first. `options` come smallest
-    first. All cores of what waits count, those too for which the supply has room.
+    first. All cores of waiting jobs count, even those with room in the supply.
     """
     del supply
     cores = sum(demand.slots * count for demand, count in unmet)

@@ -1,4 +1,4 @@
-"""What the growth of a node array is kept to while weak workers make room there for a stronger one."""
+"""What a node array may launch during a swap."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from autoscaler.core.sizing.sizing import ArrayLaunch, LaunchContext, Replacing,
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What growth of an array is kept to while a worker makes room there."""
+    """What an array may launch during a swap."""
 
     stuck: frozenset[int]
-    """Positions among the wanted demands of those that it is for."""
+    """Positions of the wanted demands that the swap is for."""
     replacing: Replacing
-    """What there is room for now; no option: nothing yet."""
+    """The options for which there is room now; empty: none yet."""
     reserved: Usage
-    """What limits are to hold for meanwhile, so that nothing else takes the room."""
+    """The usage that counts against limits in the meantime, so that nothing else takes the room."""
     before: Usage
-    """Of the array when this pass began; what other arrays launch in it counts in the total besides."""
+    """The array's usage when this pass began; launches of other arrays in this pass count in the total on top."""
     successor: Host
     count: int
-    """What comes, and how many of it."""
+    """The stronger worker, and how many of it come."""
 
     def size_launch(
         self,
@@ -36,8 +36,8 @@ class Replacement:
         usage: Usage,
         launch_context: LaunchContext,
     ) -> ArrayLaunch:
-        """Launch for the stuck demands alone once there is room for them; before, beside that room, for what those who
-        come will not serve either.
+        """Once there is room, launch for the stuck demands only. Before that, keep the room, and launch for demand that
+        the coming workers will not serve.
         """
         unmet = shortfall.unmet
         stuck = replace(
@@ -55,17 +55,17 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class SwapPlan:
-    """What all node arrays swap in this pass."""
+    """The swaps of all node arrays in this pass."""
 
     notes: Mapping[str, SwapNote] = field(default_factory=dict)
     leaving: Mapping[str, Reason] = field(default_factory=dict)
-    """By worker id: who begins to leave now."""
+    """By worker id: the workers that begin to leave now."""
     called_off: Mapping[str, Reason] = field(default_factory=dict)
-    """By worker id: who is enabled again."""
+    """By worker id: the workers that are enabled again."""
     replacements: Mapping[str, Replacement] = field(default_factory=dict)
     told: Mapping[str, Reason] = field(default_factory=dict)
-    """By array: what makes room, or why nothing does."""
+    """By array: which swap goes on, or why there is none."""
     hopeless: frozenset[int] = frozenset()
-    """Positions among the wanted demands of those that workers who stay would only stand in the way of."""
+    """Positions of wanted demands that have no room beside the present workers: they keep no worker."""
     due: float | None = None
-    """When time alone would change any of it."""
+    """When time alone would change any of this."""

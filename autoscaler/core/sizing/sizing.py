@@ -32,7 +32,7 @@ from autoscaler.core.snapshot import BucketVerdict
 
 @dataclass(frozen=True, slots=True)
 class LaunchContext:
-    """What growth of any array stands on."""
+    """What launches of all arrays depend on."""
 
     policy: Policy
     buckets: Sequence[Bucket]
@@ -44,16 +44,16 @@ class LaunchContext:
     setbacks: Mapping[str, float] = field(default_factory=dict)
     """By node array, when an order of it last failed, as a whole or in part, or was planned and is not seen yet."""
     throttled: Reason | None = None
-    """Why its provider takes no launch just now."""
+    """Why the provider takes no launch just now."""
     resumed_at: float | None = None
     """When a person last resumed."""
     reported: Sequence[ReportedType] = ()
-    """What workers of a type turned out to offer."""
+    """What workers of a type reported."""
     only_cheapest: Sequence[Budget] = ()
-    """Budgets that are spent and leave only the cheapest offers."""
+    """Spent budgets that allow only the cheapest offers."""
 
     def keeps_to_cheapest(self, demands: Iterable[CategoryDemand] = ()) -> Budget | None:
-        """The budget that leaves a launch for these jobs only the cheapest offer; None: none does."""
+        """The budget that allows a launch for these jobs only the cheapest offer; None: there is none."""
         asks = [ask for want in demands for ask in want.asks]
         owners = {(Whose.USER, ask.owner) for ask in asks} | {(Whose.PROJECT, ask.project or "") for ask in asks}
         owners.add((Whose.CELL, ""))
@@ -62,7 +62,7 @@ class LaunchContext:
     def offers(
         self, array: NodeArrayPolicy, usage: Usage, *, more: Sequence[Backoff] = (), waited: float = float("inf")
     ) -> tuple[tuple[LaunchOffer, ...], tuple[BucketVerdict, ...]]:
-        """What can be ordered for an array now, and why other buckets cannot. `more`: what backoffs besides."""
+        """The offers that can be ordered for an array now, and why other buckets cannot. `more`: further backoffs."""
         backoffs = (*self.backoffs, *more)
         return offers_for(array, self.buckets, backoffs, usage, self.complexes, waited=waited, reported=self.reported)
 
@@ -73,7 +73,7 @@ class LaunchContext:
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """What a node array is to launch workers for."""
+    """What a node array has to launch workers for."""
 
     wanted: Sequence[CategoryDemand]
     unmet: Sequence[int]
@@ -81,7 +81,7 @@ class Shortfall:
     placement: OpenPlacement
     """The supply with all demand placed on it that fits."""
     workers: int = 0
-    """What is missing to the floor of workers; launched where no task is unmet."""
+    """Workers missing to reach the floor; launched if no task is unmet."""
 
     @property
     def demands(self) -> list[Want]:
@@ -89,7 +89,7 @@ class Shortfall:
 
     @property
     def needing(self) -> list[CategoryDemand]:
-        """The demands of which something is unmet."""
+        """The demands with unmet tasks."""
         return [want for want, count in zip(self.wanted, self.unmet, strict=True) if count]
 
     @property
@@ -100,21 +100,21 @@ class Shortfall:
 
 @dataclass(frozen=True, slots=True)
 class ArrayLaunch:
-    """What one array does about unmet demand."""
+    """The launch of one array for unmet demand."""
 
     launch: Launch | None = None
     covered: tuple[int, ...] = ()
-    """Parallel to the wanted demands: tasks that what is launched here, rate-limited or not, will serve. No other array
-    need.
+    """Parallel to the wanted demands: tasks that these workers, rate-limited or not, will serve. No other array
+    launches for them.
     """
     placement: OpenPlacement | None = None
     """The supply with those tasks placed."""
     buckets: tuple[BucketVerdict, ...] = ()
     note: Reason | None = None
-    """Why nothing is launched although something is wanted."""
+    """Why nothing is launched although something is needed."""
 
     def besides(self, reason: Reason | None) -> ArrayLaunch:
-        """With what is done about it otherwise."""
+        """The same; if nothing is launched, with this reason added to the note."""
         if reason is None or self.launch is not None:
             return self
         return replace(self, note=reason if self.note is None else self.note.then(reason))
@@ -122,14 +122,14 @@ class ArrayLaunch:
 
 @dataclass(frozen=True, slots=True)
 class Replacing:
-    """What a launch is kept to that comes in the place of weaker workers."""
+    """The options for a launch that replaces weaker workers."""
 
     options: tuple[tuple[str, PriceType], ...]
     """Instance and price types, best first."""
     reason: Reason
 
     def sorted(self, options: Sequence[LaunchOffer]) -> tuple[LaunchOffer, ...]:
-        """The options that it may be, in its order."""
+        """Those of these offers that are among its options, in its order."""
         return tuple(
             option for key in self.options for option in options if (option.type.name, option.price_type) == key
         )
@@ -139,11 +139,11 @@ class Replacing:
 class _Sized:
     option: LaunchOffer
     count: int
-    """Workers of it to have, as far as standing limits and availability allow."""
+    """How many workers of it to launch, by limits and availability."""
     wanted: int
-    """Workers of it that the demand would use without limits."""
+    """How many workers of it the demand would use without limits."""
     cap: Reason | None
-    """The limit without which it would be more."""
+    """The limit that makes it fewer; None: no limit does."""
     covered: tuple[int, ...] = ()
     placement: OpenPlacement | None = None
 
@@ -156,8 +156,8 @@ def size_launch(
     *,
     replacing: Replacing | None = None,
 ) -> ArrayLaunch:
-    """Launch for unmet demand, or for the floor of workers where nothing is unmet. `replacing` stands in for the
-    array's strategy.
+    """Launch for unmet demand, or for the floor of workers if nothing is unmet. `replacing`: options to use instead of
+    the array's strategy.
     """
     lacking, unmet = shortfall.demands, sum(shortfall.unmet)
     if not unmet and shortfall.workers <= 0:
@@ -191,7 +191,7 @@ def size_launch(
 
 
 def _served(first: _Sized, launch: Launch, shortfall: Shortfall) -> tuple[int, ...]:
-    """Parallel to the demands: how many tasks the launch serves, which may be rate-limited."""
+    """Parallel to the demands: how many tasks the launch, which may be rate-limited, serves."""
     count = launch.candidates[0].count
     if count == first.count:
         return first.covered
@@ -207,8 +207,8 @@ def size_requested(
     *,
     placement_group: str | None = None,
 ) -> ArrayLaunch:
-    """Launch what was asked for, `count_of` a type if it were met by that type alone. What is explicit comes in no
-    batches: it waits only after a failure.
+    """Launch requested workers. `count_of`: how many workers of a type alone would meet the request. Requests are not
+    divided into batches; a launch waits only after a failure.
     """
     if array.name in launch_context.stopped:
         return ArrayLaunch(
@@ -218,7 +218,7 @@ def size_requested(
     if placement_group is not None:
         options = tuple(_within(option, placement_group) for option in options)
     sized = [_size_for_floor(option, count_of(option.type)) for option in _by_preference(array, options)]
-    if array.hybrid and not array.machine_types:  # the smallest type with which the limits let all of it be had
+    if array.hybrid and not array.machine_types:  # the smallest type that limits do not cap comes first
         sized.sort(key=lambda entry: entry.count < entry.wanted)
     if (budget := launch_context.keeps_to_cheapest()) is not None:
         sized, refused = _cheapest(sized, refused, budget)
@@ -234,7 +234,7 @@ def _by_preference(array: NodeArrayPolicy, options: Sequence[LaunchOffer]) -> Se
 
 
 def _within(option: LaunchOffer, placement_group: str) -> LaunchOffer:
-    """That option in one placement group, where its provider has that or makes it."""
+    """That option in one placement group, if its provider has or creates it."""
     found = [bucket for bucket in option.buckets if bucket.key.placement_group == placement_group]
     made = [
         replace(bucket, key=replace(bucket.key, placement_group=placement_group))
@@ -254,7 +254,7 @@ def _launch(
     *,
     asked: bool = False,
 ) -> ArrayLaunch:
-    """The launch of what was chosen, kept to the pace that is set."""
+    """The launch of the chosen options, capped by batch, launches an hour and the circuit breaker's window."""
     first = chosen[0]
     growth = ArrayLaunch(covered=first.covered, placement=first.placement, buckets=verdicts)
     if launch_context.throttled is not None:
@@ -279,7 +279,7 @@ def _launch(
 
 
 def _too_soon(array: NodeArrayPolicy, launch_context: LaunchContext, *, asked: bool) -> bool:
-    """Whether a launch comes too close to the last one of this array, or to the last failed one of what was asked."""
+    """Whether a launch comes too soon after the last one of this array; for requests, after the last failed one."""
     launched = (event.at for event in launch_context.launches if event.node_array == array.name)
     last = launch_context.setbacks.get(array.name) if asked else max(launched, default=None)
     return last is not None and launch_context.now - last < launch_context.policy.batch_delay
@@ -288,14 +288,14 @@ def _too_soon(array: NodeArrayPolicy, launch_context: LaunchContext, *, asked: b
 def _sizes_for_demand(
     options: Sequence[LaunchOffer], lacking: Sequence[Want], placement: OpenPlacement
 ) -> list[_Sized]:
-    """Every option sized for the same demand: how many workers of it that would use beside what the supply has left."""
+    """Every option sized for the same demand: how many workers of it the demand would use besides the supply."""
     sized: list[_Sized] = []
     for option in options:
         most, cap = _most(option)
         grown = placement.with_new(option.host, most)
         found = grown.place(lacking)
         count = found.new_used
-        if not found.complete and not any(entry.count for entry in sized):  # the preferred option tells its cap
+        if not found.complete and not any(entry.count for entry in sized):  # only the preferred option needs its cap
             count = placement.with_new(option.host, PLENTY).place(lacking).new_used
         sized.append(_Sized(option, found.new_used, count, cap if count > most else None, found.placed, grown))
     return sized
@@ -304,8 +304,8 @@ def _sizes_for_demand(
 def _cheapest(
     sized: Sequence[_Sized], refused: tuple[BucketVerdict, ...], budget: Budget
 ) -> tuple[list[_Sized], tuple[BucketVerdict, ...]]:
-    """Of what could be had the one that serves for the least price, as long as any price is known; those that could
-    not be had stay, since they tell why.
+    """Of the available options only the one with the least price for the service, if any price is known. Unavailable
+    options stay, because they say why.
     """
     known = [entry for entry in sized if entry.count and entry.option.price < float("inf")]
     if not known:
@@ -330,7 +330,7 @@ def _cheapest(
 
 
 def _price_of_service(entry: _Sized) -> float:
-    """An hour's price of what serves one task, or all of a request."""
+    """Price an hour to serve one task, or the whole request."""
     served = sum(entry.covered) or entry.count / max(entry.wanted, 1)
     return entry.option.price * entry.count / served
 
@@ -341,7 +341,7 @@ def _size_for_floor(option: LaunchOffer, short: int) -> _Sized:
 
 
 def _most(option: LaunchOffer) -> tuple[int, Reason]:
-    """How many of this option could be had now, and what says so."""
+    """How many workers of this option could be had now, and the cap behind that number."""
     if option.available is not None and option.available < option.room.count:
         return option.available, because(Code.CAPPED, cap="availability", limit=option.available)
     return option.room.count, option.room.cap
@@ -350,7 +350,7 @@ def _most(option: LaunchOffer) -> tuple[int, Reason]:
 def _verdicts(
     sized: Sequence[_Sized], lacking: Sequence[Want] = (), rules: Rules | None = None
 ) -> tuple[BucketVerdict, ...]:
-    """Of every bucket that could be had: chosen, next in line, or of no use."""
+    """A verdict on every available bucket: chosen, not preferred, or of no use."""
     verdicts: list[BucketVerdict] = []
     chosen: LaunchOffer | None = None
     for entry in sized:
@@ -368,7 +368,7 @@ def _verdicts(
 
 
 def _no_use(entry: _Sized, lacking: Sequence[Want], rules: Rules | None) -> Reason:
-    """Why a worker of this option would run nothing of what waits."""
+    """Why a worker of this option would run no waiting task."""
     type_, host = entry.option.type.name, entry.option.host
     unmet = [unmet_by(host, demand, rules) for demand, count in lacking if count]
     if unmet and all(unmet):
@@ -377,7 +377,7 @@ def _no_use(entry: _Sized, lacking: Sequence[Want], rules: Rules | None) -> Reas
 
 
 def _reported_of(option: LaunchOffer, lacking: Sequence[Want]) -> tuple[str, ...] | None:
-    """What the pending jobs ask for and its hosts turned out to report otherwise than its type promises."""
+    """Values that pending jobs ask for and that its hosts report differently from what the type promises."""
     requested = {requested.name for demand, count in lacking if count for requested in demand.properties}
     forced = option.host.forced - frozenset().union(*(demand.names for demand, count in lacking if count))
     values = () if option.reported is None else option.reported.values
@@ -393,8 +393,8 @@ def _nothing_note(
     launch_context: LaunchContext,
     lacking: Sequence[Want] = (),
 ) -> Reason:
-    """Why nothing is launched although something is wanted: the cap of the preferred option, or that nothing can be
-    had, and why the first of what is allowed cannot.
+    """Why nothing is launched although something is needed: the cap of the preferred option, or that nothing is
+    available, with the cause for the first allowed type.
     """
     capped = next((entry for entry in sized if entry.cap is not None), None)
     if capped is not None and capped.cap is not None:

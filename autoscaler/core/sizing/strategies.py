@@ -1,5 +1,5 @@
-"""Strategies by the name settings give them. A strategy is one function: (unmet demand, what is left of the
-supply, options smallest first) → options, best first.
+"""Strategies by their name in the settings. A strategy is a function: (unmet demand, remaining supply, options smallest
+first) → options, best first.
 """
 
 from __future__ import annotations
@@ -25,15 +25,13 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
 def largest_first(
     unmet: Sequence[Want], supply: OpenPlacement, options: Sequence[LaunchOffer]
 ) -> tuple[LaunchOffer, ...]:
-    """For arrays that are not hybrid: the given type, which is the largest allowed, and then ever smaller ones of its
-    family.
-    """
+    """For arrays that are not hybrid: the given type, which is the largest allowed, then smaller ones of its family."""
     del unmet, supply
     return tuple(sorted(options, key=lambda option: -option.type.vcpus))
 
 
 def as_named(unmet: Sequence[Want], supply: OpenPlacement, options: Sequence[LaunchOffer]) -> tuple[LaunchOffer, ...]:
-    """For arrays whose types a request named: in its order, which options have already."""
+    """For arrays whose types a request named: the options are in its order already."""
     del unmet, supply
     return tuple(options)
 

@@ -1,4 +1,4 @@
-"""The worker itself asks to stop (auto-stop). Its idle time does not matter: it knows better."""
+"""The worker itself asks to stop (auto-stop), whatever its idle time."""
 
 from __future__ import annotations
 

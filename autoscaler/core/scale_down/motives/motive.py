@@ -1,4 +1,4 @@
-"""What a motive of leaving is, the facts that it is judged by, and what keeps a worker nevertheless."""
+"""Motives for which workers leave, the facts that they are judged by, and what keeps a worker nevertheless."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Candidate:
     batch: int
     """How many more idle workers of its array may be disabled now."""
     quiet: Callable[[NodeArrayPolicy], Reason | None]
-    """Why the rule of empty queues keeps the array's workers."""
+    """Why `scale_down_timeout` keeps the array's workers."""
     making_room: Reason | None
     """Why it leaves for a stronger worker."""
     suspect: Suspect | None
@@ -60,15 +60,15 @@ class Motive(Protocol):
 
     @property
     def why(self) -> str:
-        """The same in a sentence, for the page of transitions."""
+        """The motive in a sentence, for the page of transitions."""
 
     @property
     def reasons(self) -> tuple[Code, ...]:
-        """Codes of its reason; empty where it is that of a verdict on its group."""
+        """Codes of its reason; empty: the reason comes from the verdict on its group."""
 
     @property
     def mark(self) -> Disabling:
-        """What is remembered as the cause."""
+        """The mark that remembers the cause."""
 
     @property
     def keepers(self) -> tuple[Keeper, ...]:
@@ -76,10 +76,10 @@ class Motive(Protocol):
 
     @property
     def by_person(self) -> bool:
-        """Whether it holds although the autoscaler is paused."""
+        """Whether it applies even if the autoscaler is paused."""
 
     def applies(self, to: Candidate) -> Reason | None:
-        """Why the worker is to leave; None: not for this motive."""
+        """Why the worker leaves; None: this motive does not apply."""
 
 
 def kept_by_keeper(of: Motive, candidate: Candidate) -> Reason | None:
