@@ -1,1 +1,1 @@
-"""Jobs that nothing allowed could ever run: found, asked about, and only on proof held or deleted."""
+"""Jobs that no allowed configuration could ever run: they are held or deleted, but only on proof."""

@@ -1,8 +1,8 @@
-"""Which jobs are refused when they are submitted: those of which the request alone says that they can never run.
+"""Which jobs are refused when they are submitted: those whose request alone shows that they can never run.
 
-The loop leaves an `Admission`, all that a request is judged by, for the verifier that Grid Engine asks. It refuses less
-than plan would: what a host reports, what a person may grant, what another queue may take and what is not understood
-is accepted, and left to later evidence. Its reason is the one that plan gives for the same job.
+The loop stores an `Admission`, all that a request is judged by, for the verifier that Grid Engine asks. The verifier
+refuses fewer jobs than a plan would: it accepts a job if a load value, a person's grant, another queue or something not
+understood might let it run. Its reasons are those that a plan gives for the same job.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from autoscaler.core.unsatisfiable.best_cluster import Allowed, allowed_by, at_b
 from autoscaler.core.unsatisfiable.conflict import conflict
 
 UNLIMITED = 1e15
-"""More of a consumable than any host has: where what an empty host would have cannot be told."""
+"""More of a consumable than any host has, used if it is not known what an empty host would have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """Hosts that offer the same: the first of them, and how many they are."""
+    """Hosts with equal offers: the first of them, and their number."""
 
     host: Host
     count: int
@@ -50,7 +50,7 @@ class Alike:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Everything that a request is judged by. No job, no user and no load is in it, so it seldom changes."""
+    """Everything that a request is judged by. It has no job, no user and no load, so it seldom changes."""
 
     policy: Policy
     buckets: tuple[Bucket, ...]
@@ -64,19 +64,19 @@ class Admission:
     present: tuple[Alike, ...] = ()
     """Workers that are execution hosts."""
     there: tuple[tuple[str, BucketKey, InstanceType], ...] = ()
-    """Node array, bucket and type of machines that are there or ordered, of types no longer allowed, too."""
+    """Node array, bucket and type of existing or ordered machines, those of types no longer allowed included."""
     perhaps: tuple[Alike, ...] = ()
-    """Hosts that are there once more, with all that they might have if nothing ran on them."""
+    """The existing hosts again, with all that they might have if nothing ran on them."""
     enrols_itself: bool = False
-    """Whether workers tell Grid Engine by themselves what they have: it is then not known before."""
+    """Whether workers enrol themselves: their values are then not known before."""
     pools: Mapping[str, Queue] = field(default_factory=lambda: MappingProxyType({}))
     """Queues as their instances have them."""
     by_rules: tuple[str, ...] = ()
-    """Complexes that rules give values for: what asks for them is not judged."""
+    """Complexes that rules give values for: requests for them are not judged."""
 
 
 def admission_of(cluster: Cluster, fleet: Fleet, policy: Policy) -> Admission:
-    """What requests are judged by until the next observation."""
+    """The admission that holds until the next observation."""
     cluster, policy = as_configured(cluster, policy)
     names = frozenset(name for name, entry in cluster.complexes.items() if entry.consumable is not Consumable.NO)
     rented = {worker.name.lower().partition(".")[0] for worker in fleet.workers if worker.exists and worker.name}
@@ -125,8 +125,8 @@ class Judge:
         self._most = allowed((*persistent, *_spread_out(admission.perhaps)))
 
     def wildcard(self, pe: str | None) -> str | None:
-        """By what a job should ask for this parallel environment, so that it finds the groups that have one of their
-        own; None: as it does. Not where others, which are of no group, would match as well.
+        """The wildcard that a job should request instead of this parallel environment, so that it finds the groups' own
+        ones; None: no change. There is none if it would also match parallel environments of no group.
         """
         if pe is None or pe not in self._policy.group_pes:
             return None
@@ -135,9 +135,7 @@ class Judge:
         return None if others else wildcard
 
     def refusal(self, ask: JobRequest) -> Reason | None:
-        """Why such a job could never run, whatever becomes of the cluster within its limits; None: it may, or nobody
-        can tell.
-        """
+        """Why such a job could never run on any cluster within the limits; None: it may, or that is not certain."""
         if self._policy.deadlock is DeadlockAnswer.REPORT or self._enrols_itself or self._names_a_place(ask):
             return None
         asks = [ask] if ask.pe is None else [replace(ask, pe=pe) for pe in self._pes if matches(ask.pe, pe)]
@@ -147,7 +145,7 @@ class Judge:
         return None if isinstance(served, Reason) else conflict(served.demand, self._allowed)
 
     def _impossible(self, ask: JobRequest) -> bool:
-        """With this very parallel environment."""
+        """Whether a job with this very parallel environment can never run."""
         served = self._reader.read(ask)
         if (
             isinstance(served, Reason)
@@ -158,7 +156,7 @@ class Judge:
         return self._known(served) and not self._most.serves(self._certain(served.demand))
 
     def _may_take(self, ask: JobRequest, queue: Queue) -> bool:
-        """Whether a queue might run it whose hosts, or whose users, are not ours to predict."""
+        """Whether a queue might run it whose hosts or users the autoscaler cannot predict."""
         if ask.queues and not any(matches(pattern.partition("@")[0] or "*", queue.name) for pattern in ask.queues):
             return False
         pes = {*queue.pe_list, *(pe for pes in queue.pe_list_by_host.values() for pe in pes)}
@@ -167,8 +165,8 @@ class Judge:
         return bool(queue.restricted) or self._policy.queue(queue.name) is None
 
     def _certain(self, demand: Demand) -> Demand:
-        """Of a demand what the request alone decides. A host's properties are what it reports when it is there, and
-        what no type is known to have, its image may yet bring.
+        """The part of a demand that the request alone decides. A host's properties are known only once it reports, and
+        its image may provide consumables that no type is known to have.
         """
         offered = {name for each in self._most.of(demand) for kind in each.kinds for name, _ in kind.host.free}
         offered -= self._by_rules
@@ -182,14 +180,14 @@ class Judge:
         )
 
     def _known(self, served: ReadRequest) -> bool:
-        """Whether the provider knows types for every node array that could grow for it: an empty catalogue proves
+        """Whether the provider knows types for every node array that could launch for it: an empty catalogue proves
         nothing.
         """
         ranges = self._most.of(served.demand)
         return {each.array.queue for each in ranges if each.kinds} >= {each.array.queue for each in ranges} != set()
 
     def _names_a_place(self, ask: JobRequest) -> bool:
-        """Whether it is bound to hosts or queues by name: those may be added, and are not ours to predict."""
+        """Whether it names hosts or queues: such may be added later, so they cannot be predicted."""
         names = by_any_name(self._complexes)
         hard = (names[name].name for name, _ in ask.hard if name in names)
         hosts = (request.partition("@")[2] for request in (*ask.queues, *ask.master_queues))
@@ -214,7 +212,7 @@ def _groups(policy: Policy) -> tuple[str, ...]:
 
 
 def _grouped(hosts: Iterable[Host]) -> tuple[Alike, ...]:
-    """Equal offers once, in the order met: a cell of a thousand hosts has a handful of kinds."""
+    """Each offer once, with its number: a cell of a thousand hosts has a handful of kinds."""
     first: dict[object, Host] = {}
     counts: dict[object, int] = {}
     for host in map(_bare, hosts):
@@ -229,9 +227,9 @@ def _spread_out(groups: Iterable[Alike]) -> tuple[Host, ...]:
 
 
 def _perhaps(host: ExecutionHost, complexes: Mapping[str, Complex], names: frozenset[str]) -> Host | None:
-    """The host with all that it might have, where that is more than is known; None where it is not.
+    """The host with all that it might have; None: that is not more than is known.
 
-    What an execd reports and jobs use up as well says nothing of what an empty host has, either.
+    If an execd reports a value that jobs also use up, it is not known what an empty host has.
     """
     if not (names - {SLOTS}).intersection(host.consumables):
         return None
@@ -242,5 +240,5 @@ def _perhaps(host: ExecutionHost, complexes: Mapping[str, Complex], names: froze
 
 
 def _bare(host: Host) -> Host:
-    """Without what a request is not judged by, so that equal offers are equal."""
+    """Without properties, by which a request is not judged, so that equal offers are equal."""
     return replace(host, properties={})

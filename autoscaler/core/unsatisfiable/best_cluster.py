@@ -1,7 +1,7 @@
-"""The best cluster that is allowed, as a bound: what is more than this, no allowed configuration can ever run.
+"""The best allowed cluster, as a bound: no allowed configuration can ever run a demand beyond it.
 
-Every estimate errs on the side of possible: all limits are taken one by one, workers of all types at once, existing
-hosts as if nothing ran there. What this calls impossible is so; what it calls possible may still not be.
+Every estimate is an upper bound: each limit is applied alone, workers of all types count at once, existing hosts count
+as if nothing ran there. So a demand beyond it is certainly unsatisfiable; a demand within it may still be.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Change:
 
 
 class Allowed:
-    """All ranges together, with the hosts that are there anyway."""
+    """All ranges together, with the existing hosts."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Allowed:
     ) -> None:
         """`persistent`: hosts that are not ours, emptied. `present`: workers that are execution hosts, emptied.
 
-        `spreading`: by pool, a parallel environment there that lets slots stand on any hosts.
+        `spreading`: by pool, a parallel environment there whose slots may be on any hosts.
         """
         self.ranges = tuple(ranges)
         self.complexes = complexes
@@ -71,11 +71,13 @@ class Allowed:
         return tuple(each for each in self.ranges if each.array.queue in demand.pools)
 
     def there(self, demand: Demand) -> bool:
-        """Whether hosts that are there could run one such task, once they are free."""
+        """Whether the existing hosts could run one such task once they are free."""
         return place(((replace(demand, together=False), 1),), (*self.persistent, *self.present)).complete
 
     def serves(self, demand: Demand, *, only_to_be_had: bool = False) -> bool:
-        """Whether one such task might fit on what is allowed. `only_to_be_had`: without types that an obstacle bars."""
+        """Whether one such task might fit on what is allowed. `only_to_be_had`: without types that have an obstacle
+        now.
+        """
         there, most, once = self._of_hosts(demand)
         if there:
             return True
@@ -86,8 +88,9 @@ class Allowed:
         return once and most >= demand.slots // (demand.per_host or 1)
 
     def _of_hosts(self, demand: Demand) -> tuple[bool, int, bool]:
-        """Of hosts that are there: whether they could run one such task, how many of its visits those not ours take,
-        and whether one of these has what it asks once. Worked out once for a demand, however many types are tried.
+        """For the existing hosts: whether they could run one such task, how many of its visits the persistent ones
+        take, and whether one of these has its amounts per job. Computed once for a demand, however many types are
+        tried.
         """
         known = self._on_hosts.get(demand)
         if known is None:
@@ -100,24 +103,25 @@ class Allowed:
         return known
 
     def obstacles(self, demand: Demand) -> Iterator[Reason]:
-        """Why types cannot be had now, where that may pass."""
+        """Why types cannot be had now, although that may pass."""
         for each in self.of(demand):
             yield from (kind.obstacle for kind in each.kinds if kind.obstacle is not None)
 
     def most_slots(self, demand: Demand) -> int:
-        """A bound of the slots that one such task could have on all that is allowed together."""
+        """An upper bound of the slots that one such task could have on all that is allowed."""
         workers = sum(most_visits(demand, each.kinds, each.array.limits) for each in self.of(demand))
         visits = workers + sum(visits_on(demand, host) for host in self.persistent)
         return visits * (demand.per_host or 1)
 
     def hosts(self, demand: Demand) -> tuple[Host, ...]:
-        """One empty host of every allowed type, and all persistent ones, that have slots in its pools."""
+        """One empty host of every allowed type, and all persistent ones, as far as they have slots in its pools."""
         kinds = [kind.host for each in self.of(demand) for kind in each.kinds]
         return tuple(host for host in (*kinds, *self.persistent) if slots_in(demand.pools, host))
 
     def changes(self, demand: Demand) -> tuple[Change, ...]:
-        """The fewest settings that, changed together, let workers of one type serve this demand; of as many, limits
-        before types, the least change of a limit and the cheapest type. Empty: nothing does, or only a mix of types.
+        """The fewest settings that have to change together so that workers of one type could serve this demand. If
+        several choices have as few: limits before types, then the least limit, then the cheapest type. Empty: there is
+        none, or only a mix of types would do.
         """
         visits = demand.slots // (demand.per_host or 1) - sum(visits_on(demand, host) for host in self.persistent)
         found = (
@@ -134,7 +138,7 @@ class Allowed:
         return min(found, default=((), ()))[1]
 
     def lifts(self, demand: Demand) -> Iterator[Lift]:
-        """Single settings that, changed, allow this demand: limits first, then types, the cheapest that does."""
+        """Single settings whose change would allow this demand: limits first, then types, the cheapest first."""
         for each in self.of(demand):
             if each.array.extends is not None:  # a caller's: no setting is its own
                 continue
@@ -153,13 +157,13 @@ class Allowed:
                     yield from self._lift(demand, each, lifted, limit, self._enough(demand, lifted, limit))
             for kind in each.others:
                 setting = _type_setting(each, kind.type)
-                # Most types of a catalogue would take nothing of it: that is asked first.
+                # Most types of a catalogue could take nothing of it, so that is checked first.
                 large = kind.type.vcpus >= (demand.per_host or 1)
                 if setting is not None and large and visits_on(demand, kind.host):
                     yield from self._lift(demand, each, replace(each, kinds=(*each.kinds, kind)), *setting)
 
     def _enough(self, demand: Demand, lifted: Range, limit: str) -> str | None:
-        """The least that this limit would have to be, where workers of one type do; None: only a mix might."""
+        """The least value of this limit with which workers of one type could serve it; None: only a mix might."""
         visits = demand.slots // (demand.per_host or 1) - sum(visits_on(demand, host) for host in self.persistent)
         needed: list[float] = []
         for kind in lifted.kinds:
@@ -192,9 +196,8 @@ def allowed_by(
     present: Sequence[Host] = (),
     there: Iterable[tuple[str, BucketKey, InstanceType]] = (),
 ) -> Allowed:
-    """The best that this policy allows. `there`: node array, bucket and type of machines that are there or coming, also
-    of types that are not allowed any more. A node array that nobody wants any more, and of which nothing is there, is
-    known by its name only and takes part in nothing.
+    """The best that this policy allows. `there`: node array, bucket and type of existing or coming machines, those of
+    types no longer allowed included. A node array that is not wanted any more and has no machines does not count.
     """
     machines = tuple(there)
     alive = {name for name, _, _ in machines}
@@ -204,12 +207,12 @@ def allowed_by(
 
 
 def _bare(hosts: Sequence[Host]) -> list[Host]:
-    """Without what jobs must request there (FORCED): a word of a person changes it."""
+    """Without FORCED complexes: a person can change these at any time."""
     return [replace(host, forced=frozenset()) if host.forced else host for host in hosts]
 
 
 def at_best(host: ExecutionHost, complexes: Mapping[str, Complex], names: frozenset[str]) -> Host:
-    """All that an execution host might have if nothing ran on it, where that cannot be told rather too much."""
+    """All that an execution host might have if nothing ran on it; if that is not known, rather too much."""
     empty = emptied_host(host, complexes, names)
     free, properties = dict(empty.free), dict(empty.properties)
     for name in names:
@@ -219,7 +222,7 @@ def at_best(host: ExecutionHost, complexes: Mapping[str, Complex], names: frozen
         if entry.relop == "EXCL":
             properties |= {name: "1"} if name in properties else {}
         elif entry.consumable is not Consumable.NO and (not host.heard or (host.jobs and name in free)):
-            # What running jobs hold by default, or in a queue instance, is not seen.
+            # What running jobs hold by default, or of a queue instance, is not shown.
             free[name] = float("inf")
     if "mem_free" in properties and "mem_total" in host.load:
         properties["mem_free"] = canonical(host.load["mem_total"], "MEMORY")
@@ -231,7 +234,7 @@ def slots_in(pools: Iterable[str], host: Host) -> int:
 
 
 def _type_setting(each: Range, type_: InstanceType) -> tuple[str, str] | None:
-    """The setting that alone would bring this type in, and to what."""
+    """The single setting that would allow this type, and its value."""
     array, most = each.array, each.array.max_cores_per_worker
     if not array.hybrid:
         return "instance_type", type_.name
@@ -248,7 +251,7 @@ def _least(change: Change, cost: float) -> tuple[bool, float]:
 
 
 def _changes(each: Range, kind: Kind, count: int) -> Iterator[Change]:
-    """What has to change for so many workers of one type, whatever is there; nothing where that cannot be said."""
+    """The settings to change for `count` workers of one type; none if that is not known."""
     limits, price, name = each.array.limits, kind.bucket.price_per_hour, each.array.name
     settings = _type_settings(each, kind.type) if kind in each.others else ()
     if kind.obstacle is not None or (limits.cap_price and price is None) or (kind in each.others and not settings):
@@ -269,7 +272,7 @@ def _changes(each: Range, kind: Kind, count: int) -> Iterator[Change]:
 
 
 def _type_settings(each: Range, type_: InstanceType) -> tuple[tuple[str, str], ...]:
-    """The settings that together bring this type in, and to what."""
+    """The settings that together would allow this type, with their values."""
     array, most = each.array, each.array.max_cores_per_worker
     if array.machine_types:
         return ()
@@ -286,15 +289,15 @@ def _spreading(cluster: Cluster) -> dict[str, str]:
 
 
 _DEMANDS = 1000
-"""So many demands are remembered."""
+"""How many demands are remembered."""
 
 
 # -- bounds ------------------------------------------------------------------------------------------------------
 
 
 def most_visits(demand: Demand, kinds: Sequence[Kind], limits: Limits) -> int:
-    """How many visits of one task a node array's workers could take at most: the least of what each limit alone
-    allows. Sound for any mix of types, because each worker's visits are counted at the best rate.
+    """An upper bound of the visits of one task that a node array's workers could take: the least of the bounds by each
+    limit alone. It holds for any mix of types, because each worker's visits are counted at the best rate.
     """
     rooms = [(kind, room) for kind in kinds if (room := visits_on(demand, kind.host)) and kind.most(limits) > 0]
     if not rooms:
@@ -316,7 +319,7 @@ def most_visits(demand: Demand, kinds: Sequence[Kind], limits: Limits) -> int:
 
 
 def visits_on(demand: Demand, host: Host) -> int:
-    """How many visits of one task such an empty host takes; where each must be on another host, at most one."""
+    """How many visits of one task such an empty host takes; at most one if each must be on a different host."""
     room = _room(_share(demand), host)
     return room if demand.per_host is None else min(room, 1)
 
@@ -327,5 +330,5 @@ def _room(share: Demand, host: Host) -> int:
 
 @lru_cache(maxsize=1024)
 def _share(demand: Demand) -> Demand:
-    """What one visit asks of an empty host: there a demand for the whole host is like any other."""
+    """The demand of one visit on an empty host, where exclusive use makes no difference."""
     return replace(as_shares(((demand, 1),))[0][0], exclusive=False, together=False)

@@ -1,6 +1,7 @@
-"""The verdict on a job that nothing allowed could run: why it is left alone, or that it is proven (rule 6).
+"""The verdict on a job that nothing allowed could run: why it is left alone, or that it is proven unsatisfiable (rule
+6).
 
-A ladder of early returns over what `proof` says of its request, what is remembered of it, and what Grid Engine said.
+It depends on the result of `proof` for its request, on what is remembered of it, and on Grid Engine's answer.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from autoscaler.core.policy import DeadlockAnswer
 from autoscaler.core.unsatisfiable.proof import Case, Prover
 
 APART = 30.0
-"""Seconds, at least, between the two observations that evidence has to hold over."""
+"""The least seconds between the two observations that have to agree."""
 HOLDS = 900.0
-"""Seconds for which an answer of Grid Engine is not asked for again, everything it rests on unchanged."""
+"""Seconds for which an answer of Grid Engine holds, if nothing that it rests on has changed."""
 FIRST_PAUSE, LONGEST_PAUSE = 30.0, 3600.0
-"""Seconds until a question without an answer is asked again: doubled each time."""
+"""Seconds until a question without an answer is asked again, doubled each time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A waiting job for which growth found nothing that could ever serve it."""
+    """A waiting job that no launch could ever serve."""
 
     job: int
     ask: JobRequest
@@ -36,7 +37,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a verdict depends on besides the job."""
+    """What verdicts depend on besides the job."""
 
     cluster: Cluster
     prover: Prover
@@ -46,7 +47,7 @@ class Situation:
     """As the last pass left them."""
     now: float
     held_back: Reason | None = None
-    """Paused, braked or stopping: nothing is done to any job, nothing is asked."""
+    """Why nothing is done to any job and nothing is asked: a pause, the circuit breaker, or a `stop`."""
 
     @property
     def apart(self) -> float:
@@ -54,7 +55,7 @@ class Situation:
 
 
 class NextStep(Enum):
-    """What a verdict asks for."""
+    """What follows from a verdict."""
 
     LEAVE = "leave"
     ASK = "ask"
@@ -63,7 +64,7 @@ class NextStep(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict on one job: what is to be done, the reason's last link, and when to observe again."""
+    """The verdict on one job: the next step, the reason's last link, and when to observe again."""
 
     step: NextStep
     link: Reason
@@ -71,7 +72,7 @@ class Verdict:
 
 
 def judge_job(job: int, case: Case, suspicion: UnsatisfiableNote, runs: bool, situation: Situation) -> Verdict:
-    """The first reason to leave the job alone, or that it is proven."""
+    """The first reason to leave the job alone, or that it is proven unsatisfiable."""
     now = situation.now
     if runs:
         return _unproven(because(Code.RUNNING_TASKS))
@@ -104,7 +105,7 @@ def _unproven(cause: Reason, due: float | None = None) -> Verdict:
 
 
 def answer_to(job: int, suspicion: UnsatisfiableNote, situation: Situation) -> Finding | None:
-    """Grid Engine's answer to this very question, given since the suspicion holds, and not too old."""
+    """Grid Engine's answer to this very question, if it came after the suspicion began and is not too old."""
     finding = situation.findings.get(job)
     if finding is None or finding.fingerprint != suspicion.fingerprint:
         return None

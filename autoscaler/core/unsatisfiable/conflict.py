@@ -1,7 +1,7 @@
-"""What prevents a demand that nothing allowed could ever serve: the smallest conflict, and its remedy.
+"""Why nothing allowed could ever serve a demand: the smallest conflict, and its remedy.
 
-A conflict is small where one request alone, asked otherwise, would let it fit. Only the request and the best that is
-allowed are looked at, so that the same words can be said when a job is submitted.
+A conflict is small if the demand would fit with one request changed. It depends only on the request and on the best
+that is allowed, so that a job gets the same reason when it is submitted.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from autoscaler.core.unsatisfiable.best_cluster import Allowed, slots_in
 
 
 def conflict(demand: Demand, allowed: Allowed) -> Reason:
-    """Why this demand can never be served, as facts; the ways out, where there are any, follow as its trail.
+    """Why this demand can never be served; remedies, if there are any, are the reason's trail.
 
-    Only for a demand that `allowed` does not serve, and of which it knows node arrays with instance types.
+    Only for a demand that `allowed` does not serve, and for which it knows node arrays with instance types.
     """
     reason = _conflict(demand, allowed)
     ask = _spread_instead(demand, allowed)
@@ -70,7 +70,7 @@ def _conflict(demand: Demand, allowed: Allowed) -> Reason:
 
 
 def _of_slots(demand: Demand, allowed: Allowed) -> Reason:
-    """It asks for too many slots, whatever else it asks for."""
+    """The demand needs too many slots, whatever its other requests."""
     largest, most = _largest(demand, allowed)
     if demand.one_host or (demand.per_host or 1) > most:
         together = demand.per_host or 1
@@ -85,7 +85,7 @@ def _of_slots(demand: Demand, allowed: Allowed) -> Reason:
 
 
 def _of_resource(demand: Demand, name: str, amount: float, allowed: Allowed) -> Reason:
-    """One consumable is asked for beyond what any host has, or all together have."""
+    """It requests more of one consumable than any host has, or than all have together."""
     kind = allowed.complexes[name].type if name in allowed.complexes else "DOUBLE"
     per_slot = name in dict(demand.per_slot)
     together = amount * (demand.per_host or 1) if per_slot else amount
@@ -119,13 +119,13 @@ def _without(demand: Demand, name: str) -> Demand:
 
 
 def _largest(demand: Demand, allowed: Allowed) -> tuple[str, int]:
-    """The allowed type, or the host that is there, with the most slots for it, and how many."""
+    """The allowed type or existing host with the most slots for it, and their number."""
     best: Host | None = max(allowed.hosts(demand), key=lambda host: slots_in(demand.pools, host), default=None)
     return ("", 0) if best is None else (best.name, slots_in(demand.pools, best))
 
 
 def _spread_instead(demand: Demand, allowed: Allowed) -> str | None:
-    """What to ask instead, where the same slots would fit on several hosts."""
+    """The request to use instead, if the same slots would fit on several hosts."""
     if demand.per_host is None or demand.slots == 1 or not allowed.serves(replace(demand, per_host=None)):
         return None
     pes = [allowed.spreading[pool] for pool in sorted(demand.pools) if pool in allowed.spreading]
@@ -133,7 +133,9 @@ def _spread_instead(demand: Demand, allowed: Allowed) -> str | None:
 
 
 def _offered(requested: Property, demand: Demand, allowed: Allowed) -> tuple[str, ...]:
-    """What new workers would have of it instead: load values of hosts that are there differ in every pass."""
+    """The values that new workers would have instead. Existing hosts are left out, because their load values differ in
+    every pass.
+    """
     kinds = (kind.host for each in allowed.of(demand) for kind in each.kinds)
     found = {host.properties[requested.name] for host in kinds if requested.name in host.properties}
     shown = [
@@ -144,7 +146,7 @@ def _offered(requested: Property, demand: Demand, allowed: Allowed) -> tuple[str
 
 
 def _besides(demand: Demand, allowed: Allowed) -> Iterator[str]:
-    """All it asks for besides slots."""
+    """All requests besides slots."""
     for name, amount in requested_amounts(demand):
         kind = allowed.complexes[name].type if name in allowed.complexes else "DOUBLE"
         yield f"{name}={written(amount, kind)}"

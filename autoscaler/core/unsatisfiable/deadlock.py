@@ -1,8 +1,9 @@
-"""Jobs that no allowed configuration can ever run: found, asked about, reported, and at last deleted or held (rule 6).
+"""Jobs that no allowed configuration can ever run: their owners are notified, Grid Engine is asked, and proven jobs are
+deleted or held (rule 6).
 
-Growth finds them; `proof` says what is certain of what they ask for, `certainty` how far each job has come: found so at
-two observations far enough apart, all it rests on unchanged, Grid Engine itself saying never. Here follows what is
-done, few jobs in a pass and the oldest first. Whatever is not proven is left alone and says why.
+The forecast finds them. `proof` says what is certain about their requests. `certainty` requires that two observations
+far enough apart agree, that nothing they rest on has changed, and that Grid Engine itself says never. This module acts,
+on few jobs in a pass and the oldest first. A job that is not proven is left alone, with a reason.
 """
 
 from __future__ import annotations
@@ -23,27 +24,27 @@ from autoscaler.core.unsatisfiable.probe_hosts import probe_hosts_for
 from autoscaler.core.unsatisfiable.proof import Case, request
 
 SUSPECTS = 200
-"""Jobs doubted at a time, the oldest: what is remembered of them has to stay small."""
+"""The most jobs that are examined at a time, the oldest, so that the memory stays small."""
 QUESTIONS = 50
-"""Jobs in one asking."""
+"""The most jobs in one question to Grid Engine."""
 TOLD = 50
-"""Jobs whose context is written in one pass."""
+"""The most jobs whose context is written in one pass."""
 MOST_A_PASS = 5
-"""Jobs deleted or held in one pass, where a tenth of the waiting is not fewer."""
+"""The most jobs deleted or held in one pass, if a tenth of the waiting jobs is not fewer."""
 AGAIN = 60.0
-"""Seconds after which a deletion, hold or release whose effect does not show is planned again."""
+"""Seconds after which a deletion, hold or release without a visible effect is planned again."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadlockVerdicts:
-    """What becomes of impossible jobs in this pass."""
+    """The verdicts on jobs that may be unsatisfiable, with the actions of this pass."""
 
     actions: tuple[AskGridEngine | JobAction, ...] = ()
     told: Mapping[int, Reason] = field(default_factory=dict)
     """By job, the whole reason of its verdict."""
     suspicions: Mapping[int, UnsatisfiableNote] = field(default_factory=dict)
     touched: int = 0
-    """Jobs deleted or held now that were not before: what the circuit breaker counts."""
+    """Jobs deleted or held now for the first time, which the circuit breaker counts."""
     due: float | None = None
     """When time alone would change this."""
 
@@ -51,9 +52,9 @@ class DeadlockVerdicts:
 def judge_jobs(
     doubtful: Sequence[Candidate], held: Sequence[CategoryPart], possible: Iterable[CategoryPart], situation: Situation
 ) -> DeadlockVerdicts:
-    """The verdict on every job that may be unsatisfiable, and what follows from all of them.
+    """Judge every job that may be unsatisfiable, and decide the actions.
 
-    `held`: parts that are held in Grid Engine, by whomever. `possible`: parts that are none of these.
+    `held`: parts that are held in Grid Engine, by us or others. `possible`: all other parts.
     """
     suspects = sorted(doubtful, key=lambda one: (one.oldest, one.job))[:SUSPECTS]
     ledger = _Ledger(situation)
@@ -76,7 +77,7 @@ class _Entry:
 
 
 class _Ledger:
-    """What is found of each suspect, and what comes of it, while they are gone through."""
+    """Collects findings and actions while the jobs are gone through."""
 
     def __init__(self, situation: Situation) -> None:
         self._situation = situation
@@ -116,11 +117,11 @@ class _Ledger:
         self._told[one.job] = case.reason.then(found.link)
 
     def _suspicion(self, one: Candidate, case: Case, *, runs: bool) -> UnsatisfiableNote:
-        """Brought up to date with this observation: anything that changed, or speaks against it, begins it anew."""
+        """The note on a job after this observation. It begins anew if anything changed or speaks against it."""
         before = self._situation.suspicions.get(one.job, UnsatisfiableNote())
         if before.held and before.released_at is None:
             before = replace(before, spared=True)
-        if before.held:  # what was found before it was released counts no more
+        if before.held:  # findings from before its release no longer count
             before = replace(before, since=None, held=False, held_at=None, released_at=None)
         if case.unproven is not None or runs:
             return replace(before, since=None, fingerprint="", asked_at=None, asked=0, deleted_at=None)
@@ -134,7 +135,7 @@ class _Ledger:
         return replace(before, asked_at=None, asked=0) if answered else before
 
     def ask(self) -> None:
-        """One asking for all whose probe hosts do not get in each other's way, the oldest deciding which."""
+        """Ask about as many jobs at once as can share probe hosts with the oldest one."""
         wanting = [entry for entry in self._entries if entry.verdict.step is NextStep.ASK]
         if any(mark.asked_at == self._situation.now for mark in self._kept.values()):
             self._later(wanting, frozenset())
@@ -174,7 +175,7 @@ class _Ledger:
         return probe_hosts_for(demands, self._situation.prover.allowed)
 
     def act(self) -> None:
-        """Delete or hold the proven, the oldest first, few in a pass."""
+        """Delete or hold proven jobs, the oldest first, few in a pass."""
         answer, now = self._situation.answer, self._situation.now
         most = max(1, min(MOST_A_PASS, len(self._waiting) // 10))
         groups: dict[Reason, list[tuple[str, JobRequest]]] = {}
@@ -205,13 +206,13 @@ class _Ledger:
             self._actions.append(kind(names, reason, asks=asks))
 
     def _under_way(self, mark: UnsatisfiableNote) -> bool:
-        """Whether it was to be deleted or held a moment ago, and that only does not show yet."""
+        """Whether it was deleted or held a moment ago and that does not show yet."""
         deletes = self._situation.answer is DeadlockAnswer.KILL
         done_at = mark.deleted_at if deletes else mark.held_at
         return done_at is not None and not mark.held and self._situation.now - done_at < AGAIN
 
     def _tasks(self, one: Candidate) -> Iterator[tuple[str, JobRequest]]:
-        """All its tasks that wait for the same things, as Grid Engine takes them, and what each was seen to ask for."""
+        """All its waiting tasks with the same request, as arguments of commands, and the request of each."""
         requested = request(one.ask)
         for category in self._situation.cluster.job_categories:
             if category.ask.state in WAITING_STATES and request(category.ask) == requested and one.job in category.jobs:
@@ -219,7 +220,7 @@ class _Ledger:
                     yield name, category.ask
 
     def notify_owners(self) -> None:
-        """Leave in the job's context what stands in its way, once, before anything else happens to it."""
+        """Write into a job's context why it cannot run, once, before anything else happens to it."""
         groups: dict[Reason, list[str]] = {}
         room = TOLD
         for entry in self._entries:
@@ -241,7 +242,7 @@ class _Ledger:
     # -- others ---------------------------------------------------------------------------------------------------
 
     def review_held(self, held: Sequence[CategoryPart]) -> None:
-        """Jobs that we hold: they are told apart from what others hold, and released when they can run after all."""
+        """Find the jobs that we hold among all held ones, and release those that can run after all."""
         groups: dict[Reason, list[str]] = {}
         for part in held:
             for job, tasks in zip(part.jobs, part.tasks, strict=True):
@@ -259,7 +260,7 @@ class _Ledger:
         self._actions += [Release(tuple(jobs), reason) for reason, jobs in groups.items()]
 
     def _release(self, case: Case, mark: UnsatisfiableNote) -> Reason | None:
-        """Why a job that we hold is to be released now; None: it is not."""
+        """Why a job that we hold is released now; None: it is not."""
         situation = self._situation
         if situation.held_back is not None:
             return None
@@ -270,7 +271,7 @@ class _Ledger:
         return because(Code.HOLDING_OFF) if situation.answer is DeadlockAnswer.REPORT else None
 
     def withdraw(self, possible: Iterable[CategoryPart]) -> None:
-        """What was told the owner of a job is taken back when it is so no more."""
+        """Replace the text in a job's context if it no longer holds."""
         reported = {
             job for job, mark in self._situation.suspicions.items() if mark.told is not None
         } - self._kept.keys()
@@ -282,7 +283,7 @@ class _Ledger:
             self._actions.append(Annotate(tuple(map(str, found)), because(Code.SATISFIABLE_AGAIN)))
 
     def keep_rest(self) -> None:
-        """What must not be forgotten of jobs that wait for something else now."""
+        """Keep the notes that still matter on jobs that wait for something else now."""
         for job, mark in self._situation.suspicions.items():
             if job in self._waiting and job not in self._kept and job not in self._withdrawn and _matters(mark):
                 self._kept[job] = replace(mark, since=None, fingerprint="", asked_at=None, asked=0, deleted_at=None)

@@ -1,6 +1,6 @@
-"""What a pass knows about unsatisfiable jobs, brought together for `deadlock`.
+"""Collects what a pass knows about unsatisfiable jobs, for `deadlock`.
 
-Costs nothing where no demand was refused and nothing is remembered.
+Costs nothing if no demand was refused and nothing is remembered.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def judge_unsatisfiable(
     results: Sequence[PlacementResult],
     held_back: Reason | None,
 ) -> DeadlockVerdicts:
-    """What becomes of jobs for which nothing could ever be launched."""
+    """Judge the jobs for which no launch could ever help."""
     doubtful = [
         Candidate(job, part.ask, part.oldest, result.refusal)
         for parts, result in zip(reading.counted, results, strict=True)
@@ -70,7 +70,7 @@ def judge_unsatisfiable(
 
 _HELD = frozenset({Code.HELD, Code.DEPENDENT})
 _BEYOND_CELL = frozenset({Code.TOO_MUCH_FOR_CELL, Code.PE_SLOTS})
-"""They ask for more of what all jobs share than there is in all."""
+"""They ask for more of a shared resource than the whole cell has."""
 UNBOUNDED = 10**9
 """More slots than any cell has."""
 
@@ -111,7 +111,7 @@ def _prover(snapshot: Snapshot, observed: ObservedWorkers, asks: Iterable[JobReq
 
 
 def _machines(fleet: Fleet) -> Iterator[tuple[str, BucketKey, InstanceType]]:
-    """Node array, bucket and type of whatever is there or ordered."""
+    """Node array, bucket and type of existing or ordered machines."""
     for worker in fleet.workers:
         if worker.exists:
             yield worker.node_array, worker.bucket, worker.type
@@ -120,7 +120,7 @@ def _machines(fleet: Fleet) -> Iterator[tuple[str, BucketKey, InstanceType]]:
 
 
 def _names(demands: tuple[Demand, ...] | Reason) -> Iterator[str]:
-    """Complexes that matter."""
+    """The complexes that these demands use."""
     for demand in () if isinstance(demands, Reason) else demands:
         yield from (name for name, _ in (*requested_amounts(demand), *demand.assumed))
         yield from (requested.name for requested in demand.properties)

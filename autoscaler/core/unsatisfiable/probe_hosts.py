@@ -1,8 +1,9 @@
-"""Which execution hosts without a machine show Grid Engine the best that is allowed, so that it can say "never".
+"""Which probe hosts (execution hosts without a machine) show Grid Engine the best that is allowed, so that it can say
+"never".
 
-For a demand that needs one host: one of every allowed type that no other dominates. For one over several hosts: as many
-as the limits allow; where that are too many to put up, fewer and larger ones that offer as much. Never less than what
-is allowed: an explicit "no suitable queues" then holds for every allowed configuration.
+For a demand that needs one host: one probe host of every allowed type that no other dominates. For one over several
+hosts: as many as the limits allow, or, if these are too many, fewer and larger ones that offer as much. They never
+offer less than what is allowed, so that an explicit "no suitable queues" holds for every allowed configuration.
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ from autoscaler.core.placement.hosts import host_values_of
 from autoscaler.core.unsatisfiable.best_cluster import Allowed, most_visits, visits_on
 
 MOST = 16
-"""Probe hosts in one asking."""
+"""The most probe hosts in one question."""
 REPORTED = frozenset({"arch", "num_proc", "mem_total", "mem_free"})
-"""What an execd reports and a type lets predict. Swap, load, topology and load sensors of one's own do not."""
+"""Load values that can be predicted from the type. Swap, load, topology and site-specific load sensors cannot."""
 
 
 def probe_hosts_for(demands: Iterable[Demand], allowed: Allowed) -> tuple[ProbeHost, ...] | None:
-    """The probe hosts that judge all these demands, each perhaps more kindly than alone. None: it takes too many."""
+    """Probe hosts for all these demands together, which may offer a single demand more than it would get alone. None:
+    it takes too many.
+    """
     every = tuple(demands)
     names = frozenset(requested.name for demand in every for requested in demand.properties) & REPORTED
     found: list[ProbeHost] = []
@@ -40,7 +43,7 @@ def probe_hosts_for(demands: Iterable[Demand], allowed: Allowed) -> tuple[ProbeH
 
 
 def _missing(some: Sequence[ProbeHost], found: Sequence[ProbeHost]) -> list[ProbeHost]:
-    """Those of `some` that are not among `found` yet, counting equal ones."""
+    """Those of `some` that are not in `found` yet; equal ones are counted."""
     left = list(found)
     more: list[ProbeHost] = []
     for probe_host in some:
@@ -64,7 +67,7 @@ def _for(demand: Demand, each: Range, names: frozenset[str], most: int, allowed:
     best = max(able, key=lambda kind: kind.most(each.array.limits) * visits_on(demand, kind.host))
     count = best.most(each.array.limits)
     if demand.per_host is not None:
-        # Every visit needs a host of its own: a larger host would not do for two.
+        # Every visit needs a host of its own, so a larger host does not replace two.
         return None if bound > most else [_united(able, each, names, complexes)] * bound
     if count <= most and count * visits_on(demand, best.host) >= bound:
         once = demand.per_job or demand.once_a_host
@@ -75,7 +78,7 @@ def _for(demand: Demand, each: Range, names: frozenset[str], most: int, allowed:
 
 
 def _probe_host(kind: Kind, each: Range, names: frozenset[str], complexes: Mapping[str, Complex]) -> ProbeHost:
-    """A worker of this type as it would stand in Grid Engine, with what its execd would report of `names`."""
+    """A worker of this type as Grid Engine would have it, with the load values of `names` that it would report."""
     offer = host_values_of(kind.type, each.array, complexes)
     reported = {name: _notation(offer.properties[name], complexes[name]) for name in names if name in offer.properties}
     return ProbeHost(each.array.queue, offer.slots, tuple(sorted({**reported, **dict(offer.complex_values)}.items())))
@@ -90,7 +93,7 @@ _NUMBERS = frozenset({"INT", "DOUBLE", "MEMORY", "TIME", RESOURCE_MAP})
 
 
 def _united(kinds: Sequence[Kind], each: Range, names: frozenset[str], complexes: Mapping[str, Complex]) -> ProbeHost:
-    """A host that has the most of everything that any of these types has."""
+    """A host with the most of every value of these types."""
     first, *others = (_probe_host(kind, each, names, complexes) for kind in reversed(kinds))
     slots, values = first.slots, dict(first.complex_values)
     for other in others:
@@ -105,7 +108,7 @@ def _united(kinds: Sequence[Kind], each: Range, names: frozenset[str], complexes
 
 
 def _enlarged(probe_host: ProbeHost, demand: Demand, slots: int, complexes: Mapping[str, Complex]) -> ProbeHost:
-    """The same host with at least so many slots, and of what each slot takes as much as they need."""
+    """The same host with at least this many slots, and enough of the amounts that each slot takes."""
     values = dict(probe_host.complex_values)
     for name, each in (*demand.per_slot, *demand.assumed):
         if name in values and (_number(values[name], name, complexes) or 0) < each * slots:
@@ -114,7 +117,7 @@ def _enlarged(probe_host: ProbeHost, demand: Demand, slots: int, complexes: Mapp
 
 
 def _dominant(probe_hosts: Sequence[ProbeHost], complexes: Mapping[str, Complex]) -> list[ProbeHost]:
-    """Those that no other offers at least as much as, in everything."""
+    """The probe hosts to which no other one is equal or superior in everything."""
     return [
         probe_host
         for probe_host in sorted(dict.fromkeys(probe_hosts), key=_sorting)
@@ -123,8 +126,8 @@ def _dominant(probe_hosts: Sequence[ProbeHost], complexes: Mapping[str, Complex]
 
 
 def _offers_more(one: ProbeHost, other: ProbeHost, complexes: Mapping[str, Complex]) -> bool:
-    """At least as much of everything. More processors count as more: who asks for `num_proc` beyond all types fits
-    nowhere either way.
+    """Whether `one` offers at least as much of everything. More processors count as more: a job that asks for more
+    `num_proc` than any type has fits nowhere anyway.
     """
     if one.slots < other.slots or one.queue != other.queue:
         return False

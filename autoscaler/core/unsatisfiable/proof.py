@@ -1,8 +1,7 @@
-"""Whether a job is surely impossible as things are allowed, or why that is not certain (rule 6).
+"""Whether a job is certainly unsatisfiable under the present settings, or why that is not certain (rule 6).
 
-One case for all jobs that ask for the same things: a ladder of early returns, each naming a cause that may pass, or
-something that cannot be known before. What comes through is worth asking Grid Engine about. Time, answers and single
-jobs are `deadlock`'s.
+One case for all jobs with the same request. Each early return names a cause that may pass, or something that cannot be
+known yet. If none applies, Grid Engine is asked. `deadlock` handles time, answers and single jobs.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ from autoscaler.core.unsatisfiable.probe_hosts import MOST, REPORTED, probe_host
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is known of all jobs that ask for the same things, at this observation."""
+    """What this observation shows about all jobs with the same request."""
 
     reason: Reason
-    """What stands in their way."""
+    """Why they cannot run."""
     unproven: Reason | None = None
-    """Why it is not certain; None: as far as we know it, nothing allowed could ever run them."""
+    """Why that is not certain; None: as far as known, nothing allowed could ever run them."""
     possible: bool = False
-    """Whether what can be had could run them."""
+    """Whether workers that can be had now could run them."""
     demands: tuple[Demand, ...] = ()
-    """What they ask of hosts, under every parallel environment they may use."""
+    """Their demand, once for every parallel environment that they may use."""
     probe_hosts: tuple[ProbeHost, ...] = ()
 
     @property
@@ -50,24 +49,24 @@ class Case:
 
 @dataclass(slots=True)
 class Readings:
-    """What jobs ask for, in the words of placement; read before it is known which complexes of hosts matter."""
+    """Requests of jobs in terms of placement; read before it is known which complexes of hosts matter."""
 
     reader: RequestReader
     cluster: Cluster
     policy: Policy
     unlimited: RequestReader | None = None
-    """Reads as if parallel environments had any number of slots."""
+    """Reads requests as if parallel environments had any number of slots."""
     _read: dict[tuple[object, ...], tuple[Demand, ...] | Reason] = field(default_factory=dict, init=False)
 
     def demands(self, ask: JobRequest) -> tuple[Demand, ...] | Reason:
-        """What it asks of hosts, once for every parallel environment it may use; or why that cannot be told."""
+        """The demand, once for every parallel environment that it may use; or why that is not known."""
         key = self.key(ask)
         if key not in self._read:
             self._read[key] = self._demands(ask)
         return self._read[key]
 
     def key(self, ask: JobRequest) -> tuple[object, ...]:
-        """What makes two jobs alike here: what they ask for, and what their owners may use."""
+        """Two jobs with the same key are alike: same request, and same rights of their owners."""
         return (*request(ask), ask.ckpt, *self.reader.rights.key(ask))
 
     def _demands(self, ask: JobRequest) -> tuple[Demand, ...] | Reason:
@@ -88,8 +87,8 @@ class Readings:
         return tuple(dict.fromkeys(found))
 
     def beyond_cell(self, ask: JobRequest) -> Reason | None:
-        """That it asks for more than there is in all of what all jobs share: of a licence, or of the slots of every
-        parallel environment it may use. One of no slots at all is closed for a while, which may pass.
+        """Why it needs more of a shared resource than the whole cell has: a licence, or the slots of every parallel
+        environment that it may use. A parallel environment without slots does not count: it is closed for a while.
         """
         whole = self.reader.read(ask)
         if not isinstance(whole, Reason):
@@ -97,7 +96,7 @@ class Readings:
         return whole if whole.code is Code.PE_SLOTS and whole["most"] != 0 else None
 
     def _elsewhere(self, pe: str) -> bool:
-        """Whether some queue that is not ours to grow has this parallel environment."""
+        """Whether some queue that is not autoscaled has this parallel environment."""
         return any(
             self.policy.queue(queue.name) is None
             and (pe in queue.pe_list or any(pe in some for some in queue.pe_list_by_host.values()))
@@ -107,24 +106,24 @@ class Readings:
 
 @dataclass(slots=True)
 class Prover:
-    """Judges what is asked for against the best that is allowed."""
+    """Judges requests against the best that is allowed."""
 
     readings: Readings
     cluster: Cluster
     policy: Policy
     allowed: Allowed
-    """As it is told: hosts as if nothing ran there, as far as is known."""
+    """For reasons: hosts as if nothing ran there, as far as is known."""
     most: Allowed
-    """As it is judged by: hosts with all that they might have."""
+    """For judgements: hosts with all that they might have."""
     silent: frozenset[str] = frozenset()
-    """Persistent hosts that do not report: what they are is not known now."""
+    """Persistent hosts that do not report: their values are not known now."""
     enrols_itself: bool = False
-    """Whether workers tell Grid Engine by themselves what they have: it is then not ours to predict."""
+    """Whether workers enrol themselves: then their values cannot be predicted."""
     _cases: dict[tuple[object, ...], Case] = field(default_factory=dict, init=False)
     _prints: dict[tuple[object, ...], str] = field(default_factory=dict, init=False)
 
     def case(self, ask: JobRequest, refusal: Reason | None = None) -> Case:
-        """`refusal`: what growth said of it, where nothing smaller is found to stand in the way."""
+        """`refusal`: the forecast's reason, used if no smaller conflict is found."""
         key = self.readings.key(ask)
         if key not in self._cases:
             self._cases[key] = self._case(ask, refusal or because(Code.HELD, state=ask.state))
@@ -158,8 +157,8 @@ class Prover:
         return Case(reason, demands=demands, probe_hosts=probe_hosts)
 
     def _beyond_cell(self, ask: JobRequest, refusal: Reason, demands: tuple[Demand, ...]) -> Case:
-        """It asks for more of what all jobs share than there is in all: that stands in its way, whatever is launched.
-        Grid Engine is shown all that it asks of hosts, so that its answer is about nothing else.
+        """The case of a job that needs more of a shared resource than the whole cell has. Grid Engine is shown
+        everything else that it needs, so that its answer depends only on that resource.
         """
         if not demands:
             return Case(refusal, unproven=because(Code.UNKNOWN_PE, pe=ask.pe, slots=ask.slots_min, queues=ask.queues))
@@ -172,8 +171,8 @@ class Prover:
         return Case(refusal, demands=demands, probe_hosts=probe_hosts)
 
     def _nothing_known(self, demands: Iterable[Demand]) -> Reason | None:
-        """Where the catalogue shows nothing for a node array that may serve them, nothing follows from it; nor where a
-        limit allows it no worker at all, as an operator sets it for a while.
+        """Why nothing follows for these demands: the catalogue shows no type for a node array that may serve them, or a
+        limit allows it no worker at all, as operators set it for a while.
         """
         for demand in demands:
             ranges = self.most.of(demand)
@@ -188,7 +187,7 @@ class Prover:
         return None
 
     def _may_pass(self, demands: Iterable[Demand]) -> Reason:
-        """What keeps something from being launched for demand that could be served."""
+        """Why nothing is launched for demand that could be served."""
         served = next(demand for demand in demands if self.most.serves(demand))
         if self.most.there(served):
             return because(Code.FITS_WHEN_FREE)
@@ -212,7 +211,7 @@ class Prover:
                 yield from self._doubts_of_worker(demand, each)
 
     def _places_named(self, ask: JobRequest) -> Iterator[str]:
-        """Hosts, host groups and queues that are not ours, as it names them."""
+        """Hosts, host groups and foreign queues that the request names."""
         for request_ in (*ask.queues, *ask.master_queues):
             queue, _, host = request_.partition("@")
             if host not in ("", "*") or not self._ours(queue or "*"):
@@ -228,10 +227,10 @@ class Prover:
         return bool(named) and all(self.policy.queue(queue) is not None for queue in named)
 
     def _doubts_of_queues(self, ask: JobRequest, demands: Iterable[Demand]) -> Iterator[Reason]:
-        """Queues whose rules are not all known, or not the same for a worker and for a probe host of it."""
+        """Queues whose rules are not fully known, or differ between a worker and a probe host."""
         for demand in demands:
             for queue in self.cluster.queues.values():
-                # Who is on its lists is not known: perhaps it lets the job in.
+                # Its lists may be incomplete, so perhaps it admits the job.
                 if not (queue.restricted and self._may_use(ask, queue.name)):
                     continue
                 if self.most.serves(replace(demand, pools=demand.pools | {queue.name})):
@@ -249,7 +248,7 @@ class Prover:
         return not ask.queues or any(matches(pattern.partition("@")[0] or "*", queue) for pattern in ask.queues)
 
     def _doubts_of_worker(self, demand: Demand, each: Range) -> Iterator[Reason]:
-        """What it asks for that an enrolled worker's execution host would not be known to have or to lack."""
+        """Requests for which it is not known whether an enrolled worker would have them."""
         queue = self.cluster.queues.get(each.array.queue)
         given = {name for kind in each.kinds for name, _ in self._values(each, kind.type.name)}
         given -= complexes_given(each.array.rules)
@@ -266,8 +265,8 @@ class Prover:
                 yield because(Code.UNPREDICTABLE_RESOURCE, resource=requested.name)
 
     def _silent(self, demand: Demand) -> tuple[str, ...]:
-        """Hosts that do not report and might run a part of it, whatever they are. One that has no slot for it (as the
-        master with `CP_CAP_SGE_MASTER_CORES=0`) runs nothing.
+        """Silent hosts that might run a part of it. A host without slots for it (such as the master with
+        `CP_CAP_SGE_MASTER_CORES=0`) does not count.
         """
         slots = replace(demand, per_slot=(), per_job=(), once_a_host=(), properties=(), assumed=())
         hosts = (host for host in self.most.persistent if host.name in self.silent)
@@ -278,7 +277,7 @@ class Prover:
         return host_values_of(found, each.array, self.cluster.complexes).complex_values
 
     def _certain(self, requested: Property, demand: Demand, each: Range) -> bool:
-        """Whether it is known what an execd would report, as far as this demand depends on it."""
+        """Whether the execd's value is known, as far as this demand depends on it."""
         if requested.name not in REPORTED or requested.name in complexes_given(each.array.rules):
             return False
         without = replace(demand, properties=tuple(one for one in demand.properties if one is not requested))
@@ -286,10 +285,10 @@ class Prover:
             return True
         offered = [kind.host.properties.get(requested.name, "") for kind in each.kinds]
         if requested.name == "num_proc":
-            # Half as many may show where a processor's threads do not count.
+            # An execd may show half as many if threads do not count as processors.
             return (amount(requested.value, "INT") or 0) > max((amount(value, "INT") or 0) for value in offered)
         if requested.name == "arch":
-            # Spelt so at least once by an execd of this very Grid Engine (lx-amd64, lx26-amd64, …).
+            # The spelling must have been seen from an execd of this very Grid Engine (lx-amd64, lx26-amd64, …).
             seen = {host.load.get("arch") for host in self.cluster.hosts if host.heard}
             return all(value in seen for value in offered if not satisfies(requested.value, requested.relop, value))
         return requested.relop == "<="
@@ -297,7 +296,7 @@ class Prover:
     # -- what an answer rests on -----------------------------------------------------------------------------------
 
     def fingerprint(self, ask: JobRequest) -> str:
-        """Of all that Grid Engine's answer about a job with this request rests on, and what we hold against it."""
+        """A hash of all that Grid Engine's answer about this request, and our own verdict, rest on."""
         key = (*request(ask), ask.ckpt, ask.owner, ask.group, ask.project, ask.array)
         if key not in self._prints:
             rests_on = (key, self._rests_on(ask, self.case(ask)))
@@ -329,17 +328,17 @@ class Prover:
 
 
 def request(ask: JobRequest) -> tuple[object, ...]:
-    """What makes two jobs ask for the same things, whoever owns them and in whatever state they are."""
+    """The request of a job, whatever its owner and state."""
     return ask.slots_min, ask.slots_max, ask.pe, ask.hard, ask.queues, ask.master_queues
 
 
 def matching_pes(ask: JobRequest, cluster: Cluster) -> list[ParallelEnvironment]:
-    """The parallel environments that its request names, in the order that leaves it most freedom first."""
+    """The parallel environments that its request names, by name."""
     return [pe for name, pe in sorted(cluster.pes.items()) if ask.pe is not None and matches(ask.pe, name)]
 
 
 def _described(queue: Queue) -> tuple[object, ...]:
-    """What of a queue decides who may run there; its hosts come and go."""
+    """The values of a queue that decide what may run there, without its hosts, which change."""
     overrides = sorted((place, _sorted(values)) for place, values in queue.complex_values_by_host.items())
     pes = (sorted(queue.pe_list), sorted(queue.pe_list_by_host.items()))
     kinds = (sorted(queue.qtype), sorted(queue.qtype_by_host.items()))
@@ -349,7 +348,7 @@ def _described(queue: Queue) -> tuple[object, ...]:
 
 
 def _bare(rule: QuotaRule) -> QuotaRule:
-    """Without what has no order of its own."""
+    """The rule without its unordered parts."""
     return replace(rule, limits={}, each=frozenset())
 
 

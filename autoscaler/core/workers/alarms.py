@@ -1,10 +1,10 @@
-"""Workers that nothing starts on yet although nothing runs there: in alarm (`load_thresholds`, `suspend_thresholds`),
-or on a queue that its calendar opens soon. They are supply: another worker would fare no better.
+"""Empty workers on which nothing starts yet: in alarm (`load_thresholds`, `suspend_thresholds`), or on a queue that its
+calendar opens soon. They are supply, because another worker would be no better.
 
-An alarm is transient unless it stays longer than a boot may take. One that stays while another worker of the queue is
-calm is that host's own: it is supply no more. A worker that has just joined does not show that until a job runs there
-or a boot may be over: its own alarm may only be late. Where one alarm stays and nobody is calm, nothing further is
-launched for the queue.
+An alarm is transient unless it lasts longer than a boot may take. If it lasts while another worker of the queue is
+without alarm, the host itself is the cause, and it is no longer supply. A worker that has just joined proves this only
+once a job runs there or a boot time has passed, because its own alarm may come later. If an alarm lasts and no worker
+is without, nothing further is launched for the queue.
 """
 
 from __future__ import annotations
@@ -25,35 +25,37 @@ from autoscaler.core.workers.worker_state import WorkerState
 
 @dataclass(frozen=True, slots=True)
 class Delayed:
-    """Hosts that will serve what waits, only not now."""
+    """Hosts that will serve waiting jobs, only not now."""
 
     hosts: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """By name: the state letters that speak against it for a while."""
+    """By name: the state letters that prevent it for a while."""
     told: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
     """By queue: why its hosts start nothing yet."""
     enough: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
-    """By queue for which no further worker is launched, why: all that are there stay in alarm, or it opens later."""
+    """By queue for which no further worker is launched: why. All its workers stay in alarm, or it opens later."""
 
     def lacking(self, counts: Sequence[int], demands: Sequence[CategoryDemand]) -> list[int]:
-        """Of these tasks that fit nowhere, those that a further worker could run."""
+        """Those of these tasks without room that a further worker could run."""
         return [
             0 if want.launches and all(queue in self.enough for queue in want.launches) else count
             for count, want in zip(counts, demands, strict=True)
         ]
 
     def said(self, coming: Iterable[Host]) -> Mapping[str, Reason]:
-        """The same for queues that no other worker is coming for."""
+        """The reasons of queues for which no other worker is coming."""
         others = {pool for host in coming for pool in host.slots}
         return {queue: reason for queue, reason in self.told.items() if queue not in others}
 
     def instead(self, reasons: Mapping[str, Reason]) -> Mapping[str, Reason]:
-        """The reason by queue why the autoscaler launches nothing for it."""
+        """The same reasons, with those of queues for which no further worker is launched."""
         groups = {f"{queue}{GROUPS}": reason for queue, reason in self.enough.items()}
         return {**reasons, **self.enough, **groups}
 
 
 def delayed(observed: ObservedWorkers, closed: Closed, now: float) -> Delayed:
-    """Who is delayed. Empty workers only: what keeps a busy one in alarm may be its own jobs, and last as they do."""
+    """Find delayed hosts. Only empty workers count: a busy one may be in alarm because of its own jobs, for as long as
+    they run.
+    """
     hosts: dict[str, str] = {}
     reasons: dict[str, Reason] = dict(closed.opening)
     for host in (*observed.others, *(worker.host for worker in observed.workers if worker.host is not None)):
@@ -76,7 +78,7 @@ def delayed(observed: ObservedWorkers, closed: Closed, now: float) -> Delayed:
 
 
 def alarm_of(machines: Iterable[WorkerState]) -> Reason:
-    """That these workers of one queue are in alarm, and since when the first of them is."""
+    """The reason that these workers of one queue are in alarm, with since when the first of them is."""
     by_name = sorted(machines, key=lambda worker: worker.name)
     since = min((worker.note.alarm_since for worker in by_name if worker.note.alarm_since is not None), default=None)
     queue = next((worker.array.queue for worker in by_name if worker.array is not None), "")
@@ -85,13 +87,13 @@ def alarm_of(machines: Iterable[WorkerState]) -> Reason:
 
 
 def stays(worker: WorkerState, now: float) -> bool:
-    """Whether it has been in alarm for longer than what boots and jobs that just began may cause."""
+    """Whether it has been in alarm for longer than boots and jobs that just began may cause."""
     since, array = worker.note.alarm_since, worker.array
     return since is not None and array is not None and now - since >= array.boot_timeout
 
 
 def _calm(worker: WorkerState, queue: str, now: float) -> bool:
-    """Whether it shows that hosts of the queue need not be in alarm."""
+    """Whether it proves that hosts of the queue need not be in alarm."""
     if worker.host is None or in_alarm(worker.host, queue):
         return False
     joined, array = worker.note.heard_at, worker.array
@@ -99,7 +101,7 @@ def _calm(worker: WorkerState, queue: str, now: float) -> bool:
 
 
 def _by_queue(observed: ObservedWorkers) -> dict[str, list[WorkerState]]:
-    """The workers in service of every queue."""
+    """By queue, the workers in service."""
     found: dict[str, list[WorkerState]] = {}
     for worker in observed.workers:
         if worker.in_service and worker.array is not None:

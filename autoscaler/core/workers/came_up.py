@@ -15,11 +15,11 @@ from autoscaler.core.policy import Policy
 from autoscaler.core.workers.worker_state import WorkerState
 
 CAPACITY = frozenset({"capacity", "quota"})
-"""Kinds of failure that tell of what its cloud has left, not of the machine."""
+"""Kinds of failure that are about what the cloud has left, not about the machine."""
 
 
 def successes_of(machines: Iterable[WorkerState], memory: Memory, policy: Policy, now: float) -> tuple[CameUp, ...]:
-    """The newest success of each bucket, as long as failures count, with those of this observation."""
+    """The newest success of each bucket within the time for which failures count, this observation included."""
     since = now - max((array.unavailability_delay for array in policy.node_arrays), default=0.0)
     heard = [
         CameUp(worker.worker.bucket, worker.worker.created_at, worker.note.heard_at)
@@ -40,6 +40,6 @@ def cleared(bucket: BucketKey, kind: str, at: float, successes: Sequence[CameUp]
 
 
 def _same(one: BucketKey, other: BucketKey) -> bool:
-    """Equal, where one side says ANY it says nothing."""
+    """Whether they are equal; ANY on one side matches everything."""
     pairs = ((getattr(one, field.name), getattr(other, field.name)) for field in fields(BucketKey))
     return all(mine == theirs or ANY in (mine, theirs) for mine, theirs in pairs)

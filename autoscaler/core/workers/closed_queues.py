@@ -1,9 +1,10 @@
-"""Queues that start nothing now, and why: off by calendar, closed by a person, suspended for another queue. Whatever is
-launched for them would stand idle, leave, and be launched again.
+"""Queues that start nothing now, and why: off by calendar, disabled or suspended by a person, suspended for another
+queue. Workers launched for them would be idle, leave, and be launched again.
 
-A queue that its calendar opens within the time of a boot is closed no more: its jobs count, and its hosts will serve
-them. How long a boot took is known when the first worker is there: it must not make who came by the longest time leave
-again. What its calendar says counts where no host shows it; where hosts do, their state letters are the truth.
+A queue that its calendar opens within the longest boot time no longer counts as closed: its jobs count, and its hosts
+will serve them. The real boot time, known from the first worker on, is not used for this, because workers launched by
+the longest time would leave again. If hosts show the queue, their state letters count; if none does, the calendar
+itself does.
 """
 
 from __future__ import annotations
@@ -25,23 +26,24 @@ BY_CALENDAR = frozenset("DC")
 _BY_HAND = frozenset("ds")
 _FOR_ANOTHER = frozenset("SP")
 _LATE = 60.0
-"""So many seconds after an opening hosts may still show `D`: the qmaster's timer and clock are not ours."""
+"""For this many seconds after an opening hosts may still show `D`, because qmaster's timer and clock differ from ours.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """What is known of autoscaled queues that start nothing at this moment."""
+    """The autoscaled queues that start nothing now."""
 
     reasons: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
-    """By queue: what waits for it alone does not count."""
+    """By queue: why jobs that wait for it alone do not count."""
     by_hand: frozenset[str] = frozenset()
-    """Of these, those that a person closed: no worker is enabled there."""
+    """Those of these that a person disabled or suspended: no worker is enabled there."""
     opening: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
-    """By queue, that it opens within the longest that a boot may take: what waits for it counts and keeps its hosts."""
+    """By queue that opens within the longest boot time: the reason. Its jobs count and keep its hosts."""
     early: frozenset[str] = frozenset()
-    """Of these, those for which it is too early to launch."""
+    """Those of these for which it is too early to launch."""
     due: float | None = None
-    """The time at which one opens, or at which launches for it may begin."""
+    """When one opens, or when launches for it may begin."""
 
 
 def closed_queues(
@@ -80,7 +82,7 @@ def closed_queues(
 def _off(
     queue: Queue, array: NodeArrayPolicy, observed: ObservedWorkers, cluster: Cluster, now: float
 ) -> tuple[Reason | None, float | None]:
-    """Whether the calendar of a queue has it closed on hosts of this array, and until when."""
+    """Why a queue is off by its calendar on hosts of this array, and until when."""
     name = queue.calendar_by_host.get(array.host_group, queue.calendar)
     if not name:
         return None, None
@@ -102,7 +104,7 @@ def _off(
 
 
 def _calendar_of(queue: Queue, host: str, cluster: Cluster) -> str:
-    """The calendar of the queue on a host: its own, that of a group of it, or the queue's."""
+    """The calendar of the queue on a host: that of the host, of one of its groups, or the queue's."""
     if host in queue.calendar_by_host:
         return queue.calendar_by_host[host]
     groups = (name for name in queue.calendar_by_host if host in cluster.host_groups.get(name, ()))
@@ -111,15 +113,16 @@ def _calendar_of(queue: Queue, host: str, cluster: Cluster) -> str:
 
 
 def _by_hand(queue: str, observed: ObservedWorkers, policy: Policy) -> Reason | None:
-    """`qmod -d` or `-sq` of a queue reaches the instances that are there, and no others: it is known by the persistent
-    ones, as long as no worker of ours is open. The master's alone is no sign: many masters are kept free of jobs so.
+    """Why a person closed the queue. `qmod -d` or `-sq` of a queue changes its present instances only. So the queue
+    counts as closed if all persistent instances are, and no worker of ours is enabled. The master's instance alone
+    proves nothing, because many masters are kept free of jobs in this way.
     """
     persistent = [
         (host, instance)
         for host, instance in _instances(queue, observed.others)
         if instance.slots > 0 and not same_host(host.name, policy.master)
     ]
-    # One that was in service and is to be disabled still shows whether a person closed the queue, until it is disabled.
+    # A worker that was in service and will be disabled still shows whether a person closed the queue, until it is.
     ours = [
         instance
         for worker in observed.known
@@ -137,7 +140,7 @@ def _by_hand(queue: str, observed: ObservedWorkers, policy: Policy) -> Reason | 
 
 
 def _suspended_for_another(queue: str, observed: ObservedWorkers, cluster: Cluster) -> Reason | None:
-    """Another worker would go the way of those that are there: jobs of a queue that comes first have them all, and more
+    """Why another worker would be suspended like the present ones: jobs of a superior queue occupy them all, and more
     jobs that name that queue wait.
     """
     superiors = tuple(name for name, other in cluster.queues.items() if queue in other.subordinates)

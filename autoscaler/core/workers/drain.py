@@ -1,4 +1,4 @@
-"""How a disabled worker leaves Grid Engine, one guarded step a pass: seen empty twice, then removed (rule 1)."""
+"""How a disabled worker leaves Grid Engine, one guarded step a pass: observed empty twice, then removed (rule 1)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ def _disable_again(drain: Drain) -> WorkerStep:
 
 
 def _kept(drain: Drain) -> Reason | None:
-    """Nothing but a person enables those again that leave for good: kept by anything else they would stay disabled."""
+    """Why it is kept. If it leaves for good, only a person's `keep` counts: nothing else would enable it again, so it
+    would stay disabled.
+    """
     kept, for_good = drain.pass_context.kept(drain.worker), Condition.FOR_GOOD in drain.worker.conditions
     return None if for_good and kept is not None and kept.code is not Code.KEPT_BY_COMMAND else kept
 

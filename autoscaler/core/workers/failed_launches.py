@@ -1,7 +1,7 @@
 """Machines that were accepted and ended before they joined: launches that failed late.
 
-Each counts once against its bucket, like an order that was refused at once, so that the same backoff follows. One that
-was ever heard is lost, whatever its provider calls it; one that we, a person or a spot market ended is no failure.
+Each counts once against its bucket, like an order that was refused at once, so that the same backoff follows. A machine
+that ever reported is lost, not failed. A machine that we, a person or a spot market ended is no failure.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ NO_WORDS = "it ended before it had come up"
 
 
 def failed_to_join(worker: Worker, note: WorkerNote, fleet: Fleet, *, known: bool) -> bool:
-    """Whether a machine is to be counted as a failed launch. `known`: an earlier observation showed it, else only the
-    journal can tell that it is of an order of ours: after a lost store many are listed that ended long ago.
+    """Whether a machine counts as a failed launch. `known`: an earlier observation showed it. If not, it counts only if
+    the journal has its order: after a lost store, machines are listed that ended long ago.
     """
     if worker.failure is None or worker.state not in _ENDED:
         return False
@@ -31,7 +31,7 @@ def failed_to_join(worker: Worker, note: WorkerNote, fleet: Fleet, *, known: boo
 
 
 def newly_failed(machines: Sequence[WorkerState], now: float) -> tuple[LaunchFailure, ...]:
-    """Those that this observation counts for the first time."""
+    """The failures that this observation counts for the first time."""
     return tuple(
         LaunchFailure(
             worker.worker.bucket,
@@ -47,7 +47,7 @@ def newly_failed(machines: Sequence[WorkerState], now: float) -> tuple[LaunchFai
 
 
 def why_failed(worker: WorkerState) -> Reason | None:
-    """Why a machine that ended never joined; None: it did, or its end tells nothing of its launch."""
+    """Why a machine that ended never joined; None: it did join, or its launch did not fail."""
     if not worker.note.failed:
         return None
     return because(Code.ENDED_BEFORE_JOINING, message=worker.worker.message)
@@ -60,7 +60,7 @@ def with_recent_failures(
     policy: Policy,
     now: float,
 ) -> dict[str, Reason]:
-    """What is done for the demand of each queue, with the failures that its next launch has behind it."""
+    """The reasons by queue, with the recent launch failures of its node array."""
     found = dict(reasons)
     for array in policy.node_arrays:
         lately = _recent_failures(array, failures, successes, now) if array.extends is None else ()

@@ -1,4 +1,4 @@
-"""What holds for all workers of one group together."""
+"""The verdict on all workers of one group together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class GroupVerdict:
     hold: Reason | None = None
     """Why those that are ready take no jobs yet."""
     wanted: bool = False
-    """Whether demand or a request wants it whole."""
+    """Whether demand or a request needs it whole."""
     targeted: bool = False
     """Whether it meets a target."""
     surplus: frozenset[str] = frozenset()
@@ -30,9 +30,9 @@ class GroupVerdict:
 
 
 NO_GROUP = GroupVerdict()
-"""Of a worker that is one of no group."""
+"""For a worker of no group."""
 
 
 def group_verdict_of(worker: WorkerState, group_verdicts: Mapping[str, GroupVerdict]) -> GroupVerdict:
-    """What holds for a worker's group. `group_verdicts`: by group id."""
+    """The verdict on a worker's group. `group_verdicts`: by group id."""
     return group_verdicts.get(worker.worker.group_id or "", NO_GROUP)

@@ -1,4 +1,4 @@
-"""How long a worker has been idle, whether it may leave for that, and which worker leaves first."""
+"""How long a worker has been idle, whether it may leave for that reason, and which worker leaves first."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def could_leave(worker: WorkerState, pass_context: PassContext) -> bool:
 
 
 def removal_order(worker: WorkerState, asking: Set[str]) -> tuple[bool, bool, float, float, str]:
-    """Sorting key of which worker leaves first: one that asks to stop, one that its cloud may take, then the most
-    expensive one, then the one that has been idle longest.
+    """Sorting key, the worker that leaves first: one that asks to stop, one that its cloud may take, the most expensive
+    one, the one that has been idle longest.
     """
     since = worker.since(Condition.IDLE)
     price = worker.worker.price_per_hour or 0.0

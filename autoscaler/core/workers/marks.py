@@ -1,4 +1,4 @@
-"""What each mark means that we leave on a worker when we disable it: one row a mark, for all who ask."""
+"""The meaning of each mark that a worker gets when we disable it: one row for each mark."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ class Mark:
     """One row."""
 
     reason: Reason
-    """Why it leaves, where nothing more is known."""
+    """Why it leaves, if nothing more is known."""
     for_good: bool = False
-    """Nothing but a person enables it again."""
+    """Only a person enables it again."""
     cordon: bool = False
-    """It stays, and is enabled again when what befell it has passed."""
+    """It stays, and is enabled again when the cause has passed."""
     excuses: bool = False
-    """It is taken away before its jobs could start: that none did says nothing against its launch."""
+    """It is taken away before its jobs could start, so that its launch does not count as no help."""
     expected_end: bool = False
-    """Somebody asked for its end, or it leaves as all do: a created node did not fail by that."""
+    """Its end was requested, or it leaves regularly: a created node that it served did not fail."""
     not_for_requests: bool = False
     """It is not enabled again for a request."""
     until_it_asks: bool = False
-    """Once it asks to stop it leaves for good."""
+    """If it asks to stop, it then leaves for good."""
 
 
 MARKS: Mapping[Disabling, Mark] = {

@@ -1,4 +1,4 @@
-"""All workers by one observation: machines matched with hosts, and the updated memory of each.
+"""All workers in one observation: machines matched with hosts, and the updated memory of each.
 
 Then `phases` gives the phase and the conditions of each. Nothing is decided here.
 """
@@ -38,9 +38,9 @@ class ObservedWorkers:
     """Persistent hosts."""
     missing: Mapping[str, WorkerNote]
     missing_hosts: Mapping[str, ExecutionHost]
-    """By worker id: hosts of workers that the listing leaves out and whose end is not confirmed. They may run on."""
+    """By worker id: hosts of workers that the listing leaves out and whose end is not confirmed. They may still run."""
     unlisted: tuple[WorkerState, ...] = ()
-    """Workers that the listing leaves out and whose execution hosts are there: gone where their end is certain."""
+    """Workers that the listing leaves out and whose execution hosts exist; gone if their end is certain."""
 
     @property
     def known(self) -> tuple[WorkerState, ...]:
@@ -80,7 +80,7 @@ def observe_workers(cluster: Cluster, fleet: Fleet, memory: Memory, policy: Poli
 
 @dataclass(frozen=True)
 class _Observation:
-    """What the observation of each machine needs."""
+    """The values that the observation of each machine needs."""
 
     hosts: Hosts
     claims: Claims
@@ -104,7 +104,7 @@ class _Observation:
         lacks: Values = (),
         name_held: Condition | None = None,
     ) -> WorkerFacts:
-        """What the phase and conditions of a listed worker follow from."""
+        """The facts that give the phase and conditions of a listed worker."""
         return WorkerFacts(
             worker,
             host,
@@ -135,7 +135,9 @@ class _Observation:
         return _machine(self, worker, None, before, name_held=held)
 
     def _heritage(self, worker: Worker, host: ExecutionHost | None, before: WorkerNote | None) -> WorkerNote | None:
-        """The note of a machine that takes over the entry of an older one, with our mark on it: we disabled it."""
+        """The note of a machine that takes over the execution host of an older one, with our mark if we had disabled
+        that host.
+        """
         if host is None or not disabled(host) or (before is not None and before.host is not None):
             return before
         marked = (
@@ -151,7 +153,7 @@ class _Observation:
         return replace(mine, disabled_at=older.disabled_at, disabling=Disabling.LOST, seen_disabled=True)
 
     def unlisted(self, worker_id: str, note: WorkerNote, host: ExecutionHost) -> WorkerState:
-        """A worker known from memory only."""
+        """The state of a worker known from memory only."""
         bucket = note.bucket
         state = MachineState.TERMINATED if note.gone else MachineState.RUNNING
         kind = InstanceType(bucket.instance_type if bucket else "", "", note.vcpus, 0)
@@ -175,8 +177,8 @@ class _Observation:
     def lacks(
         self, worker: Worker, host: ExecutionHost | None, note: WorkerNote, array: NodeArrayPolicy | None
     ) -> Values:
-        """What a host that its own image made still needs before it can be enabled. A person may have enabled it
-        before, as long as nothing runs there.
+        """The values that a host which its own image enrolled still needs before it can be enabled. If a person enabled
+        it, that still holds as long as nothing runs there.
         """
         if not self.fleet.enrols_itself or host is None or array is None or note.disabling is not Disabling.ENROL:
             return ()
@@ -191,7 +193,7 @@ class _Observation:
         return array is None or not missing_values(worker, host, array, self.cluster.complexes, tried=False)
 
     def notice(self, worker: Worker) -> Interruption | None:
-        """Of several notices the gravest, and of these the soonest."""
+        """The worker's notice: of several the gravest, and of these the soonest."""
         given = [notice for notice in self.fleet.interruptions if notice.worker_id == worker.id]
         return min(given, key=lambda notice: (not takes(notice), notice.at), default=None)
 
@@ -288,7 +290,7 @@ def _with_host(
     )
     if enrols_itself:
         if observation.may_be_a_persons(worker, host, array):
-            # It joined before, heard or not: when it reports again, it is not taken for one that joins only now.
+            # It joined before, reporting or not: when it reports again, it must not count as a worker that joins now.
             seen = replace(seen, heard_at=observation.now)
         else:
             seen = _made_by_its_image(seen, host, observation.now)
@@ -306,8 +308,8 @@ def _enabled_by_hand(seen: WorkerNote, note: WorkerNote) -> bool:
 
 
 def _idle(note: WorkerNote, array: NodeArrayPolicy, now: float, looked_at: float | None, *, alarm: bool) -> WorkerNote:
-    """The note of an empty worker in service. While it is in alarm no job could have started there, so its idle time
-    does not go on, unless the alarm stays for longer than boots and jobs that just ended make it.
+    """The note of an empty worker in service. In alarm no job could have started there, so its idle time does not grow,
+    unless the alarm lasts longer than boots and jobs that just ended may cause.
     """
     idle = note.idle_since if note.idle_since is not None else now
     if not alarm:
@@ -319,8 +321,8 @@ def _idle(note: WorkerNote, array: NodeArrayPolicy, now: float, looked_at: float
 
 
 def _on_their_way(host: ExecutionHost, note: WorkerNote, successor: Worker | None, *, lives: bool) -> tuple[str, ...]:
-    """Jobs that this machine has not taken yet. Once there is a newer one of its name, those it never took; where it
-    no longer lives one may be there that no listing shows, and what was on its way stays in question.
+    """Jobs in transfer to this machine. If there is a newer one of its name, those that it never took. If it no longer
+    lives, an unlisted newer one may exist, so earlier ones are kept too.
     """
     if successor is not None:
         return note.on_their_way
@@ -329,8 +331,8 @@ def _on_their_way(host: ExecutionHost, note: WorkerNote, successor: Worker | Non
 
 
 def _made_by_its_image(note: WorkerNote, host: ExecutionHost, now: float) -> WorkerNote:
-    """The mark of a worker that reports for the first time, or not yet: its image may disable it just after it made it
-    a host.
+    """The note with the mark of enrolment, if the worker reports for the first time or not yet: its image may disable
+    the host only after it enrolled it.
     """
     if note.disabling is not None or note.heard_at is not None or (host.busy and not disabled(host)):
         return note
@@ -348,7 +350,7 @@ def _seen_host(note: WorkerNote, host: ExecutionHost, now: float, *, half_enroll
         retired = None if host.busy else note.retired_at
         return replace(note, seen_disabled=True, empty_since=since, retired_at=retired)
     note = replace(note, empty_since=None, retired_at=None)
-    early = note.disabling is Disabling.ENROL and note.heard_at is None  # a person enabled it: it joins all the same
+    early = note.disabling is Disabling.ENROL and note.heard_at is None  # a person enabled it, but it has yet to join
     if half_enrolled or early:
         return note
     still = any("d" in instance.states for instance in host.instances)

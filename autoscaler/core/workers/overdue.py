@@ -11,8 +11,8 @@ from autoscaler.core.workers.worker_state import WorkerState
 
 
 def overdue(worker: WorkerState) -> Reason | None:
-    """Why a machine on its way is given up; None: it is not. One that its provider says will never come up is given up
-    at once: it never ran a job, and may be paid for until it is ended.
+    """Why a machine on its way is given up; None: it is not. If its provider says that it will never come up, it is
+    given up at once: it never ran a job, and may cost money until its end.
     """
     if Condition.FAILED in worker.conditions:
         return because(Code.BOOT_FAILED, message=worker.worker.message)

@@ -1,12 +1,12 @@
-"""What a worker is: one phase, and the conditions that hold besides. Both follow from tables, in each pass anew.
+"""The state of a worker: one phase, and the conditions that hold besides. Tables give both, in each pass anew.
 
-A phase says how far the worker is on its way from order to end. A condition says what else is so, and since when. They
-are derived from what is observed and from the few times and marks of its `WorkerNote`. What a mark means to others
-stands in one table too (core/workers/marks.py). With the store lost the same phase follows within two observations
+A phase says how far the worker is from order to end. A condition says what else holds, and since when. They are derived
+from the observation and from the few times and marks of the worker's `WorkerNote`. Another table
+(core/workers/marks.py) gives the meaning of marks. If the store is lost, the same phase follows within two observations
 (safety rule 8).
 
 `DECIDING` says which condition outweighs the phase, and which procedure then takes the worker's next step.
-core/transitions.py lists every step that a rule of these procedures takes; docs/worker-phases.md is made of all tables.
+core/transitions.py lists every step of these procedures; docs/worker-phases.md is generated from all tables.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ class Condition(StrEnum):
 
 
 Conditions = Mapping[Condition, float | None]
-"""The conditions that hold, with since when; None if that is unknown, or if only this observation shows it."""
+"""The conditions that hold, with since when; None: that is unknown, or only this observation shows it."""
 
 
 class Procedure(StrEnum):
-    """Who takes a worker's next step."""
+    """The procedure that takes a worker's next step."""
 
     JOINING = "joining"
     SCALE_DOWN = "scale down"
@@ -83,7 +83,7 @@ class Procedure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WorkerFacts:
-    """All that the phase and the conditions of one worker follow from."""
+    """All facts that give the phase and the conditions of one worker."""
 
     worker: Worker
     host: ExecutionHost | None
@@ -97,12 +97,12 @@ class WorkerFacts:
     enrols_itself: bool = False
     """Its image makes it an execution host."""
     lacks: Values = ()
-    """What its image did not give it."""
+    """Values that its image did not give it."""
     name_held: Condition | None = None
-    """NAME_TAKEN, NAME_AWAITED: another machine has the execution host of its name."""
+    """NAME_TAKEN or NAME_AWAITED, if another machine has the execution host of its name."""
     listed: bool = True
     any_reporting: bool = True
-    """Whether qmaster hears any execution host at all."""
+    """Whether qmaster has load reports from any execution host at all."""
     silence_timeout: float = float("inf")
     schedule_interval: float = 0.0
 
@@ -121,11 +121,11 @@ class WorkerFacts:
 
 
 ALARM = frozenset("aA")
-"""State letters of a load that is above a threshold of the queue: nothing starts there until it falls."""
+"""State letters of a load above a threshold of the queue: nothing starts there until the load falls."""
 
 
 def disabled(host: ExecutionHost) -> bool:
-    """Whether no job can enter any queue instance because each is disabled by hand (`d`), ours or another."""
+    """Whether all its queue instances are disabled (`d`), by us or by a person, so that no job can start."""
     return all("d" in instance.states for instance in host.instances)
 
 
@@ -140,7 +140,7 @@ def down(worker: Worker) -> bool:
 
 
 def takes(notice: Interruption) -> bool:
-    """Whether a notice says that the machine ends, rather than advises to leave it."""
+    """Whether a notice says that the machine ends, and does not only advise to leave it."""
     return notice.kind != "rebalance"
 
 
@@ -160,8 +160,8 @@ def _waits_for_name(seen: WorkerFacts) -> bool:
 
 
 def _on_older_host(seen: WorkerFacts) -> bool:
-    """The machine may still be on its way: never heard as far as we know, and young or not even up. After a lost store
-    its host may be one that an older machine of its name left; silent, it says nothing of the new machine.
+    """Whether the silent host of its name may belong to an older machine, as after a lost store: as far as known the
+    machine never reported, and it is young or not even up.
     """
     note, array, host = seen.note, seen.array, seen.host
     if host is None or host.heard or _disabled_by_hand(seen) or seen.taken_by_cloud:
@@ -186,7 +186,9 @@ def _removed(seen: WorkerFacts) -> bool:
 
 
 def _down(seen: WorkerFacts) -> bool:
-    """What ran there does not, and nothing more may start."""
+    """Whether the machine is down for good but still an execution host: its jobs have ended, and nothing more may
+    start.
+    """
     return seen.host is not None and down(seen.worker) and not _disabled_by_hand(seen)
 
 
@@ -291,9 +293,9 @@ def _overdue(seen: WorkerFacts) -> bool:
 
 
 def _way_in_began(seen: WorkerFacts) -> float:
-    """Since when it counts as on its way in. One that was already late when it was first seen (the store was lost) gets
-    its time anew: nothing ends at the first observation (rule 8). One that joined before and was taken out of Grid
-    Engine by a person begins anew.
+    """Since when it counts as on its way in. If it was late already when it was first seen (the store was lost), its
+    time begins anew: nothing ends at the first observation (rule 8). If it joined before and a person took it out of
+    Grid Engine, its time begins anew too.
     """
     note, made = seen.note, seen.worker.created_at
     if note.heard_at is not None:
@@ -315,7 +317,9 @@ def _empty(seen: WorkerFacts) -> bool:
 
 
 def _drained(seen: WorkerFacts) -> bool:
-    """Two observations, a scheduler interval apart: a job that was dispatched before the first shows in the second."""
+    """Whether two observations, a scheduler interval apart, showed it empty: a job dispatched before the first shows in
+    the second.
+    """
     before, since = seen.before, seen.note.empty_since
     if before is None or before.empty_since is None or since is None or not seen.note.seen_disabled:
         return False
@@ -330,7 +334,7 @@ Since = Callable[[WorkerFacts], float | None]
 
 @dataclass(frozen=True, slots=True)
 class PhaseRow:
-    """A phase, and what shows it."""
+    """A phase, and the predicate that shows it."""
 
     phase: Phase
     holds: Predicate
@@ -351,8 +355,8 @@ PHASES: tuple[PhaseRow, ...] = (
     PhaseRow(Phase.DRAINING, _to_leave, "It is an execution host that we disabled so that it leaves."),
     PhaseRow(Phase.READY, _in_service, "It is an execution host."),
 )
-"""Read from the top; the first row that holds gives the phase. One always does: what is no execution host and not
-booting is joining, and any other execution host is ready.
+"""Read from the top; the first row that holds gives the phase. One always holds: a machine that is no execution host
+and not booting is joining, and any other execution host is ready.
 """
 ORDERED_SENTENCE = (
     "Its provider accepted the order, and no listing shows the machine yet (`requests.orders.outstanding`)."
@@ -361,7 +365,7 @@ ORDERED_SENTENCE = (
 
 @dataclass(frozen=True, slots=True)
 class ConditionRow:
-    """A condition, and what shows it."""
+    """A condition, and the predicate that shows it."""
 
     condition: Condition
     holds: Predicate
@@ -484,21 +488,22 @@ _BEFORE_ITS_END = frozenset({Phase.BOOTING, Phase.JOINING, Phase.READY, Phase.DR
 _READY = frozenset({Phase.READY})
 
 DECIDING: tuple[DecidingRow, ...] = (
-    # Nobody knows whether it lives: its end is made certain before anything else.
+    # It is not known whether it lives: its end is made certain before anything else.
     DecidingRow(Condition.UNLISTED, _ALL, Procedure.RECOVERY),
-    # Without its node array nobody knows what it is for. Only a person lets it go.
+    # Without its node array its purpose is not known. Only a person removes it.
     DecidingRow(Condition.UNKNOWN_ARRAY, _ALL, Procedure.SET_ASIDE),
     DecidingRow(Condition.NAME_TAKEN, frozenset({Phase.LEAVING}), Procedure.SET_ASIDE),
     DecidingRow(Condition.NAME_AWAITED, frozenset({Phase.BOOTING}), Procedure.JOINING),
     DecidingRow(Condition.FENCED, frozenset({Phase.ENDING}), Procedure.RECOVERY),
-    # What a person disabled is left alone, also when its cloud is about to take it.
+    # A worker that a person disabled is left alone, even if its cloud is about to take it.
     DecidingRow(Condition.DISABLED_BY_HAND, _READY, Procedure.SET_ASIDE),
     DecidingRow(Condition.INTERRUPTED, _BEFORE_ITS_END, Procedure.RECOVERY),
     DecidingRow(Condition.CUT_OFF, frozenset({Phase.DRAINING}), Procedure.RECOVERY),
     DecidingRow(Condition.CORDONED, _READY, Procedure.RECOVERY),
     DecidingRow(Condition.SILENT, _READY, Procedure.RECOVERY),
 )
-"""Read from the top; the first row whose condition holds in such a phase decides. Where none does, the phase does."""
+"""Read from the top; the first row whose condition holds in one of its phases decides. If none does, the phase decides.
+"""
 
 BY_PHASE: Mapping[Phase, Procedure] = MappingProxyType(
     {
@@ -515,7 +520,7 @@ BY_PHASE: Mapping[Phase, Procedure] = MappingProxyType(
 
 
 def phase_of(seen: WorkerFacts) -> Phase:
-    """The phase of a worker that is observed."""
+    """The phase of an observed worker."""
     return next(row.phase for row in PHASES if row.holds(seen))
 
 
@@ -525,5 +530,5 @@ def conditions_of(seen: WorkerFacts) -> Conditions:
 
 
 def deciding(phase: Phase, conditions: Conditions) -> DecidingRow | None:
-    """The row of the condition that outweighs the phase; None: the phase alone says what is done."""
+    """The row of the condition that outweighs the phase; None: the phase alone decides."""
     return next((row for row in DECIDING if phase in row.phases and row.condition in conditions), None)

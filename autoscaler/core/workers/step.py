@@ -1,6 +1,6 @@
-"""The step a single worker takes in a pass: at most one action, always a verdict, and the note that remembers it.
+"""The step of a single worker in a pass: at most one action, always a verdict, and the note that remembers it.
 
-What pauses or brakes turns a step into waiting, and says so in the reason's trail.
+A pause or the circuit breaker turns a step into waiting, and is added to the reason's trail.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from autoscaler.core.workers.worker_state import WorkerState, named_in
 FIRST_WAIT, LONGEST_WAIT = 60.0, 3600.0
 """Seconds until a refused termination is tried again, doubled each time."""
 BY_A_PERSON = (Code.STOPPING, Code.DRAINED_BY_COMMAND)
-"""Codes of why a person lets a worker go."""
+"""Codes of reasons by which a person removes a worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +41,20 @@ class PassContext:
     held_back: Reason | None = None
     """Why no worker may leave: a pause or the circuit breaker."""
     keep_alive: KeepAlive = NONE_KEPT
-    """Whom rules keep."""
+    """Workers that rules keep."""
     asking: frozenset[str] = frozenset()
     """Ids of workers that ask to stop."""
     refused_ends: Mapping[str, RefusedEnd] = field(default_factory=lambda: MappingProxyType({}))
     """By worker id."""
     group_pes: tuple[str, ...] = ()
-    """Parallel environments that each group of workers has one of its own of."""
+    """Parallel environments of which each group of workers has one of its own."""
 
     def recent(self, at: float | None) -> bool:
         """Whether an action was planned so recently that its effect may not show yet: it is not planned again."""
         return at is not None and self.now - at < self.retry_after
 
     def drained_by_person(self, worker: WorkerState) -> Reason | None:
-        """Why a person drains this worker; None: nobody does."""
+        """Why a person drains this worker; None: no person does."""
         if named_in(self.overrides.keep, worker):
             return None
         if self.overrides.stop == "now":
@@ -64,7 +64,7 @@ class PassContext:
         return None
 
     def end_refused(self, worker_id: str) -> Reason | None:
-        """Why a worker is not terminated yet: its provider refused that, and each time the wait is longer. After a
+        """Why a worker is not terminated yet: its provider refused that, and the wait doubles each time. After a
         `resume` it is tried at once.
         """
         refused = self.refused_ends.get(worker_id)
@@ -89,7 +89,8 @@ class PassContext:
         """Why this worker never leaves; None: it may leave."""
         if named_in(self.overrides.keep, worker):
             return because(Code.KEPT_BY_COMMAND)
-        # Only what once came up, and as long as no person wants it gone: a person cannot take a rule back.
+        # Rules and requests keep only workers that came up once, and only until a person removes them: a person cannot
+        # take a rule back.
         if self.overrides.stop is not None or named_in(self.overrides.drain, worker) or worker.note.heard_at is None:
             return None
         if worker.array is not None and worker.array.keep_alive:
@@ -101,7 +102,7 @@ class PassContext:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStep:
-    """What one worker does now."""
+    """The step of one worker in this pass."""
 
     worker: WorkerState
     verdict: WorkerVerdict
@@ -110,14 +111,14 @@ class WorkerStep:
     rule: str = ""
     """The name of the rule of its procedure that took it."""
     row: Row[Any] | None = None
-    """The row that took it: of that rule, or of the table that the rule goes on with."""
+    """The row that took it: of that rule, or of the table with which the rule goes on."""
 
 
 # -- the table of transitions ------------------------------------------------------------------------------------------
 
 
 class AboutAWorker(Protocol):
-    """What the rows of one procedure are asked of: a worker, with what its next step rests on."""
+    """The argument of the rows of one procedure: a worker, with the facts for its next step."""
 
     @property
     def worker(self) -> WorkerState:
@@ -128,33 +129,35 @@ Known = TypeVar("Known", bound=AboutAWorker)
 
 
 def always(_: object) -> bool:
-    """The predicate of a row that holds whatever is known."""
+    """The predicate of a row that always holds."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class Row(Generic[Known]):
-    """A transition: in which phases and when it is taken, what is done, and the phase that follows."""
+    """A transition: the phases and the condition in which it is taken, its action, and the phase that follows."""
 
     when: str
     """Empty: whenever its rule applies."""
     holds: Callable[[Known], bool]
     take: Callable[[Known], WorkerStep]
-    """Its step has this action, or none where the action has to wait."""
+    """Makes the step, with this action, or with none if the action has to wait."""
     action: type[Action] | None = None
     """None: it waits."""
     to: Phase | None = None
     """The phase that follows the action; None: the same."""
     sources: frozenset[Phase] = frozenset(Phase)
     reasons: tuple[Code, ...] = ()
-    """Codes of the action's reason; empty where it is that of a verdict on its group, of demand, or of a request."""
+    """Codes of the action's reason; empty: the reason comes from a verdict on its group, from demand, or from a
+    request.
+    """
     way_out: bool = False
     """It goes on with the rows of the way out of Grid Engine (`drain.WAY_OUT`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule(Generic[Known]):
-    """The rows for one cause. They are read from the top; where none holds, the next rule is asked."""
+    """The rows for one cause, read from the top; if none holds, the next rule is tried."""
 
     name: str
     why: str
@@ -198,7 +201,7 @@ def enrol(worker: WorkerState, pass_context: PassContext, action: Enrol) -> Work
 
 
 def complete(worker: WorkerState, pass_context: PassContext, action: Enrol) -> WorkerStep:
-    """Of a host that its own image made: our mark on it stays as old as it is."""
+    """Give a host that its own image enrolled the missing values. The time of our mark does not change."""
     note = replace(worker.note, completed_at=pass_context.now)
     return WorkerStep(worker, _verdict(worker, "enrol", action.reason), note, action)
 

@@ -32,15 +32,13 @@ class WorkerState:
     notice: Interruption | None = None
     """What its cloud gave notice of."""
     successor: Worker | None = None
-    """A newer machine of its name, which waits for its execution host to be removed."""
+    """A newer machine of its name, which waits until this one's execution host is removed."""
     lacks: Values = ()
-    """What its own image, which made it an execution host, did not give it: the worker stays disabled until it has
-    this.
-    """
+    """Values that its own image, which enrolled it, did not give it: the worker stays disabled until it has them."""
     decisive: Condition | None = field(init=False)
-    """The condition that outweighs its phase; None: the phase alone says what is done."""
+    """The condition that outweighs its phase; None: the phase alone decides."""
     procedure: Procedure = field(init=False)
-    """Who takes its next step."""
+    """The procedure that takes its next step."""
 
     def __post_init__(self) -> None:
         row = deciding(self.phase, self.conditions)
@@ -62,12 +60,12 @@ class WorkerState:
 
     @property
     def coming(self) -> bool:
-        """On its way into service, and nothing else comes first."""
+        """Whether it is on its way into service, and no condition outweighs that."""
         return self.procedure is Procedure.JOINING
 
     @property
     def joined(self) -> bool:
-        """All of it is there; it only is to be enabled."""
+        """Whether it is complete and only has to be enabled."""
         return self.coming and Condition.JOINED in self.conditions
 
     @property
@@ -76,17 +74,17 @@ class WorkerState:
 
     @property
     def unheard(self) -> bool:
-        """It would be in service if qmaster had a load report from it."""
+        """Whether it would be in service if qmaster had a load report from it."""
         return self.decisive is Condition.SILENT
 
     @property
     def draining(self) -> bool:
-        """Disabled by us to leave, whether it still can or not."""
+        """Whether we disabled it to leave."""
         return self.phase is Phase.DRAINING and self.decisive in (None, Condition.CUT_OFF)
 
     @property
     def going(self) -> bool:
-        """It is leaving, whatever still runs there; most of these steps cannot be undone."""
+        """Whether it is leaving, even if something still runs there; most of these steps cannot be undone."""
         return self.phase in (Phase.LEAVING, Phase.ENDING) and self.decisive in (None, Condition.FENCED)
 
     @property
@@ -99,12 +97,14 @@ class WorkerState:
         return Condition.ADVISED in self.conditions
 
     def since(self, condition: Condition) -> float | None:
-        """Since when a condition holds; None: it does not, or nobody knows."""
+        """Since when a condition holds; None: it does not hold, or that is not known."""
         return self.conditions.get(condition)
 
 
 def same_host(one: str, other: str) -> bool:
-    """Whether two names mean one host: equal, or equal short names where one has no domain. Case does not count."""
+    """Whether two names mean one host: they are equal, or one has no domain and the short names are equal. Case does
+    not count.
+    """
     left, right = one.lower(), other.lower()
     if "." in left and "." in right:
         return left == right
