@@ -53,7 +53,7 @@ def plan(snapshot: Snapshot) -> Plan:
         return decided
     memory, limits, resumed_at = decided.memory, snapshot.policy.brake, snapshot.overrides.resumed_at
     brake = tripped(
-        limits, memory.removals, snapshot.now, resumed_at, kills=memory.kills, helped_nobody=memory.unhelpful
+        limits, memory.removals, snapshot.now, resumed_at, kills=memory.kills, helped_no_job=memory.unhelpful
     )
     return decided if brake is None else _decide(facts.braked(brake), brake)
 
@@ -68,10 +68,10 @@ def _decide(facts: Facts, brake: Reason | None) -> Plan:
         facts.snapshot.memory.swaps,
         allowed=facts.policy.swap and not facts.budget_spent,
     )
-    if swaps.called_off or swaps.leaving:
+    if swaps.cancelled or swaps.leaving:
         supply, forecast = facts.forecast(under_way(swaps.notes))
     # No worker is kept for jobs that only have room once it is gone.
-    if swaps.called_off or swaps.leaving or swaps.hopeless:
+    if swaps.cancelled or swaps.leaving or swaps.unplaceable:
         serving = judge_serving(facts, supply, forecast, swaps)
     # Machines that a person has disabled are restarted or reimaged as callers request.
     operations = carry_out(
@@ -129,7 +129,7 @@ def _join(worker: WorkerState, facts: Facts, forecast: Forecast, serving: Servin
 def _leave(worker: WorkerState, facts: Facts, forecast: Forecast, serving: Serving, swaps: SwapPlan) -> WorkerStep:
     of_group = worker.worker.id in group_verdict_of(worker, serving.group_verdicts).returning
     again = because(Code.NEEDED_AGAIN) if of_group or worker.name in forecast.again else None
-    needed = swaps.called_off.get(worker.worker.id) or again or serving.holding.back.get(worker.worker.id)
+    needed = swaps.cancelled.get(worker.worker.id) or again or serving.holding.back.get(worker.worker.id)
     needed = None if worker.worker.id in facts.replaced else needed
     return stop_if_requested(leave_further(worker, facts.pass_context, needed=needed), facts.pass_context.asking)
 

@@ -133,7 +133,7 @@ def test_node_arrays_share_the_window() -> None:
 
 
 def test_launches_that_helped_nobody_press_the_brake() -> None:
-    reason = tripped(FOUR, (), NOW, helped_nobody=launches_at(2, 3))
+    reason = tripped(FOUR, (), NOW, helped_no_job=launches_at(2, 3))
     assert reason is not None
     assert (reason.code, dict(reason.facts)["what"]) == (Code.CIRCUIT_BREAKER, "launches that helped no job")
 
@@ -163,7 +163,7 @@ def test_workers_that_helped_nobody_press_the_brake_in_the_pass_that_finds_them(
 
 
 def test_a_brake_that_an_older_version_pressed_for_launches_holds_until_a_person_resumes() -> None:
-    made = plan(a_snapshot(jobs(4), Memory(brake=tripped(FOUR, (), NOW, helped_nobody=launches_at(9)))))
+    made = plan(a_snapshot(jobs(4), Memory(brake=tripped(FOUR, (), NOW, helped_no_job=launches_at(9)))))
     assert acts(made) == []
 
 

@@ -581,7 +581,7 @@ def test_idle_workers_are_kept_for_a_job_that_waits_for_busy_ones_besides() -> N
     assert told(made, "w1") == ("keep", Code.NEEDED)
 
 
-def leavers(*readiness: Readiness) -> tuple[ReplacedWorker, ...]:
+def candidates(*readiness: Readiness) -> tuple[ReplacedWorker, ...]:
     """The first is dry soonest."""
     machine: Any = SimpleNamespace(worker=SimpleNamespace(id="i-w1"))
     return tuple(ReplacedWorker(machine, None, each, NOW + at, 0.1) for at, each in enumerate(readiness))
@@ -591,7 +591,7 @@ def leavers(*readiness: Readiness) -> tuple[ReplacedWorker, ...]:
 def test_of_several_that_make_room_the_last_one_says_how_soon(reverse: bool) -> None:
     offer = SimpleNamespace(slots=2)
     option: Any = SimpleNamespace(price=0.2, offer=offer, type=LARGE, price_type="on_demand")
-    leaving = leavers(Readiness.IDLE, Readiness.LATER)
+    leaving = candidates(Readiness.IDLE, Readiness.LATER)
     change = Change(leaving[::-1] if reverse else leaving, option, 1, served=1, lost=0)
     assert change.readiness is Readiness.LATER
     assert (change.order[0], change.order[6]) == (Readiness.LATER, NOW + 1)

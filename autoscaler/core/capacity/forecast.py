@@ -58,8 +58,8 @@ def make_forecast(
     supply: Supply,
     max_capacity: MaxCapacity,
     before: BeforeDispatch = NO_DISPATCH,
-    hopeful: Sequence[CategoryDemand] = (),
-    in_vain: frozenset[str] = frozenset(),
+    other_demands: Sequence[CategoryDemand] = (),
+    for_others: frozenset[str] = frozenset(),
 ) -> Forecast:
     """`before`: hosts as they were when the jobs were read, if some jobs were dispatched since. `for_others`: draining
     hosts that only the `other_demands` may enable again.
@@ -74,10 +74,10 @@ def make_forecast(
         placement = OpenPlacement(before.of(hosts))
         found = placement.place(wants)
         again = found.used & frozenset(host.name for host in supply.draining)
-        if again & in_vain:
-            again -= in_vain - place([(want.demand, want.count) for want in hopeful], before.of(hosts)).used
+        if again & for_others:
+            again -= for_others - place([(want.demand, want.count) for want in other_demands], before.of(hosts)).used
         hosts = tuple(host for host in hosts if host not in supply.draining or host.name in again)
-        if in_vain:
+        if for_others:
             placement = OpenPlacement(before.of(hosts))
             found = placement.place(wants)
     at_once = found.placed

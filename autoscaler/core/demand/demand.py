@@ -68,7 +68,7 @@ def read_demand(
     """All waiting jobs, counted or not. `our_hosts`: names of workers that jobs may be pinned to; `closed`: queues that
     start nothing now, and why.
     """
-    rests_on = _Grounds(
+    inputs = _Inputs(
         _without_loads(cluster),
         Memory(details=memory.details, able_since=memory.able_since, unable=memory.unable),
         policy,
@@ -76,14 +76,14 @@ def read_demand(
         closed,
         over_budget,
     )
-    found = _LAST.value_of(rests_on, lambda: _read(rests_on, now))
-    if found.timely:
+    found = _LAST.value_of(inputs, lambda: _read(inputs, now))
+    if found.depends_on_time:
         _LAST.forget()
     return found.at(now, policy)
 
 
 @dataclass(frozen=True, slots=True)
-class _Grounds:
+class _Inputs:
     """All that waiting jobs are judged by, except the time. If it is the same as in the pass before, for example
     because only loads, usage and priorities changed, nothing is judged again.
     """
@@ -110,7 +110,7 @@ class _Judged:
 
     demand: PendingDemand
     """No demand in it is expired."""
-    timely: bool
+    depends_on_time: bool
     """Whether it may differ a moment later, with the same inputs."""
     _waited: frozenset[str] = frozenset()
     _at: PendingDemand | None = None
@@ -141,17 +141,17 @@ class _Judged:
 _LAST = LastValue[_Judged]()
 
 
-def _read(grounds: _Grounds, now: float) -> _Judged:
-    cluster, memory, policy = grounds.cluster, grounds.memory, grounds.policy
+def _read(inputs: _Inputs, now: float) -> _Judged:
+    cluster, memory, policy = inputs.cluster, inputs.memory, inputs.policy
     waiting = {job for category in cluster.job_categories for job in category.jobs}
     needs = access.cluster_needs(cluster, policy)
     if needs.of_running:
         waiting |= {job.number for host in cluster.hosts for job in host.jobs}
     details = {job: detail for job, detail in {**memory.details, **cluster.details}.items() if job in waiting}
     eligible = judge(cluster.job_categories, cluster.hosts, memory, details, now, cluster.max_array_tasks)
-    admission = _Admission(grounds, details)
+    admission = _Admission(inputs, details)
     for part in _oldest_first(admission.rules.split(access.split(eligible.parts, details, needs))):
-        admission.add(_within_budget(part, grounds.over_budget))
+        admission.add(_within_budget(part, inputs.over_budget))
     demands = _demands_of(admission.merged)
     demand = PendingDemand(
         wanted=demands,
@@ -162,7 +162,7 @@ def _read(grounds: _Grounds, now: float) -> _Judged:
         unable=eligible.unable,
         details=details,
     )
-    return _Judged(demand, timely=eligible.timely or policy.rules is not None)
+    return _Judged(demand, depends_on_time=eligible.depends_on_time or policy.rules is not None)
 
 
 def _within_budget(part: CategoryPart, over: Mapping[tuple[Whose, str], Reason]) -> CategoryPart:
@@ -178,12 +178,12 @@ class _Admission:
     added oldest first, because each spends shared limits.
     """
 
-    def __init__(self, grounds: _Grounds, details: Mapping[int, JobDetail]) -> None:
-        cluster, policy = grounds.cluster, grounds.policy
+    def __init__(self, inputs: _Inputs, details: Mapping[int, JobDetail]) -> None:
+        cluster, policy = inputs.cluster, inputs.policy
         self.rules = ConstraintDemand(cluster, policy, details)
         self.merged: dict[tuple[Demand, tuple[str, ...]], list[CategoryPart]] = {}
         self.uncounted: list[CategoryPart] = []
-        self._reader = RequestReader(cluster, policy, grounds.our_hosts, grounds.closed)
+        self._reader = RequestReader(cluster, policy, inputs.our_hosts, inputs.closed)
         self._budgets = SharedLimits(cluster, policy, details)
         self._served: dict[object, _Served] = {}
 

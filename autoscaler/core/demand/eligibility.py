@@ -42,7 +42,7 @@ class Eligibility:
     parts: tuple[CategoryPart, ...]
     able_since: Mapping[int, float]
     unable: tuple[int, ...]
-    timely: bool
+    depends_on_time: bool
     """Whether any of it depends on the present time."""
 
 
@@ -69,7 +69,7 @@ def judge(
     ledger = _Ledger(hosts, memory, details, now, max_array_tasks)
     whole = zip(job_categories, _WHOLE.each(job_categories, _as_whole), strict=True)
     parts = tuple(part for category, all_of_it in whole for part in ledger.split(category, all_of_it))
-    return Eligibility(parts, ledger.able_since, tuple(sorted(ledger.unable)), ledger.timely)
+    return Eligibility(parts, ledger.able_since, tuple(sorted(ledger.unable)), ledger.depends_on_time)
 
 
 _WHOLE = PerCategory[CategoryPart]()
@@ -95,7 +95,7 @@ class _Ledger:
         self._max_array_tasks = max_array_tasks
         self.able_since: dict[int, float] = {}
         self.unable: set[int] = set()
-        self.timely = False
+        self.depends_on_time = False
         self._hosts = hosts
         self._since = memory.able_since
         self._was_unable = frozenset(memory.unable)
@@ -112,7 +112,7 @@ class _Ledger:
                 self.unable.update(category.jobs)
             return (whole,)
         ask = category.ask
-        self.timely |= bool(category.undated)
+        self.depends_on_time |= bool(category.undated)
         if ask.array or ask.unscheduled or category.undated or not self._remembered.isdisjoint(category.jobs):
             return self._split_by_job(category)
         return (whole,)
@@ -121,7 +121,7 @@ class _Ledger:
         groups: dict[Reason | None, _Gathered] = {}
         for job, tasks, submitted in zip(category.jobs, category.tasks, category.submitted, strict=True):
             since = self._able_since(job, submitted)
-            for reason, some, count in self._fates(job, tasks, category.ask):
+            for reason, some, count in self._verdicts(job, tasks, category.ask):
                 if reason is not None and reason.code in _UNABLE:
                     self.unable.add(job)
                 group = groups.setdefault(reason, _Gathered())
@@ -140,14 +140,14 @@ class _Ledger:
     def _able_since(self, job: int, submitted: float) -> float:
         since = self._now if job in self._was_unable else self._since.get(job, submitted)
         start = self._start(job)
-        self.timely |= job in self._was_unable or start is not None
+        self.depends_on_time |= job in self._was_unable or start is not None
         return start if start is not None and submitted < start <= self._now else max(since, submitted)
 
     def _start(self, job: int) -> float | None:
         detail = self._details.get(job)
         return detail.start_after if detail else None
 
-    def _fates(self, job: int, tasks: str, ask: JobRequest) -> Iterable[tuple[Reason | None, str, int]]:
+    def _verdicts(self, job: int, tasks: str, ask: JobRequest) -> Iterable[tuple[Reason | None, str, int]]:
         """The verdicts on one job's tasks: (why they do not count, which, how many)."""
         count, detail = task_count(tasks), self._details.get(job)
         if detail is None or (ask.unscheduled and not detail.unscheduled):

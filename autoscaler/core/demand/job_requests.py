@@ -122,7 +122,7 @@ class RequestReader:
         )
         if not launches:
             return because(Code.FOREIGN_QUEUE, queues=tuple(sorted(pools)))
-        pinned = self._pin(pins, [*resources.hosts, *self._let_in(ask, pools)])
+        pinned = self._pin(pins, [*resources.hosts, *self._admitting_hosts(ask, pools)])
         if isinstance(pinned, Reason):
             return pinned
         expression, new_hosts_too = pinned
@@ -248,7 +248,7 @@ class RequestReader:
         for name in sorted(candidates):
             queue = self._queues[name]
             refusal = (
-                self._bars(queue, ask)
+                self._access_refusal(queue, ask)
                 or self._refusal(queue, resources)
                 or self._other_value(name, resources)
                 or self._must_be_requested(name, ask)
@@ -263,7 +263,7 @@ class RequestReader:
             return frozenset(allowed)
         return reason or because(Code.FOREIGN_QUEUE, queues=tuple(sorted(candidates)))
 
-    def _bars(self, queue: Queue, ask: JobRequest) -> Reason | None:
+    def _access_refusal(self, queue: Queue, ask: JobRequest) -> Reason | None:
         """Why the job may not use a queue: an autoscaled one on a new worker, another one anywhere."""
         if not queue.restricted:
             return None
@@ -273,7 +273,7 @@ class RequestReader:
         reasons = [self.rights.queue_refusal(queue, ask, (place,)) for place in dict.fromkeys(places or [""])]
         return None if None in reasons else reasons[0]
 
-    def _let_in(self, ask: JobRequest, pools: frozenset[str]) -> list[str]:
+    def _admitting_hosts(self, ask: JobRequest, pools: frozenset[str]) -> list[str]:
         """An expression that excludes the hosts that do not admit this job, if there are any."""
         if not self.rights.restricts:
             return []

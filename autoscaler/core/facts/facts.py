@@ -22,9 +22,9 @@ from autoscaler.core.demand.demand import PendingDemand, read_demand
 from autoscaler.core.hosts.load_reports import expected_back, track_silence
 from autoscaler.core.limits.backoff import backoffs_in_force, last_failures, stopped_arrays
 from autoscaler.core.limits.budgets import no_launches, only_cheapest, over_budget
-from autoscaler.core.limits.in_vain import InVain, in_vain
 from autoscaler.core.limits.limits import Usage
 from autoscaler.core.limits.unanswered_orders import taken, throttled
+from autoscaler.core.limits.unhelped_demand import UnhelpedDemand, unhelped_demand
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import LaunchFailure
 from autoscaler.core.model.memory import Backoff, CameUp, ReportedType
@@ -80,7 +80,7 @@ class Facts:
     grouping: Grouping
     suspects: Mapping[str, Suspect]
     requests: RequestNeeds
-    in_vain: InVain
+    unhelped: UnhelpedDemand
     """Demand that no launch has helped: it fits on workers and never starts there."""
 
     @property
@@ -121,7 +121,7 @@ class Facts:
         recovery = recover_workers(self.observed, cluster, memory, pass_context, self.recovery_context)
         return replace(self, pass_context=pass_context, recovery=recovery)
 
-    def forecast(self, making_room: frozenset[str]) -> tuple[Supply, Forecast]:
+    def forecast(self, swapped_out: frozenset[str]) -> tuple[Supply, Forecast]:
         """The supply without the workers that a stronger one replaces, and the forecast with it."""
         cluster, observed, names = self.snapshot.cluster, self.observed, self.demand.names
         supply = supply_of(
@@ -131,7 +131,7 @@ class Facts:
                 self.pass_context,
                 names,
                 silent=self.silent,
-                making_room=making_room,
+                swapped_out=swapped_out,
                 given_up=self.given_up,
                 replaced=self.replaced,
                 recovered=frozenset(step.worker.worker.id for step in self.recovery.steps if self._enables(step)),
@@ -148,9 +148,9 @@ class Facts:
         groups = {worker.name: worker.worker.group_id or "" for worker in observed.workers if worker.name}
         before = before_dispatch(cluster, self.demand.wanted, names, groups)
         draining = (worker for worker in observed.workers if worker.draining)
-        in_vain = frozenset(each.name for each in draining if self.in_vain.disabled_while_they_waited(each))
-        hopeful = self.in_vain.without(self.demand.wanted) if in_vain else ()
-        return supply, make_forecast(self.demand.wanted, supply, most, before, hopeful, in_vain)
+        for_others = frozenset(each.name for each in draining if self.unhelped.disabled_while_they_waited(each))
+        other_demands = self.unhelped.without(self.demand.wanted) if for_others else ()
+        return supply, make_forecast(self.demand.wanted, supply, most, before, other_demands, for_others)
 
 
 def facts_of(snapshot: Snapshot) -> Facts:
@@ -205,7 +205,7 @@ def facts_of(snapshot: Snapshot) -> Facts:
         ),
         suspects=find_suspects(observed, snapshot.evidence, memory.quarantines, policy, now),
         requests=read_request_needs(snapshot),
-        in_vain=in_vain(snapshot, demand.wanted),
+        unhelped=unhelped_demand(snapshot, demand.wanted),
     )
 
 

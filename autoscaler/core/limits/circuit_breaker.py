@@ -19,7 +19,7 @@ def tripped(
     resumed_at: float | None = None,
     *,
     kills: Sequence[Event] = (),
-    helped_nobody: Sequence[Event] = (),
+    helped_no_job: Sequence[Event] = (),
 ) -> Reason | None:
     """Why the circuit breaker must stop everything, given all events since the last resume, those of this pass
     included.
@@ -27,7 +27,7 @@ def tripped(
     `helped_no_job`: launches whose workers came, or failed to come, while none of the jobs that they were for started.
     """
     for what, events, most in (
-        ("launches that helped no job", helped_nobody, brake.max_launches),
+        ("launches that helped no job", helped_no_job, brake.max_launches),
         ("removals", removals, brake.max_removals),
         ("deleted or held jobs", kills, brake.max_kills),
     ):

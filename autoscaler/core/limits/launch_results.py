@@ -50,7 +50,7 @@ class Ended(StrEnum):
     """How a launch ended for the jobs that it was for."""
 
     HELPED = "helped"
-    HELPED_NOBODY = "helped nobody"
+    HELPED_NO_JOB = "helped no job"
     UNKNOWN = "unknown"
     """The order gave no worker, or its workers were taken away."""
 
@@ -187,7 +187,7 @@ class _Observation:
         if open_:
             return None
         refused = order is not None and order.state is OrderState.FAILED
-        return Ended.UNKNOWN if refused or not trial.workers or trial.excused else Ended.HELPED_NOBODY
+        return Ended.UNKNOWN if refused or not trial.workers or trial.excused else Ended.HELPED_NO_JOB
 
     def _excused(self, worker: WorkerState) -> bool:
         """Whether a person or its cloud took it away: then it proves nothing that no job ran there."""

@@ -66,9 +66,9 @@ class Protection:
         return {order_id: each.trial for order_id, each in self.watched.items()}
 
     @property
-    def unhelpful(self) -> tuple[Event, ...]:
+    def helped_no_job(self) -> tuple[Event, ...]:
         """The workers of each launch that turned out in this pass to have helped no job."""
-        failed = (each.trial for each in self.watched.values() if each.ended is Ended.HELPED_NOBODY)
+        failed = (each.trial for each in self.watched.values() if each.ended is Ended.HELPED_NO_JOB)
         return tuple(Event(self.now, trial.workers, trial.node_array) for trial in failed)
 
     @property
@@ -155,14 +155,14 @@ def protect(
     categories = Categories(demands)
     watched = watch(snapshot, observed, pass_context, categories, usable, since)
     for _, each in sorted(watched.items(), key=lambda item: (item[1].trial.ordered_at, item[0])):
-        if each.ended in (Ended.HELPED, Ended.HELPED_NOBODY):
+        if each.ended in (Ended.HELPED, Ended.HELPED_NO_JOB):
             name = each.trial.node_array
             before = known.get(name, ProtectedArray())
             if each.ended is Ended.HELPED:
                 known[name] = _helped(before, each.trial, categories, pass_context.now)
             else:
                 first = _first_wait(policy, each.trial)
-                known[name] = _helped_nobody(before, each.trial, categories, first, pass_context.now)
+                known[name] = _helped_no_job(before, each.trial, categories, first, pass_context.now)
     kept = {name: _remembered(array, categories, pass_context.now) for name, array in known.items()}
     kept = {name: _stopped(name, array, pass_context.now) for name, array in kept.items() if array != ProtectedArray()}
     failed = {key for array in kept.values() for key in array.categories}
@@ -198,7 +198,7 @@ def _helped(known: ProtectedArray, trial: LaunchTrial, categories: Categories, n
     return replace(known, categories=left, failures=0, helped_at=now)
 
 
-def _helped_nobody(
+def _helped_no_job(
     known: ProtectedArray, trial: LaunchTrial, categories: Categories, first: float, now: float
 ) -> ProtectedArray:
     """Its categories count as unhelped, except those whose jobs of that time no longer wait: they were helped

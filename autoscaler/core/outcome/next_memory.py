@@ -45,7 +45,7 @@ def next_memory(facts: Facts, decided: Decisions, waiting: WaitingNotes) -> Memo
         removals=(*recent(memory.removals, counted), *removed),
         quarantines=(*recent(memory.quarantines, WINDOW), *_quarantined(steps, now)),
         kills=(*recent(memory.kills, counted), *([Event(now, touched, "")] if touched else [])),
-        unhelpful=(*recent(memory.unhelpful, policy.brake.window), *decided.protection.unhelpful),
+        unhelpful=(*recent(memory.unhelpful, policy.brake.window), *decided.protection.helped_no_job),
         quiet_since=quiet_since(facts.observed, demand, memory, policy, now),
         hearing=track_silence(snapshot.cluster, memory.hearing, now),
         looked_at=now,

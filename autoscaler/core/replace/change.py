@@ -187,11 +187,11 @@ def _placed(state: ArrayState, usage: Usage) -> Iterator[tuple[LaunchOffer, Plac
         yield option, _placement_of(state).with_new(option.host, most).place(state.stuck_for(option))
 
 
-def best_change(state: ArrayState, leavers: Sequence[ReplacedWorker]) -> Change | None:
+def best_change(state: ArrayState, candidates: Sequence[ReplacedWorker]) -> Change | None:
     """The best change that any of these workers allow; None: none does. For each option, each worker alone is tried
     first. If one is not enough, several are tried, the readiest and weakest first.
     """
-    ordered = sorted(leavers, key=lambda one: one.order)
+    ordered = sorted(candidates, key=lambda one: one.order)
     found: list[Change] = []
     for option in serving_options(state):
         alone = [change for one in _one_of_each(ordered) if (change := weigh(state, (one,), option)) is not None]

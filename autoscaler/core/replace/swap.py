@@ -27,7 +27,14 @@ from autoscaler.core.replace.change import (
     serving_options,
     weigh,
 )
-from autoscaler.core.replace.swap_context import SwapContext, array_state_of, boot_time, leaver, leavers_of, revocable
+from autoscaler.core.replace.swap_context import (
+    SwapContext,
+    array_state_of,
+    boot_time,
+    replaceable_workers,
+    replaced_worker,
+    revocable,
+)
 from autoscaler.core.requests.arrays import family_of
 from autoscaler.core.sizing.replacement import Replacement, SwapPlan
 from autoscaler.core.sizing.sizing import Replacing
@@ -42,7 +49,7 @@ class _ArraySwap:
     leaving: Mapping[str, Reason] = field(default_factory=dict)
     replacement: Replacement | None = None
     told: Reason | None = None
-    hopeless: frozenset[int] = frozenset()
+    unplaceable: frozenset[int] = frozenset()
     due: float | None = None
 
 
@@ -61,14 +68,14 @@ def swap_workers(context: SwapContext, notes: Mapping[str, SwapNote], *, allowed
     return SwapPlan(
         notes={name: turn.note for name, turn in turns.items() if turn.note != SwapNote()},
         leaving={worker_id: reason for turn in turns.values() for worker_id, reason in turn.leaving.items()},
-        called_off={
+        cancelled={
             worker.worker.id: because(Code.SWAP_CANCELLED)
             for worker in context.observed.workers
             if revocable(worker) and worker.worker.id not in standing_by
         },
         replacements={name: turn.replacement for name, turn in turns.items() if turn.replacement is not None},
         told={name: turn.told for name, turn in turns.items() if turn.told is not None},
-        hopeless=frozenset().union(*(turn.hopeless for turn in turns.values())),
+        unplaceable=frozenset().union(*(turn.unplaceable for turn in turns.values())),
         due=min((turn.due for turn in turns.values() if turn.due is not None), default=None),
     )
 
@@ -91,16 +98,16 @@ def _begin(note: SwapNote, state: ArrayState | None, context: SwapContext, allow
         return _ArraySwap(nothing)  # a launch is enough without a swap, or no available type would do
     array = state.array
     if not allowed:
-        return _ArraySwap(nothing, told=because(Code.SWAP_OFF, node_array=array.name), hopeless=state.positions)
+        return _ArraySwap(nothing, told=because(Code.SWAP_OFF, node_array=array.name), unplaceable=state.positions)
     rest = boot_time(array, context.observed)
     if note.ended_at is not None and now - note.ended_at < rest:
         reason = because(Code.SWAP_COOLDOWN, node_array=array.name, limit_s=rest)
         return _ArraySwap(nothing, told=reason, due=note.ended_at + rest)
-    leavers = tuple(leavers_of(array, context, note.spared, now + rest))
-    best = best_change(state, leavers)
+    candidates = tuple(replaceable_workers(array, context, note.spared, now + rest))
+    best = best_change(state, candidates)
     if best is None:
-        return _ArraySwap(nothing, told=because(Code.NO_SWAP, node_array=array.name), hopeless=state.positions)
-    change = _same_again(note, state, leavers, best)
+        return _ArraySwap(nothing, told=because(Code.NO_SWAP, node_array=array.name), unplaceable=state.positions)
+    change = _same_again(note, state, candidates, best)
     since = note.since if change.ids == note.leaving and note.since is not None else now
     considered = replace(nothing, leaving=change.ids, hosts=_hosts(change), type=change.option.type.name, since=since)
     if change.readiness is not Readiness.IDLE and (
@@ -121,11 +128,11 @@ def _begun(note: SwapNote, change: Change, state: ArrayState, context: SwapConte
     )
 
 
-def _same_again(note: SwapNote, state: ArrayState, leavers: Sequence[ReplacedWorker], best: Change) -> Change:
+def _same_again(note: SwapNote, state: ArrayState, candidates: Sequence[ReplacedWorker], best: Change) -> Change:
     """The change that the last observation considered, if it is still possible and no readier one exists. Otherwise the
     best of many busy workers would differ at every observation, as their jobs come and go.
     """
-    by_id = {one.id: one for one in leavers}
+    by_id = {one.id: one for one in candidates}
     if not note.leaving or not all(worker_id in by_id for worker_id in note.leaving):
         return best
     same = [by_id[worker_id] for worker_id in note.leaving]
@@ -174,7 +181,7 @@ def _go_on(note: SwapNote, state: ArrayState | None, context: SwapContext, allow
     if any_option_with_room(state, state.soon) and not any_option_with_room(state, state.usage):
         return ended
     soon = now + boot_time(state.array, observed)
-    leaving = [leaver(worker, context, soon) for worker in there]
+    leaving = [replaced_worker(worker, context, soon) for worker in there]
     change = _best_of(note, state, leaving)
     if change is None:
         return ended
@@ -201,7 +208,7 @@ def _readier(note: SwapNote, state: ArrayState, context: SwapContext, soon: floa
     """The swap with another worker that has become idle in the meantime, instead of one that still runs jobs."""
     if not _may_begin(state.array, context):
         return None
-    best = best_change(state, tuple(leavers_of(state.array, context, note.spared, soon)))
+    best = best_change(state, tuple(replaceable_workers(state.array, context, note.spared, soon)))
     if best is None or best.readiness is not Readiness.IDLE:
         return None
     taking_over = replace(note, leaving=best.ids, hosts=_hosts(best), type=best.option.type.name)

@@ -69,7 +69,7 @@ def seen_boot_time(array: NodeArrayPolicy, observed: ObservedWorkers) -> float |
     return max((time for time in taken if 0 < time <= array.boot_timeout), default=None)
 
 
-def leavers_of(
+def replaceable_workers(
     array: NodeArrayPolicy, context: SwapContext, spared: Sequence[str], soon: float
 ) -> Iterator[ReplacedWorker]:
     """Workers in service that may be replaced: none that a person keeps, drains or has enabled, that is quarantined, or
@@ -89,10 +89,10 @@ def leavers_of(
             continue
         if any("E" in instance.states or instance.reserved for instance in worker.host.instances):
             continue
-        yield leaver(worker, context, soon)
+        yield replaced_worker(worker, context, soon)
 
 
-def leaver(worker: WorkerState, context: SwapContext, soon: float) -> ReplacedWorker:
+def replaced_worker(worker: WorkerState, context: SwapContext, soon: float) -> ReplacedWorker:
     end, since = empty_at(worker.host, context.cluster), worker.note.idle_since
     if since is not None and worker.before is not None and worker.before.idle_since is not None:
         idle = context.pass_context.now - since >= context.pass_context.schedule_interval
@@ -107,7 +107,7 @@ def leaver(worker: WorkerState, context: SwapContext, soon: float) -> ReplacedWo
     )
 
 
-def array_state_of(array: NodeArrayPolicy, context: SwapContext, making_room: Sequence[str]) -> ArrayState | None:
+def array_state_of(array: NodeArrayPolicy, context: SwapContext, swapped_out: Sequence[str]) -> ArrayState | None:
     """The state of an array with stuck demand; None: it has none. `swapped_out`: ids of workers that are being
     replaced.
     """
@@ -122,7 +122,7 @@ def array_state_of(array: NodeArrayPolicy, context: SwapContext, making_room: Se
     if not waiting or queue is None or queue.node_array != array.name:
         return None
     soon = context.pass_context.now + boot_time(array, context.observed)
-    workers = dict(_emptied(array, context, making_room))
+    workers = dict(_emptied(array, context, swapped_out))
     others = (*_others(context, soon), *context.supply.coming)
     hosts = (*others, *workers.values())
     stuck = [at for at in waiting if not place(((context.wanted[at].demand, 1),), hosts).complete]
@@ -155,7 +155,7 @@ def _wants(demands: Sequence[CategoryDemand], counts: Sequence[int]) -> tuple[Wa
     return tuple((want.demand, count) for want, count in zip(demands, counts, strict=True) if count)
 
 
-def _emptied(array: NodeArrayPolicy, context: SwapContext, making_room: Sequence[str]) -> Iterator[tuple[str, Host]]:
+def _emptied(array: NodeArrayPolicy, context: SwapContext, swapped_out: Sequence[str]) -> Iterator[tuple[str, Host]]:
     """Every worker that takes jobs, or will when it reports again, as if empty. Workers that are being replaced are
     included until they are gone: demand that only they could run is not stuck, because their successors will run it.
     """
@@ -163,7 +163,7 @@ def _emptied(array: NodeArrayPolicy, context: SwapContext, making_room: Sequence
     complexes = context.cluster.complexes
     for worker in context.observed.workers:
         host, machine = worker.host, worker.worker
-        if machine.id in making_room and not worker.gone:
+        if machine.id in swapped_out and not worker.gone:
             bare = host_values_of(machine.type, array, complexes, machine.bucket).host(machine.id, array.queue)
             yield machine.id, emptied_host(host, complexes, context.names) if host is not None else bare
             continue

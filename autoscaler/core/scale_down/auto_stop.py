@@ -23,8 +23,8 @@ def stop_if_requested(step: WorkerStep, asking: Set[str]) -> WorkerStep:
     drains = step.worker.draining or isinstance(step.action, Disable)
     if step.worker.worker.id not in asking or not drains:
         return step
-    being_let_in = isinstance(step.action, Enable) or step.note.enabled_at is not None
-    if being_let_in or step.note.disabling not in UNTIL_IT_ASKS:
+    being_enabled = isinstance(step.action, Enable) or step.note.enabled_at is not None
+    if being_enabled or step.note.disabling not in UNTIL_IT_ASKS:
         return step
     return replace(step, note=replace(step.note, disabling=Disabling.AUTO_STOP))
 

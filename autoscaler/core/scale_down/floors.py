@@ -27,7 +27,7 @@ def floors_of(
     observed: ObservedWorkers,
     policy: Policy,
     pass_context: PassContext,
-    making_room: Mapping[str, Reason] = MappingProxyType({}),
+    swapped_out: Mapping[str, Reason] = MappingProxyType({}),
 ) -> dict[str, Floor]:
     """The floor of each array. `swapped_out`: workers that leave for a stronger one and do not count as staying."""
     return {
@@ -36,7 +36,7 @@ def floors_of(
             sum(
                 worker.array == array and (worker.in_service or counts_as_coming(worker, pass_context))
                 for worker in observed.workers
-                if worker.worker.id not in making_room
+                if worker.worker.id not in swapped_out
             ),
         )
         for array in policy.node_arrays

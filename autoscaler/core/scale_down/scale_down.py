@@ -61,7 +61,7 @@ def needed_hosts(
     demands: Sequence[CategoryDemand],
     fixed: Sequence[Host],
     leaving: Sequence[tuple[WorkerState, Host]],
-    hopeless: frozenset[int] = frozenset(),
+    unplaceable: frozenset[int] = frozenset(),
     last: Sequence[Host] = (),
 ) -> frozenset[str]:
     """Names among `leaving` that waiting demand would use. `fixed` capacity is used first; `last`: capacity that is
@@ -79,7 +79,7 @@ def needed_hosts(
     spread = [
         (demand, unmet)
         for at, ((demand, _), unmet) in enumerate(zip(wants, full.unmet, strict=True))
-        if unmet and not demand.one_host and not demand.together and at not in hopeless
+        if unmet and not demand.one_host and not demand.together and at not in unplaceable
     ]
     names = frozenset(host.name for _, host in leaving)
     needed = full.used & names
@@ -102,7 +102,7 @@ class ServiceContext:
     """Why `scale_down_timeout` keeps an array's workers."""
     under_way: Mapping[str, int]
     """By array, the number of workers that were disabled and that no observation has shown disabled yet."""
-    making_room: Mapping[str, Reason]
+    swapped_out: Mapping[str, Reason]
     """By worker id, workers that leave for a stronger one, whatever floor and batch."""
     suspects: Mapping[str, Suspect]
     """By worker id, workers that seem broken."""
@@ -124,7 +124,7 @@ class ServiceContext:
             floor=replace(floor, staying=floor.staying - disabled - stopped),
             batch=array.scale_down_batch - self.under_way.get(array.name, 0) - disabled,
             quiet=self.quiet,
-            making_room=self.making_room.get(worker_id),
+            swapped_out=self.swapped_out.get(worker_id),
             suspect=self.suspects.get(worker_id),
             held=self.held.get(worker_id),
             group_verdict=group_verdict_of(worker, self.group_verdicts),

@@ -54,11 +54,13 @@ def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapP
     last = [host for host in supply.coming if host.name in called]
     last += [host for host in rest if host.name in supply.later]
     demands = facts.possible(forecast)
-    needed = needed_hosts(demands, fixed, supply.dispensable, swaps.hopeless, last)
-    vain = {worker.name for worker in observed.workers if worker.in_service and facts.in_vain.free_for_long(worker)}
-    if needed & vain:
-        hopeful = facts.in_vain.without(demands)
-        needed -= vain - needed_hosts(hopeful, fixed, supply.dispensable, swaps.hopeless, last)
+    needed = needed_hosts(demands, fixed, supply.dispensable, swaps.unplaceable, last)
+    long_free = {
+        worker.name for worker in observed.workers if worker.in_service and facts.unhelped.free_for_long(worker)
+    }
+    if needed & long_free:
+        other_demands = facts.unhelped.without(demands)
+        needed -= long_free - needed_hosts(other_demands, fixed, supply.dispensable, swaps.unplaceable, last)
     used = frozenset[str]()
     if requests.needs or grouping.groups:
         wants = [(want.demand, want.count) for want in demands]
@@ -79,7 +81,7 @@ def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapP
             for worker in observed.workers
             if worker.array is not None and worker.draining and not worker.note.seen_disabled
         ),
-        making_room=swaps.leaving,
+        swapped_out=swaps.leaving,
         suspects=facts.suspects,
         held={**holding.held, **requests.nodes},
         group_verdicts=group_verdicts,

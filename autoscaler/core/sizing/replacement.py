@@ -60,12 +60,12 @@ class SwapPlan:
     notes: Mapping[str, SwapNote] = field(default_factory=dict)
     leaving: Mapping[str, Reason] = field(default_factory=dict)
     """By worker id: the workers that begin to leave now."""
-    called_off: Mapping[str, Reason] = field(default_factory=dict)
+    cancelled: Mapping[str, Reason] = field(default_factory=dict)
     """By worker id: the workers that are enabled again."""
     replacements: Mapping[str, Replacement] = field(default_factory=dict)
     told: Mapping[str, Reason] = field(default_factory=dict)
     """By array: which swap goes on, or why there is none."""
-    hopeless: frozenset[int] = frozenset()
+    unplaceable: frozenset[int] = frozenset()
     """Positions of wanted demands that have no room beside the present workers: they keep no worker."""
     due: float | None = None
     """When time alone would change any of this."""

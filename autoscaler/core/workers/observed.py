@@ -125,7 +125,7 @@ class _Observation:
         before = self.memory.workers.get(worker.id)
         host = self.hosts.named(worker.name or (before.host if before else None))
         if host is None or owners.get(host.name) == worker.id:
-            before = self._heritage(worker, host, before)
+            before = self._with_older_mark(worker, host, before)
             successor = self.claims.successor(worker, host) if host is not None else None
             return _machine(self, worker, host, before, successor=successor)
         owner = owners.get(host.name)
@@ -134,7 +134,9 @@ class _Observation:
         held = Condition.NAME_AWAITED if awaited else Condition.NAME_TAKEN
         return _machine(self, worker, None, before, name_held=held)
 
-    def _heritage(self, worker: Worker, host: ExecutionHost | None, before: WorkerNote | None) -> WorkerNote | None:
+    def _with_older_mark(
+        self, worker: Worker, host: ExecutionHost | None, before: WorkerNote | None
+    ) -> WorkerNote | None:
         """The note of a machine that takes over the execution host of an older one, with our mark if we had disabled
         that host.
         """

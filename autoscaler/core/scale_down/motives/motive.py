@@ -32,7 +32,7 @@ class Candidate:
     """How many more idle workers of its array may be disabled now."""
     quiet: Callable[[NodeArrayPolicy], Reason | None]
     """Why `scale_down_timeout` keeps the array's workers."""
-    making_room: Reason | None
+    swapped_out: Reason | None
     """Why it leaves for a stronger worker."""
     suspect: Suspect | None
     """Why it seems broken."""

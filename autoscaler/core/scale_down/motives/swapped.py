@@ -20,4 +20,4 @@ class Swapped:
     by_person: bool = False
 
     def applies(self, to: Candidate) -> Reason | None:
-        return to.making_room
+        return to.swapped_out

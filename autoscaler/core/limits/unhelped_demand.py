@@ -15,7 +15,7 @@ from autoscaler.core.workers.worker_state import WorkerState
 
 
 @dataclass(frozen=True, slots=True)
-class InVain:
+class UnhelpedDemand:
     """The demands that no launch has helped, as known before this observation."""
 
     failed: Mapping[int, tuple[float, float]] = field(default_factory=dict)
@@ -23,7 +23,7 @@ class InVain:
     out not to help, and since when its oldest task waits.
     """
     now: float = 0.0
-    patience: float = 0.0
+    protected_after: float = 0.0
 
     def without(self, demands: Sequence[CategoryDemand]) -> list[CategoryDemand]:
         """The same demands, with no task of those counted."""
@@ -32,7 +32,11 @@ class InVain:
     def free_for_long(self, worker: WorkerState) -> bool:
         """Whether a worker in service has been free for as long as a launch has time to help."""
         since = worker.note.idle_since
-        return since is not None and self.now - since >= self.patience and self._known_by(self.now - self.patience)
+        return (
+            since is not None
+            and self.now - since >= self.protected_after
+            and self._known_by(self.now - self.protected_after)
+        )
 
     def disabled_while_they_waited(self, worker: WorkerState) -> bool:
         """Whether a worker was disabled as idle although they waited."""
@@ -44,7 +48,7 @@ class InVain:
         return any(waiting <= then for _, waiting in self.failed.values())
 
 
-def in_vain(snapshot: Snapshot, demands: Sequence[CategoryDemand]) -> InVain:
+def unhelped_demand(snapshot: Snapshot, demands: Sequence[CategoryDemand]) -> UnhelpedDemand:
     memory, tried_again = snapshot.memory, snapshot.overrides.tried_again_at
     found: dict[str, float] = {}
     for array in memory.protected.values():
@@ -52,8 +56,8 @@ def in_vain(snapshot: Snapshot, demands: Sequence[CategoryDemand]) -> InVain:
             if one.failed_at > tried_again:
                 found[key] = max(found.get(key, 0.0), one.failed_at)
     if not found:
-        return InVain()
+        return UnhelpedDemand()
     under_way = {key for trial in memory.trials.values() if not trial.closed for key, _ in trial.assignment}
     keys = {at: category_key(want.demand) for at, want in enumerate(demands) if want.count}
     failed = {at: (found[key], demands[at].oldest) for at, key in keys.items() if key in found and key not in under_way}
-    return InVain(failed, snapshot.now, snapshot.policy.protected_after)
+    return UnhelpedDemand(failed, snapshot.now, snapshot.policy.protected_after)
