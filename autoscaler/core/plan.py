@@ -123,15 +123,15 @@ def _join(worker: WorkerState, facts: Facts, forecast: Forecast, serving: Servin
         closed=facts.closed.reasons.get(array.queue) if array is not None and closed_by_hand else None,
         wanted=bool(requests.sets or requests.nodes) or (array is not None and bool(array.limits.min_workers)),
     )
-    return stop_if_requested(step, pass_context.asking)
+    return stop_if_requested(step, pass_context.stop_requests)
 
 
 def _leave(worker: WorkerState, facts: Facts, forecast: Forecast, serving: Serving, swaps: SwapPlan) -> WorkerStep:
     of_group = worker.worker.id in group_verdict_of(worker, serving.group_verdicts).returning
-    again = because(Code.NEEDED_AGAIN) if of_group or worker.name in forecast.again else None
-    needed = swaps.cancelled.get(worker.worker.id) or again or serving.holding.back.get(worker.worker.id)
+    needed_again = because(Code.NEEDED_AGAIN) if of_group or worker.name in forecast.to_enable else None
+    needed = swaps.cancelled.get(worker.worker.id) or needed_again or serving.holding.back.get(worker.worker.id)
     needed = None if worker.worker.id in facts.replaced else needed
-    return stop_if_requested(leave_further(worker, facts.pass_context, needed=needed), facts.pass_context.asking)
+    return stop_if_requested(leave_further(worker, facts.pass_context, needed=needed), facts.pass_context.stop_requests)
 
 
 def _launches(

@@ -17,8 +17,8 @@ from autoscaler.core.outcome.waiting_notes import (
     LONG,
     MOST,
     RETRY,
+    TEXT_FACTS,
     TOGETHER,
-    TOLD,
     Waiting,
     WaitingNotes,
     ranges,
@@ -245,17 +245,17 @@ def test_a_plan_leaves_alone_whose_context_has_a_doubt() -> None:
     assert [action.jobs[0] for action in told(plan(limited(doubted, job_context=True)))] == ["2"]
 
 
-@pytest.mark.parametrize("code", TOLD)
+@pytest.mark.parametrize("code", TEXT_FACTS)
 def test_a_text_has_names_only_and_no_comma(code: Code) -> None:
     needed, optional = facts_of(TEXTS[code])
-    assert needed | optional == set(TOLD[code])
+    assert needed | optional == set(TEXT_FACTS[code])
     assert not any(name.endswith(("_s", "_at")) for name in needed)
-    told = waiting_text(because(code, **dict.fromkeys(TOLD[code], "name")))
+    told = waiting_text(because(code, **dict.fromkeys(TEXT_FACTS[code], "name")))
     assert not any(letter.isdigit() or letter == "," for letter in told)
 
 
 def test_texts_are_those_of_the_reasons_that_are_told() -> None:
-    assert TEXTS.keys() == TOLD.keys()
+    assert TEXTS.keys() == TEXT_FACTS.keys()
 
 
 def test_of_a_trail_the_last_link_that_has_a_text_is_told() -> None:

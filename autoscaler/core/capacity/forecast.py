@@ -31,7 +31,7 @@ class Forecast:
 
     results: tuple[PlacementResult, ...]
     """Parallel to the wanted demands."""
-    again: frozenset[str]
+    to_enable: frozenset[str]
     """Draining hosts that demand would use."""
     supply: tuple[Host, ...]
     """Everything that counts, hosts enabled again included."""
@@ -65,7 +65,7 @@ def make_forecast(
     hosts that only the `other_demands` may enable again.
     """
     wants = [(want.demand, want.count) for want in demands]
-    hosts, again = supply.all, frozenset[str]()
+    hosts, to_enable = supply.all, frozenset[str]()
     placement = OpenPlacement(before.of(hosts))
     found = placement.place(wants)
     if supply.draining and not found.complete:
@@ -73,10 +73,11 @@ def make_forecast(
         hosts = (*hosts, *supply.draining)
         placement = OpenPlacement(before.of(hosts))
         found = placement.place(wants)
-        again = found.used & frozenset(host.name for host in supply.draining)
-        if again & for_others:
-            again -= for_others - place([(want.demand, want.count) for want in other_demands], before.of(hosts)).used
-        hosts = tuple(host for host in hosts if host not in supply.draining or host.name in again)
+        to_enable = found.used & frozenset(host.name for host in supply.draining)
+        if to_enable & for_others:
+            other_wants = [(want.demand, want.count) for want in other_demands]
+            to_enable -= for_others - place(other_wants, before.of(hosts)).used
+        hosts = tuple(host for host in hosts if host not in supply.draining or host.name in to_enable)
         if for_others:
             placement = OpenPlacement(before.of(hosts))
             found = placement.place(wants)
@@ -92,4 +93,4 @@ def make_forecast(
         )
         for want, first, placed, unmet in zip(demands, at_once, found.placed, found.unmet, strict=True)
     )
-    return Forecast(results, again, hosts, placement)
+    return Forecast(results, to_enable, hosts, placement)

@@ -85,10 +85,10 @@ class MaxCapacity:
         help.
         """
         everywhere = frozenset[str]().union(*(host.forced for host in (*self._persistent, *(host for host, _ in best))))
-        asking = replace(demand, names=demand.names | everywhere)
-        if asking.names == demand.names:
+        requesting = replace(demand, names=demand.names | everywhere)
+        if requesting.names == demand.names:
             return None
-        able = next((host for host, room in best if self._serves(asking, host, room.count)), None)
+        able = next((host for host, room in best if self._serves(requesting, host, room.count)), None)
         if able is None:
             return None
         missing = (able.forced or everywhere) - demand.names

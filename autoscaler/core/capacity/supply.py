@@ -132,7 +132,7 @@ def supply_of(context: SupplyContext) -> Supply:
     )
     able = sorted(
         (worker for worker in serving if could_leave(worker, pass_context)),
-        key=lambda worker: removal_order(worker, pass_context.asking),
+        key=lambda worker: removal_order(worker, pass_context.stop_requests),
         reverse=True,
     )
     dispensable = _free(able, context)

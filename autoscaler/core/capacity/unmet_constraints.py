@@ -22,7 +22,7 @@ from autoscaler.core.policy import NodeArrayPolicy
 Kind = tuple[NodeArrayPolicy, Bucket]
 _Key = tuple[str, int | None, BucketKey]
 """Node array, whether as one of groups, and bucket."""
-MOST_TOLD = 3
+MOST_REPORTED = 3
 """For how many workers a reason says why rules forbid them, and how many causes of each."""
 
 
@@ -62,7 +62,7 @@ class Misses:
         for miss in nearest:
             if miss.why not in reasons and serves(miss.at):
                 reasons.append(miss.why)
-                if len(reasons) == MOST_TOLD:
+                if len(reasons) == MOST_REPORTED:
                     break
         if not reasons:
             return None
@@ -98,7 +98,7 @@ class Misses:
         nevers = [(message, not_it.then(each)) for each in parts for message in _messages(each)]
         parts.sort(key=lambda each: not any(_messages(each)))
         why = not_it
-        for each in dict.fromkeys(parts[:MOST_TOLD]):
+        for each in dict.fromkeys(parts[:MOST_REPORTED]):
             why = why.then(each)
         return Miss(at, len(refusals), len(parts), why, tuple(nevers))
 

@@ -120,14 +120,16 @@ class ConstraintDemand:
 
     def _by_context(self, part: CategoryPart) -> Iterator[CategoryPart]:
         """The part split by which entries hold; jobs of which nothing is known yet are a part of their own."""
-        asking = [entry for entry in self._of(part.ask) if entry.who.context]
-        if part.reason is not None or not asking:
+        by_context = [entry for entry in self._of(part.ask) if entry.who.context]
+        if part.reason is not None or not by_context:
             yield part
             return
         groups: dict[tuple[str, ...] | None, list[tuple[int, str]]] = {}
         for job, tasks in zip(part.jobs, part.tasks, strict=True):
             detail = self.details.get(job)
-            met = None if detail is None else _places(one for one in asking if one.who.is_of_context(detail.context))
+            met = (
+                None if detail is None else _places(one for one in by_context if one.who.is_of_context(detail.context))
+            )
             groups.setdefault(met, []).append((job, tasks))
         for met, some in groups.items():
             yield replace(

@@ -16,7 +16,7 @@ from autoscaler.core.events.projects import Projects
 from autoscaler.core.events.running import LATE
 from autoscaler.core.model.cluster import ExecutionHost, JobCategory
 
-SAID = "it is no longer listed, and accounting shows no start: most likely it was deleted while it waited"
+MESSAGE = "it is no longer listed, and accounting shows no start: most likely it was deleted while it waited"
 
 
 def jobs_left(
@@ -62,5 +62,5 @@ def _event(each: Left, jobs: Sequence[int], now: float) -> JobEvent:
         owner=each.owner,
         project=each.project,
         code=UNLISTED,
-        message=SAID,
+        message=MESSAGE,
     )

@@ -56,13 +56,13 @@ def runs_and_ends(
     there = _there(instances)
     runs, gone = dict(known.runs), dict(known.gone)
     news: list[JobEvent] = []
-    again = [run for key, run in there.items() if key in runs and _is_another(run, runs[key])]
-    over, ends, starts = _accounted(runs, accounted, now, {run.key for run in again})
+    restarted = [run for key, run in there.items() if key in runs and _is_another(run, runs[key])]
+    over, ends, starts = _accounted(runs, accounted, now)
     news += ends
     for run in over:
         runs.pop(run.key, None)
         gone.pop(run.key, None)
-    for run in again:
+    for run in restarted:
         if (old := runs.pop(run.key, None)) is not None:
             over.append(old)
             news += _ended_unseen([old], now)
@@ -98,7 +98,7 @@ def _is_another(run: Run, before: Run) -> bool:
 
 
 def _accounted(
-    runs: Mapping[Key, Run], accounted: Sequence[Accounted], now: float, again: set[Key]
+    runs: Mapping[Key, Run], accounted: Sequence[Accounted], now: float
 ) -> tuple[list[Run], list[JobEvent], list[JobEvent]]:
     """Runs that are over, the events of all ends, and those of starts that no pass saw."""
     over: list[Run] = []

@@ -56,13 +56,13 @@ def countings(
     known: Known, verdicts: Sequence[JobCategoryVerdict], projects: Projects, now: float
 ) -> tuple[Known, list[JobEvent]]:
     """Jobs that begin to count as demand, or stop. An array counts if some of its tasks do."""
-    now_told = tuple(map(_JOBS, verdicts)), tuple(map(_COUNTED, verdicts))
-    if now_told == known.verdicts:
+    now_verdicts = tuple(map(_JOBS, verdicts)), tuple(map(_COUNTED, verdicts))
+    if now_verdicts == known.verdicts:
         return known, []
     news: dict[tuple[bool, str, str, str], dict[int, int]] = {}
     arrays: set[int] = set()
     jobs_before, counted_before = known.verdicts
-    changed, _ = compared(jobs_before, now_told[0], counted_before, now_told[1])
+    changed, _ = compared(jobs_before, now_verdicts[0], counted_before, now_verdicts[1])
     for verdict in (verdicts[at] for at in changed):
         reported, code = known.counted if verdict.counted else known.uncounted, verdict.reason.code.value
         for at in reported.lacking(verdict.jobs):
@@ -86,7 +86,7 @@ def countings(
     ]
     grown = replace(
         known,
-        verdicts=now_told,
+        verdicts=now_verdicts,
         counted=known.counted.plus(counted).minus(uncounted),
         uncounted=known.uncounted.plus(uncounted).minus(counted),
     )

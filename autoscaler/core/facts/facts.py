@@ -38,8 +38,8 @@ from autoscaler.core.replace.swap_context import boot_time, seen_boot_time
 from autoscaler.core.scale_down.quarantine import Suspect, find_suspects
 from autoscaler.core.scale_down.request_needs import (
     RequestNeeds,
-    asking_to_stop,
     read_request_needs,
+    stop_requests_of,
 )
 from autoscaler.core.scale_up.group_launches import Grouping, find_groups
 from autoscaler.core.sizing.sizing import LaunchContext
@@ -252,7 +252,7 @@ def pass_context_of(snapshot: Snapshot) -> PassContext:
         complexes=snapshot.cluster.complexes,
         held_back=snapshot.memory.brake or paused,
         keep_alive=snapshot.policy.rules.keep_alive if snapshot.policy.rules is not None else NONE_KEPT,
-        asking=asking_to_stop(snapshot),
+        stop_requests=stop_requests_of(snapshot),
         refused_ends=MappingProxyType({each.worker_id: each for each in snapshot.fleet.refused_ends}),
         group_pes=snapshot.policy.group_pes,
     )

@@ -112,7 +112,7 @@ class Protection:
             held.append(answer)
         return tuple(held)
 
-    def told_of(self, demands: Sequence[CategoryDemand], policy: Policy) -> Mapping[int, Reason]:
+    def unhelped_reasons(self, demands: Sequence[CategoryDemand], policy: Policy) -> Mapping[int, Reason]:
         """By position of a demand that no launch has helped so far: the reason that says so, even if it fits now."""
         reasons: dict[int, Reason] = {}
         if not any(array.categories for array in self.arrays.values()):

@@ -37,7 +37,7 @@ class VerdictContext:
     at: float
     growth: Mapping[str, Reason]
     """By queue, what is launched or why nothing is; for groups under the queue's name and a colon."""
-    doubts: Mapping[int, Reason]
+    unsatisfiable: Mapping[int, Reason]
     """By job that may be unsatisfiable: its verdict."""
     later: Mapping[str, Reason]
     """By queue, why its hosts start nothing yet."""
@@ -52,19 +52,21 @@ class VerdictContext:
 
 
 def job_verdicts(
-    reading: PendingDemand, results: Sequence[PlacementResult], policy: Policy, said: VerdictContext
+    reading: PendingDemand, results: Sequence[PlacementResult], policy: Policy, context: VerdictContext
 ) -> tuple[JobCategoryVerdict, ...]:
     """A verdict for every part of every job category."""
     verdicts: list[JobCategoryVerdict] = []
     for position, (want, parts, result) in enumerate(zip(reading.wanted, reading.counted, results, strict=True)):
-        besides = partial(_besides, position, said)
-        verdicts += _counted(parts, result, _reasons_of(want, position, policy, said, besides), besides, said)
-    doubts, at = said.doubts, said.at
+        besides = partial(_besides, position, context)
+        verdicts += _counted(parts, result, _reasons_of(want, position, policy, context, besides), besides, context)
+    unsatisfiable, at = context.unsatisfiable, context.at
     verdicts += [
         verdict
         for part in reading.uncounted
         if part.reason is not None
-        for verdict in _doubted(part, part.reason, doubts if part.reason.code in _DOUBTED else {}, at)
+        for verdict in _uncounted(
+            part, part.reason, unsatisfiable if part.reason.code in _MAYBE_UNSATISFIABLE else {}, at
+        )
     ]
     return _by_job(verdicts)
 
@@ -82,14 +84,14 @@ def _by_job(verdicts: list[JobCategoryVerdict]) -> tuple[JobCategoryVerdict, ...
     return tuple(verdicts)
 
 
-def _besides(position: int, said: VerdictContext, reason: Reason) -> Reason:
+def _besides(position: int, context: VerdictContext, reason: Reason) -> Reason:
     """A reason with additions: that no launch has helped so far, if the tasks fit; that smaller jobs come first, if no
     worker comes.
     """
-    unhelped = said.unhelped.get(position)
+    unhelped = context.unhelped.get(position)
     if unhelped is not None and reason.code in (Code.FITS, Code.WAITS_FOR_COMING):
         reason = reason.then(unhelped)
-    others_first = said.starving().get(position) if _nothing_comes(reason) else None
+    others_first = context.starving().get(position) if _nothing_comes(reason) else None
     return reason if others_first is None else reason.then(others_first)
 
 
@@ -98,18 +100,18 @@ def _nothing_comes(reason: Reason) -> bool:
 
 
 def _reasons_of(
-    want: CategoryDemand, position: int, policy: Policy, said: VerdictContext, besides: Callable[[Reason], Reason]
+    want: CategoryDemand, position: int, policy: Policy, context: VerdictContext, besides: Callable[[Reason], Reason]
 ) -> Callable[[int, int, int], Reason]:
     """A function from how many tasks of a part fit now, fit on coming supply, or do not fit, to its reason; cached,
     because many parts have the same.
     """
-    growth = _growth_for(want, policy, said.growth, said.held_back.get(position))
-    delay = next((said.later[pool] for pool in sorted(want.demand.pools) if pool in said.later), None)
+    growth = _growth_for(want, policy, context.growth, context.held_back.get(position))
+    delay = next((context.later[pool] for pool in sorted(want.demand.pools) if pool in context.later), None)
 
     @cache
     def reason_of(now: int, coming: int, lacking: int) -> Reason:
         reason = growth(now, coming, lacking) if lacking else _without_growth(coming)
-        if reason.code is Code.WAITS_FOR_COMING and (at := said.expected_at(want.demand.pools)) is not None:
+        if reason.code is Code.WAITS_FOR_COMING and (at := context.expected_at(want.demand.pools)) is not None:
             reason = because(Code.WAITS_FOR_COMING, tasks=coming, expected_at=at)
         return besides(delay if delay is not None and reason.code is Code.WAITS_FOR_COMING else reason)
 
@@ -121,7 +123,7 @@ def _counted(
     result: PlacementResult,
     reason_of: Callable[[int, int, int], Reason],
     besides: Callable[[Reason], Reason],
-    said: VerdictContext,
+    context: VerdictContext,
 ) -> list[JobCategoryVerdict]:
     verdicts: list[JobCategoryVerdict] = []
     left_now, left_coming = result.now, result.coming
@@ -133,29 +135,29 @@ def _counted(
             left_now, left_coming = left_now - now, left_coming - coming
         lacking = part.count - now - coming
         if lacking and result.refusal is not None:
-            verdicts += _doubted(part, result.refusal, said.doubts, said.at, besides)
+            verdicts += _uncounted(part, result.refusal, context.unsatisfiable, context.at, besides)
         else:
-            verdicts.append(_verdict(part, reason_of(now, coming, lacking), said.at, counted=True))
+            verdicts.append(_verdict(part, reason_of(now, coming, lacking), context.at, counted=True))
     return verdicts
 
 
-_DOUBTED = frozenset({Code.HELD, Code.DEPENDENT, Code.TOO_MUCH_FOR_CELL, Code.PE_SLOTS})
+_MAYBE_UNSATISFIABLE = frozenset({Code.HELD, Code.DEPENDENT, Code.TOO_MUCH_FOR_CELL, Code.PE_SLOTS})
 """Reasons of uncounted jobs that may be unsatisfiable."""
 
 
-def _doubted(
+def _uncounted(
     part: CategoryPart,
     reason: Reason,
-    doubts: Mapping[int, Reason],
+    unsatisfiable: Mapping[int, Reason],
     at: float,
     besides: Callable[[Reason], Reason] = lambda reason: reason,
 ) -> list[JobCategoryVerdict]:
     """One verdict for each set of jobs of a part with the same reason."""
-    if not doubts or doubts.keys().isdisjoint(part.jobs):
+    if not unsatisfiable or unsatisfiable.keys().isdisjoint(part.jobs):
         return [_verdict(part, besides(reason), at, counted=False)]
     groups: dict[Reason, list[tuple[int, str]]] = {}
     for job, tasks in zip(part.jobs, part.tasks, strict=True):
-        groups.setdefault(doubts.get(job, reason), []).append((job, tasks))
+        groups.setdefault(unsatisfiable.get(job, reason), []).append((job, tasks))
     alike = {
         why: replace(
             part,

@@ -42,7 +42,9 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
         decided.forecast.results,
     )
     uncertain = unanswered(facts.snapshot.fleet.orders)
-    job_categories = mark_uncertain(job_verdicts(demand, results, facts.policy, _said(facts, decided)), uncertain)
+    job_categories = mark_uncertain(
+        job_verdicts(demand, results, facts.policy, _verdict_context(facts, decided)), uncertain
+    )
     waiting = tell_waiting(
         Waiting(
             facts.snapshot.cluster,
@@ -82,7 +84,7 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
     )
 
 
-def _said(facts: Facts, decided: Decisions) -> VerdictContext:
+def _verdict_context(facts: Facts, decided: Decisions) -> VerdictContext:
     """What verdicts on waiting jobs depend on besides placement."""
     snapshot, demands, launches = facts.snapshot, facts.demand.wanted, decided.launches
     by_queue = with_recent_failures(
@@ -90,11 +92,11 @@ def _said(facts: Facts, decided: Decisions) -> VerdictContext:
     )
     return VerdictContext(
         at=facts.pass_context.now,
-        growth=facts.delays.instead(by_queue),
-        doubts=decided.unsatisfiable.told,
-        later=facts.delays.said(decided.supply.coming),
+        growth=facts.delays.added_to(by_queue),
+        unsatisfiable=decided.unsatisfiable.reasons,
+        later=facts.delays.unless_others_come(decided.supply.coming),
         held_back=launches.held_back,
-        unhelped=decided.protection.told_of(demands, facts.policy),
+        unhelped=decided.protection.unhelped_reasons(demands, facts.policy),
         expected_at=cache(decided.supply.expected_at),
         starving=cache(
             lambda: starving(demands, decided.forecast.results, facts.observed, snapshot.cluster, facts.demand.names)

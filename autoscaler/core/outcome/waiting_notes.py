@@ -34,7 +34,7 @@ OVER = because(Code.WAITS_NO_MORE)
 MOST = 10_000
 """The most jobs that have a text, so that the memory stays small."""
 
-TOLD: Mapping[Code, tuple[str, ...]] = MappingProxyType(
+TEXT_FACTS: Mapping[Code, tuple[str, ...]] = MappingProxyType(
     {
         Code.CAPPED: ("cap",),
         Code.NODE_ARRAY_STOPPED: ("node_array",),
@@ -137,7 +137,7 @@ def stable(reason: Reason) -> Reason | None:
     for link in reversed(reason.trail):
         if (found := stable(link)) is not None:
             return found
-    names = TOLD.get(reason.code)
+    names = TEXT_FACTS.get(reason.code)
     facts = dict(reason.facts)
     if names is None or not all(isinstance(facts.get(name), str) for name in names):
         return None

@@ -130,7 +130,7 @@ class JobsStep:
     jobs: tuple[str, ...]
     reason: Reason
     forced: bool = False
-    asking: tuple[int, ...] = ()
+    to_ask: tuple[int, ...] = ()
     """Jobs about which Grid Engine must be asked first."""
 
 
@@ -172,12 +172,12 @@ def _what_to_do(job: HostJob, restart: Restart, where: JobPlaces, policy: LostJo
         return Code.DELETED_BY_OWNER
     if restart is Restart.UNKNOWN:
         return Code.LOST_JOBS_ASKED
-    again = restart is not Restart.NO and not refused
-    if not again and policy is not LostJobs.FORCE:
+    may_restart = restart is not Restart.NO and not refused
+    if not may_restart and policy is not LostJobs.FORCE:
         return Code.LOST_JOBS_DELETED if policy is LostJobs.DELETE else Code.LOST_JOBS_STAY
     if where.alive(job) and not ("h" in job.state and job.name in where.held_back):
         return Code.PARTLY_ALIVE
-    return Code.LOST_JOBS_RESCHEDULED if again and restart is Restart.YES else Code.LOST_JOBS_FORCED
+    return Code.LOST_JOBS_RESCHEDULED if may_restart and restart is Restart.YES else Code.LOST_JOBS_FORCED
 
 
 def _step(code: Code, jobs: Sequence[HostJob], where: JobPlaces) -> JobsStep:
@@ -189,8 +189,8 @@ def _step(code: Code, jobs: Sequence[HostJob], where: JobPlaces) -> JobsStep:
             hosts = tuple(sorted({host for job in jobs for host in where.alive(job)}))
             return JobsStep(Hold, names, because(code, jobs=names, hosts=hosts))
         case Code.LOST_JOBS_ASKED:
-            asking = tuple(sorted({job.number for job in jobs}))
-            return JobsStep(None, names, because(code, jobs=names), asking=asking)
+            to_ask = tuple(sorted({job.number for job in jobs}))
+            return JobsStep(None, names, because(code, jobs=names), to_ask=to_ask)
         case _:
             return JobsStep(Kill, names, because(code, jobs=names))
 

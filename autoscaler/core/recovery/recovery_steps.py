@@ -195,9 +195,9 @@ def move_jobs(of: Lost) -> WorkerStep:
     else:
         action = Hold(found.jobs, reason) if found.kind is Hold else Kill(found.jobs, reason, lost=True)
     tried = note.moved if pass_context.recent(note.moved_at) else ()
-    again = set(found.jobs) <= set(note.moved)
+    repeated = set(found.jobs) <= set(note.moved)
     moved = tuple(sorted({*tried, *found.jobs}))
-    note = replace(note, moved=moved, moved_at=pass_context.now, moves=note.moves + 1 if again else 1)
+    note = replace(note, moved=moved, moved_at=pass_context.now, moves=note.moves + 1 if repeated else 1)
     return WorkerStep(worker, WorkerVerdict(worker.name, worker.worker.id, "wait", reason), note, action)
 
 

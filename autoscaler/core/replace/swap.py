@@ -48,7 +48,7 @@ class _ArraySwap:
     note: SwapNote
     leaving: Mapping[str, Reason] = field(default_factory=dict)
     replacement: Replacement | None = None
-    told: Reason | None = None
+    reason: Reason | None = None
     unplaceable: frozenset[int] = frozenset()
     due: float | None = None
 
@@ -74,7 +74,7 @@ def swap_workers(context: SwapContext, notes: Mapping[str, SwapNote], *, allowed
             if revocable(worker) and worker.worker.id not in standing_by
         },
         replacements={name: turn.replacement for name, turn in turns.items() if turn.replacement is not None},
-        told={name: turn.told for name, turn in turns.items() if turn.told is not None},
+        reasons={name: turn.reason for name, turn in turns.items() if turn.reason is not None},
         unplaceable=frozenset().union(*(turn.unplaceable for turn in turns.values())),
         due=min((turn.due for turn in turns.values() if turn.due is not None), default=None),
     )
@@ -98,15 +98,15 @@ def _begin(note: SwapNote, state: ArrayState | None, context: SwapContext, allow
         return _ArraySwap(nothing)  # a launch is enough without a swap, or no available type would do
     array = state.array
     if not allowed:
-        return _ArraySwap(nothing, told=because(Code.SWAP_OFF, node_array=array.name), unplaceable=state.positions)
+        return _ArraySwap(nothing, reason=because(Code.SWAP_OFF, node_array=array.name), unplaceable=state.positions)
     rest = boot_time(array, context.observed)
     if note.ended_at is not None and now - note.ended_at < rest:
         reason = because(Code.SWAP_COOLDOWN, node_array=array.name, limit_s=rest)
-        return _ArraySwap(nothing, told=reason, due=note.ended_at + rest)
+        return _ArraySwap(nothing, reason=reason, due=note.ended_at + rest)
     candidates = tuple(replaceable_workers(array, context, note.spared, now + rest))
     best = best_change(state, candidates)
     if best is None:
-        return _ArraySwap(nothing, told=because(Code.NO_SWAP, node_array=array.name), unplaceable=state.positions)
+        return _ArraySwap(nothing, reason=because(Code.NO_SWAP, node_array=array.name), unplaceable=state.positions)
     change = _same_again(note, state, candidates, best)
     since = note.since if change.ids == note.leaving and note.since is not None else now
     considered = replace(nothing, leaving=change.ids, hosts=_hosts(change), type=change.option.type.name, since=since)
@@ -114,7 +114,7 @@ def _begin(note: SwapNote, state: ArrayState | None, context: SwapContext, allow
         since == now or now - since < context.pass_context.schedule_interval
     ):
         reason = because(Code.SWAP_CONSIDERED, workers=considered.hosts, type=considered.type)
-        return _ArraySwap(considered, told=reason, due=since + context.pass_context.schedule_interval)
+        return _ArraySwap(considered, reason=reason, due=since + context.pass_context.schedule_interval)
     return _begun(considered, change, state, context)
 
 
@@ -124,7 +124,7 @@ def _begun(note: SwapNote, change: Change, state: ArrayState, context: SwapConte
         replace(note, begun_at=context.pass_context.now),
         leaving={one.id: reason for one in change.leaving if one.worker.in_service},
         replacement=_replacement(note, change, state),
-        told=because(Code.SWAP_UNDER_WAY, workers=note.hosts, type=change.option.type.name),
+        reason=because(Code.SWAP_UNDER_WAY, workers=note.hosts, type=change.option.type.name),
     )
 
 
@@ -177,7 +177,7 @@ def _go_on(note: SwapNote, state: ArrayState | None, context: SwapContext, allow
     if not there and not any(worker_id in observed.missing for worker_id in note.leaving):
         return _launching(note, state) or ended
     if not there:
-        return _ArraySwap(note, told=because(Code.SWAP_UNDER_WAY, workers=note.hosts, type=note.type))
+        return _ArraySwap(note, reason=because(Code.SWAP_UNDER_WAY, workers=note.hosts, type=note.type))
     if any_option_with_room(state, state.soon) and not any_option_with_room(state, state.usage):
         return ended
     soon = now + boot_time(state.array, observed)
@@ -193,7 +193,7 @@ def _go_on(note: SwapNote, state: ArrayState | None, context: SwapContext, allow
     return _ArraySwap(
         note,
         replacement=_replacement(note, change, state),
-        told=because(Code.SWAP_UNDER_WAY, workers=note.hosts, type=change.option.type.name),
+        reason=because(Code.SWAP_UNDER_WAY, workers=note.hosts, type=change.option.type.name),
     )
 
 

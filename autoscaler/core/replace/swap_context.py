@@ -171,7 +171,7 @@ def _emptied(array: NodeArrayPolicy, context: SwapContext, swapped_out: Sequence
             continue
         if any("E" in instance.states for instance in host.instances):
             continue
-        if worker.in_service or worker.unheard or worker.name in context.forecast.again:
+        if worker.in_service or worker.unheard or worker.name in context.forecast.to_enable:
             yield machine.id, emptied_host(host, complexes, context.names)
 
 
@@ -189,7 +189,7 @@ def _usage_soon(array: NodeArrayPolicy, usage: Usage, context: SwapContext, soon
         if worker.note.disabling is Disabling.SWAP:
             continue
         leaves = worker.worker.id in context.disabled
-        leaves |= worker.draining and worker.name not in context.forecast.again
+        leaves |= worker.draining and worker.name not in context.forecast.to_enable
         ends = worker.going or worker.decisive is Condition.INTERRUPTED
         if ends or (leaves and empty_at(worker.host, context.cluster) <= soon):
             vcpus, price = worker.worker.type.vcpus, context.price_of(worker)

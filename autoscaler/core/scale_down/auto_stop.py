@@ -18,10 +18,10 @@ from autoscaler.core.workers.marks import UNTIL_IT_ASKS
 from autoscaler.core.workers.step import WorkerStep
 
 
-def stop_if_requested(step: WorkerStep, asking: Set[str]) -> WorkerStep:
+def stop_if_requested(step: WorkerStep, stop_requests: Set[str]) -> WorkerStep:
     """The same step; if its worker drains or begins to, and asked to stop, it leaves for good."""
     drains = step.worker.draining or isinstance(step.action, Disable)
-    if step.worker.worker.id not in asking or not drains:
+    if step.worker.worker.id not in stop_requests or not drains:
         return step
     being_enabled = isinstance(step.action, Enable) or step.note.enabled_at is not None
     if being_enabled or step.note.disabling not in UNTIL_IT_ASKS:
@@ -29,26 +29,26 @@ def stop_if_requested(step: WorkerStep, asking: Set[str]) -> WorkerStep:
     return replace(step, note=replace(step.note, disabling=Disabling.AUTO_STOP))
 
 
-def remember_stop_request(step: WorkerStep, asking: Set[str], now: float) -> WorkerStep:
+def remember_stop_request(step: WorkerStep, stop_requests: Set[str], now: float) -> WorkerStep:
     """A group leaves as a whole, but its workers ask one by one: the request of an idle one counts until all have
     asked.
 
     If a person enables a worker that we had disabled, its request no longer counts: else it would leave at once.
     """
     worker = step.worker
-    if worker.worker.id not in asking or step.note.idle_since is None:
+    if worker.worker.id not in stop_requests or step.note.idle_since is None:
         return step
     if worker.enabled_by_hand and step.action is None:
         return replace(step, note=replace(step.note, stop_undone=True))
     return replace(step, note=replace(step.note, asked_at=now)) if worker.worker.group_id else step
 
 
-def answers(steps: Iterable[WorkerStep], asking: Set[str]) -> dict[str, tuple[AutoStopAnswer, Reason]]:
+def answers(steps: Iterable[WorkerStep], stop_requests: Set[str]) -> dict[str, tuple[AutoStopAnswer, Reason]]:
     """The answer to each known worker that asks."""
     found: dict[str, tuple[AutoStopAnswer, Reason]] = {}
     for step in steps:
         worker_id = step.worker.worker.id
-        if worker_id not in asking:
+        if worker_id not in stop_requests:
             continue
         if step.worker.going or step.worker.gone:  # this cannot be undone
             found[worker_id] = AutoStopAnswer.STOPS, step.verdict.reason

@@ -8,7 +8,7 @@ from autoscaler.core.policy import Policy
 from autoscaler.core.workers.observed import ObservedWorkers
 
 
-def quiet_since(
+def queues_empty_since(
     observed: ObservedWorkers, reading: PendingDemand, memory: Memory, policy: Policy, now: float
 ) -> float | None:
     """Since when no counted job waits and none runs in any autoscaled queue."""

@@ -24,7 +24,7 @@ def judge_groups(
     given_up: Mapping[str, Reason],
     pass_context: PassContext,
     *,
-    quiet: Callable[[NodeArrayPolicy], Reason | None],
+    empty_queue_rule: Callable[[NodeArrayPolicy], Reason | None],
     policy: Policy,
 ) -> Mapping[str, GroupVerdict]:
     """By group id. `used`: names of the supply that waiting demand would use."""
@@ -32,7 +32,7 @@ def judge_groups(
     found: dict[str, GroupVerdict] = {}
     for group in groups:
         group_verdict = _judge_group(
-            group, group.used(used), targeted.get(group.id), given_up.get(group.id), pass_context, quiet
+            group, group.used(used), targeted.get(group.id), given_up.get(group.id), pass_context, empty_queue_rule
         )
         returning = group.returning if group_verdict.wanted else ()
         found[group.id] = replace(
@@ -74,7 +74,7 @@ def _judge_group(
     target: Reason | None,
     given_up: Reason | None,
     pass_context: PassContext,
-    quiet: Callable[[NodeArrayPolicy], Reason | None],
+    empty_queue_rule: Callable[[NodeArrayPolicy], Reason | None],
 ) -> GroupVerdict:
     """The first rule with a verdict decides."""
     needed = used or target is not None
@@ -89,12 +89,12 @@ def _judge_group(
             hold = because(Code.GROUP_INCOMPLETE, group=group.id, ready=group.ready, want=group.want)
             return GroupVerdict(hold=hold, wanted=needed)
         return GroupVerdict(keep=target, wanted=needed)
-    keep = _why_kept(group, used, target, pass_context, quiet)
+    keep = _why_kept(group, used, target, pass_context, empty_queue_rule)
     if keep is not None:
         return GroupVerdict(keep=keep, wanted=needed)
     idle = min(idle_for(worker, pass_context.now) or 0.0 for worker in group.serving)
     reason = because(Code.IDLE, idle_s=idle, limit_s=group.array.idle_timeout)
-    if idle < group.array.idle_timeout and _asking(group, pass_context):
+    if idle < group.array.idle_timeout and _stop_requested(group, pass_context):
         reason = because(Code.ASKED_TO_STOP)
     return GroupVerdict(back=reason.then(because(Code.GROUP_LEAVES, group=group.id)))
 
@@ -104,7 +104,7 @@ def _why_kept(
     used: bool,
     target: Reason | None,
     pass_context: PassContext,
-    quiet: Callable[[NodeArrayPolicy], Reason | None],
+    empty_queue_rule: Callable[[NodeArrayPolicy], Reason | None],
 ) -> Reason | None:
     """Why a group that has served stays; None: no reason."""
     if group.busy:
@@ -119,14 +119,14 @@ def _why_kept(
     if any(worker.enabled_by_hand for worker in group.serving):
         return because(Code.ENABLED_BY_HAND)
     others = tuple(worker.name for worker in group.serving if not could_leave(worker, pass_context))
-    if others and _asking(group, pass_context):
+    if others and _stop_requested(group, pass_context):
         return because(Code.GROUP_STAYS, group=group.id, others=others)
     if others or not group.serving:
         idle = min((idle_for(worker, pass_context.now) or 0.0 for worker in group.serving), default=0.0)
         return because(Code.IDLE_NOT_LONG_ENOUGH, idle_s=idle, limit_s=group.array.idle_timeout)
-    return quiet(group.array)
+    return empty_queue_rule(group.array)
 
 
-def _asking(group: Group, pass_context: PassContext) -> bool:
+def _stop_requested(group: Group, pass_context: PassContext) -> bool:
     """Whether one of its workers asks to stop."""
-    return any(worker.worker.id in pass_context.asking for worker in group.serving)
+    return any(worker.worker.id in pass_context.stop_requests for worker in group.serving)

@@ -35,7 +35,7 @@ ASKED_OF_LATE = 600.0
 """Seconds for which a worker of a group counts as asking to stop, if it has not been busy since."""
 
 
-def asking_to_stop(snapshot: Snapshot) -> frozenset[str]:
+def stop_requests_of(snapshot: Snapshot) -> frozenset[str]:
     """Ids of workers that ask to stop, and of workers of groups that asked recently; without workers that a person
     enabled since.
     """

@@ -98,7 +98,7 @@ class ServiceContext:
     needed: frozenset[str]
     """Names of workers that waiting demand would use."""
     floors: Mapping[str, Floor]
-    quiet: Callable[[NodeArrayPolicy], Reason | None]
+    empty_queue_rule: Callable[[NodeArrayPolicy], Reason | None]
     """Why `scale_down_timeout` keeps an array's workers."""
     under_way: Mapping[str, int]
     """By array, the number of workers that were disabled and that no observation has shown disabled yet."""
@@ -123,7 +123,7 @@ class ServiceContext:
             needed=worker.name in self.needed,
             floor=replace(floor, staying=floor.staying - disabled - stopped),
             batch=array.scale_down_batch - self.under_way.get(array.name, 0) - disabled,
-            quiet=self.quiet,
+            empty_queue_rule=self.empty_queue_rule,
             swapped_out=self.swapped_out.get(worker_id),
             suspect=self.suspects.get(worker_id),
             held=self.held.get(worker_id),
@@ -135,7 +135,7 @@ def scale_down(machines: Sequence[WorkerState], context: ServiceContext) -> list
     """One step for every worker in service."""
     steps: list[WorkerStep] = []
     disabled, stopped = Counter[str](), Counter[str]()
-    for worker in sorted(machines, key=lambda worker: removal_order(worker, context.pass_context.asking)):
+    for worker in sorted(machines, key=lambda worker: removal_order(worker, context.pass_context.stop_requests)):
         array = worker.array
         if array is None:
             continue

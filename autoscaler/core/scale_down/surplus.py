@@ -38,7 +38,7 @@ class SurplusContext:
     """Names of the supply's hosts that demand uses; None: there is no demand, and every worker is surplus."""
     silent: Set[str]
     """Silent hosts that are expected to report again."""
-    again: Set[str]
+    to_enable: Set[str]
     """Draining hosts that are enabled again."""
     going: Set[str]
     """Ids of workers in service that leave in any case."""
@@ -83,7 +83,7 @@ def _there(view: SurplusContext) -> Iterator[WorkerState]:
     free = [worker for worker in _free(view) if view.idle(worker)]
     yield from (each for each in free if each.unheard and each.name in view.silent)
     if view.used is None:
-        yield from (each for each in free if each.draining and each.name in view.again)
+        yield from (each for each in free if each.draining and each.name in view.to_enable)
     serving = [each for each in free if each.in_service and each.worker.id not in view.going and not each.advised]
     pass_context = view.pass_context
     stay = {
@@ -91,12 +91,12 @@ def _there(view: SurplusContext) -> Iterator[WorkerState]:
     }
     yield from (each for each in serving if each.worker.id in stay)
     may_leave = (each for each in serving if each.worker.id not in stay)
-    yield from sorted(may_leave, key=lambda each: removal_order(each, pass_context.asking), reverse=True)
+    yield from sorted(may_leave, key=lambda each: removal_order(each, pass_context.stop_requests), reverse=True)
 
 
 def _draining(view: SurplusContext) -> Iterator[WorkerState]:
     for worker in _free(view):
-        free_to_return = worker.name not in view.again and worker.note.disabling not in NOT_FOR_REQUESTS
+        free_to_return = worker.name not in view.to_enable and worker.note.disabling not in NOT_FOR_REQUESTS
         if free_to_return and view.idle(worker) and may_be_enabled(worker, view.pass_context):
             yield worker
 

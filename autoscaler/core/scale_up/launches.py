@@ -154,7 +154,7 @@ def _for_demand(
         replacement = swaps.replacements.get(array.name)
         size = size_launch if replacement is None else replacement.size_launch
         growth = size(array, Shortfall(needs.wanted, mine, placement, short), usage[array.name], launch_context)
-        found.append((array, _as_trial(growth, held).besides(swaps.told.get(array.name))))
+        found.append((array, _as_trial(growth, held).besides(swaps.reasons.get(array.name))))
         placement = growth.placement or placement
         usage, launch_context = _after(usage, growth, launch_context), _later(launch_context, growth)
         if growth.covered:

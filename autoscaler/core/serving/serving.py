@@ -16,7 +16,7 @@ from autoscaler.core.placement.placement import place
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.requests.targets import Holding, hold
-from autoscaler.core.scale_down.empty_queues import quiet_since
+from autoscaler.core.scale_down.empty_queues import queues_empty_since
 from autoscaler.core.scale_down.floors import floors_of
 from autoscaler.core.scale_down.group_verdicts import judge_groups
 from autoscaler.core.scale_down.request_needs import coming_for_requests
@@ -65,17 +65,23 @@ def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapP
     if requests.needs or grouping.groups:
         wants = [(want.demand, want.count) for want in demands]
         used = place(wants, [*fixed, *(host for _, host in supply.dispensable), *last]).used | needed
-    quiet = _quiet(facts)
+    empty_queue_rule = _empty_queue_rule(facts)
     group_verdicts = judge_groups(
-        grouping.groups, used, grouping.targets, grouping.given_up, pass_context, quiet=quiet, policy=policy
+        grouping.groups,
+        used,
+        grouping.targets,
+        grouping.given_up,
+        pass_context,
+        empty_queue_rule=empty_queue_rule,
+        policy=policy,
     )
     going = {*swaps.leaving, *(worker_id for worker_id, suspect in facts.suspects.items() if suspect.acts)}
-    holding = _holding(facts, used, forecast.again, going)
+    holding = _holding(facts, used, forecast.to_enable, going)
     context = ServiceContext(
         pass_context,
         needed=needed,
         floors=floors_of(observed, policy, pass_context, swaps.leaving),
-        quiet=quiet,
+        empty_queue_rule=empty_queue_rule,
         under_way=Counter(
             worker.array.name
             for worker in observed.workers
@@ -90,7 +96,7 @@ def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapP
     return Serving(steps, holding, group_verdicts)
 
 
-def _holding(facts: Facts, used: Set[str], again: Set[str], going: Set[str]) -> Holding:
+def _holding(facts: Facts, used: Set[str], to_enable: Set[str], going: Set[str]) -> Holding:
     """The workers that requests keep. `used`: names of the supply's hosts that demand uses; `to_enable` and `going`: as
     in `SurplusContext`.
     """
@@ -105,22 +111,22 @@ def _holding(facts: Facts, used: Set[str], again: Set[str], going: Set[str]) -> 
         requests.service,
         used if snapshot.policy.queue_demand else None,
         facts.silent,
-        again,
+        to_enable,
         going,
     )
     return hold(requests.needs, surplus_workers(surplus))
 
 
-def _quiet(facts: Facts) -> Callable[[NodeArrayPolicy], Reason | None]:
+def _empty_queue_rule(facts: Facts) -> Callable[[NodeArrayPolicy], Reason | None]:
     """A function that says why `scale_down_timeout` keeps an array's workers; None: it does not."""
     policy, now = facts.policy, facts.pass_context.now
-    since = quiet_since(facts.observed, facts.demand, facts.snapshot.memory, policy, now)
+    since = queues_empty_since(facts.observed, facts.demand, facts.snapshot.memory, policy, now)
 
-    def quiet(array: NodeArrayPolicy) -> Reason | None:
+    def empty_queue_rule(array: NodeArrayPolicy) -> Reason | None:
         queue = policy.queue(array.queue)
         timeout = queue.scale_down_timeout if queue else None
         if timeout is None or (since is not None and now - since >= timeout):
             return None
         return because(Code.QUEUE_NOT_EMPTY, limit_s=timeout)
 
-    return quiet
+    return empty_queue_rule

@@ -63,7 +63,7 @@ class SwapPlan:
     cancelled: Mapping[str, Reason] = field(default_factory=dict)
     """By worker id: the workers that are enabled again."""
     replacements: Mapping[str, Replacement] = field(default_factory=dict)
-    told: Mapping[str, Reason] = field(default_factory=dict)
+    reasons: Mapping[str, Reason] = field(default_factory=dict)
     """By array: which swap goes on, or why there is none."""
     unplaceable: frozenset[int] = frozenset()
     """Positions of wanted demands that have no room beside the present workers: they keep no worker."""

@@ -93,10 +93,10 @@ def judge_job(job: int, case: Case, suspicion: UnsatisfiableNote, runs: bool, si
     if finding is not None and finding.answer is Answer.IMPOSSIBLE:
         return Verdict(NextStep.ACT, because(Code.UNSATISFIABLE, said=finding.said))
     if suspicion.asked_at is not None:
-        again = suspicion.asked_at + min(FIRST_PAUSE * 2.0 ** min(suspicion.asked - 1, 10), LONGEST_PAUSE)
-        if now < again:
+        again_at = suspicion.asked_at + min(FIRST_PAUSE * 2.0 ** min(suspicion.asked - 1, 10), LONGEST_PAUSE)
+        if now < again_at:
             answer = finding.said if finding is not None else None
-            return _unproven(because(Code.NO_ANSWER, said=answer, again_at=again), due=again)
+            return _unproven(because(Code.NO_ANSWER, said=answer, again_at=again_at), due=again_at)
     return Verdict(NextStep.ASK, because(Code.UNPROVEN).then(because(Code.ASKING_GRID_ENGINE)))
 
 

@@ -23,11 +23,11 @@ from autoscaler.core.unsatisfiable.certainty import Candidate, NextStep, Situati
 from autoscaler.core.unsatisfiable.probe_hosts import probe_hosts_for
 from autoscaler.core.unsatisfiable.proof import Case, request
 
-SUSPECTS = 200
+EXAMINED = 200
 """The most jobs that are examined at a time, the oldest, so that the memory stays small."""
 QUESTIONS = 50
 """The most jobs in one question to Grid Engine."""
-TOLD = 50
+ANNOTATED = 50
 """The most jobs whose context is written in one pass."""
 MOST_A_PASS = 5
 """The most jobs deleted or held in one pass, if a tenth of the waiting jobs is not fewer."""
@@ -40,7 +40,7 @@ class DeadlockVerdicts:
     """The verdicts on jobs that may be unsatisfiable, with the actions of this pass."""
 
     actions: tuple[AskGridEngine | JobAction, ...] = ()
-    told: Mapping[int, Reason] = field(default_factory=dict)
+    reasons: Mapping[int, Reason] = field(default_factory=dict)
     """By job, the whole reason of its verdict."""
     suspicions: Mapping[int, UnsatisfiableNote] = field(default_factory=dict)
     touched: int = 0
@@ -56,7 +56,7 @@ def judge_jobs(
 
     `held`: parts that are held in Grid Engine, by us or others. `possible`: all other parts.
     """
-    suspects = sorted(doubtful, key=lambda one: (one.oldest, one.job))[:SUSPECTS]
+    suspects = sorted(doubtful, key=lambda one: (one.oldest, one.job))[:EXAMINED]
     ledger = _Ledger(situation)
     for one in suspects:
         ledger.examine(one)
@@ -83,7 +83,7 @@ class _Ledger:
         self._situation = situation
         self._entries: list[_Entry] = []
         self._kept: dict[int, UnsatisfiableNote] = {}
-        self._told: dict[int, Reason] = {}
+        self._reasons: dict[int, Reason] = {}
         self._actions: list[AskGridEngine | JobAction] = []
         self._acted: set[int] = set()
         self._touched = 0
@@ -97,7 +97,7 @@ class _Ledger:
         dues = (entry.verdict.due for entry in self._entries)
         return DeadlockVerdicts(
             actions=tuple(self._actions),
-            told=self._told,
+            reasons=self._reasons,
             suspicions=self._kept,
             touched=self._touched,
             due=min((due for due in dues if due is not None), default=None),
@@ -114,7 +114,7 @@ class _Ledger:
         if suspicion.since is not None or _matters(suspicion):
             self._kept[one.job] = suspicion
         self._entries.append(_Entry(one, case, found))
-        self._told[one.job] = case.reason.then(found.link)
+        self._reasons[one.job] = case.reason.then(found.link)
 
     def _suspicion(self, one: Candidate, case: Case, *, runs: bool) -> UnsatisfiableNote:
         """The note on a job after this observation. It begins anew if anything changed or speaks against it."""
@@ -169,7 +169,7 @@ class _Ledger:
         for entry in wanting:
             if entry.one.job not in jobs:
                 link = because(Code.UNPROVEN).then(because(Code.OLDER_JOBS_FIRST))
-                self._told[entry.one.job] = entry.case.reason.then(link)
+                self._reasons[entry.one.job] = entry.case.reason.then(link)
 
     def _probe_hosts(self, demands: tuple[Demand, ...]) -> tuple[ProbeHost, ...] | None:
         return probe_hosts_for(demands, self._situation.prover.allowed)
@@ -186,14 +186,16 @@ class _Ledger:
             job, reason = entry.one.job, entry.case.reason.then(entry.verdict.link)
             mark = self._kept[job]
             if answer is DeadlockAnswer.REPORT:
-                self._told[job] = reason.then(because(Code.UNSATISFIABLE_REPORTED))
+                self._reasons[job] = reason.then(because(Code.UNSATISFIABLE_REPORTED))
                 continue
             deletes = answer is DeadlockAnswer.KILL
-            self._told[job] = reason.then(because(Code.UNSATISFIABLE_DELETED if deletes else Code.UNSATISFIABLE_HELD))
+            self._reasons[job] = reason.then(
+                because(Code.UNSATISFIABLE_DELETED if deletes else Code.UNSATISFIABLE_HELD)
+            )
             if self._under_way(mark):
                 continue
             if under_way + len(self._acted) >= most:
-                self._told[job] = reason.then(because(Code.UNSATISFIABLE_LIMIT, most=most))
+                self._reasons[job] = reason.then(because(Code.UNSATISFIABLE_LIMIT, most=most))
                 continue
             self._acted.add(job)
             self._touched += (mark.deleted_at if deletes else mark.held_at) is None
@@ -222,7 +224,7 @@ class _Ledger:
     def notify_owners(self) -> None:
         """Write into a job's context why it cannot run, once, before anything else happens to it."""
         groups: dict[Reason, list[str]] = {}
-        room = TOLD
+        room = ANNOTATED
         for entry in self._entries:
             mark = self._kept.get(entry.one.job)
             if (
@@ -251,11 +253,11 @@ class _Ledger:
                     continue
                 case = self._situation.prover.case(part.ask)
                 self._kept[job] = mark = replace(mark, held=True)
-                self._told[job] = because(Code.UNSATISFIABLE_HELD).then(mark.told or case.reason)
+                self._reasons[job] = because(Code.UNSATISFIABLE_HELD).then(mark.told or case.reason)
                 reason = self._release(case, mark)
                 if reason is not None:
                     self._kept[job] = replace(mark, released_at=self._situation.now)
-                    self._told[job] = because(Code.UNSATISFIABLE_HELD).then(reason)
+                    self._reasons[job] = because(Code.UNSATISFIABLE_HELD).then(reason)
                     groups.setdefault(reason, []).extend(names_of(job, tasks))
         self._actions += [Release(tuple(jobs), reason) for reason, jobs in groups.items()]
 
@@ -277,7 +279,7 @@ class _Ledger:
         } - self._kept.keys()
         if not reported or self._situation.held_back is not None:
             return
-        found = list(dict.fromkeys(job for part in possible for job in part.jobs if job in reported))[:TOLD]
+        found = list(dict.fromkeys(job for part in possible for job in part.jobs if job in reported))[:ANNOTATED]
         self._withdrawn = frozenset(found)
         if found:
             self._actions.append(Annotate(tuple(map(str, found)), because(Code.SATISFIABLE_AGAIN)))

@@ -29,7 +29,7 @@ class Delayed:
 
     hosts: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """By name: the state letters that prevent it for a while."""
-    told: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
+    reasons: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
     """By queue: why its hosts start nothing yet."""
     enough: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
     """By queue for which no further worker is launched: why. All its workers stay in alarm, or it opens later."""
@@ -41,12 +41,12 @@ class Delayed:
             for count, want in zip(counts, demands, strict=True)
         ]
 
-    def said(self, coming: Iterable[Host]) -> Mapping[str, Reason]:
+    def unless_others_come(self, coming: Iterable[Host]) -> Mapping[str, Reason]:
         """The reasons of queues for which no other worker is coming."""
         others = {pool for host in coming for pool in host.slots}
-        return {queue: reason for queue, reason in self.told.items() if queue not in others}
+        return {queue: reason for queue, reason in self.reasons.items() if queue not in others}
 
-    def instead(self, reasons: Mapping[str, Reason]) -> Mapping[str, Reason]:
+    def added_to(self, reasons: Mapping[str, Reason]) -> Mapping[str, Reason]:
         """The same reasons, with those of queues for which no further worker is launched."""
         groups = {f"{queue}{GROUPS}": reason for queue, reason in self.enough.items()}
         return {**reasons, **self.enough, **groups}

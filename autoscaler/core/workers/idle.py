@@ -20,19 +20,19 @@ def could_leave(worker: WorkerState, pass_context: PassContext) -> bool:
     if not worker.in_service or worker.array is None:
         return False
     idle = idle_for(worker, pass_context.now)
-    requested = pass_context.winding_down is not None or worker.worker.id in pass_context.asking
+    requested = pass_context.winding_down is not None or worker.worker.id in pass_context.stop_requests
     long_enough = idle is not None and (idle >= worker.array.idle_timeout or requested)
     return long_enough or worker.advised
 
 
-def removal_order(worker: WorkerState, asking: Set[str]) -> tuple[bool, bool, float, float, str]:
+def removal_order(worker: WorkerState, stop_requests: Set[str]) -> tuple[bool, bool, float, float, str]:
     """Sorting key, the worker that leaves first: one that asks to stop, one that its cloud may take, the most expensive
     one, the one that has been idle longest.
     """
     since = worker.since(Condition.IDLE)
     price = worker.worker.price_per_hour or 0.0
     return (
-        worker.worker.id not in asking,
+        worker.worker.id not in stop_requests,
         not worker.advised,
         -price,
         since if since is not None else 0.0,

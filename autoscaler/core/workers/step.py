@@ -42,7 +42,7 @@ class PassContext:
     """Why no worker may leave: a pause or the circuit breaker."""
     keep_alive: KeepAlive = NONE_KEPT
     """Workers that rules keep."""
-    asking: frozenset[str] = frozenset()
+    stop_requests: frozenset[str] = frozenset()
     """Ids of workers that ask to stop."""
     refused_ends: Mapping[str, RefusedEnd] = field(default_factory=lambda: MappingProxyType({}))
     """By worker id."""
@@ -187,13 +187,13 @@ def wait(worker: WorkerState, reason: Reason, note: WorkerNote | None = None) ->
 
 
 def enrol(worker: WorkerState, pass_context: PassContext, action: Enrol) -> WorkerStep:
-    again = worker.note.disabling is Disabling.ENROL
+    repeated = worker.note.disabling is Disabling.ENROL
     note = replace(
         worker.note,
         disabled_at=pass_context.now,
         disabling=Disabling.ENROL,
         seen_disabled=False,
-        enrolling_since=(worker.note.enrolling_since if again else None) or pass_context.now,
+        enrolling_since=(worker.note.enrolling_since if repeated else None) or pass_context.now,
         host=action.host,
         left=False,
     )

@@ -30,4 +30,4 @@ class AskedToStop:
     by_person: bool = False
 
     def applies(self, to: Candidate) -> Reason | None:
-        return because(Code.ASKED_TO_STOP) if to.asks and to.idle is not None else None
+        return because(Code.ASKED_TO_STOP) if to.stop_requested and to.idle is not None else None

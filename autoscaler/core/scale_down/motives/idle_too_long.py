@@ -24,7 +24,7 @@ from autoscaler.core.workers.phases import Condition
 def not_idle_long_enough(candidate: Candidate) -> Reason | None:
     """It was busy a moment ago, or in alarm: then no job could have started there."""
     idle, limit, worker = candidate.idle, candidate.array.idle_timeout, candidate.worker
-    if idle is not None and (idle >= limit or candidate.asks):
+    if idle is not None and (idle >= limit or candidate.stop_requested):
         return None
     if Condition.IN_ALARM in worker.conditions and not stays(worker, candidate.pass_context.now):
         return alarm_of((worker,))
@@ -33,7 +33,7 @@ def not_idle_long_enough(candidate: Candidate) -> Reason | None:
 
 def queue_not_empty(candidate: Candidate) -> Reason | None:
     """With `scale_down_timeout`, no worker leaves before the queues have been empty for that long."""
-    return None if candidate.asks else candidate.quiet(candidate.array)
+    return None if candidate.stop_requested else candidate.empty_queue_rule(candidate.array)
 
 
 def batch_full(candidate: Candidate) -> Reason | None:

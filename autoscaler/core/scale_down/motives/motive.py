@@ -30,7 +30,7 @@ class Candidate:
     floor: Floor
     batch: int
     """How many more idle workers of its array may be disabled now."""
-    quiet: Callable[[NodeArrayPolicy], Reason | None]
+    empty_queue_rule: Callable[[NodeArrayPolicy], Reason | None]
     """Why `scale_down_timeout` keeps the array's workers."""
     swapped_out: Reason | None
     """Why it leaves for a stronger worker."""
@@ -46,9 +46,9 @@ class Candidate:
         return idle_for(self.worker, self.pass_context.now)
 
     @property
-    def asks(self) -> bool:
+    def stop_requested(self) -> bool:
         """It asks to stop."""
-        return self.worker.worker.id in self.pass_context.asking
+        return self.worker.worker.id in self.pass_context.stop_requests
 
 
 Keeper = Callable[[Candidate], Reason | None]
