@@ -129,7 +129,7 @@ def _join(worker: WorkerState, facts: Facts, forecast: Forecast, serving: Servin
 def _leave(worker: WorkerState, facts: Facts, forecast: Forecast, serving: Serving, swaps: SwapPlan) -> WorkerStep:
     of_group = worker.worker.id in group_verdict_of(worker, serving.group_verdicts).returning
     needed_again = because(Code.NEEDED_AGAIN) if of_group or worker.name in forecast.to_enable else None
-    needed = swaps.cancelled.get(worker.worker.id) or needed_again or serving.holding.back.get(worker.worker.id)
+    needed = swaps.cancelled.get(worker.worker.id) or needed_again or serving.holding.to_enable.get(worker.worker.id)
     needed = None if worker.worker.id in facts.replaced else needed
     return stop_if_requested(leave_further(worker, facts.pass_context, needed=needed), facts.pass_context.stop_requests)
 

@@ -159,7 +159,7 @@ def kills_without_asking(patch: Patch) -> Decide:
 
 
 def kills_after_one_look(patch: Patch) -> Decide:
-    patch.setattr(certainty.Situation, "apart", 0.0)
+    patch.setattr(certainty.DeadlockContext, "apart", 0.0)
     return plan
 
 

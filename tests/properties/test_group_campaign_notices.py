@@ -50,8 +50,8 @@ def lets_the_idle_of_a_busy_group_go(patch: Patch) -> Decide:
 
 def refills_with_any_type(patch: Patch) -> Decide:
     def others(group: Group, ledger: options.Ledger) -> Sequence[LaunchOffer]:
-        ways = options.ways_for(group.array, ledger)
-        return tuple(way.option for way in ways if way.option.type != group.type)
+        found = options.group_options(group.array, ledger)
+        return tuple(each.offer for each in found if each.offer.type != group.type)
 
     patch.setattr(growth, "options_like", others)
     return plan
@@ -101,7 +101,7 @@ def launches_for_nobody(patch: Patch) -> Decide:
     grow = growth.launch_groups
 
     def for_all(made: growth.Grouping, *of: object) -> growth.GroupLaunches:
-        arrays = [array for array in made.site.launch_context.policy.node_arrays if array.group_cores]
+        arrays = [array for array in made.group_context.launch_context.policy.node_arrays if array.group_cores]
         targets = {(array.name, False): GroupTarget(1, because(Code.REQUESTED)) for array in arrays}
         return grow(replace(made, targets=targets), *of)  # type: ignore[arg-type]
 

@@ -89,7 +89,7 @@ def _host(arrival: Arrival) -> bool:
 
 
 def _disable_for_group(arrival: Arrival) -> WorkerStep:
-    leaves, surplus = arrival.group_verdict.back, arrival.surplus
+    leaves, surplus = arrival.group_verdict.leave, arrival.surplus
     mark = Disabling.GROUP if leaves is not None else Disabling.IDLE
     return disable(arrival.worker, arrival.pass_context, mark, _given(leaves or surplus))
 
@@ -98,7 +98,7 @@ def _terminate_for_group(arrival: Arrival) -> WorkerStep:
     kept = arrival.pass_context.kept(arrival.worker)
     if kept is not None and kept.code is Code.KEPT_BY_COMMAND:
         return keep(arrival.worker, kept)
-    return terminate(arrival.worker, arrival.pass_context, _given(arrival.group_verdict.back or arrival.surplus))
+    return terminate(arrival.worker, arrival.pass_context, _given(arrival.group_verdict.leave or arrival.surplus))
 
 
 def _give_up(arrival: Arrival) -> WorkerStep:
@@ -184,7 +184,7 @@ RULES: tuple[Rule[Arrival], ...] = (
     Rule(
         "give_back_for_group",
         "Its group leaves, or is complete without it: that is no failure of the worker.",
-        lambda to: to.end_requested is None and (to.group_verdict.back or to.surplus) is not None,
+        lambda to: to.end_requested is None and (to.group_verdict.leave or to.surplus) is not None,
         (
             Row("It is an execution host.", _host, _disable_for_group, Disable, Phase.DRAINING),
             Row("It is none.", always, _terminate_for_group, Terminate, Phase.LEAVING),

@@ -101,12 +101,12 @@ def last_failures(
     found = [(order.node_array, order.ordered_at) for order in orders if order.state is OrderState.FAILED]
     found += [(arrays[failure.order_id], failure.at) for failure in failures if failure.order_id in arrays]
     found += [(event.node_array, event.at) for event in launches if unseen[event.node_array] > 0]
-    setbacks: dict[str, float] = {}
+    failed_at: dict[str, float] = {}
     for name, at in found:
         if at < since:
             continue
-        setbacks[name] = max(at, setbacks.get(name, 0.0))
-    return setbacks
+        failed_at[name] = max(at, failed_at.get(name, 0.0))
+    return failed_at
 
 
 class OfFamily(Protocol):

@@ -120,7 +120,7 @@ class Holding:
 
     held: Mapping[str, Reason] = field(default_factory=dict)
     """By worker id, for all that stay for a request: why."""
-    back: Mapping[str, Reason] = field(default_factory=dict)
+    to_enable: Mapping[str, Reason] = field(default_factory=dict)
     """By worker id, for those that drain and are enabled again for a request: why."""
     vcpus: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """By node array with a need: the cores of every worker that counts towards it."""
@@ -131,14 +131,14 @@ def hold(needs: Mapping[str, Need], surplus: Mapping[str, Sequence[SurplusWorker
     draining ones at the end.
     """
     held: dict[str, Reason] = {}
-    back: dict[str, Reason] = {}
+    to_enable: dict[str, Reason] = {}
     vcpus: dict[str, tuple[int, ...]] = {}
     for name, need in needs.items():
         chosen = _chosen(need, surplus.get(name, ()))
         held |= {worker.id: need.reason for worker in chosen if not worker.leaving}
-        back |= {worker.id: need.reason for worker in chosen if worker.leaving}
+        to_enable |= {worker.id: need.reason for worker in chosen if worker.leaving}
         vcpus[name] = tuple(worker.vcpus for worker in chosen)
-    return Holding(held, back, vcpus)
+    return Holding(held, to_enable, vcpus)
 
 
 def _chosen(need: Need, surplus: Sequence[SurplusWorker]) -> list[SurplusWorker]:

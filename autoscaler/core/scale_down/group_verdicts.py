@@ -79,12 +79,12 @@ def _judge_group(
     """The first rule with a verdict decides."""
     needed = used or target is not None
     if group.leaving:
-        return GroupVerdict(back=because(Code.GROUP_LEAVES, group=group.id))
+        return GroupVerdict(leave=because(Code.GROUP_LEAVES, group=group.id))
     if given_up is not None:
-        return GroupVerdict(back=given_up)
+        return GroupVerdict(leave=given_up)
     if not group.served:
         if (group.lacking or group.blocked) and not needed:
-            return GroupVerdict(back=because(Code.GROUP_NOT_NEEDED, group=group.id))
+            return GroupVerdict(leave=because(Code.GROUP_NOT_NEEDED, group=group.id))
         if group.ready < group.want:
             hold = because(Code.GROUP_INCOMPLETE, group=group.id, ready=group.ready, want=group.want)
             return GroupVerdict(hold=hold, wanted=needed)
@@ -96,7 +96,7 @@ def _judge_group(
     reason = because(Code.IDLE, idle_s=idle, limit_s=group.array.idle_timeout)
     if idle < group.array.idle_timeout and _stop_requested(group, pass_context):
         reason = because(Code.ASKED_TO_STOP)
-    return GroupVerdict(back=reason.then(because(Code.GROUP_LEAVES, group=group.id)))
+    return GroupVerdict(leave=reason.then(because(Code.GROUP_LEAVES, group=group.id)))
 
 
 def _why_kept(

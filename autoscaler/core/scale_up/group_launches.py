@@ -23,14 +23,14 @@ from autoscaler.core.requests.arrays import family_of
 from autoscaler.core.requests.group_names import group_id
 from autoscaler.core.requests.instance_types import not_offered
 from autoscaler.core.scale_up.group_offers import (
+    GroupContext,
+    GroupOption,
     Ledger,
-    Site,
     Usages,
-    Way,
     array_for,
     can_complete,
+    group_options,
     options_like,
-    ways_for,
 )
 from autoscaler.core.sizing.sizing import LaunchContext
 from autoscaler.core.workers.group_verdict import GroupVerdict
@@ -58,7 +58,7 @@ class Grouping:
     given_up: Mapping[str, Reason]
     """By group id, groups that can never be completed: why."""
     targets: Mapping[GroupKind, GroupTarget]
-    site: Site
+    group_context: GroupContext
 
 
 def find_groups(
@@ -74,14 +74,17 @@ def find_groups(
     have.
     """
     groups = groups_of(observed, fleet, launch_context.policy, pass_context)
-    site = Site(launch_context, fleet.failures, taken, usage)
+    group_context = GroupContext(launch_context, fleet.failures, taken, usage)
     targets = (
         {}
         if pass_context.overrides.stop is not None
         else group_targets(requests, launch_context.policy, pass_context.now)
     )
     return Grouping(
-        groups, groups_to_give_up(groups, fleet.failures, lambda group: can_complete(group, site)), targets, site
+        groups,
+        groups_to_give_up(groups, fleet.failures, lambda group: can_complete(group, group_context)),
+        targets,
+        group_context,
     )
 
 
@@ -97,7 +100,7 @@ def launch_groups(
     """`unmet`, parallel to `demands`: tasks that found no group. `placement`: the supply with all demand on it that
     fits. `earlier`: the other launches of this pass.
     """
-    groups, policy = grouping.groups, grouping.site.launch_context.policy
+    groups, policy = grouping.groups, grouping.group_context.launch_context.policy
     ledger, placement = _opened(grouping, group_verdicts, earlier), placement.with_new(Host("", {}), 0)
     notes: list[Reason | None] = []
     by_queue: dict[str, Reason] = {}
@@ -131,9 +134,9 @@ def launch_groups(
 
 def _opened(grouping: Grouping, group_verdicts: Mapping[str, GroupVerdict], earlier: Sequence[Launch]) -> Ledger:
     """A ledger with the other launches of this pass."""
-    site, policy = grouping.site, grouping.site.launch_context.policy
-    backs = [(group.array.name, group_verdicts[group.id].back) for group in grouping.groups if group.ends]
-    ledger = Ledger(site, site.usage, ending={name: back for name, back in backs if back is not None})
+    group_context, policy = grouping.group_context, grouping.group_context.launch_context.policy
+    backs = [(group.array.name, group_verdicts[group.id].leave) for group in grouping.groups if group.ends]
+    ledger = Ledger(group_context, group_context.usage, ending={name: back for name, back in backs if back is not None})
     for launch in earlier:
         array = policy.node_array(launch.node_array)
         ledger = ledger if array is None else ledger.plus(array, launch)
@@ -167,7 +170,7 @@ def _for_demand(
     if ledger.launches:
         count -= placement.place(((demand, count),)).placed[0]
     for group in grouping.groups:
-        usable = group.array.queue == root.queue and group.lacking and group_verdicts[group.id].back is None
+        usable = group.array.queue == root.queue and group.lacking and group_verdicts[group.id].leave is None
         if not usable or not count or ledger.has(group.id):
             continue
         like = options_like(group, ledger)
@@ -180,20 +183,20 @@ def _for_demand(
             cause = note or ledger.launches[-1].reason
     if not count:
         return ledger, placement, cause or reason
-    waited = ledger.site.launch_context.now - want.oldest
+    waited = ledger.group_context.launch_context.now - want.oldest
     array = array_for(demand, root, ledger, waited)
-    ways, begun, left = ways_for(array, ledger, demand, waited), len(ledger.launches), count
+    options, begun, left = group_options(array, ledger, demand, waited), len(ledger.launches), count
     while left > 0:
-        answer = _new(array, ways, ledger, reason)
+        answer = _new(array, options, ledger, reason)
         if isinstance(answer, Reason):
             cause = answer if cause is None or begun == len(ledger.launches) else cause
             break
-        ledger, way = answer
-        ledger = _assigned(ledger, want, min(way.tasks, left))
+        ledger, option = answer
+        ledger = _assigned(ledger, want, min(option.tasks, left))
         cause = ledger.launches[begun].reason
         launch = ledger.launches[-1]
-        placement = placement.with_new(replace(way.option.host, group=launch.group_id), way.workers)
-        left -= way.tasks
+        placement = placement.with_new(replace(option.offer.host, group=launch.group_id), option.workers)
+        left -= option.tasks
     placement.place(((demand, min(count, count - left)),))
     return ledger, placement, cause or reason
 
@@ -206,9 +209,9 @@ def _assigned(ledger: Ledger, want: CategoryDemand, tasks: int) -> Ledger:
 
 def _for_target(array: NodeArrayPolicy, count: int, reason: Reason, ledger: Ledger) -> tuple[Ledger, Reason | None]:
     """Launch `count` new groups, as far as limits and the cloud allow."""
-    ways = ways_for(array, ledger) if count > 0 else ()
+    options = group_options(array, ledger) if count > 0 else ()
     for _ in range(count):
-        answer = _new(array, ways, ledger, reason)
+        answer = _new(array, options, ledger, reason)
         if isinstance(answer, Reason):
             return ledger, answer
         ledger, _ = answer
@@ -218,9 +221,11 @@ def _for_target(array: NodeArrayPolicy, count: int, reason: Reason, ledger: Ledg
 # -- one launch --------------------------------------------------------------------------------------------------------
 
 
-def _new(array: NodeArrayPolicy, ways: Sequence[Way], ledger: Ledger, reason: Reason) -> tuple[Ledger, Way] | Reason:
+def _new(
+    array: NodeArrayPolicy, options: Sequence[GroupOption], ledger: Ledger, reason: Reason
+) -> tuple[Ledger, GroupOption] | Reason:
     """Launch one new group; return the option that is tried first, or why there is no launch."""
-    launch_context = ledger.site.launch_context
+    launch_context = ledger.group_context.launch_context
     stopped = next((name for name in (array.name, family_of(array)) if name in launch_context.stopped), None)
     if stopped is not None:
         return because(Code.NODE_ARRAY_STOPPED, node_array=stopped, message=launch_context.stopped[stopped])
@@ -228,24 +233,24 @@ def _new(array: NodeArrayPolicy, ways: Sequence[Way], ledger: Ledger, reason: Re
     if later is not None:
         return later
     capped: Reason | None = None
-    first: Way | None = None
+    first: GroupOption | None = None
     candidates: list[Candidate] = []
-    for way in ways:
-        room = ledger.room_of(way.option, array)
-        if room.count < way.workers:
-            too_large = because(Code.GROUP_TOO_LARGE, workers=way.workers, type=way.option.type.name)
+    for option in options:
+        room = ledger.room_of(option.offer, array)
+        if room.count < option.workers:
+            too_large = because(Code.GROUP_TOO_LARGE, workers=option.workers, type=option.offer.type.name)
             capped = capped or too_large.then(room.cap)
             continue
-        buckets = [bucket for bucket in way.option.buckets if ledger.enough(bucket, way.workers)]
-        first = first or (way if buckets else None)
-        candidates += [Candidate((bucket,), way.workers) for bucket in buckets]
+        buckets = [bucket for bucket in option.offer.buckets if ledger.enough(bucket, option.workers)]
+        first = first or (option if buckets else None)
+        candidates += [Candidate((bucket,), option.workers) for bucket in buckets]
     if first is None:
         types = not_offered(array, launch_context.buckets) or array.machine_types
         return capped or because(Code.NOTHING_TO_LAUNCH, node_array=array.name, asked=types or None)
     number = ledger.next_number(array)
     name, of_workers = kind_of(array)
     name = group_id(name, number, of_workers=of_workers)
-    made = because(Code.GROUP_LAUNCHED, group=name, workers=first.workers, type=first.option.type.name)
+    made = because(Code.GROUP_LAUNCHED, group=name, workers=first.workers, type=first.offer.type.name)
     launch = Launch(array.name, tuple(candidates), reason.then(made), group_id=name)
     return ledger.plus(array, launch, number=number), first
 
@@ -255,7 +260,7 @@ def _refill(group: Group, ledger: Ledger, reason: Reason, returning: int = 0) ->
     served needs all of them at once.
     """
     lacking = group.lacking - returning
-    if (soon := _too_soon(group.array, ledger.site.launch_context)) is not None:
+    if (soon := _too_soon(group.array, ledger.group_context.launch_context)) is not None:
         return ledger, soon
     least = 1 if group.served else lacking
     for option in options_like(group, ledger):
@@ -276,7 +281,7 @@ def _too_soon(array: NodeArrayPolicy, launch_context: LaunchContext) -> Reason |
     """Why nothing is ordered just now: an order failed a moment ago, and the next might too."""
     if launch_context.throttled is not None:
         return launch_context.throttled
-    delay, last = launch_context.policy.batch_delay, launch_context.setbacks.get(array.name)
+    delay, last = launch_context.policy.batch_delay, launch_context.failed_at.get(array.name)
     if last is None or launch_context.now - last >= delay:
         return None
     return because(Code.BATCH_DELAY, node_array=array.name, delay_s=delay)

@@ -28,7 +28,7 @@ Usages = Mapping[str, Usage]
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class GroupContext:
     """What launches of groups depend on, besides what all launches do."""
 
     launch_context: LaunchContext
@@ -43,7 +43,7 @@ class Site:
 class Ledger:
     """What this pass launches so far; it counts against limits like existing workers."""
 
-    site: Site
+    group_context: GroupContext
     usage: Usages
     launches: tuple[Launch, ...] = ()
     """For groups."""
@@ -66,7 +66,7 @@ class Ledger:
         usage = {**self.usage, array.name: self.usage_of(array)}
         kin = {**self.kin, array.name: family}
         for name, known in usage.items():
-            owner = self.site.launch_context.policy.node_array(name)
+            owner = self.group_context.launch_context.policy.node_array(name)
             if (family_of(owner) if owner is not None else kin.get(name)) == family:
                 usage[name] = known.plus_launch(launch, owner or replace(array, name=name))
             else:
@@ -94,7 +94,10 @@ class Ledger:
         usage = self.usage_of(array)
         rooms = [room_for(bucket, array.limits, usage) for bucket in option.buckets]
         hourly = launches_left(
-            array.limits, self.site.launch_context.launches, family_of(array), self.site.launch_context.now
+            array.limits,
+            self.group_context.launch_context.launches,
+            family_of(array),
+            self.group_context.launch_context.now,
         )
         if hourly is not None:
             rooms.append(replace(hourly, count=max(hourly.count - self.spent.get(family_of(array), 0), 0)))
@@ -105,8 +108,8 @@ class Ledger:
         """What the window of the circuit breaker allows. A group is launched as a whole: if nothing else was launched
         in the window, it may be larger.
         """
-        room, done = self.site.launch_context.room_in_window(), sum(self.spent.values())
-        if room is None or (not done and room.count == self.site.launch_context.policy.brake.max_launches):
+        room, done = self.group_context.launch_context.room_in_window(), sum(self.spent.values())
+        if room is None or (not done and room.count == self.group_context.launch_context.policy.brake.max_launches):
             return None
         return replace(room, count=max(room.count - done, 0))
 
@@ -118,7 +121,7 @@ class Ledger:
         """The smallest that no group of the array and of this kind has."""
         name, of_workers = kind_of(array)
         number = self.numbers.get((name, of_workers), 0) + 1
-        while group_id(name, number, of_workers=of_workers) in self.site.taken:
+        while group_id(name, number, of_workers=of_workers) in self.group_context.taken:
             number += 1
         return number
 
@@ -127,26 +130,26 @@ class Ledger:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class GroupOption:
     """One option for a whole group."""
 
-    option: LaunchOffer
+    offer: LaunchOffer
     workers: int
     tasks: int = 0
     """How many tasks of the demand it runs at once."""
 
 
-def ways_for(
+def group_options(
     array: NodeArrayPolicy, ledger: Ledger, demand: Demand | None = None, waited: float = float("inf")
-) -> tuple[Way, ...]:
+) -> tuple[GroupOption, ...]:
     """Every option for a whole group of this array; for a demand, only options that can run it."""
-    found: list[Way] = []
+    found: list[GroupOption] = []
     for option in _options(array, ledger, waited):
         count = workers_of(array, option.type) or 0
         host = replace(option.host, group=array.name)
         tasks = place(((demand, PLENTY),), (), host, count).placed[0] if demand is not None else 0
         if count and (tasks or demand is None):
-            found.append(Way(replace(option, buckets=tuple(_near(option.buckets))), count, tasks))
+            found.append(GroupOption(replace(option, buckets=tuple(_near(option.buckets))), count, tasks))
     return tuple(found)
 
 
@@ -160,10 +163,10 @@ def options_like(group: Group, ledger: Ledger) -> tuple[LaunchOffer, ...]:
     return tuple(option for option in alike if option.buckets)
 
 
-def can_complete(group: Group, site: Site) -> bool:
+def can_complete(group: Group, group_context: GroupContext) -> bool:
     """Whether a group's missing workers of its kind could be ordered. Its own workers on their way out free room."""
     room = len(group.workers) - len(group.staying)
-    ledger = Ledger(site, site.usage)
+    ledger = Ledger(group_context, group_context.usage)
     return any(
         option.room.count >= group.lacking - room
         and any(ledger.enough(bucket, group.lacking) for bucket in option.buckets)
@@ -175,7 +178,7 @@ def array_for(demand: Demand, root: NodeArrayPolicy, ledger: Ledger, waited: flo
     """The array of groups that can run one such task: as many vCPUs as it has slots, or more if its hosts cannot be
     filled (a fixed number of slots a host, memory, cores kept free).
     """
-    policy, size = ledger.site.launch_context.policy, demand.slots
+    policy, size = ledger.group_context.launch_context.policy, demand.slots
     for option in _options(replace(root, group_cores=size), ledger, waited):
         found = place(((demand, 1),), (), replace(option.host, group=root.name), PLENTY)
         if found.complete:
@@ -191,20 +194,22 @@ def array_for(demand: Demand, root: NodeArrayPolicy, ledger: Ledger, waited: flo
 
 def _options(array: NodeArrayPolicy, ledger: Ledger, waited: float = float("inf")) -> tuple[LaunchOffer, ...]:
     """The options in the array's order of preference, without those that recently had too little."""
-    launch_context, usage = ledger.site.launch_context, ledger.usage_of(array)
+    launch_context, usage = ledger.group_context.launch_context, ledger.usage_of(array)
     wanted_array = replace(array, wanted=True)
-    options, _ = launch_context.offers(wanted_array, usage, more=_short_ones(array, ledger.site), waited=waited)
+    options, _ = launch_context.offers(
+        wanted_array, usage, more=_short_ones(array, ledger.group_context), waited=waited
+    )
     cores = array.group_cores or 1
     return strategy_of(array)(((Demand(frozenset({array.queue}), slots=cores), 1),), OpenPlacement(), options)
 
 
-def _short_ones(array: NodeArrayPolicy, site: Site) -> tuple[Backoff, ...]:
+def _short_ones(array: NodeArrayPolicy, group_context: GroupContext) -> tuple[Backoff, ...]:
     """Backoffs for groups after the first failure: buckets that recently had too little."""
-    ends = ((failure, failure.at + array.unavailability_delay) for failure in site.failures)
+    ends = ((failure, failure.at + array.unavailability_delay) for failure in group_context.failures)
     return tuple(
         Backoff(failure.bucket, end, 1, failure.kind, failure.message)
         for failure, end in ends
-        if failure.kind in NO_MORE and end > site.launch_context.now and array.takes(failure.bucket)
+        if failure.kind in NO_MORE and end > group_context.launch_context.now and array.takes(failure.bucket)
     )
 
 

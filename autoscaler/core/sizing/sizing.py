@@ -41,7 +41,7 @@ class LaunchContext:
     launches: Sequence[Event]
     complexes: Mapping[str, Complex]
     now: float
-    setbacks: Mapping[str, float] = field(default_factory=dict)
+    failed_at: Mapping[str, float] = field(default_factory=dict)
     """By node array, when an order of it last failed, as a whole or in part, or was planned and is not seen yet."""
     throttled: Reason | None = None
     """Why the provider takes no launch just now."""
@@ -281,7 +281,7 @@ def _launch(
 def _too_soon(array: NodeArrayPolicy, launch_context: LaunchContext, *, asked: bool) -> bool:
     """Whether a launch comes too soon after the last one of this array; for requests, after the last failed one."""
     launched = (event.at for event in launch_context.launches if event.node_array == array.name)
-    last = launch_context.setbacks.get(array.name) if asked else max(launched, default=None)
+    last = launch_context.failed_at.get(array.name) if asked else max(launched, default=None)
     return last is not None and launch_context.now - last < launch_context.policy.batch_delay
 
 

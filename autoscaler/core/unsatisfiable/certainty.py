@@ -36,7 +36,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class DeadlockContext:
     """What verdicts depend on besides the job."""
 
     cluster: Cluster
@@ -71,23 +71,21 @@ class Verdict:
     due: float | None = None
 
 
-def judge_job(job: int, case: Case, suspicion: UnsatisfiableNote, runs: bool, situation: Situation) -> Verdict:
+def judge_job(job: int, case: Case, suspicion: UnsatisfiableNote, runs: bool, context: DeadlockContext) -> Verdict:
     """The first reason to leave the job alone, or that it is proven unsatisfiable."""
-    now = situation.now
+    now = context.now
     if runs:
         return _unproven(because(Code.RUNNING_TASKS))
     if case.unproven is not None:
         return _unproven(case.unproven)
-    if situation.held_back is not None:
-        return _unproven(situation.held_back)
+    if context.held_back is not None:
+        return _unproven(context.held_back)
     if suspicion.spared:
         return Verdict(NextStep.LEAVE, because(Code.RELEASED_BY_HAND))
     since = suspicion.since if suspicion.since is not None else now
-    if now - since < situation.apart:
-        return _unproven(
-            because(Code.CHECKED_AGAIN_LATER, again_at=since + situation.apart), due=since + situation.apart
-        )
-    finding = answer_to(job, suspicion, situation)
+    if now - since < context.apart:
+        return _unproven(because(Code.CHECKED_AGAIN_LATER, again_at=since + context.apart), due=since + context.apart)
+    finding = answer_to(job, suspicion, context)
     if finding is not None and finding.answer is Answer.POSSIBLE:
         return _unproven(because(Code.GRID_ENGINE_DISAGREES, said=finding.said))
     if finding is not None and finding.answer is Answer.IMPOSSIBLE:
@@ -104,11 +102,11 @@ def _unproven(cause: Reason, due: float | None = None) -> Verdict:
     return Verdict(NextStep.LEAVE, because(Code.UNPROVEN).then(cause), due)
 
 
-def answer_to(job: int, suspicion: UnsatisfiableNote, situation: Situation) -> Finding | None:
+def answer_to(job: int, suspicion: UnsatisfiableNote, context: DeadlockContext) -> Finding | None:
     """Grid Engine's answer to this very question, if it came after the suspicion began and is not too old."""
-    finding = situation.findings.get(job)
+    finding = context.findings.get(job)
     if finding is None or finding.fingerprint != suspicion.fingerprint:
         return None
-    if suspicion.since is None or finding.at < suspicion.since or situation.now - finding.at >= HOLDS:
+    if suspicion.since is None or finding.at < suspicion.since or context.now - finding.at >= HOLDS:
         return None
     return finding

@@ -19,7 +19,7 @@ from autoscaler.core.model.evidence import Answer
 from autoscaler.core.model.memory import UnsatisfiableNote
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.policy import DeadlockAnswer
-from autoscaler.core.unsatisfiable.certainty import Candidate, NextStep, Situation, Verdict, answer_to, judge_job
+from autoscaler.core.unsatisfiable.certainty import Candidate, DeadlockContext, NextStep, Verdict, answer_to, judge_job
 from autoscaler.core.unsatisfiable.probe_hosts import probe_hosts_for
 from autoscaler.core.unsatisfiable.proof import Case, request
 
@@ -50,14 +50,17 @@ class DeadlockVerdicts:
 
 
 def judge_jobs(
-    doubtful: Sequence[Candidate], held: Sequence[CategoryPart], possible: Iterable[CategoryPart], situation: Situation
+    doubtful: Sequence[Candidate],
+    held: Sequence[CategoryPart],
+    possible: Iterable[CategoryPart],
+    context: DeadlockContext,
 ) -> DeadlockVerdicts:
     """Judge every job that may be unsatisfiable, and decide the actions.
 
     `held`: parts that are held in Grid Engine, by us or others. `possible`: all other parts.
     """
     suspects = sorted(doubtful, key=lambda one: (one.oldest, one.job))[:EXAMINED]
-    ledger = _Ledger(situation)
+    ledger = _Ledger(context)
     for one in suspects:
         ledger.examine(one)
     ledger.ask()
@@ -79,8 +82,8 @@ class _Entry:
 class _Ledger:
     """Collects findings and actions while the jobs are gone through."""
 
-    def __init__(self, situation: Situation) -> None:
-        self._situation = situation
+    def __init__(self, context: DeadlockContext) -> None:
+        self._context = context
         self._entries: list[_Entry] = []
         self._kept: dict[int, UnsatisfiableNote] = {}
         self._reasons: dict[int, Reason] = {}
@@ -89,9 +92,9 @@ class _Ledger:
         self._touched = 0
         self._withdrawn: frozenset[int] = frozenset()
         self._running = frozenset(
-            job.number for host in situation.cluster.hosts for instance in host.instances for job in instance.jobs
+            job.number for host in context.cluster.hosts for instance in host.instances for job in instance.jobs
         )
-        self._waiting = {job for category in situation.cluster.job_categories for job in category.jobs}
+        self._waiting = {job for category in context.cluster.job_categories for job in category.jobs}
 
     def judgement(self) -> DeadlockVerdicts:
         dues = (entry.verdict.due for entry in self._entries)
@@ -106,11 +109,11 @@ class _Ledger:
     # -- suspects ------------------------------------------------------------------------------------------------
 
     def examine(self, one: Candidate) -> None:
-        situation = self._situation
-        case = situation.prover.case(one.ask, one.refusal)
+        context = self._context
+        case = context.prover.case(one.ask, one.refusal)
         runs = one.job in self._running
         suspicion = self._suspicion(one, case, runs=runs)
-        found = judge_job(one.job, case, suspicion, runs, situation)
+        found = judge_job(one.job, case, suspicion, runs, context)
         if suspicion.since is not None or _matters(suspicion):
             self._kept[one.job] = suspicion
         self._entries.append(_Entry(one, case, found))
@@ -118,26 +121,26 @@ class _Ledger:
 
     def _suspicion(self, one: Candidate, case: Case, *, runs: bool) -> UnsatisfiableNote:
         """The note on a job after this observation. It begins anew if anything changed or speaks against it."""
-        before = self._situation.suspicions.get(one.job, UnsatisfiableNote())
+        before = self._context.suspicions.get(one.job, UnsatisfiableNote())
         if before.held and before.released_at is None:
             before = replace(before, spared=True)
         if before.held:  # findings from before its release no longer count
             before = replace(before, since=None, held=False, held_at=None, released_at=None)
         if case.unproven is not None or runs:
             return replace(before, since=None, fingerprint="", asked_at=None, asked=0, deleted_at=None)
-        fingerprint = self._situation.prover.fingerprint(one.ask)
+        fingerprint = self._context.prover.fingerprint(one.ask)
         if before.since is None or before.fingerprint != fingerprint:
             return replace(
-                before, since=self._situation.now, fingerprint=fingerprint, asked_at=None, asked=0, deleted_at=None
+                before, since=self._context.now, fingerprint=fingerprint, asked_at=None, asked=0, deleted_at=None
             )
-        answer = answer_to(one.job, before, self._situation)
+        answer = answer_to(one.job, before, self._context)
         answered = answer is not None and answer.answer is not Answer.NONE
         return replace(before, asked_at=None, asked=0) if answered else before
 
     def ask(self) -> None:
         """Ask about as many jobs at once as can share probe hosts with the oldest one."""
         wanting = [entry for entry in self._entries if entry.verdict.step is NextStep.ASK]
-        if any(mark.asked_at == self._situation.now for mark in self._kept.values()):
+        if any(mark.asked_at == self._context.now for mark in self._kept.values()):
             self._later(wanting, frozenset())
             return
         if not wanting:
@@ -162,7 +165,7 @@ class _Ledger:
         jobs = frozenset(entry.one.job for entry in chosen)
         for job in jobs:
             mark = self._kept[job]
-            self._kept[job] = replace(mark, asked_at=self._situation.now, asked=mark.asked + 1)
+            self._kept[job] = replace(mark, asked_at=self._context.now, asked=mark.asked + 1)
         self._later(wanting, jobs)
 
     def _later(self, wanting: Sequence[_Entry], jobs: frozenset[int]) -> None:
@@ -172,11 +175,11 @@ class _Ledger:
                 self._reasons[entry.one.job] = entry.case.reason.then(link)
 
     def _probe_hosts(self, demands: tuple[Demand, ...]) -> tuple[ProbeHost, ...] | None:
-        return probe_hosts_for(demands, self._situation.prover.allowed)
+        return probe_hosts_for(demands, self._context.prover.allowed)
 
     def act(self) -> None:
         """Delete or hold proven jobs, the oldest first, few in a pass."""
-        answer, now = self._situation.answer, self._situation.now
+        answer, now = self._context.answer, self._context.now
         most = max(1, min(MOST_A_PASS, len(self._waiting) // 10))
         groups: dict[Reason, list[tuple[str, JobRequest]]] = {}
         under_way = sum(self._under_way(mark) for mark in self._kept.values())
@@ -209,14 +212,14 @@ class _Ledger:
 
     def _under_way(self, mark: UnsatisfiableNote) -> bool:
         """Whether it was deleted or held a moment ago and that does not show yet."""
-        deletes = self._situation.answer is DeadlockAnswer.KILL
+        deletes = self._context.answer is DeadlockAnswer.KILL
         done_at = mark.deleted_at if deletes else mark.held_at
-        return done_at is not None and not mark.held and self._situation.now - done_at < AGAIN
+        return done_at is not None and not mark.held and self._context.now - done_at < AGAIN
 
     def _tasks(self, one: Candidate) -> Iterator[tuple[str, JobRequest]]:
         """All its waiting tasks with the same request, as arguments of commands, and the request of each."""
         requested = request(one.ask)
-        for category in self._situation.cluster.job_categories:
+        for category in self._context.cluster.job_categories:
             if category.ask.state in WAITING_STATES and request(category.ask) == requested and one.job in category.jobs:
                 for name in names_of(one.job, category.tasks[category.jobs.index(one.job)]):
                     yield name, category.ask
@@ -227,14 +230,9 @@ class _Ledger:
         room = ANNOTATED
         for entry in self._entries:
             mark = self._kept.get(entry.one.job)
-            if (
-                mark is None
-                or mark.since is None
-                or mark.since == self._situation.now
-                or mark.told == entry.case.reason
-            ):
+            if mark is None or mark.since is None or mark.since == self._context.now or mark.told == entry.case.reason:
                 continue
-            if self._situation.held_back is not None or not room:
+            if self._context.held_back is not None or not room:
                 continue
             room -= 1
             self._kept[entry.one.job] = replace(mark, told=entry.case.reason)
@@ -248,36 +246,34 @@ class _Ledger:
         groups: dict[Reason, list[str]] = {}
         for part in held:
             for job, tasks in zip(part.jobs, part.tasks, strict=True):
-                mark = self._situation.suspicions.get(job)
+                mark = self._context.suspicions.get(job)
                 if mark is None or mark.held_at is None or job in self._kept:
                     continue
-                case = self._situation.prover.case(part.ask)
+                case = self._context.prover.case(part.ask)
                 self._kept[job] = mark = replace(mark, held=True)
                 self._reasons[job] = because(Code.UNSATISFIABLE_HELD).then(mark.told or case.reason)
                 reason = self._release(case, mark)
                 if reason is not None:
-                    self._kept[job] = replace(mark, released_at=self._situation.now)
+                    self._kept[job] = replace(mark, released_at=self._context.now)
                     self._reasons[job] = because(Code.UNSATISFIABLE_HELD).then(reason)
                     groups.setdefault(reason, []).extend(names_of(job, tasks))
         self._actions += [Release(tuple(jobs), reason) for reason, jobs in groups.items()]
 
     def _release(self, case: Case, mark: UnsatisfiableNote) -> Reason | None:
         """Why a job that we hold is released now; None: it is not."""
-        situation = self._situation
-        if situation.held_back is not None:
+        context = self._context
+        if context.held_back is not None:
             return None
-        if mark.released_at is not None and situation.now - mark.released_at < AGAIN:
+        if mark.released_at is not None and context.now - mark.released_at < AGAIN:
             return None
         if case.possible:
             return because(Code.SATISFIABLE_AGAIN)
-        return because(Code.HOLDING_OFF) if situation.answer is DeadlockAnswer.REPORT else None
+        return because(Code.HOLDING_OFF) if context.answer is DeadlockAnswer.REPORT else None
 
     def withdraw(self, possible: Iterable[CategoryPart]) -> None:
         """Replace the text in a job's context if it no longer holds."""
-        reported = {
-            job for job, mark in self._situation.suspicions.items() if mark.told is not None
-        } - self._kept.keys()
-        if not reported or self._situation.held_back is not None:
+        reported = {job for job, mark in self._context.suspicions.items() if mark.told is not None} - self._kept.keys()
+        if not reported or self._context.held_back is not None:
             return
         found = list(dict.fromkeys(job for part in possible for job in part.jobs if job in reported))[:ANNOTATED]
         self._withdrawn = frozenset(found)
@@ -286,7 +282,7 @@ class _Ledger:
 
     def keep_rest(self) -> None:
         """Keep the notes that still matter on jobs that wait for something else now."""
-        for job, mark in self._situation.suspicions.items():
+        for job, mark in self._context.suspicions.items():
             if job in self._waiting and job not in self._kept and job not in self._withdrawn and _matters(mark):
                 self._kept[job] = replace(mark, since=None, fingerprint="", asked_at=None, asked=0, deleted_at=None)
 

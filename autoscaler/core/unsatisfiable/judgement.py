@@ -20,7 +20,7 @@ from autoscaler.core.placement.hosts import emptied_host
 from autoscaler.core.placement.placement import requested_amounts
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.core.unsatisfiable.best_cluster import Allowed, allowed_by, at_best
-from autoscaler.core.unsatisfiable.certainty import Candidate, Situation
+from autoscaler.core.unsatisfiable.certainty import Candidate, DeadlockContext
 from autoscaler.core.unsatisfiable.deadlock import DeadlockVerdicts, judge_jobs
 from autoscaler.core.unsatisfiable.proof import Prover, Readings
 from autoscaler.core.workers.observed import ObservedWorkers
@@ -56,7 +56,7 @@ def judge_unsatisfiable(
     )
     asks = dict.fromkeys((*(one.ask for one in doubtful), *(part.ask for part in held)))
     prover = _prover(snapshot, observed, asks)
-    situation = Situation(
+    context = DeadlockContext(
         cluster=snapshot.cluster,
         prover=prover,
         answer=snapshot.policy.deadlock,
@@ -65,7 +65,7 @@ def judge_unsatisfiable(
         now=snapshot.now,
         held_back=held_back,
     )
-    return judge_jobs(doubtful, held, possible, situation)
+    return judge_jobs(doubtful, held, possible, context)
 
 
 _HELD = frozenset({Code.HELD, Code.DEPENDENT})

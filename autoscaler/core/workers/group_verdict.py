@@ -13,7 +13,7 @@ from autoscaler.core.workers.worker_state import WorkerState
 class GroupVerdict:
     """The verdict on one group."""
 
-    back: Reason | None = None
+    leave: Reason | None = None
     """Why all of its workers leave; None: they stay."""
     keep: Reason | None = None
     """Why those in service stay."""

@@ -20,4 +20,4 @@ class GroupLeaves:
     by_person: bool = False
 
     def applies(self, to: Candidate) -> Reason | None:
-        return to.group_verdict.back
+        return to.group_verdict.leave
