@@ -151,7 +151,7 @@ def _launches(
                 facts.grouping,
                 serving.group_verdicts,
                 needs.wanted,
-                needs.lacking,
+                needs.unmet,
                 needs.placement,
                 launches.launches,
                 protection,

@@ -112,7 +112,7 @@ def test_an_emptied_host_has_back_what_its_jobs_hold() -> None:
 def test_for_tasks_that_nothing_allowed_could_run_nothing_lacks() -> None:
     wanted = [CategoryDemand(Demand(frozenset({"main.q"})), 5, NOW, expired=True)] * 2
     results = PlacementResult(1, 1, because(Code.NO_TYPE_FITS)), PlacementResult(1, 1)
-    assert Forecast(results, frozenset(), (), OpenPlacement()).lacking(wanted) == [0, 3]
+    assert Forecast(results, frozenset(), (), OpenPlacement()).unmet(wanted) == [0, 3]
 
 
 def test_a_job_that_requests_none_of_a_consumable_is_launched_for_only_where_workers_have_it() -> None:

@@ -40,7 +40,7 @@ def test_numbers_are_a_set(first: frozenset[int], changes: list[tuple[frozenset[
         plain = (plain | more) - fewer
         numbers = numbers.plus(more).minus(fewer)
         assert (len(numbers), sorted(numbers)) == (len(plain), sorted(plain))
-        assert numbers.lacking(tuple(range(41))) == [number for number in range(41) if number not in plain]
+        assert numbers.missing(tuple(range(41))) == [number for number in range(41) if number not in plain]
 
 
 def test_what_adds_nothing_is_the_same_set() -> None:

@@ -111,7 +111,7 @@ def follows(step: WorkerStep, snapshot: Snapshot) -> Phase:
             before=worker.note,
             notice=worker.notice,
             enrols_itself=snapshot.fleet.enrols_itself,
-            lacks=worker.lacks,
+            missing_values=worker.missing_values,
             name_held=Condition.NAME_TAKEN if worker.decisive is Condition.NAME_TAKEN else None,
             listed=Condition.UNLISTED not in worker.conditions,
         )

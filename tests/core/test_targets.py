@@ -457,4 +457,4 @@ def test_without_queue_demand_an_idle_worker_beyond_the_target_leaves_though_ano
 def test_the_smallest_workers_stand_for_counts_and_the_rest_for_cores(
     workers: int, cores: int, there: tuple[int, ...], each: int, lacking: int
 ) -> None:
-    assert Need("execute", workers, cores).lacking(there, each) == lacking
+    assert Need("execute", workers, cores).shortfall(there, each) == lacking

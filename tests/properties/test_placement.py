@@ -71,7 +71,7 @@ def test_what_lacks_is_exactly_what_a_new_host_must_have(
     wanted = [(Demand(POOL, slots, None, per_slot=each), 1) for slots, each in asked]
     board = OpenPlacement(as_hosts(parts))
     unmet = [(demand, lacks) for (demand, _), lacks in zip(wanted, board.place(wanted).unmet, strict=True)]
-    lacking = sum(board.lacking(unmet))
+    lacking = sum(board.unmet_pieces(unmet))
     enough, less = (Host("new", {"q": slots}, (("mem", 100),)) for slots in (lacking, lacking - 1))
     assert board.with_new(enough, 1).place(unmet).complete
     assert not lacking or not board.with_new(less, 1).place(unmet).complete

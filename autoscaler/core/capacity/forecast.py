@@ -45,7 +45,7 @@ class Forecast:
             for want, result in zip(demands, self.results, strict=True)
         ]
 
-    def lacking(self, demands: Sequence[CategoryDemand]) -> list[int]:
+    def unmet(self, demands: Sequence[CategoryDemand]) -> list[int]:
         """Tasks of each demand that something could be launched for."""
         return [
             0 if result.refusal is not None else want.count - result.now - result.coming

@@ -48,7 +48,7 @@ def groups_to_give_up(
     """
     found: dict[str, Reason] = {}
     for group in groups:
-        if group.served or group.leaving or not group.lacking:
+        if group.served or group.leaving or not group.shortfall:
             continue
         short = [failure for failure in failures if failure.order_id in group.orders and failure.kind in NO_MORE]
         if short or not can_complete(group):

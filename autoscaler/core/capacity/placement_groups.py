@@ -52,7 +52,7 @@ class Group:
     """Of these, those that are on their way out and may be enabled again, the oldest first."""
     ordered: tuple[str, ...] = ()
     """Names under which ordered workers that no listing shows yet stand in the supply."""
-    missing: int = 0
+    unlisted: int = 0
     """Workers that the listing leaves out now and whose end is not confirmed."""
     unlisted_work: bool = False
     """Whether a worker has work that the listing leaves out."""
@@ -65,16 +65,16 @@ class Group:
 
     @property
     def have(self) -> int:
-        return len(self.staying) + len(self.ordered) + self.missing
+        return len(self.staying) + len(self.ordered) + self.unlisted
 
     @property
-    def lacking(self) -> int:
+    def shortfall(self) -> int:
         return max(self.want - self.have, 0)
 
     @property
     def returning(self) -> tuple[WorkerState, ...]:
         """Workers on their way out that are enabled again if the group is wanted: no more than are missing."""
-        return self.draining[: self.lacking] if self.served else ()
+        return self.draining[: self.shortfall] if self.served else ()
 
     @property
     def replaced(self) -> frozenset[str]:
@@ -95,7 +95,7 @@ class Group:
     @property
     def served(self) -> bool:
         """Whether any worker of it ever took jobs."""
-        return self.missing > 0 or any(_served(worker) for worker in self.workers)
+        return self.unlisted > 0 or any(_served(worker) for worker in self.workers)
 
     @property
     def leaving(self) -> bool:
@@ -130,7 +130,7 @@ class Group:
         """Sorting key, the groups to keep first: those that served, those with the fewest missing workers, then a fixed
         order.
         """
-        return not self.served, self.lacking, len(self.id), self.id
+        return not self.served, self.shortfall, len(self.id), self.id
 
     def used(self, names: frozenset[str]) -> bool:
         """Whether any worker of it is among these names of the supply."""
@@ -221,12 +221,12 @@ def _to_come(name: str, coming: Sequence[tuple[Order, int]], policy: Policy) -> 
     return Group(name, array, order.type, key.price_type, key.zone, key.placement_group, want)
 
 
-def _with_unlisted(group: Group, coming: Iterable[tuple[Order, int]], missing: int, fleet: Fleet) -> Group:
+def _with_unlisted(group: Group, coming: Iterable[tuple[Order, int]], unlisted: int, fleet: Fleet) -> Group:
     orders = {order.id for order in fleet.orders if order.group_id == group.id}
     return replace(
         group,
         ordered=tuple(name for _, names in named(coming) for name in names),
-        missing=missing,
+        unlisted=unlisted,
         orders=frozenset(orders | {worker.worker.order_id or "" for worker in group.workers}),
     )
 

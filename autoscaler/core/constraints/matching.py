@@ -106,11 +106,11 @@ def match(demand: Sequence[JobDemand], nodes: Sequence[Node], candidates: Sequen
     if len({job.name for job in demand}) < len(demand):
         raise ValueError("every job of a demand needs a name of its own")
     placing = _Placing(list(nodes), list(candidates), {node.properties.name for node in nodes})
-    lacking = {job.name: _put(job, placing) for job in demand}
+    unplaced = {job.name: _put(job, placing) for job in demand}
     return Matching(
         matched=tuple(placing.matched),
         rejected=tuple(placing.rejected),
-        unmatched={name: count for name, count in lacking.items() if count},
+        unmatched={name: count for name, count in unplaced.items() if count},
         nodes=tuple(placing.nodes),
         new=tuple(placing.new),
         spent=placing.spent,

@@ -152,9 +152,9 @@ class ConstraintDemand:
                 most[COUNTED + entry.place] = 1
         own, each, once = dict(demand.per_job), dict(demand.per_slot), dict(demand.once_a_host)
         for name, amount in most.items():
-            lacking = amount - each.get(name, 0) * demand.slots - own.get(name, 0) - once.get(name, 0)
-            if lacking > 0 and name not in self.cluster.global_consumables:
-                own[name] = own.get(name, 0) + lacking
+            additional = amount - each.get(name, 0) * demand.slots - own.get(name, 0) - once.get(name, 0)
+            if additional > 0 and name not in self.cluster.global_consumables:
+                own[name] = own.get(name, 0) + additional
         return tuple(sorted(own.items()))
 
 

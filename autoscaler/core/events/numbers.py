@@ -30,7 +30,7 @@ class Numbers(Set[int]):
     def __len__(self) -> int:
         return len(self._many) + len(self._few)
 
-    def lacking(self, numbers: Sequence[int]) -> list[int]:
+    def missing(self, numbers: Sequence[int]) -> list[int]:
         """Indices of the numbers that it does not have."""
         many, few = self._many, self._few
         if many.issuperset(numbers):  # the usual case, and the fastest question

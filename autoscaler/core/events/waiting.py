@@ -29,7 +29,7 @@ def submissions(
         return known, []
     found: dict[tuple[str, str], list[tuple[int, float, int]]] = {}
     for category in (job_categories[at] for at in new):
-        for at in known.submitted.lacking(category.jobs):
+        for at in known.submitted.missing(category.jobs):
             job = category.jobs[at]
             whose = category.ask.owner, projects.of_pending(job, category.ask)
             found.setdefault(whose, []).append((job, category.submitted[at], task_count(category.tasks[at])))
@@ -65,7 +65,7 @@ def countings(
     changed, _ = compared(jobs_before, now_verdicts[0], counted_before, now_verdicts[1])
     for verdict in (verdicts[at] for at in changed):
         reported, code = known.counted if verdict.counted else known.uncounted, verdict.reason.code.value
-        for at in reported.lacking(verdict.jobs):
+        for at in reported.missing(verdict.jobs):
             job, tasks = verdict.jobs[at], verdict.tasks[at]
             project = projects.of_pending(job, verdict.ask)
             group = verdict.counted, code, verdict.ask.owner, project

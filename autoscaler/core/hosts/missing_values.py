@@ -18,8 +18,8 @@ from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.requests.group_names import COMPLEX
 
 
-def values_text(lacks: Values) -> str:
-    return ", ".join(f"{name}={value}" for name, value in lacks)
+def values_text(values: Values) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values)
 
 
 Values = tuple[tuple[str, str], ...]
@@ -34,10 +34,10 @@ def missing_values(
     """
     shown = host.consumables.keys() | host.fixed.keys() | (host.load.keys() if tried else frozenset())
     offered = host_values_of(worker.type, array, complexes, worker.bucket).complex_values
-    lacks = {name: value for name, value in offered if value and name not in shown}
+    missing = {name: value for name, value in offered if value and name not in shown}
     if worker.group_id and host.fixed.get(COMPLEX) != worker.group_id:
-        lacks[COMPLEX] = worker.group_id
-    return tuple(sorted(lacks.items()))
+        missing[COMPLEX] = worker.group_id
+    return tuple(sorted(missing.items()))
 
 
 def has_slots(host: ExecutionHost) -> bool:

@@ -160,7 +160,7 @@ def _enrol(worker: WorkerState, pass_context: PassContext) -> WorkerStep:
 
 def _complete(worker: WorkerState, pass_context: PassContext) -> WorkerStep:
     machine, host, array, tried = worker.worker, worker.host, worker.array, worker.note.completed_at
-    reason = because(Code.INCOMPLETE, lacks=values_text(worker.lacks))
+    reason = because(Code.INCOMPLETE, lacks=values_text(worker.missing_values))
     if host is None or array is None or pass_context.recent(tried):
         return wait(worker, reason)
     action = Enrol(
@@ -170,7 +170,7 @@ def _complete(worker: WorkerState, pass_context: PassContext) -> WorkerStep:
         queue=array.queue,
         host_group=array.host_group,
         slots=sum(instance.slots for instance in host.instances if instance.queue == array.queue),
-        complex_values=tuple((name, value) for name, value in worker.lacks if name != COMPLEX),
+        complex_values=tuple((name, value) for name, value in worker.missing_values if name != COMPLEX),
         reason=reason,
         group_id=machine.group_id or "",
         group_pes=pass_context.group_pes if machine.group_id else (),
@@ -276,7 +276,7 @@ RULES: tuple[Rule[Arrival], ...] = (
         "complete_host",
         "Its own image enrolled it, and not with all that it is to have. It stays disabled until an observation shows "
         "it complete.",
-        lambda to: bool(to.worker.lacks),
+        lambda to: bool(to.worker.missing_values),
         (Row("", always, lambda to: _complete(to.worker, to.pass_context), Enrol, reasons=(Code.INCOMPLETE,)),),
         sources=_JOINING,
     ),

@@ -109,8 +109,8 @@ def _reasons_of(
     delay = next((context.later[pool] for pool in sorted(want.demand.pools) if pool in context.later), None)
 
     @cache
-    def reason_of(now: int, coming: int, lacking: int) -> Reason:
-        reason = growth(now, coming, lacking) if lacking else _without_growth(coming)
+    def reason_of(now: int, coming: int, unmet: int) -> Reason:
+        reason = growth(now, coming, unmet) if unmet else _without_growth(coming)
         if reason.code is Code.WAITS_FOR_COMING and (at := context.expected_at(want.demand.pools)) is not None:
             reason = because(Code.WAITS_FOR_COMING, tasks=coming, expected_at=at)
         return besides(delay if delay is not None and reason.code is Code.WAITS_FOR_COMING else reason)
@@ -133,11 +133,11 @@ def _counted(
             now = min(part.count, left_now)
             coming = min(part.count - now, left_coming)
             left_now, left_coming = left_now - now, left_coming - coming
-        lacking = part.count - now - coming
-        if lacking and result.refusal is not None:
+        unmet = part.count - now - coming
+        if unmet and result.refusal is not None:
             verdicts += _uncounted(part, result.refusal, context.unsatisfiable, context.at, besides)
         else:
-            verdicts.append(_verdict(part, reason_of(now, coming, lacking), context.at, counted=True))
+            verdicts.append(_verdict(part, reason_of(now, coming, unmet), context.at, counted=True))
     return verdicts
 
 
@@ -187,9 +187,9 @@ def _growth_for(
     names = (f"{name}{GROUPS}" if want.demand.together else name for name in want.launches)
     link = held_back or next((growth[name] for name in names if name in growth), None)
 
-    def reason_of(now: int, coming: int, lacking: int) -> Reason:
+    def reason_of(now: int, coming: int, unmet: int) -> Reason:
         code = Code.EXPIRED if want.expired else Code.NOT_EXPIRED
-        reason = because(code, lacking=lacking, fit=now + coming, limit_s=limit)
+        reason = because(code, lacking=unmet, fit=now + coming, limit_s=limit)
         return reason.then(link) if want.expired and link is not None else reason
 
     return reason_of

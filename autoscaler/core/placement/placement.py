@@ -433,7 +433,7 @@ class OpenPlacement:
         unmet = tuple(count - done for (_, count), done in zip(demands, placed, strict=True))
         return Placement(tuple(placed), unmet, frozenset(self._used), self._new_used)
 
-    def lacking(self, unmet: Sequence[Want]) -> tuple[int, ...]:
+    def unmet_pieces(self, unmet: Sequence[Want]) -> tuple[int, ...]:
         """For demand that does not fit as a whole: the number of pieces (`as_shares`) for which no room is left here,
         at least one for each unmet demand.
         """
@@ -498,13 +498,13 @@ class OpenPlacement:
         the first ones with room for this number of tasks.
         """
         found: list[tuple[int, int]] = []
-        lacking = inf if tasks is None else tasks * need.visits
+        needed = inf if tasks is None else tasks * need.visits
         most = tasks if need.apart else None
         for at, kind in enumerate(self._kinds):
             if group in (None, kind.group) and (room := kind.room(need)):
                 found.append((at, room))
-                lacking -= (room if most is None else min(room, most)) * kind.count
-                if lacking <= 0:
+                needed -= (room if most is None else min(room, most)) * kind.count
+                if needed <= 0:
                     break
         return found
 

@@ -81,7 +81,7 @@ class ArrayState:
     """Positions of the stuck demands among all demands."""
     stuck: tuple[Want, ...]
     """Expired tasks that fit nowhere, and would not even if all running jobs had ended."""
-    lacking: tuple[Want, ...]
+    unmet: tuple[Want, ...]
     """All tasks that fit nowhere now, stuck ones included."""
     fitting: tuple[Want, ...]
     """Tasks that fit on present and coming supply."""
@@ -224,7 +224,7 @@ def weigh(state: ArrayState, leaving: Sequence[ReplacedWorker], option: LaunchOf
     after.place(stuck)
     if not after.place(moved).complete or not _keeps_serving(state, ids, option, count):
         return None
-    waits = as_shares((*moved, *state.lacking))
+    waits = as_shares((*moved, *state.unmet))
     lost = _slots_served(waits, place(waits, [one.emptied for one in leaving if one.emptied is not None]).placed)
     won = _slots_served(waits, place(waits, (), option.host, count).placed)
     return Change(tuple(leaving), option, count, sum(found.placed), lost) if won >= lost else None
@@ -303,7 +303,7 @@ def _keeps_serving(state: ArrayState, ids: set[str], option: LaunchOffer, count:
     """
     staying = (*state.others, *(host for worker_id, host in state.workers.items() if worker_id not in ids))
     now = (*state.others, *state.workers.values())
-    for demand in dict.fromkeys(demand for demand, tasks in (*state.fitting, *state.lacking) if tasks):
+    for demand in dict.fromkeys(demand for demand, tasks in (*state.fitting, *state.unmet) if tasks):
         one = ((demand, 1),)
         if not place(one, staying, option.host, count).complete and place(one, now).complete:
             return False

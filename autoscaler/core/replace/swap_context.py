@@ -113,10 +113,10 @@ def array_state_of(array: NodeArrayPolicy, context: SwapContext, swapped_out: Se
     """
     launch_context, forecast, usage = context.launch_context, context.forecast, context.usage[array.name]
     queue = launch_context.policy.queue(array.queue)
-    lacking = forecast.lacking(context.wanted)
+    unmet = forecast.unmet(context.wanted)
     waiting = [
         at
-        for at, (want, count) in enumerate(zip(context.wanted, lacking, strict=True))
+        for at, (want, count) in enumerate(zip(context.wanted, unmet, strict=True))
         if count and want.expired and array.queue in want.launches
     ]
     if not waiting or queue is None or queue.node_array != array.name:
@@ -134,8 +134,8 @@ def array_state_of(array: NodeArrayPolicy, context: SwapContext, swapped_out: Se
         array=array,
         options=options,
         positions=frozenset(stuck),
-        stuck=tuple((context.wanted[at].demand, lacking[at]) for at in stuck),
-        lacking=_wants(context.wanted, lacking),
+        stuck=tuple((context.wanted[at].demand, unmet[at]) for at in stuck),
+        unmet=_wants(context.wanted, unmet),
         fitting=_wants(context.wanted, fits),
         supply=forecast.supply,
         workers=workers,

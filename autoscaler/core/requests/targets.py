@@ -37,7 +37,7 @@ class Need:
         ascending = sorted(vcpus)
         return len(ascending) >= self.workers and sum(ascending[self.workers :]) >= self.cores
 
-    def lacking(self, vcpus: Sequence[int], each: int) -> int:
+    def shortfall(self, vcpus: Sequence[int], each: int) -> int:
         """How many more workers of `each` cores are needed beside the present ones."""
         most = self.workers + -(-self.cores // each)
         return bisect_left(range(most), True, key=lambda count: self._met_with(vcpus, each, count))

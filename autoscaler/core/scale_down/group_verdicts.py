@@ -83,7 +83,7 @@ def _judge_group(
     if given_up is not None:
         return GroupVerdict(leave=given_up)
     if not group.served:
-        if (group.lacking or group.blocked) and not needed:
+        if (group.shortfall or group.blocked) and not needed:
             return GroupVerdict(leave=because(Code.GROUP_NOT_NEEDED, group=group.id))
         if group.ready < group.want:
             hold = because(Code.GROUP_INCOMPLETE, group=group.id, ready=group.ready, want=group.want)

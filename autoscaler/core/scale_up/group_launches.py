@@ -92,7 +92,7 @@ def launch_groups(
     grouping: Grouping,
     group_verdicts: Mapping[str, GroupVerdict],
     demands: Sequence[CategoryDemand],
-    lacking: Sequence[int],
+    unmet: Sequence[int],
     placement: OpenPlacement,
     earlier: Sequence[Launch] = (),
     protection: Protection | None = None,
@@ -105,7 +105,7 @@ def launch_groups(
     notes: list[Reason | None] = []
     by_queue: dict[str, Reason] = {}
     held_back: dict[int, Reason] = {}
-    for at, (want, count) in enumerate(zip(demands, lacking, strict=True)):
+    for at, (want, count) in enumerate(zip(demands, unmet, strict=True)):
         root = _root(want, policy.node_arrays) if want.demand.together and want.expired and count else None
         if root is not None and protection is not None:
             (held,) = protection.hold_back(root, (want,), (count,))
@@ -117,7 +117,7 @@ def launch_groups(
             by_queue[root.queue] = reason
     for group in groups:
         verdict = group_verdicts[group.id]
-        if verdict.wanted and group.lacking > len(verdict.returning) and not ledger.has(group.id):
+        if verdict.wanted and group.shortfall > len(verdict.returning) and not ledger.has(group.id):
             lost = because(Code.GROUP_LOST_WORKERS, group=group.id, have=group.have + len(verdict.returning))
             ledger, note = _refill(group, ledger, lost, len(verdict.returning))
             notes.append(note)
@@ -170,11 +170,11 @@ def _for_demand(
     if ledger.launches:
         count -= placement.place(((demand, count),)).placed[0]
     for group in grouping.groups:
-        usable = group.array.queue == root.queue and group.lacking and group_verdicts[group.id].leave is None
+        usable = group.array.queue == root.queue and group.shortfall and group_verdicts[group.id].leave is None
         if not usable or not count or ledger.has(group.id):
             continue
         like = options_like(group, ledger)
-        grown = placement.with_new(replace(like[0].host, group=group.id), group.lacking) if like else placement
+        grown = placement.with_new(replace(like[0].host, group=group.id), group.shortfall) if like else placement
         placed = grown.place(((demand, count),)).placed[0] if like else 0
         if placed:
             ledger, note = _refill(group, ledger, reason)
@@ -259,15 +259,15 @@ def _refill(group: Group, ledger: Ledger, reason: Reason, returning: int = 0) ->
     """Launch the missing workers of a group, of its own kind, without those that are enabled again. A group that never
     served needs all of them at once.
     """
-    lacking = group.lacking - returning
+    missing = group.shortfall - returning
     if (soon := _too_soon(group.array, ledger.group_context.launch_context)) is not None:
         return ledger, soon
-    least = 1 if group.served else lacking
+    least = 1 if group.served else missing
     for option in options_like(group, ledger):
         room = ledger.room_of(option, group.array)
-        count = min(lacking, room.count)
+        count = min(missing, room.count)
         if count < least:
-            too_large = because(Code.GROUP_TOO_LARGE, workers=lacking, type=option.type.name)
+            too_large = because(Code.GROUP_TOO_LARGE, workers=missing, type=option.type.name)
             return ledger, too_large.then(room.cap)
         buckets = [bucket for bucket in option.buckets if ledger.enough(bucket, count)]
         if buckets:

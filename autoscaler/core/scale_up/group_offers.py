@@ -168,8 +168,8 @@ def can_complete(group: Group, group_context: GroupContext) -> bool:
     room = len(group.workers) - len(group.staying)
     ledger = Ledger(group_context, group_context.usage)
     return any(
-        option.room.count >= group.lacking - room
-        and any(ledger.enough(bucket, group.lacking) for bucket in option.buckets)
+        option.room.count >= group.shortfall - room
+        and any(ledger.enough(bucket, group.shortfall) for bucket in option.buckets)
         for option in options_like(group, ledger)
     )
 

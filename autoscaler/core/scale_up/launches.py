@@ -30,7 +30,7 @@ class LaunchNeeds:
     """The demand, floors, nodes and requests that workers may be launched for."""
 
     wanted: Sequence[CategoryDemand]
-    lacking: Sequence[int]
+    unmet: Sequence[int]
     """Parallel to `wanted`: tasks that fit nowhere."""
     placement: OpenPlacement
     """The supply with all demand placed on it that fits."""
@@ -42,7 +42,7 @@ class LaunchNeeds:
     holding: Holding = field(default_factory=Holding)
     protection: Protection = field(default_factory=Protection)
 
-    def lacks(self, node_array: str) -> bool:
+    def has_shortfall(self, node_array: str) -> bool:
         """Whether request sets need more workers of it than they have."""
         need = self.requests.get(node_array)
         return need is not None and not need.met_by(self.holding.vcpus.get(node_array, ()))
@@ -51,7 +51,7 @@ class LaunchNeeds:
         """Missing workers for the floor; 0 if requests need workers, which are launched anyway and count for the floor,
         unless the provider offers no type for them.
         """
-        launched_anyway = self.lacks(array.name) and not array.unknown_types
+        launched_anyway = self.has_shortfall(array.name) and not array.unknown_types
         return 0 if launched_anyway else self.floors.get(array.name, 0)
 
 
@@ -136,13 +136,13 @@ def _for_demand(
     """
     found: _Found = []
     held_back: dict[int, Reason] = {}
-    placement, lacking = needs.placement, list(needs.lacking)
+    placement, unmet = needs.placement, list(needs.unmet)
     for array in launch_context.policy.node_arrays:
         queue = launch_context.policy.queue(array.queue)
         default = queue is not None and queue.node_array == array.name
         mine = [
             count if default and want.expired and array.queue in want.launches and not want.demand.together else 0
-            for want, count in zip(needs.wanted, lacking, strict=True)
+            for want, count in zip(needs.wanted, unmet, strict=True)
         ]
         held = needs.protection.hold_back(array, needs.wanted, mine)
         mine = [each.tasks for each in held]
@@ -158,8 +158,8 @@ def _for_demand(
         placement = growth.placement or placement
         usage, launch_context = _after(usage, growth, launch_context), _later(launch_context, growth)
         if growth.covered:
-            lacking = [count - covered for count, covered in zip(lacking, growth.covered, strict=True)]
-    return found, usage, launch_context, {at: reason for at, reason in held_back.items() if lacking[at]}
+            unmet = [count - covered for count, covered in zip(unmet, growth.covered, strict=True)]
+    return found, usage, launch_context, {at: reason for at, reason in held_back.items() if unmet[at]}
 
 
 def _as_trial(growth: ArrayLaunch, held: Sequence[HeldBack]) -> ArrayLaunch:
@@ -221,7 +221,7 @@ def _for_needs(
     found: _Found = []
     for name, need in needs.requests.items():
         array, there = launch_context.policy.node_array(name), needs.holding.vcpus.get(name, ())
-        if array is None or not needs.lacks(name):
+        if array is None or not needs.has_shortfall(name):
             continue
         if blocked is not None:
             found.append((array, ArrayLaunch(note=blocked)))
@@ -230,7 +230,7 @@ def _for_needs(
             nothing = because(Code.NOTHING_TO_LAUNCH, node_array=name, asked=array.unknown_types)
             found.append((array, ArrayLaunch(note=need.reason.then(nothing))))
             continue
-        growth = size_requested(array, need.reason, _lacking(need, there), usage[name], launch_context)
+        growth = size_requested(array, need.reason, _shortfall(need, there), usage[name], launch_context)
         if growth.launch is not None:
             growth = replace(growth, launch=replace(growth.launch, asked=True))
         found.append((array, growth))
@@ -238,8 +238,8 @@ def _for_needs(
     return found
 
 
-def _lacking(need: Need, there: Sequence[int]) -> _CountOf:
-    return lambda type_: need.lacking(there, type_.vcpus)
+def _shortfall(need: Need, there: Sequence[int]) -> _CountOf:
+    return lambda type_: need.shortfall(there, type_.vcpus)
 
 
 def _after(usage: Mapping[str, Usage], growth: ArrayLaunch, launch_context: LaunchContext) -> Mapping[str, Usage]:

@@ -35,11 +35,11 @@ def launch_needs(facts: Facts, forecast: Forecast, serving: Serving, protection:
     nothing is launched in their place.
     """
     demands, returning = facts.demand.wanted, facts.returning
-    lacking = [*facts.delays.lacking(forecast.lacking(demands), demands)]
-    lacking += forecast.placement.place([(want.demand, want.count) for want in returning]).unmet
+    unmet = [*facts.delays.launchable(forecast.unmet(demands), demands)]
+    unmet += forecast.placement.place([(want.demand, want.count) for want in returning]).unmet
     return LaunchNeeds(
         (*demands, *returning),
-        lacking,
+        unmet,
         forecast.placement,
         short_of_floors(facts.snapshot, floors_of(facts.observed, facts.policy, facts.pass_context)),
         facts.requests.service.unserved,

@@ -14,13 +14,13 @@ from autoscaler.core.placement.placement import OpenPlacement, Want, as_shares, 
 
 def order(unmet: Sequence[Want], supply: OpenPlacement, options: Sequence[LaunchOffer]) -> tuple[LaunchOffer, ...]:
     """Most cores first; types that run as many stay in the given order, smallest and then cheapest first."""
-    shares = _lacking(unmet, supply)
+    shares = _unmet_pieces(unmet, supply)
     return tuple(sorted(options, key=lambda option: -_cores_on_one(shares, option)))
 
 
-def _lacking(unmet: Sequence[Want], supply: OpenPlacement) -> tuple[Want, ...]:
+def _unmet_pieces(unmet: Sequence[Want], supply: OpenPlacement) -> tuple[Want, ...]:
     """The unmet demand that one worker could run at most, in pieces for single hosts."""
-    pieces = zip(as_shares(unmet), unmet, supply.lacking(unmet), strict=True)
+    pieces = zip(as_shares(unmet), unmet, supply.unmet_pieces(unmet), strict=True)
     # A job with a fixed number of slots a host has at most one piece on a worker.
     return tuple(
         (piece, min(count, tasks) if demand.per_host else count) for (piece, _), (demand, tasks), count in pieces

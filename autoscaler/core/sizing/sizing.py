@@ -159,7 +159,7 @@ def size_launch(
     """Launch for unmet demand, or for the floor of workers if nothing is unmet. `replacing`: options to use instead of
     the array's strategy.
     """
-    lacking, unmet = shortfall.demands, sum(shortfall.unmet)
+    wants, unmet = shortfall.demands, sum(shortfall.unmet)
     if not unmet and shortfall.workers <= 0:
         return ArrayLaunch()
     if array.name in launch_context.stopped:
@@ -169,9 +169,9 @@ def size_launch(
     options, refused = launch_context.offers(array, usage, waited=launch_context.now - shortfall.oldest)
     if unmet:
         strategy = strategy_of(array)
-        ordered = strategy(lacking, shortfall.placement, options) if replacing is None else replacing.sorted(options)
-        sized = _sizes_for_demand(ordered, lacking, shortfall.placement)
-        slots = sum(demand.slots * count for demand, count in lacking)
+        ordered = strategy(wants, shortfall.placement, options) if replacing is None else replacing.sorted(options)
+        sized = _sizes_for_demand(ordered, wants, shortfall.placement)
+        slots = sum(demand.slots * count for demand, count in wants)
         reason = because(Code.DEMAND, queue=array.queue, tasks=unmet, slots=slots)
         reason = reason if replacing is None else reason.then(replacing.reason)
     else:
@@ -180,9 +180,9 @@ def size_launch(
     if replacing is None and (budget := launch_context.keeps_to_cheapest(shortfall.needing)) is not None:
         sized, refused = _cheapest(sized, refused, budget)
     chosen = [entry for entry in sized if entry.count]
-    verdicts = (*refused, *_verdicts(sized, lacking, array.rules))
+    verdicts = (*refused, *_verdicts(sized, wants, array.rules))
     if not chosen:
-        return ArrayLaunch(buckets=verdicts, note=_nothing_note(array, sized, refused, launch_context, lacking))
+        return ArrayLaunch(buckets=verdicts, note=_nothing_note(array, sized, refused, launch_context, wants))
     growth = _launch(array, chosen, reason, verdicts, launch_context)
     if growth.launch is None or not unmet:
         return growth
@@ -285,18 +285,16 @@ def _too_soon(array: NodeArrayPolicy, launch_context: LaunchContext, *, asked: b
     return last is not None and launch_context.now - last < launch_context.policy.batch_delay
 
 
-def _sizes_for_demand(
-    options: Sequence[LaunchOffer], lacking: Sequence[Want], placement: OpenPlacement
-) -> list[_Sized]:
+def _sizes_for_demand(options: Sequence[LaunchOffer], wants: Sequence[Want], placement: OpenPlacement) -> list[_Sized]:
     """Every option sized for the same demand: how many workers of it the demand would use besides the supply."""
     sized: list[_Sized] = []
     for option in options:
         most, cap = _most(option)
         grown = placement.with_new(option.host, most)
-        found = grown.place(lacking)
+        found = grown.place(wants)
         count = found.new_used
         if not found.complete and not any(entry.count for entry in sized):  # only the preferred option needs its cap
-            count = placement.with_new(option.host, PLENTY).place(lacking).new_used
+            count = placement.with_new(option.host, PLENTY).place(wants).new_used
         sized.append(_Sized(option, found.new_used, count, cap if count > most else None, found.placed, grown))
     return sized
 
@@ -348,7 +346,7 @@ def _most(option: LaunchOffer) -> tuple[int, Reason]:
 
 
 def _verdicts(
-    sized: Sequence[_Sized], lacking: Sequence[Want] = (), rules: Rules | None = None
+    sized: Sequence[_Sized], wants: Sequence[Want] = (), rules: Rules | None = None
 ) -> tuple[BucketVerdict, ...]:
     """A verdict on every available bucket: chosen, not preferred, or of no use."""
     verdicts: list[BucketVerdict] = []
@@ -360,26 +358,26 @@ def _verdicts(
         elif entry.count and chosen is not None:
             reason = because(Code.BUCKET_NOT_PREFERRED, type=type_, preferred=chosen.type.name)
         elif entry.cap is not None:
-            reason = _no_use(entry, lacking, rules).then(entry.cap) if not entry.wanted else entry.cap
+            reason = _no_use(entry, wants, rules).then(entry.cap) if not entry.wanted else entry.cap
         else:
-            reason = _no_use(entry, lacking, rules)
+            reason = _no_use(entry, wants, rules)
         verdicts.extend(BucketVerdict(bucket.key, entry.option is chosen, reason) for bucket in entry.option.buckets)
     return tuple(verdicts)
 
 
-def _no_use(entry: _Sized, lacking: Sequence[Want], rules: Rules | None) -> Reason:
+def _no_use(entry: _Sized, wants: Sequence[Want], rules: Rules | None) -> Reason:
     """Why a worker of this option would run no waiting task."""
     type_, host = entry.option.type.name, entry.option.host
-    unmet = [unmet_by(host, demand, rules) for demand, count in lacking if count]
+    unmet = [unmet_by(host, demand, rules) for demand, count in wants if count]
     if unmet and all(unmet):
         return because(Code.BUCKET_AGAINST_RULES, type=type_, places=tuple(sorted({*chain.from_iterable(unmet)})))
-    return because(Code.BUCKET_TOO_SMALL, type=type_, reported=_reported_of(entry.option, lacking))
+    return because(Code.BUCKET_TOO_SMALL, type=type_, reported=_reported_of(entry.option, wants))
 
 
-def _reported_of(option: LaunchOffer, lacking: Sequence[Want]) -> tuple[str, ...] | None:
+def _reported_of(option: LaunchOffer, wants: Sequence[Want]) -> tuple[str, ...] | None:
     """Values that pending jobs ask for and that its hosts report differently from what the type promises."""
-    requested = {requested.name for demand, count in lacking if count for requested in demand.properties}
-    forced = option.host.forced - frozenset().union(*(demand.names for demand, count in lacking if count))
+    requested = {requested.name for demand, count in wants if count for requested in demand.properties}
+    forced = option.host.forced - frozenset().union(*(demand.names for demand, count in wants if count))
     values = () if option.reported is None else option.reported.values
     texts = [f"no {name}" if text is None else f"{name}={text}" for name, text in values if name in requested - forced]
     texts += [f"{name}={text}, which is FORCED" for name, text in values if name in forced]
@@ -391,7 +389,7 @@ def _nothing_note(
     sized: Sequence[_Sized],
     refused: Sequence[BucketVerdict],
     launch_context: LaunchContext,
-    lacking: Sequence[Want] = (),
+    wants: Sequence[Want] = (),
 ) -> Reason:
     """Why nothing is launched although something is needed: the cap of the preferred option, or that nothing is
     available, with the cause for the first allowed type.
@@ -402,7 +400,7 @@ def _nothing_note(
         return reason.then(capped.cap)
     types = not_offered(array, launch_context.buckets) or array.machine_types
     nothing = because(Code.NOTHING_TO_LAUNCH, node_array=array.name, asked=types or None)
-    disproved = (_no_use(entry, lacking, array.rules) for entry in sized if _reported_of(entry.option, lacking))
+    disproved = (_no_use(entry, wants, array.rules) for entry in sized if _reported_of(entry.option, wants))
     others = (verdict.reason for verdict in refused if verdict.reason.code is not Code.BUCKET_NOT_ALLOWED)
     why = next(chain(disproved, others), None)
     return nothing if why is None else nothing.then(why)

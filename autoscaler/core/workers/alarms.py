@@ -34,7 +34,7 @@ class Delayed:
     enough: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
     """By queue for which no further worker is launched: why. All its workers stay in alarm, or it opens later."""
 
-    def lacking(self, counts: Sequence[int], demands: Sequence[CategoryDemand]) -> list[int]:
+    def launchable(self, counts: Sequence[int], demands: Sequence[CategoryDemand]) -> list[int]:
         """Those of these tasks without room that a further worker could run."""
         return [
             0 if want.launches and all(queue in self.enough for queue in want.launches) else count

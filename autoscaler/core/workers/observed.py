@@ -101,7 +101,7 @@ class _Observation:
         note: WorkerNote,
         before: WorkerNote | None,
         *,
-        lacks: Values = (),
+        missing_values: Values = (),
         name_held: Condition | None = None,
     ) -> WorkerFacts:
         """The facts that give the phase and conditions of a listed worker."""
@@ -114,7 +114,7 @@ class _Observation:
             before=before,
             notice=self.notice(worker),
             enrols_itself=self.fleet.enrols_itself,
-            lacks=lacks,
+            missing_values=missing_values,
             name_held=name_held,
             any_reporting=self.any_reporting,
             silence_timeout=self.policy.silence_timeout,
@@ -176,7 +176,7 @@ class _Observation:
         known = before.silent_s if before else None
         return counted_silence(known, self.memory.looked_at, self.now, any_reporting=self.any_reporting)
 
-    def lacks(
+    def still_missing(
         self, worker: Worker, host: ExecutionHost | None, note: WorkerNote, array: NodeArrayPolicy | None
     ) -> Values:
         """The values that a host which its own image enrolled still needs before it can be enabled. If a person enabled
@@ -220,8 +220,8 @@ def _machine(
         note = replace(note, trusted_at=now)
     if by_hand and seen.disabling is Disabling.AUTO_STOP:
         note = replace(note, stop_undone=True)
-    lacks = observation.lacks(worker, host, note, array)
-    facts = observation.facts(worker, host, note, before, lacks=lacks, name_held=name_held)
+    missing = observation.still_missing(worker, host, note, array)
+    facts = observation.facts(worker, host, note, before, missing_values=missing, name_held=name_held)
     state = WorkerState(
         worker,
         host,
@@ -233,7 +233,7 @@ def _machine(
         enabled_by_hand=by_hand,
         notice=observation.notice(worker),
         successor=successor,
-        lacks=lacks,
+        missing_values=missing,
     )
     if state.in_service and host is not None and array is not None and not host.busy:
         note = _idle(note, array, now, observation.memory.looked_at, alarm=in_alarm(host, array.queue))
@@ -241,8 +241,8 @@ def _machine(
         note = replace(note, idle_since=None, alarm_since=None)
     if host is not None and not state.coming and (host.busy or (host.heard and has_slots(host) and not disabled(host))):
         note = replace(note, opened=True)
-    lacks = lacks if state.coming and Condition.INCOMPLETE in state.conditions else ()
-    return replace(state, note=note, conditions=conditions_of(replace(facts, note=note)), lacks=lacks)
+    missing = missing if state.coming and Condition.INCOMPLETE in state.conditions else ()
+    return replace(state, note=note, conditions=conditions_of(replace(facts, note=note)), missing_values=missing)
 
 
 def _as_listed(observation: _Observation, worker: Worker, before: WorkerNote | None) -> WorkerNote:
@@ -299,7 +299,7 @@ def _with_host(
     elif before is None and worker.exists and cut_short(worker, host, array):
         seen = replace(seen, disabled_at=observation.now, disabling=Disabling.ENROL)
     half = half_enrolled(worker, host, seen, array, enrols_itself=enrols_itself)
-    half = half or bool(observation.lacks(worker, host, seen, array))
+    half = half or bool(observation.still_missing(worker, host, seen, array))
     return seen, _seen_host(replace(seen, host=host.name), host, observation.now, half_enrolled=half)
 
 

@@ -19,8 +19,8 @@ def overdue(worker: WorkerState) -> Reason | None:
     if Condition.OVERDUE not in worker.conditions or worker.array is None:
         return None
     limit = worker.array.boot_timeout
-    if worker.lacks:
-        return because(Code.INCOMPLETE_TIMEOUT, limit_s=limit, lacks=values_text(worker.lacks))
+    if worker.missing_values:
+        return because(Code.INCOMPLETE_TIMEOUT, limit_s=limit, lacks=values_text(worker.missing_values))
     code = Code.JOIN_TIMEOUT if worker.note.disabling is Disabling.ENROL else Code.BOOT_TIMEOUT
     return because(code, limit_s=limit, message=worker.worker.message)
 

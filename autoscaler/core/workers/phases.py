@@ -96,7 +96,7 @@ class WorkerFacts:
     notice: Interruption | None = None
     enrols_itself: bool = False
     """Its image makes it an execution host."""
-    lacks: Values = ()
+    missing_values: Values = ()
     """Values that its image did not give it."""
     name_held: Condition | None = None
     """NAME_TAKEN or NAME_AWAITED, if another machine has the execution host of its name."""
@@ -265,7 +265,7 @@ def _incomplete(seen: WorkerFacts) -> bool:
     host, array = seen.host, seen.array
     if not _enrolling(seen) or host is None or array is None:
         return False
-    if seen.lacks and seen.worker.ready:
+    if seen.missing_values and seen.worker.ready:
         return True
     if seen.enrols_itself:
         return False

@@ -33,7 +33,7 @@ class WorkerState:
     """What its cloud gave notice of."""
     successor: Worker | None = None
     """A newer machine of its name, which waits until this one's execution host is removed."""
-    lacks: Values = ()
+    missing_values: Values = ()
     """Values that its own image, which enrolled it, did not give it: the worker stays disabled until it has them."""
     decisive: Condition | None = field(init=False)
     """The condition that outweighs its phase; None: the phase alone decides."""
