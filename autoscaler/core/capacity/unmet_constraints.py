@@ -119,7 +119,7 @@ def _refusals_of(entry: Entry, node: Node, queues: frozenset[str]) -> tuple[Reas
     if whole is None:
         return ()
     use = NodeUse(node)
-    parts = (part.take(use) for part in _conjuncts(entry.parts.asked))
+    parts = (part.take(use) for part in _conjuncts(entry.parts.checked))
     return tuple(each for each in parts if isinstance(each, Reason)) or (whole,)
 
 

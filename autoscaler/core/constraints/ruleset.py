@@ -70,7 +70,7 @@ class Entry:
 class Parts:
     """A constraint in parts: what placement counts, and what is only checked against a node."""
 
-    asked: Constraint
+    checked: Constraint
     takes: tuple[tuple[str, int | float], ...] = ()
     """Amounts that every task takes of a node."""
     exclusive: bool = False
@@ -151,9 +151,9 @@ def _together(parts: Sequence[Parts]) -> Parts:
     for part in parts:
         for name, amount in part.takes:
             takes[name] = takes.get(name, 0) + amount
-    constraints = tuple(part.asked for part in parts if part.asked != And())
+    constraints = tuple(part.checked for part in parts if part.checked != And())
     return Parts(
-        asked=constraints[0] if len(constraints) == 1 else And(constraints),
+        checked=constraints[0] if len(constraints) == 1 else And(constraints),
         takes=tuple(takes.items()),
         exclusive=any(part.exclusive for part in parts),
         alone=any(part.alone for part in parts),

@@ -228,8 +228,8 @@ def details_wanted(
         for job, submitted in zip(category.jobs, category.submitted, strict=True)
         if (rank := _urgency(category.ask, memory.details.get(job), policy, now, needs)) is not None
     ]
-    asked = needs.running if needs.of_running else ()
-    running = [job for job in asked if job not in memory.details or memory.details[job].group is None]
+    running_jobs = needs.running if needs.of_running else ()
+    running = [job for job in running_jobs if job not in memory.details or memory.details[job].group is None]
     most = policy.detail_lookups // 2  # those that wait must not starve behind them
     jobs = (*memory.asked, *running[:most], *(job for _, _, job in sorted(wanted)))
     return tuple(dict.fromkeys(jobs))[: policy.detail_lookups]

@@ -126,9 +126,9 @@ class _Observation:
     def at(self, trial: LaunchTrial, machines: Sequence[WorkerState], order: Order | None, *, due: bool) -> Watched:
         coming = due or any(counts_as_coming(worker, self.pass_context) for worker in machines)
         trial = self._joined(trial, machines, order)
-        patient = trial.joined_s < self.snapshot.policy.protected_after or self._waits_for_others(trial)
+        time_left = trial.joined_s < self.snapshot.policy.protected_after or self._waits_for_others(trial)
         stay = [worker for worker in machines if _has_joined(worker)]
-        open_ = coming or (bool(stay) and patient)
+        open_ = coming or (bool(stay) and time_left)
         trial = self._ran(trial, machines)
         ended = self._ended(trial, machines, order, open_=open_)
         useless = [worker for worker in stay if worker.name not in self.usable and worker.empty]

@@ -246,7 +246,7 @@ def refusal_of(entry: Entry, node: Node, queues: frozenset[str]) -> Reason | Non
     """Why a node does not meet an entry; None: it does. An entry for a queue applies to nodes that give slots to it."""
     if not any(entry.who.uses(queue) for queue in queues):
         return None
-    after = entry.parts.asked.take(NodeUse(node))
+    after = entry.parts.checked.take(NodeUse(node))
     return after if isinstance(after, Reason) else None
 
 

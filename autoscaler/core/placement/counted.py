@@ -26,7 +26,7 @@ def counted_names(rules: Rules, complexes: Mapping[str, Complex]) -> frozenset[s
 def counted(rules: Rules, node: Node, complexes: Mapping[str, Complex]) -> dict[str, float]:
     """The amounts that a node has of these."""
     found = {name: node.resources.get(name) for name in uncounted(rules, complexes)}
-    found |= {place: room_for(entry.parts.asked, node, place) for place, entry in tried(rules).items()}
+    found |= {place: room_for(entry.parts.checked, node, place) for place, entry in tried(rules).items()}
     return {COUNTED + name: value for name, value in found.items() if is_number(value)}
 
 

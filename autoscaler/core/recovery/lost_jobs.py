@@ -62,13 +62,13 @@ class JobPlaces:
     queues: Mapping[str, Queue]
     host_groups: Mapping[str, tuple[str, ...]]
     details: Mapping[int, JobDetail]
-    asked: frozenset[int]
+    queried: frozenset[int]
     """Jobs that an earlier pass asked about: if one has no detail now, Grid Engine has none."""
     held_back: Mapping[str, HeldBack]
 
     def restart(self, job: HostJob, queue: str) -> Restart:
         found = restart_of(job, self._may_rerun(job, self.queues.get(queue)), self.details.get(job.number))
-        return Restart.YES if found is Restart.UNKNOWN and job.number in self.asked else found
+        return Restart.YES if found is Restart.UNKNOWN and job.number in self.queried else found
 
     def _may_rerun(self, job: HostJob, queue: Queue | None) -> bool:
         """The queue's `rerun` on the hosts of the job; if they differ, TRUE: Grid Engine refuses the others."""
@@ -107,7 +107,7 @@ def job_places(cluster: Cluster, memory: Memory, gone: frozenset[str], oldest: f
         details={
             job: detail for job, detail in {**memory.details, **cluster.details}.items() if detail.looked_at >= oldest
         },
-        asked=frozenset(memory.asked),
+        queried=frozenset(memory.asked),
         held_back=memory.held_back,
     )
 

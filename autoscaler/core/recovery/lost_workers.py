@@ -285,7 +285,7 @@ RULES: tuple[Rule[Lost], ...] = (
             ),
             Row(
                 "Its host is enabled, and it has been silent for a short time only.",
-                lambda of: of.worker.enabled and (of.worker.note.silent_s or 0.0) < of.after.patience,
+                lambda of: of.worker.enabled and (of.worker.note.silent_s or 0.0) < of.after.disable_after,
                 waiting(lambda _: because(Code.NO_LOAD_REPORT)),
                 sources=_READY,
             ),

@@ -110,11 +110,11 @@ def next_recovery(
     """When time alone leads to the next step: an interruption comes close, a silence becomes too long, an answer is
     there.
     """
-    times: list[float] = [now + 1.0] if set(queried) - after.where.asked else []
+    times: list[float] = [now + 1.0] if set(queried) - after.where.queried else []
     for worker in observed.known:
         if worker.notice is not None and worker.decisive is Condition.INTERRUPTED:
             times.append(worker.notice.at - NOTICE_MARGIN)
         silent = worker.note.silent_s
         if silent is not None and not after.all_silent:
-            times += [now + limit - silent for limit in (after.patience, after.policy.silence_timeout)]
+            times += [now + limit - silent for limit in (after.disable_after, after.policy.silence_timeout)]
     return min((time for time in times if time > now), default=None)

@@ -31,7 +31,7 @@ class RecoveryContext:
     """Machines were ordered that no listing shows yet: one of them may have the name of a machine that is gone."""
 
     @property
-    def patience(self) -> float:
+    def disable_after(self) -> float:
         """Seconds of silence after which a worker is disabled."""
         return min(self.grace, self.policy.silence_timeout / 2)
 

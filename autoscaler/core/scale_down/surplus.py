@@ -30,7 +30,7 @@ class SurplusContext:
     observed: ObservedWorkers
     ordered: Sequence[tuple[Order, int]]
     """Orders with outstanding workers, and how many."""
-    asked: Set[str]
+    for_requests: Set[str]
     """Ids of orders for requests."""
     pass_context: PassContext
     service: Service
@@ -56,7 +56,7 @@ def surplus_workers(view: SurplusContext) -> dict[str, list[SurplusWorker]]:
     for name, array, order, surplus in _coming(view):
         if view.unused(name):
             coming.append((array, surplus))
-        elif order in view.asked:
+        elif order in view.for_requests:
             late.append((array, surplus))
     there = [(each.worker.node_array, _surplus(each)) for each in _there(view)]
     drains = [(each.worker.node_array, _surplus(each, leaving=True)) for each in _draining(view)]

@@ -226,7 +226,7 @@ def size_requested(
     verdicts = (*refused, *_verdicts(sized))
     if not chosen:
         return ArrayLaunch(buckets=verdicts, note=reason.then(_nothing_note(array, sized, refused, launch_context)))
-    return _launch(array, chosen, reason, verdicts, launch_context, asked=True)
+    return _launch(array, chosen, reason, verdicts, launch_context, requested=True)
 
 
 def _by_preference(array: NodeArrayPolicy, options: Sequence[LaunchOffer]) -> Sequence[LaunchOffer]:
@@ -252,18 +252,18 @@ def _launch(
     verdicts: tuple[BucketVerdict, ...],
     launch_context: LaunchContext,
     *,
-    asked: bool = False,
+    requested: bool = False,
 ) -> ArrayLaunch:
     """The launch of the chosen options, capped by batch, launches an hour and the circuit breaker's window."""
     first = chosen[0]
     growth = ArrayLaunch(covered=first.covered, placement=first.placement, buckets=verdicts)
     if launch_context.throttled is not None:
         return replace(growth, note=launch_context.throttled)
-    if _too_soon(array, launch_context, asked=asked):
+    if _too_soon(array, launch_context, requested=requested):
         note = because(Code.BATCH_DELAY, node_array=array.name, delay_s=launch_context.policy.batch_delay)
         return replace(growth, note=note)
     hourly = launches_left(array.limits, launch_context.launches, family_of(array), launch_context.now)
-    batch = None if asked else Room(array.scale_up_batch, because(Code.SCALE_UP_BATCH, batch=array.scale_up_batch))
+    batch = None if requested else Room(array.scale_up_batch, because(Code.SCALE_UP_BATCH, batch=array.scale_up_batch))
     reason = reason.then(because(Code.LAUNCH_WANTED, workers=first.wanted, type=first.option.type.name))
     if first.cap is not None:
         reason = reason.then(first.cap)
@@ -278,10 +278,10 @@ def _launch(
     return replace(growth, launch=Launch(array.name, candidates, reason))
 
 
-def _too_soon(array: NodeArrayPolicy, launch_context: LaunchContext, *, asked: bool) -> bool:
+def _too_soon(array: NodeArrayPolicy, launch_context: LaunchContext, *, requested: bool) -> bool:
     """Whether a launch comes too soon after the last one of this array; for requests, after the last failed one."""
     launched = (event.at for event in launch_context.launches if event.node_array == array.name)
-    last = launch_context.failed_at.get(array.name) if asked else max(launched, default=None)
+    last = launch_context.failed_at.get(array.name) if requested else max(launched, default=None)
     return last is not None and launch_context.now - last < launch_context.policy.batch_delay
 
 
