@@ -96,21 +96,26 @@ class Protection:
         shared, tried = _shared(known), False
         held: list[HeldBack] = []
         for want, count in zip(demands, counts, strict=True):
-            answer = HeldBack(count)
-            if count:
-                key = category_key(want.demand)
-                alike = shared is not None and owners_of((want,)) <= {*shared.owners}
-                record = shared if alike else known.categories.get(key)
-                if record is None:
-                    answer = _beside(open_, want.demand, key, count, name)
-                else:
-                    mine = [each for each in open_ if alike or key in dict(each.trial.assignment)]
-                    answer = _after(record, mine, name, self.now)
-                    if alike and tried and answer.tasks:
-                        answer = HeldBack(0, _unhelped(record, name, self.now))
-                    tried = tried or (alike and answer.tasks > 0)
+            if not count:
+                answer = HeldBack(count)
+            elif shared is not None and owners_of((want,)) <= {*shared.owners}:
+                answer = _after(shared, open_, name, self.now)
+                if tried and answer.tasks:  # one task is tried for all categories of these owners
+                    answer = HeldBack(0, _unhelped(shared, name, self.now))
+                tried = tried or answer.tasks > 0
+            else:
+                answer = self._of_category(want, count, name, open_)
             held.append(answer)
         return tuple(held)
+
+    def _of_category(self, want: CategoryDemand, count: int, name: str, open_: Sequence[Watched]) -> HeldBack:
+        """The same by the record of this category alone."""
+        key = category_key(want.demand)
+        record = self.arrays.get(name, ProtectedArray()).categories.get(key)
+        if record is None:
+            return _beside(open_, want.demand, key, count, name)
+        own = [each for each in open_ if key in dict(each.trial.assignment)]
+        return _after(record, own, name, self.now)
 
     def unhelped_reasons(self, demands: Sequence[CategoryDemand], policy: Policy) -> Mapping[int, Reason]:
         """By position of a demand that no launch has helped so far: the reason that says so, even if it fits now."""

@@ -241,26 +241,35 @@ def release_jobs(cluster: Cluster, memory: Memory, where: JobPlaces, retry_after
     held = frozenset(
         str(job) for category in cluster.job_categories if "h" in category.ask.state for job in category.jobs
     )
-    patience = REPORTS_TO_WAIT * cluster.load_report_time + MARGIN
-    heard = {host.name: host.heard for host in cluster.hosts}
+    wait_s = REPORTS_TO_WAIT * cluster.load_report_time + MARGIN
+    alive = {host.name: host.heard for host in cluster.hosts if host.name not in where.gone}
     kept: dict[str, HeldBack] = {}
     ready: list[str] = []
     for job, note in memory.held_back.items():
-        number = job.partition(".")[0]
-        stands = job in where.places
-        lifted_at = note.released_at
-        ours = stands if lifted_at is None else not stands and now - lifted_at < COMES_BACK
-        if number in held or ours:
+        is_held, runs = job.partition(".")[0] in held, job in where.places
+        if is_held or _may_be_held_later(note, now, runs=runs):
             kept[job] = note
-        if number not in held or note.pushed_at is None or stands:
+        if not is_held or runs or note.pushed_at is None:
             continue
-        done = [host for host in note.hosts if host in where.gone or host not in heard]
-        sure = all(host in done or heard[host] for host in note.hosts)
-        long_enough = now - note.pushed_at >= patience or len(done) == len(note.hosts)
         recently = note.released_at is not None and now - note.released_at < retry_after
-        if sure and long_enough and not recently:
+        if not recently and _ended_everywhere(note, alive, waited=now - note.pushed_at >= wait_s):
             ready.append(job)
     if not ready:
         return Releases(None, kept)
     hosts = tuple(sorted({host for job in ready for host in memory.held_back[job].hosts}))
     return Releases(Release(tuple(ready), because(Code.ENDED_EVERYWHERE, hosts=hosts)), kept)
+
+
+def _may_be_held_later(note: HeldBack, now: float, *, runs: bool) -> bool:
+    """Whether a job that is not held now may be held later: it still runs, or its lifted hold comes back."""
+    if note.released_at is None:
+        return runs
+    return not runs and now - note.released_at < COMES_BACK
+
+
+def _ended_everywhere(note: HeldBack, alive: Mapping[str, bool], *, waited: bool) -> bool:
+    """Whether the job's parts on living hosts have ended. `alive`: by name of these hosts, whether they report;
+    `waited`: Grid Engine has had the time to end the parts.
+    """
+    hosts = [host for host in note.hosts if host in alive]
+    return not hosts or (waited and all(alive[host] for host in hosts))

@@ -39,6 +39,8 @@ from autoscaler.core.requests.arrays import family_of
 from autoscaler.core.sizing.replacement import Replacement, SwapPlan
 from autoscaler.core.sizing.sizing import Replacing
 from autoscaler.core.workers.observed import ObservedWorkers
+from autoscaler.core.workers.step import PassContext
+from autoscaler.core.workers.worker_state import WorkerState
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,27 +168,41 @@ def _go_on(note: SwapNote, state: ArrayState | None, context: SwapContext, allow
     """Go on with a swap that was begun, if it still helps. If it ended, its note has no `begun_at`."""
     now, observed = context.pass_context.now, context.observed
     by_id = {worker.worker.id: worker for worker in observed.workers if not worker.gone}
-    there = [by_id[worker_id] for worker_id in note.leaving if worker_id in by_id]
-    back = [worker.worker.id for worker in there if worker.note.disabling is None]
-    spared = tuple(dict.fromkeys((*note.spared, *back)))
+    present = [by_id[worker_id] for worker_id in note.leaving if worker_id in by_id]
+    enabled = [worker.worker.id for worker in present if worker.note.disabling is None]
+    spared = tuple(dict.fromkeys((*note.spared, *enabled)))
     ended = _ArraySwap(SwapNote(ended_at=now, spared=_still_there(spared, observed)))
-    if state is None or back or not allowed or context.pass_context.overrides.stop is not None:
+    if state is None or enabled or not allowed or _stopped_by_person(present, context.pass_context):
         return ended
-    if any(context.pass_context.kept(worker) is not None for worker in there):
-        return ended
-    if not there and not any(worker_id in observed.missing for worker_id in note.leaving):
-        return _launching(note, state) or ended
-    if not there:
+    if not present:
+        return _after_all_left(note, state, observed) or ended
+    return _while_they_leave(note, state, present, context) or ended
+
+
+def _stopped_by_person(present: Sequence[WorkerState], pass_context: PassContext) -> bool:
+    """Whether the autoscaler stops, or one of the replaced workers is kept after all."""
+    return pass_context.overrides.stop is not None or any(pass_context.kept(worker) is not None for worker in present)
+
+
+def _after_all_left(note: SwapNote, state: ArrayState, observed: ObservedWorkers) -> _ArraySwap | None:
+    """The swap once no replaced worker is listed any more; None: no stronger worker can be launched."""
+    if any(worker_id in observed.missing for worker_id in note.leaving):
         return _ArraySwap(note, reason=because(Code.SWAP_UNDER_WAY, workers=note.hosts, type=note.type))
+    return _launching(note, state)
+
+
+def _while_they_leave(
+    note: SwapNote, state: ArrayState, present: Sequence[WorkerState], context: SwapContext
+) -> _ArraySwap | None:
+    """The swap while replaced workers are still there; None: it no longer helps."""
     if any_option_with_room(state, state.soon) and not any_option_with_room(state, state.usage):
-        return ended
-    soon = now + boot_time(state.array, observed)
-    leaving = [replaced_worker(worker, context, soon) for worker in there]
-    change = _best_of(note, state, leaving)
+        return None
+    soon = context.pass_context.now + boot_time(state.array, context.observed)
+    change = _best_of(note, state, [replaced_worker(worker, context, soon) for worker in present])
     if change is None:
-        return ended
+        return None
     note = replace(note, type=change.option.type.name)
-    busy = any(revocable(worker) and not worker.empty for worker in there)
+    busy = any(revocable(worker) and not worker.empty for worker in present)
     other = _readier(note, state, context, soon) if busy and context.pass_context.held_back is None else None
     if other is not None:
         return other

@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from autoscaler.core.capacity.forecast import Forecast
 from autoscaler.core.capacity.supply import Supply
 from autoscaler.core.facts.facts import Facts
+from autoscaler.core.model.demand_vector import CategoryDemand
+from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.placement import place
 from autoscaler.core.policy import NodeArrayPolicy
@@ -25,6 +27,7 @@ from autoscaler.core.scale_down.surplus import SurplusContext, surplus_workers
 from autoscaler.core.sizing.replacement import SwapPlan
 from autoscaler.core.workers.group_verdict import GroupVerdict
 from autoscaler.core.workers.step import WorkerStep
+from autoscaler.core.workers.worker_state import WorkerState
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +47,12 @@ class Serving:
 def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapPlan | None = None) -> Serving:
     """One step for every worker in service. `swaps`: the workers that are replaced."""
     swaps = swaps or SwapPlan()
-    snapshot, observed, pass_context, requests = facts.snapshot, facts.observed, facts.pass_context, facts.requests
+    observed, pass_context, requests = facts.observed, facts.pass_context, facts.requests
     policy, grouping = facts.policy, facts.grouping
-    dispensable = {host.name for _, host in supply.dispensable}
-    called = coming_for_requests(requests, snapshot, observed)
-    # Hosts that start nothing yet come last: jobs start on a free one first.
-    rest = [host for host in forecast.supply if host.name not in dispensable]
-    fixed = [host for host in rest if host.name not in called and host.name not in supply.later]
-    last = [host for host in supply.coming if host.name in called]
-    last += [host for host in rest if host.name in supply.later]
+    use_order = _use_order(facts, supply, forecast)
     demands = facts.possible(forecast)
-    needed = needed_hosts(demands, fixed, supply.dispensable, swaps.unplaceable, last)
-    long_free = {
-        worker.name for worker in observed.workers if worker.in_service and facts.unhelped.free_for_long(worker)
-    }
-    if needed & long_free:
-        other_demands = facts.unhelped.without(demands)
-        needed -= long_free - needed_hosts(other_demands, fixed, supply.dispensable, swaps.unplaceable, last)
-    used = frozenset[str]()
-    if requests.needs or grouping.groups:
-        wants = [(want.demand, want.count) for want in demands]
-        used = place(wants, [*fixed, *(host for _, host in supply.dispensable), *last]).used | needed
+    needed = _needed(facts, demands, use_order, swaps.unplaceable)
+    used = use_order.used(demands) | needed if requests.needs or grouping.groups else frozenset[str]()
     empty_queue_rule = _empty_queue_rule(facts)
     group_verdicts = judge_groups(
         grouping.groups,
@@ -94,6 +82,50 @@ def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapP
     )
     steps = scale_down([worker for worker in observed.workers if worker.in_service], context)
     return Serving(steps, holding, group_verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class _UseOrder:
+    """The supply in the order in which demand uses it."""
+
+    first: Sequence[Host]
+    dispensable: Sequence[tuple[WorkerState, Host]]
+    """Workers that could leave."""
+    last: Sequence[Host]
+    """Hosts that are coming for requests, and hosts that start nothing yet: jobs start on a free one first."""
+
+    def needed(self, demands: Sequence[CategoryDemand], unplaceable: frozenset[int]) -> frozenset[str]:
+        """Names of the workers that could leave but are needed."""
+        return needed_hosts(demands, self.first, self.dispensable, unplaceable, self.last)
+
+    def used(self, demands: Sequence[CategoryDemand]) -> frozenset[str]:
+        """Names of all hosts that demand uses."""
+        hosts = [*self.first, *(host for _, host in self.dispensable), *self.last]
+        return place([(want.demand, want.count) for want in demands], hosts).used
+
+
+def _use_order(facts: Facts, supply: Supply, forecast: Forecast) -> _UseOrder:
+    dispensable = {host.name for _, host in supply.dispensable}
+    requested = coming_for_requests(facts.requests, facts.snapshot, facts.observed)
+    others = [host for host in forecast.supply if host.name not in dispensable]
+    first = [host for host in others if host.name not in requested and host.name not in supply.later]
+    last = [host for host in supply.coming if host.name in requested]
+    last += [host for host in others if host.name in supply.later]
+    return _UseOrder(first, supply.dispensable, last)
+
+
+def _needed(
+    facts: Facts, demands: Sequence[CategoryDemand], use_order: _UseOrder, unplaceable: frozenset[int]
+) -> frozenset[str]:
+    """Names of the workers that waiting demand needs. Demand that no launch has helped keeps no worker that has been
+    free for long.
+    """
+    needed = use_order.needed(demands, unplaceable)
+    workers = facts.observed.workers
+    long_free = {worker.name for worker in workers if worker.in_service and facts.unhelped.free_for_long(worker)}
+    if not needed & long_free:
+        return needed
+    return needed - (long_free - use_order.needed(facts.unhelped.without(demands), unplaceable))
 
 
 def _holding(facts: Facts, used: Set[str], to_enable: Set[str], going: Set[str]) -> Holding:

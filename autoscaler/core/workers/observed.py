@@ -351,13 +351,19 @@ def _seen_host(note: WorkerNote, host: ExecutionHost, now: float, *, half_enroll
         since = None if host.busy else note.empty_since if note.empty_since is not None else now
         retired = None if host.busy else note.retired_at
         return replace(note, seen_disabled=True, empty_since=since, retired_at=retired)
-    note = replace(note, empty_since=None, retired_at=None)
+    return _seen_enabled(replace(note, empty_since=None, retired_at=None), host, half_enrolled=half_enrolled)
+
+
+def _seen_enabled(note: WorkerNote, host: ExecutionHost, *, half_enrolled: bool) -> WorkerNote:
+    """The note of a host with our mark that shows as enabled: without the mark, unless the host was enabled by neither
+    us nor a person.
+    """
     early = note.disabling is Disabling.ENROL and note.heard_at is None  # a person enabled it, but it has yet to join
     if half_enrolled or early:
         return note
     still = any("d" in instance.states for instance in host.instances)
     if still and note.disabling is not Disabling.ENROL and note.seen_disabled and note.enabled_at is None:
-        return replace(note, seen_disabled=False)  # a queue is new on it: it is open there, and nobody enabled it
+        return replace(note, seen_disabled=False)  # a new queue is enabled on it: that was no person
     joined = note.disabling is Disabling.ENROL and host.heard
     if note.enabled_at is not None or note.seen_disabled or joined:
         silent = None if note.silent_s is None else 0.0  # a person who enables it wants it watched anew
