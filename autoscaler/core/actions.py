@@ -282,7 +282,7 @@ class AskGridEngine(ActionKind, kind="ask", order=120, verb="asking Grid Engine 
 
 @dataclass(frozen=True)
 class Annotate(_OnJobs, ActionKind, kind="annotate", order=60, verb="notifying the owner of"):
-    """Leave the reason where the owner looks: in the jobs' context (`qstat -j`)."""
+    """Write the reason into the jobs' context, which `qstat -j` shows to the owner."""
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ class Part:
     use: Use | None
     micros: int
     slot_ms: float
-    """Slots × milliseconds, scaled where too many jobs shared the worker."""
+    """Slots × milliseconds, scaled if too many jobs shared the worker."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -274,7 +274,7 @@ RULES: tuple[Rule[Arrival], ...] = (
     ),
     Rule(
         "complete_host",
-        "Its own image enrolled it, and not with all that it is to have. It stays disabled until an observation shows "
+        "Its own image enrolled it without all the values that it needs. It stays disabled until an observation shows "
         "it complete.",
         lambda to: bool(to.worker.missing_values),
         (Row("", always, lambda to: _complete(to.worker, to.pass_context), Enrol, reasons=(Code.INCOMPLETE,)),),
@@ -282,7 +282,7 @@ RULES: tuple[Rule[Arrival], ...] = (
     ),
     Rule(
         "enrol_when_up",
-        "The autoscaler enrols it, or enrols it again where that was cut short.",
+        "The autoscaler enrols it, or enrols it again if that was cut short.",
         _unfinished,
         (
             Row(

@@ -170,7 +170,7 @@ class _Observation:
         return any(worker.exists and worker.order_id in kin for worker in others)
 
     def _ran(self, trial: LaunchTrial, machines: Sequence[WorkerState]) -> LaunchTrial:
-        """The trial with since when jobs run on its workers, unless the jobs seen there failed to start."""
+        """The trial with the time since which jobs run on its workers, unless they failed to start."""
         running = [job for worker in machines for job in _running(worker)]
         if not running:
             return replace(trial, ran_at=None, started=()) if any(self._spoilt(m, trial) for m in machines) else trial

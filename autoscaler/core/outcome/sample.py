@@ -88,7 +88,7 @@ class Sample:
     """Of the autoscaled queues."""
     slots_used: float = 0.0
     persistent: float = 0.0
-    """Hosts that are not ours."""
+    """Persistent hosts."""
     longest_wait: float = 0.0
     """The longest time for which a waiting counted task has been able to run, in seconds."""
     most_waiting: float = 0.0

@@ -109,7 +109,7 @@ RULES: tuple[Rule[Lost], ...] = (
     ),
     Rule(
         "confirm_end",
-        "Its provider's listing leaves it out: its end is made certain where it sends no load report either.",
+        "Its provider's listing leaves it out: if it sends no load report either, its end is made certain.",
         lambda of: of.worker.decisive is Condition.UNLISTED,
         (
             Row(
@@ -135,7 +135,7 @@ RULES: tuple[Rule[Lost], ...] = (
     ),
     Rule(
         "watch_fenced",
-        "Its end was requested: again while it is silent, not any more where it evidently runs on.",
+        "Its end was requested: again if it is still silent, but cancelled if it evidently runs on.",
         lambda of: of.worker.decisive is Condition.FENCED,
         (
             Row("It is still silent.", lambda of: not of.heard, fence, Terminate, reasons=(Code.FENCED,)),
@@ -197,7 +197,7 @@ RULES: tuple[Rule[Lost], ...] = (
     ),
     Rule(
         "leave_before_interruption",
-        "Its cloud takes it soon: no job starts there, and it is ended in time where all that it runs may start again.",
+        "Its cloud takes it soon: no job starts there, and it is terminated in time if all its jobs may start again.",
         lambda of: of.worker.decisive is Condition.INTERRUPTED and of.worker.notice is not None,
         (
             Row(
@@ -226,7 +226,7 @@ RULES: tuple[Rule[Lost], ...] = (
                 way_out=True,
             ),
             Row(
-                "It is taken in seconds, and all that it runs may start again.",
+                "Its cloud takes it in seconds, and all its jobs may start again.",
                 taken_soon,
                 fence_before_interruption,
                 Terminate,
@@ -241,14 +241,14 @@ RULES: tuple[Rule[Lost], ...] = (
     ),
     Rule(
         "fence_cut_off",
-        "It drains and fell silent: it never runs dry.",
+        "It drains and fell silent: it would never be seen empty.",
         lambda of: of.worker.decisive is Condition.CUT_OFF,
         (Row("", always, fence, Terminate, Phase.ENDING, reasons=(Code.FENCED,)),),
         sources=frozenset({Phase.DRAINING}),
     ),
     Rule(
         "watch_silent",
-        "It is silent, or disabled because it was: disabled, enabled again, or fenced when that takes too long.",
+        "It is silent, or was disabled for that: it is disabled, enabled again, or fenced if that takes too long.",
         always,
         (
             Row(

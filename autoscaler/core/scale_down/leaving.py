@@ -155,7 +155,7 @@ _DRAINED = (Code.DRAINED_BY_COMMAND,)
 SET_ASIDE: tuple[Rule[Departure], ...] = (
     Rule(
         "drain_by_command",
-        "A person drains it: nothing else lets go what is set aside.",
+        "A person drains it: nothing else removes a worker that is set aside.",
         _drained_by_command,
         (
             Row(

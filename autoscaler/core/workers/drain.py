@@ -110,7 +110,7 @@ WAY_OUT: tuple[Rule[Drain], ...] = (
     ),
     Rule(
         "stay",
-        "It may be enabled by now, also where nothing needs it any more: what was decided a moment ago is seen first.",
+        "It may be enabled by now, even if nothing needs it any more: a recent step has to show first.",
         always,
         (
             Row(

@@ -421,7 +421,7 @@ CONDITIONS: tuple[ConditionRow, ...] = (
         _marked_at,
         "We disabled it because it was silent, interrupted or ending; it is enabled again when that has passed.",
     ),
-    ConditionRow(Condition.SILENT, _silent, _silent_since, "qmaster has no load report from it. Silence is not death."),
+    ConditionRow(Condition.SILENT, _silent, _silent_since, "qmaster has no load report from it. It may still run."),
     ConditionRow(
         Condition.SILENT_TOO_LONG,
         _silent_too_long,
@@ -429,7 +429,10 @@ CONDITIONS: tuple[ConditionRow, ...] = (
         "It has been silent for `silence_timeout` or longer.",
     ),
     ConditionRow(
-        Condition.CUT_OFF, _cut_off, _silent_since, "It drains, is busy and silent for too long: it never runs dry."
+        Condition.CUT_OFF,
+        _cut_off,
+        _silent_since,
+        "It drains, is busy and silent for too long: it would never be seen empty.",
     ),
     ConditionRow(Condition.QUARANTINED, _quarantined, _marked_at, "We disabled it because it seems broken."),
     ConditionRow(Condition.FOR_GOOD, _for_good, _marked_at, "It drains, and nothing but a person enables it again."),
@@ -437,7 +440,7 @@ CONDITIONS: tuple[ConditionRow, ...] = (
         Condition.INCOMPLETE,
         _incomplete,
         lambda seen: seen.note.enrolling_since,
-        "It is an execution host without all that it is to have: queue, slots, or values of complexes.",
+        "It is an execution host, but some of these are missing: its queue, slots, values of complexes.",
     ),
     ConditionRow(
         Condition.JOINED,
