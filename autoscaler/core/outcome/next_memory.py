@@ -57,7 +57,7 @@ def next_memory(facts: Facts, decided: Decisions, waiting: WaitingNotes) -> Memo
         trials=decided.protection.trials,
         protected=decided.protection.arrays,
         closed_since=decided.operations.closed_since,
-        suspicions=decided.unsatisfiable.suspicions,
+        suspicions=decided.unsatisfiable.notes,
         waiting_notes=waiting.notes,
         waiting_told_at=now if waiting.actions else memory.waiting_told_at,
     )

@@ -20,7 +20,7 @@ from autoscaler.core.outcome.served import served
 from autoscaler.core.outcome.starving import starving
 from autoscaler.core.outcome.waiting_notes import Waiting, tell_waiting
 from autoscaler.core.policy import Policy
-from autoscaler.core.recovery.recovery import Recovery, jobs_in_doubt
+from autoscaler.core.recovery.recovery import Recovery, uncertain_jobs
 from autoscaler.core.requests.targets import unknown_arrays, unknown_types
 from autoscaler.core.scale_down.auto_stop import answers
 from autoscaler.core.scale_down.quarantine import quarantine_notes
@@ -53,7 +53,7 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
             facts.pass_context.now,
             wanted=facts.policy.job_context,
             blocked=facts.blocked,
-            others=frozenset((*facts.snapshot.memory.suspicions, *decided.unsatisfiable.suspicions)),
+            others=frozenset((*facts.snapshot.memory.suspicions, *decided.unsatisfiable.notes)),
         )
     )
     memory = next_memory(facts, decided, waiting)
@@ -68,7 +68,7 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
             *_notes(facts, launches, decided.protection),
             *uncertain,
             *quarantine_notes(facts.observed, facts.suspects),
-            *jobs_in_doubt(facts.observed),
+            *uncertain_jobs(facts.observed),
         ),
         waiting=demand.waiting,
         counted=sum(

@@ -61,7 +61,7 @@ def recover_workers(
     )
 
 
-def jobs_in_doubt(observed: ObservedWorkers) -> tuple[Reason, ...]:
+def uncertain_jobs(observed: ObservedWorkers) -> tuple[Reason, ...]:
     """Jobs that are left alone although perhaps no process of theirs lives any more (rule 7)."""
     return tuple(
         because(Code.JOBS_UNCERTAIN, jobs=worker.note.in_doubt, host=worker.name)

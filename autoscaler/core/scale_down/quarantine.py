@@ -51,16 +51,16 @@ def find_suspects(
     most = max(1, int(SHARE * (len(serving) + recent)))
     full = because(Code.QUARANTINE_LIMIT, most=most, window_s=WINDOW, count=len(found) + recent)
     suspects: dict[str, Suspect] = {}
-    for worker_id, (why, doubt) in sorted(found.items(), key=_gravest_first):
-        if doubt is None and recent >= most:
-            doubt = full
-        recent += doubt is None
-        suspects[worker_id] = Suspect(why, True) if doubt is None else Suspect(_report_only(why, doubt), False)
+    for worker_id, (why, uncertain) in sorted(found.items(), key=_gravest_first):
+        if uncertain is None and recent >= most:
+            uncertain = full
+        recent += uncertain is None
+        suspects[worker_id] = Suspect(why, True) if uncertain is None else Suspect(_report_only(why, uncertain), False)
     return suspects
 
 
-def _report_only(why: Reason, doubt: Reason) -> Reason:
-    return because(Code.SUSPECT).then(why).then(doubt)
+def _report_only(why: Reason, uncertain: Reason) -> Reason:
+    return because(Code.SUSPECT).then(why).then(uncertain)
 
 
 def quarantine_notes(observed: ObservedWorkers, suspects: Mapping[str, Suspect]) -> tuple[Reason, ...]:
@@ -127,14 +127,14 @@ def _black_hole(
         return None
     jobs = tuple(dict.fromkeys(str(failure.job) for failure in failures))
     why = because(Code.BLACK_HOLE, failures=len(failures), jobs=jobs, said=failures[-1].failed)
-    return why, _doubt(failures, name, evidence, least)
+    return why, _why_uncertain(failures, name, evidence, least)
 
 
 def _enough(failures: Sequence[JobFailure], least: int) -> bool:
     return len(failures) >= least and len({failure.job for failure in failures}) >= JOBS
 
 
-def _doubt(failures: Sequence[JobFailure], host: str, evidence: Evidence, least: int) -> Reason | None:
+def _why_uncertain(failures: Sequence[JobFailure], host: str, evidence: Evidence, least: int) -> Reason | None:
     """Why the jobs themselves may be at fault. They are not if jobs of another owner failed too, if the owner's jobs
     ran on another host, or if Grid Engine's failure codes show that the host is at fault.
     """

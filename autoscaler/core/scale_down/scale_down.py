@@ -143,12 +143,12 @@ def scale_down(machines: Sequence[WorkerState], context: ServiceContext) -> list
         if step.action is not None:
             disabled[array.name] += step.note.disabling is Disabling.IDLE
             stopped[array.name] += step.note.disabling is Disabling.AUTO_STOP
-        steps.append(with_suspicion(step, context.suspects.get(worker.worker.id)))
+        steps.append(with_suspect(step, context.suspects.get(worker.worker.id)))
     return steps
 
 
-def with_suspicion(step: WorkerStep, suspect: Suspect | None) -> WorkerStep:
-    """The same step, with a suspicion that is only reported."""
+def with_suspect(step: WorkerStep, suspect: Suspect | None) -> WorkerStep:
+    """The same step, with a suspect that is only reported."""
     if suspect is None or suspect.acts:
         return step
     return replace(step, verdict=replace(step.verdict, reason=step.verdict.reason.then(suspect.reason)))

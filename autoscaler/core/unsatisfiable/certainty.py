@@ -43,7 +43,7 @@ class DeadlockContext:
     prover: Prover
     answer: DeadlockAnswer
     findings: Mapping[int, Finding]
-    suspicions: Mapping[int, UnsatisfiableNote]
+    notes: Mapping[int, UnsatisfiableNote]
     """As the last pass left them."""
     now: float
     held_back: Reason | None = None
@@ -71,7 +71,7 @@ class Verdict:
     due: float | None = None
 
 
-def judge_job(job: int, case: Case, suspicion: UnsatisfiableNote, runs: bool, context: DeadlockContext) -> Verdict:
+def judge_job(job: int, case: Case, note: UnsatisfiableNote, runs: bool, context: DeadlockContext) -> Verdict:
     """The first reason to leave the job alone, or that it is proven unsatisfiable."""
     now = context.now
     if runs:
@@ -80,18 +80,18 @@ def judge_job(job: int, case: Case, suspicion: UnsatisfiableNote, runs: bool, co
         return _unproven(case.unproven)
     if context.held_back is not None:
         return _unproven(context.held_back)
-    if suspicion.spared:
+    if note.spared:
         return Verdict(NextStep.LEAVE, because(Code.RELEASED_BY_HAND))
-    since = suspicion.since if suspicion.since is not None else now
+    since = note.since if note.since is not None else now
     if now - since < context.apart:
         return _unproven(because(Code.CHECKED_AGAIN_LATER, again_at=since + context.apart), due=since + context.apart)
-    finding = answer_to(job, suspicion, context)
+    finding = answer_to(job, note, context)
     if finding is not None and finding.answer is Answer.POSSIBLE:
         return _unproven(because(Code.GRID_ENGINE_DISAGREES, said=finding.said))
     if finding is not None and finding.answer is Answer.IMPOSSIBLE:
         return Verdict(NextStep.ACT, because(Code.UNSATISFIABLE, said=finding.said))
-    if suspicion.asked_at is not None:
-        again_at = suspicion.asked_at + min(FIRST_PAUSE * 2.0 ** min(suspicion.asked - 1, 10), LONGEST_PAUSE)
+    if note.asked_at is not None:
+        again_at = note.asked_at + min(FIRST_PAUSE * 2.0 ** min(note.asked - 1, 10), LONGEST_PAUSE)
         if now < again_at:
             answer = finding.said if finding is not None else None
             return _unproven(because(Code.NO_ANSWER, said=answer, again_at=again_at), due=again_at)
@@ -102,11 +102,11 @@ def _unproven(cause: Reason, due: float | None = None) -> Verdict:
     return Verdict(NextStep.LEAVE, because(Code.UNPROVEN).then(cause), due)
 
 
-def answer_to(job: int, suspicion: UnsatisfiableNote, context: DeadlockContext) -> Finding | None:
-    """Grid Engine's answer to this very question, if it came after the suspicion began and is not too old."""
+def answer_to(job: int, note: UnsatisfiableNote, context: DeadlockContext) -> Finding | None:
+    """Grid Engine's answer to this very question, if it came after the first observation and is not too old."""
     finding = context.findings.get(job)
-    if finding is None or finding.fingerprint != suspicion.fingerprint:
+    if finding is None or finding.fingerprint != note.fingerprint:
         return None
-    if suspicion.since is None or finding.at < suspicion.since or context.now - finding.at >= HOLDS:
+    if note.since is None or finding.at < note.since or context.now - finding.at >= HOLDS:
         return None
     return finding

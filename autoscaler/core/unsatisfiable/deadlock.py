@@ -42,7 +42,7 @@ class DeadlockVerdicts:
     actions: tuple[AskGridEngine | JobAction, ...] = ()
     reasons: Mapping[int, Reason] = field(default_factory=dict)
     """By job, the whole reason of its verdict."""
-    suspicions: Mapping[int, UnsatisfiableNote] = field(default_factory=dict)
+    notes: Mapping[int, UnsatisfiableNote] = field(default_factory=dict)
     touched: int = 0
     """Jobs deleted or held now for the first time, which the circuit breaker counts."""
     due: float | None = None
@@ -50,7 +50,7 @@ class DeadlockVerdicts:
 
 
 def judge_jobs(
-    doubtful: Sequence[Candidate],
+    candidates: Sequence[Candidate],
     held: Sequence[CategoryPart],
     possible: Iterable[CategoryPart],
     context: DeadlockContext,
@@ -59,9 +59,9 @@ def judge_jobs(
 
     `held`: parts that are held in Grid Engine, by us or others. `possible`: all other parts.
     """
-    suspects = sorted(doubtful, key=lambda one: (one.oldest, one.job))[:EXAMINED]
+    examined = sorted(candidates, key=lambda one: (one.oldest, one.job))[:EXAMINED]
     ledger = _Ledger(context)
-    for one in suspects:
+    for one in examined:
         ledger.examine(one)
     ledger.ask()
     ledger.act()
@@ -101,27 +101,27 @@ class _Ledger:
         return DeadlockVerdicts(
             actions=tuple(self._actions),
             reasons=self._reasons,
-            suspicions=self._kept,
+            notes=self._kept,
             touched=self._touched,
             due=min((due for due in dues if due is not None), default=None),
         )
 
-    # -- suspects ------------------------------------------------------------------------------------------------
+    # -- examined ------------------------------------------------------------------------------------------------
 
     def examine(self, one: Candidate) -> None:
         context = self._context
         case = context.prover.case(one.ask, one.refusal)
         runs = one.job in self._running
-        suspicion = self._suspicion(one, case, runs=runs)
-        found = judge_job(one.job, case, suspicion, runs, context)
-        if suspicion.since is not None or _matters(suspicion):
-            self._kept[one.job] = suspicion
+        note = self._updated_note(one, case, runs=runs)
+        found = judge_job(one.job, case, note, runs, context)
+        if note.since is not None or _matters(note):
+            self._kept[one.job] = note
         self._entries.append(_Entry(one, case, found))
         self._reasons[one.job] = case.reason.then(found.link)
 
-    def _suspicion(self, one: Candidate, case: Case, *, runs: bool) -> UnsatisfiableNote:
+    def _updated_note(self, one: Candidate, case: Case, *, runs: bool) -> UnsatisfiableNote:
         """The note on a job after this observation. It begins anew if anything changed or speaks against it."""
-        before = self._context.suspicions.get(one.job, UnsatisfiableNote())
+        before = self._context.notes.get(one.job, UnsatisfiableNote())
         if before.held and before.released_at is None:
             before = replace(before, spared=True)
         if before.held:  # findings from before its release no longer count
@@ -246,7 +246,7 @@ class _Ledger:
         groups: dict[Reason, list[str]] = {}
         for part in held:
             for job, tasks in zip(part.jobs, part.tasks, strict=True):
-                mark = self._context.suspicions.get(job)
+                mark = self._context.notes.get(job)
                 if mark is None or mark.held_at is None or job in self._kept:
                     continue
                 case = self._context.prover.case(part.ask)
@@ -272,7 +272,7 @@ class _Ledger:
 
     def withdraw(self, possible: Iterable[CategoryPart]) -> None:
         """Replace the text in a job's context if it no longer holds."""
-        reported = {job for job, mark in self._context.suspicions.items() if mark.told is not None} - self._kept.keys()
+        reported = {job for job, mark in self._context.notes.items() if mark.told is not None} - self._kept.keys()
         if not reported or self._context.held_back is not None:
             return
         found = list(dict.fromkeys(job for part in possible for job in part.jobs if job in reported))[:ANNOTATED]
@@ -282,7 +282,7 @@ class _Ledger:
 
     def keep_rest(self) -> None:
         """Keep the notes that still matter on jobs that wait for something else now."""
-        for job, mark in self._context.suspicions.items():
+        for job, mark in self._context.notes.items():
             if job in self._waiting and job not in self._kept and job not in self._withdrawn and _matters(mark):
                 self._kept[job] = replace(mark, since=None, fingerprint="", asked_at=None, asked=0, deleted_at=None)
 

@@ -34,38 +34,38 @@ def judge_unsatisfiable(
     held_back: Reason | None,
 ) -> DeadlockVerdicts:
     """Judge the jobs for which no launch could ever help."""
-    doubtful = [
+    candidates = [
         Candidate(job, part.ask, part.oldest, result.refusal)
         for parts, result in zip(reading.counted, results, strict=True)
         if result.refusal is not None
         for part in parts
         for job in part.jobs
     ]
-    doubtful += [
+    candidates += [
         Candidate(job, part.ask, part.oldest, part.reason)
         for part in reading.uncounted
         if part.reason is not None and part.reason.code in _BEYOND_CELL
         for job in part.jobs
     ]
-    if not doubtful and not snapshot.memory.suspicions:
+    if not candidates and not snapshot.memory.suspicions:
         return DeadlockVerdicts()
     held = [part for part in reading.uncounted if part.reason is not None and part.reason.code in _HELD]
     held = [part for part in held if not snapshot.memory.suspicions.keys().isdisjoint(part.jobs)]
     possible = (
         part for parts, result in zip(reading.counted, results, strict=True) if result.refusal is None for part in parts
     )
-    asks = dict.fromkeys((*(one.ask for one in doubtful), *(part.ask for part in held)))
+    asks = dict.fromkeys((*(one.ask for one in candidates), *(part.ask for part in held)))
     prover = _prover(snapshot, observed, asks)
     context = DeadlockContext(
         cluster=snapshot.cluster,
         prover=prover,
         answer=snapshot.policy.deadlock,
         findings=snapshot.evidence.answers,
-        suspicions=snapshot.memory.suspicions,
+        notes=snapshot.memory.suspicions,
         now=snapshot.now,
         held_back=held_back,
     )
-    return judge_jobs(doubtful, held, possible, context)
+    return judge_jobs(candidates, held, possible, context)
 
 
 _HELD = frozenset({Code.HELD, Code.DEPENDENT})

@@ -148,9 +148,9 @@ class Prover:
             cause = nothing or self._may_pass(demands)
             return Case(refusal, unproven=cause, possible=possible and nothing is None, demands=demands)
         reason = conflict(demands[0], self.allowed)
-        doubt = next(self._doubts(ask, demands), None)
-        if doubt is not None:
-            return Case(reason, unproven=doubt, demands=demands)
+        uncertain = next(self._uncertainties(ask, demands), None)
+        if uncertain is not None:
+            return Case(reason, unproven=uncertain, demands=demands)
         probe_hosts = probe_hosts_for(demands, self.most)
         if probe_hosts is None:
             return Case(reason, unproven=because(Code.TOO_MANY_PROBE_HOSTS, most=MOST), demands=demands)
@@ -162,7 +162,7 @@ class Prover:
         """
         if not demands:
             return Case(refusal, unproven=because(Code.UNKNOWN_PE, pe=ask.pe, slots=ask.slots_min, queues=ask.queues))
-        cause = self._nothing_known(demands) or next(self._doubts(ask, demands), None)
+        cause = self._nothing_known(demands) or next(self._uncertainties(ask, demands), None)
         if cause is not None:
             return Case(refusal, unproven=cause, demands=demands)
         probe_hosts = probe_hosts_for(demands, self.most)
@@ -197,7 +197,7 @@ class Prover:
 
     # -- what is not certain -------------------------------------------------------------------------------------
 
-    def _doubts(self, ask: JobRequest, demands: Iterable[Demand]) -> Iterator[Reason]:
+    def _uncertainties(self, ask: JobRequest, demands: Iterable[Demand]) -> Iterator[Reason]:
         if self.cluster.set_aside:
             yield self.cluster.set_aside[0]
         if self.enrols_itself:
@@ -205,10 +205,10 @@ class Prover:
         named = sorted(set(self._places_named(ask)))
         if named:
             yield because(Code.NAMES_HOST_OR_QUEUE, named=tuple(named))
-        yield from self._doubts_of_queues(ask, demands)
+        yield from self._uncertain_queues(ask, demands)
         for demand in demands:
             for each in self.most.of(demand):
-                yield from self._doubts_of_worker(demand, each)
+                yield from self._uncertain_values(demand, each)
 
     def _places_named(self, ask: JobRequest) -> Iterator[str]:
         """Hosts, host groups and foreign queues that the request names."""
@@ -226,7 +226,7 @@ class Prover:
         named = [queue for queue in self.cluster.queues if matches(expression, queue)]
         return bool(named) and all(self.policy.queue(queue) is not None for queue in named)
 
-    def _doubts_of_queues(self, ask: JobRequest, demands: Iterable[Demand]) -> Iterator[Reason]:
+    def _uncertain_queues(self, ask: JobRequest, demands: Iterable[Demand]) -> Iterator[Reason]:
         """Queues whose rules are not fully known, or differ between a worker and a probe host."""
         for demand in demands:
             for queue in self.cluster.queues.values():
@@ -247,7 +247,7 @@ class Prover:
     def _may_use(ask: JobRequest, queue: str) -> bool:
         return not ask.queues or any(matches(pattern.partition("@")[0] or "*", queue) for pattern in ask.queues)
 
-    def _doubts_of_worker(self, demand: Demand, each: Range) -> Iterator[Reason]:
+    def _uncertain_values(self, demand: Demand, each: Range) -> Iterator[Reason]:
         """Requests for which it is not known whether an enrolled worker would have them."""
         queue = self.cluster.queues.get(each.array.queue)
         given = {name for kind in each.kinds for name, _ in self._values(each, kind.type.name)}
