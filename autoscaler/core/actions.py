@@ -68,7 +68,7 @@ class Offer:
     """A number of workers of one instance type and price type."""
 
     buckets: Annotated[tuple[Bucket, ...], ENGINE_ONLY]
-    """Of the same type and price type, in order of preference; workers may come from any of them."""
+    """Buckets of one type and price type, in order of preference; workers may come from any of them."""
     count: int
 
     @property
@@ -112,7 +112,7 @@ class Candidate(Offer):
 
     @property
     def workers(self) -> int:
-        """Of the whole set."""
+        """Number of workers of the whole set."""
         return sum(offer.count for offer in self.offers)
 
 
@@ -258,8 +258,8 @@ class Question:
 
     job: int
     fingerprint: str
-    """Of all that the answer rests on: what the job asks for, PEs, queues, policy, probe hosts. An answer to another
-    question does not count.
+    """Hash of all that the answer rests on: what the job asks for, PEs, queues, policy, probe hosts. An answer to
+    another question does not count.
     """
 
 
@@ -313,7 +313,7 @@ class Kill(_OnJobs, ActionKind, kind="kill", order=80, verb="killing"):
 
     lost: Annotated[bool, InJson("Their machine is gone, so Grid Engine has to be forced.")] = False
     asks: Annotated[tuple[JobRequest, ...], ENGINE_ONLY] = ()
-    """As of Hold; none for lost jobs."""
+    """As in Hold; empty for lost jobs."""
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,13 @@ class Limits:
     max_own_cores: int | None = None
     """`MaxCoreCount` of a request."""
     total_workers: int | None = None
-    """Of all node arrays together, whatever queue they serve; the same in every array's limits. So are the next two."""
+    """Limit on the workers of all node arrays together, whatever their queue; the same for every array. So are the next
+    two.
+    """
     total_cores: int | None = None
     total_price_per_hour: float | None = None
     currency: str = "USD"
-    """Of both prices."""
+    """Currency of both prices."""
 
     @property
     def cap_price(self) -> bool:
@@ -161,7 +163,7 @@ class Brake:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """All of it."""
+    """The whole policy."""
 
     queues: tuple[QueuePolicy, ...]
     node_arrays: tuple[NodeArrayPolicy, ...]
@@ -195,7 +197,7 @@ class Policy:
     rules: Rules | None = field(default=None, repr=False, hash=False)
     """Which jobs may run on what; None: there are no rules."""
     currency: str = "USD"
-    """Of all prices."""
+    """Currency of all prices."""
     budgets: tuple[Budget, ...] = ()
     budget_action: BudgetAction = BudgetAction.WARN
 

@@ -1,1 +1,1 @@
-"""What there is and what is coming (supply), what could be launched now (offers), and the most that is allowed."""
+"""Supply (what is there and coming), offers (what could be launched now), and the most that is allowed."""

@@ -25,7 +25,7 @@ class Kind:
 
     bucket: Bucket
     host: Host
-    """What an empty worker of it gives. Its name is the type's."""
+    """An empty worker of it. Its name is the type's."""
     obstacle: Reason | None = None
     """Why it is not available for now: quota, an unknown price. It counts, like types in backoff or sold out."""
 

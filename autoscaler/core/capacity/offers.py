@@ -35,7 +35,7 @@ class LaunchOffer:
     room: Room
     """How many more of it the limits allow."""
     reported: ReportedType | None = None
-    """What its hosts reported."""
+    """Values that its hosts reported."""
 
     @property
     def price(self) -> float:

@@ -37,7 +37,7 @@ class Group:
 
     id: str
     array: NodeArrayPolicy
-    """As groups of its kind see it."""
+    """Its array as groups of its kind see it."""
     type: InstanceType
     price_type: PriceType
     zone: str
@@ -45,11 +45,11 @@ class Group:
     want: int
     """Workers that make it whole."""
     workers: tuple[WorkerState, ...] = ()
-    """Those that the provider lists and that are not gone."""
+    """Workers that the provider lists and that are not gone."""
     staying: tuple[WorkerState, ...] = ()
-    """Of these, those that are there or on their way in."""
+    """Workers that are there or on their way in."""
     draining: tuple[WorkerState, ...] = ()
-    """Of these, those that are on their way out and may be enabled again, the oldest first."""
+    """Workers that are on their way out and may be enabled again, the oldest first."""
     ordered: tuple[str, ...] = ()
     """Names under which ordered workers that no listing shows yet stand in the supply."""
     unlisted: int = 0

@@ -64,7 +64,7 @@ class Supply:
 
 @dataclass(frozen=True, slots=True)
 class SupplyContext:
-    """What the capacity of a snapshot is read from."""
+    """The facts from which the supply is read."""
 
     observed: ObservedWorkers
     snapshot: Snapshot
@@ -99,11 +99,11 @@ class SupplyContext:
         return of_coming(host_values_of(type_, array, complexes, key), known, complexes)
 
     def joined(self, host: ExecutionHost, ignoring: str) -> Host | None:
-        """What a host has free."""
+        """The free part of a host."""
         return joined_host(host, self.cluster.complexes, self.names, ignoring=ignoring)
 
     def free(self, worker: WorkerState, ignoring: str) -> Host | None:
-        """What a worker has free, with its group."""
+        """The free part of a worker, with its group."""
         host = self.joined(worker.host, ignoring) if worker.host else None
         return host if host is None else replace(host, group=self.usable_group(worker))
 

@@ -48,7 +48,7 @@ class Constraint(Protocol):
         ...
 
     def document(self) -> Document:
-        """As JSON has it."""
+        """The constraint as JSON."""
         ...
 
 
@@ -165,7 +165,7 @@ class Or:
 
 @dataclass(frozen=True, slots=True)
 class XOr:
-    """The node meets exactly one of them, which takes its amount."""
+    """The node meets exactly one of them, and that one takes its amount."""
 
     children: tuple[Constraint, ...]
 

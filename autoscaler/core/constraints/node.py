@@ -17,7 +17,7 @@ from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, Machine
 
 NOTHING = Size(0)
 VERSION = "1"
-"""Of this set of properties."""
+"""Version of this set of properties."""
 _STATES = {
     MachineState.PENDING: "Preparing",
     MachineState.RUNNING: "Ready",

@@ -1,7 +1,7 @@
 """Values of resources and node properties, sizes in bytes included, and how they are compared and written.
 
 Sizes are read as cyclecloud-scalelib reads them: `k`, `m`, `g`, `t`, `p` are powers of 1024, `K` to `P` powers of 1000.
-Grid Engine's own notation, which `core/model/complexes.py` reads, is the other way round.
+Grid Engine's own notation is the other way round; `core/model/complexes.py` reads it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def same(one: Value, other: Value) -> bool:
 
 
 def shown(value: Value) -> str:
-    """As people read a value in a reason."""
+    """A value as text in a reason."""
     match value:
         case None | "":
             return "none"
@@ -109,7 +109,7 @@ def shown_apart(there: Value, required: Sequence[Value]) -> tuple[str, str]:
 
 
 def written(value: Value) -> Scalar | None:
-    """As a document has it, so that reading it gives the same value."""
+    """A value as text in a document, so that reading it gives the same value."""
     match value:
         case Size():
             return f"{SIZE_PREFIXES[0]}{value}"

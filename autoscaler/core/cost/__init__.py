@@ -1,1 +1,1 @@
-"""What workers cost, and which jobs that was for."""
+"""The cost of workers, and the jobs that it was for."""

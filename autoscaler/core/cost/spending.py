@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 
 class Whose(StrEnum):
-    """Whose budget it is."""
+    """The kind of owner of a budget."""
 
     CELL = "cell"
     USER = "user"
@@ -31,7 +31,7 @@ class Budget:
 
     whose: Whose
     name: str
-    """Of the user or the project; '': of the cell."""
+    """Name of the user or project; '': the cell."""
     amount: float
 
     @property

@@ -136,7 +136,7 @@ class Rights:
 
     lists: Mapping[str, AccessList] = field(default_factory=lambda: MappingProxyType({}))
     everywhere: Access = OPEN
-    """Of the global host."""
+    """Access of the global host."""
     hosts: Mapping[str, Access] = field(default_factory=lambda: MappingProxyType({}))
     """Hosts that are not open to everybody."""
     restricts: bool = False

@@ -32,7 +32,7 @@ class Needs:
         return detail.group is not None and (detail.ckpt is not None or not self.ckpt)
 
     def under(self, policy: Policy) -> Needs:
-        """With the needs of callers' rules and of project budgets."""
+        """These needs with those of callers' rules and of project budgets."""
         by_project = policy.rules is not None and policy.rules.by_project
         by_budget = any(budget.whose is Whose.PROJECT for budget in policy.budgets)
         if by_budget and not (self.project and self.of_running):

@@ -239,7 +239,7 @@ class RequestReader:
         return part.startswith("@") and any(array.host_group == part for array in self._policy.node_arrays)
 
     def _allowing(self, ask: JobRequest, candidates: frozenset[str], resources: _Resources) -> frozenset[str] | Reason:
-        """Those of these queues that admit such a job; a reason if no autoscaled one does."""
+        """The candidates that admit such a job; a reason if no autoscaled one does."""
         refused = self.rights.refusal("any host", self.rights.everywhere, ask)
         if refused is not None:
             return refused

@@ -92,7 +92,7 @@ class SharedLimits:
         return Taken(claims, more_than_the_cell_has(self._cluster, ask, served) or next(claimed, None))
 
     def spend(self, each: Taken, count: int) -> tuple[int, Reason | None]:
-        """As `admit`, for tasks that take this much each."""
+        """The same as `admit`, for tasks that take this much each."""
         if each.never is not None:
             return 0, each.never
         allowed, reason = count, None

@@ -102,8 +102,8 @@ def _orders(known: Known, orders: Sequence[Order], whose: _Whose, now: float) ->
 def _ordered(
     parts: Sequence[Order], serving: Mapping[str, tuple[tuple[int, ...], ...]], whose: _Whose, now: float
 ) -> JobEvent:
-    """An order, which may be of several types, with the jobs of the categories that it is for. Grid Engine decides
-    which of them start on its workers.
+    """The event of an order of one or several types, with the jobs of the categories that it is for. Grid Engine
+    decides which of them start on its workers.
     """
     first = parts[0]
     jobs = set(chain.from_iterable(jobs for key, _ in first.assignment for jobs in serving.get(key, ())))
@@ -129,7 +129,7 @@ class _Whose:
     """Owners and projects of jobs that wait or waited."""
 
     listings: tuple[Sequence[JobCategory], Sequence[JobCategory]]
-    """Of the pass before and of this one."""
+    """The listing of the pass before and of this one."""
     projects: Projects
 
     def all_of(self, jobs: set[int]) -> tuple[str, str]:

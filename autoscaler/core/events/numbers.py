@@ -38,7 +38,7 @@ class Numbers(Set[int]):
         return [at for at, number in enumerate(numbers) if number not in many and number not in few]
 
     def plus(self, more: Set[int]) -> Numbers:
-        """With these; the same set if none is new."""
+        """The set with these; the same object if none is new."""
         new = frozenset(more) - self._many - self._few
         if not new:
             return self
@@ -46,11 +46,11 @@ class Numbers(Set[int]):
         return Numbers(self._many, few) if len(few) <= MOST_APART else Numbers(self._many | few)
 
     def minus(self, fewer: Set[int]) -> Numbers:
-        """Without these; the same set if it has none of them."""
+        """The set without these; the same object if it has none of them."""
         if self._many.isdisjoint(fewer) and self._few.isdisjoint(fewer):
             return self
         return Numbers(self._many - fewer, self._few - fewer)
 
     def only(self, those: Set[int]) -> Numbers:
-        """Those that are among these."""
+        """The numbers that are also in `those`."""
         return Numbers(self._many & those, self._few & those)

@@ -11,10 +11,10 @@ from autoscaler.core.model.cluster import JobCategory, JobDetail, JobRequest
 
 @dataclass(frozen=True)
 class Projects:
-    """What this pass and the one before know."""
+    """The projects that this pass and the one before know."""
 
     details: Sequence[Mapping[int, JobDetail]]
-    """Those of this pass first."""
+    """Details of this pass first."""
     job_categories: Sequence[JobCategory]
     """The waiting jobs of the pass before."""
 

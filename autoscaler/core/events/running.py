@@ -25,7 +25,7 @@ class Moved:
     known: Known
     started: tuple[Run, ...] = ()
     ended: tuple[Run, ...] = ()
-    """Runs reported as ended, which are then forgotten."""
+    """Runs reported as ended: they are forgotten."""
     events: tuple[JobEvent, ...] = ()
 
 

@@ -54,10 +54,10 @@ from autoscaler.core.workers.step import PassContext, WorkerStep
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What all steps of one pass use."""
+    """The facts that all steps of one pass use."""
 
     snapshot: Snapshot
-    """With launches that failed late among its failures, and without launches that the provider surely did not make."""
+    """The snapshot with late launch failures added, and without launches that the provider surely did not make."""
     pass_context: PassContext
     observed: ObservedWorkers
     failed: tuple[LaunchFailure, ...]

@@ -1,1 +1,1 @@
-"""What execution hosts show: whose they are, if they report, which values are missing, whose fault a failed job is."""
+"""What execution hosts show: their machine, whether they report, missing values, and the fault behind a failed job."""

@@ -57,7 +57,7 @@ class Claims:
 
     hosts: Hosts
     workers: Sequence[Worker]
-    """As listed."""
+    """All listed machines."""
     notes: Mapping[str, WorkerNote]
     """What is remembered of workers, by id."""
     settled: float

@@ -23,7 +23,7 @@ def values_text(values: Values) -> str:
 
 
 Values = tuple[tuple[str, str], ...]
-"""Of complexes, in Grid Engine's notation."""
+"""Values of complexes, in Grid Engine's notation."""
 
 
 def missing_values(

@@ -26,7 +26,7 @@ class NodeOperations:
     """The steps of all workers after such requests."""
 
     steps: Sequence[WorkerStep]
-    """Of all workers; those of the machines that are meant changed."""
+    """Steps of all workers, with the operations in their place."""
     closed_since: Mapping[int, float]
     refused: Mapping[int, Reason]
     due: float | None

@@ -24,7 +24,8 @@ def tripped(
     """Why the circuit breaker must stop everything, given all events since the last resume, those of this pass
     included.
 
-    `helped_no_job`: launches whose workers came, or failed to come, while none of the jobs that they were for started.
+    `helped_no_job`: launches of which it is known that no job that they were for started, whether their workers came or
+    not.
     """
     for what, events, most in (
         ("launches that helped no job", helped_no_job, brake.max_launches),

@@ -29,10 +29,10 @@ class Usage:
     price_per_hour: float | None = 0.0
     """None: some worker's price is unknown."""
     own_workers: int = 0
-    """Those of this one array."""
+    """Workers of this one array."""
     own_cores: int = 0
     total_workers: int = 0
-    """Those of all node arrays together."""
+    """Workers of all node arrays together."""
     total_cores: int = 0
     total_price_per_hour: float | None = 0.0
 
@@ -44,14 +44,14 @@ class Usage:
         return replace(grown, own_workers=self.own_workers + count, own_cores=self.own_cores + vcpus * count)
 
     def plus_others(self, others: Usage) -> Usage:
-        """With workers of other arrays of its family, without the total."""
+        """This usage with workers of other arrays of its family, the total unchanged."""
         total = _sum(self.price_per_hour, others.price_per_hour)
         return replace(
             self, workers=self.workers + others.workers, cores=self.cores + others.cores, price_per_hour=total
         )
 
     def plus_elsewhere(self, others: Usage) -> Usage:
-        """With workers of any array, in the total alone."""
+        """This usage with workers of any array, in the total alone."""
         return replace(
             self,
             total_workers=self.total_workers + others.workers,
@@ -80,7 +80,7 @@ class Usage:
         )
 
     def since(self, before: Usage, now: Usage) -> Usage:
-        """With the growth of the total from `before` to `now`."""
+        """This usage with the growth of the total from `before` to `now`."""
         old, new = before.total_price_per_hour, now.total_price_per_hour
         return replace(
             self,
@@ -90,7 +90,7 @@ class Usage:
         )
 
     def plus_launch(self, launch: Launch, array: NodeArrayPolicy) -> Usage:
-        """With the most that a launch of its family may bring; `array`: the one whose usage this is."""
+        """This usage with the most that a launch of its family may bring; `array`: the one whose usage this is."""
         most = most_of(launch)
         grown = self.plus_others(most).plus_elsewhere(most)
         if launch.node_array != array.name:
@@ -188,7 +188,7 @@ def most_ever(bucket: Bucket, limits: Limits) -> Room:
 
 
 def _room_for_price(bucket: Bucket, limit: float, taken: float | None, cap: Reason) -> Room:
-    """With a price limit there is no room if the price of the bucket or of a running worker is unknown."""
+    """The room under a price limit: none if the price of the bucket or of a running worker is unknown."""
     price = bucket.price_per_hour
     if price is None or taken is None:
         return Room(0, cap)

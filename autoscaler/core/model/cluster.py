@@ -59,7 +59,7 @@ class Access:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """What is not empty, as `name=value`."""
+        """The lists that are not empty, as `name=value`."""
         named = ((name, getattr(self, name)) for name in ACCESS_ATTRIBUTES)
         return tuple(f"{name}={' '.join(value)}" for name, value in named if value)
 
@@ -164,7 +164,7 @@ class HostJob:
 
     @property
     def name(self) -> str:
-        """As commands take it: `12`, or `12.3` for a task."""
+        """Its name as an argument of commands: `12`, or `12.3` for a task."""
         return f"{self.number}.{self.task}" if self.task else str(self.number)
 
     @property

@@ -79,7 +79,7 @@ class Ending(StrEnum):
 
     UNKNOWN = ""
     RELEASED = "released"
-    """It shut itself down, which is no failure."""
+    """It shut itself down. That is no failure."""
     INTERRUPTED = "interrupted"
     """Its cloud took it back (spot)."""
 
@@ -109,8 +109,8 @@ class Worker:
     ending: Ending = Ending.UNKNOWN
     failure: str | None = None
     """Kind of LaunchFailure by which it ended before it came up (`capacity`, `quota`, `boot`), as far as its provider
-    knows, which need not know whether it ever joined. None: somebody asked for its end, or a spot market took it. If
-    the machine exists, it will never come up and has to be terminated; `message` then says why.
+    knows. The provider need not know whether it ever joined. None: somebody asked for its end, or a spot market took
+    it. If the machine exists, it will never come up and has to be terminated; `message` then says why.
     """
 
     @property
@@ -159,7 +159,7 @@ class Order:
     nodes: tuple[str, ...] = ()
     asked: bool = False
     assignment: Assignment = ()
-    """As its Launch had them."""
+    """`nodes`, `asked` and `assignment`: as in its Launch."""
     said: str = ""
     """If it is open: why there is no answer yet."""
     asked_again_at: float | None = None

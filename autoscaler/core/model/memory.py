@@ -43,7 +43,7 @@ class Disabling(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WorkerNote:
-    """What we remember of one worker between passes."""
+    """The memory of one worker between passes."""
 
     first_seen: float
     idle_since: float | None = None
@@ -128,7 +128,7 @@ class HeldBack:
     """A job that we hold while it is rescheduled, because a part of it may still run on a host that lives."""
 
     hosts: tuple[str, ...]
-    """The hosts that live."""
+    """Hosts that live and may still run a part of it."""
     at: float
     """When the hold was planned."""
     pushed_at: float | None = None
@@ -186,7 +186,7 @@ class UnsatisfiableNote:
     """A waiting job that may be unsatisfiable, and what was done about it."""
 
     fingerprint: str = ""
-    """Of all that this verdict rests on."""
+    """Hash of all that this verdict rests on."""
     since: float | None = None
     """Since when every observation has found it so, with that fingerprint. None: the last observation did not."""
     asked_at: float | None = None
@@ -212,7 +212,7 @@ class LaunchTrial:
     """A launch for waiting jobs, until it is known whether it helps any of them."""
 
     node_array: str
-    """That of the settings."""
+    """The array of the settings."""
     ordered_at: float
     assignment: Assignment = ()
     """The categories that it was for; of many those with the most tasks."""

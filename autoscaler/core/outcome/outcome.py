@@ -129,7 +129,7 @@ def _actions(
 
 
 def _persistent(observed: ObservedWorkers, policy: Policy) -> tuple[WorkerVerdict, ...]:
-    """Verdicts on persistent hosts, which are never changed."""
+    """Verdicts on persistent hosts: they are never changed."""
     return tuple(
         WorkerVerdict(
             host.name,

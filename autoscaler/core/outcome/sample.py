@@ -39,7 +39,7 @@ class ArraySample:
     cores: float = 0.0
     """vCPUs of all machines that exist."""
     price_per_hour: float = 0.0
-    """Of all machines that exist and whose price is known."""
+    """Price of all existing machines whose price is known."""
     unknown_prices: float = 0.0
     """Machines whose price is not known."""
     target_workers: float = 0.0
@@ -51,7 +51,7 @@ class ArraySample:
 
     @property
     def workers(self) -> float:
-        """Those that are there or coming."""
+        """All present and coming workers."""
         return self.coming + self.busy + self.idle + self.leaving + self.aside
 
 
@@ -85,7 +85,7 @@ class Sample:
     running: float = 0.0
     """Jobs and tasks on any host."""
     slots: float = 0.0
-    """Of the autoscaled queues."""
+    """Slots of the autoscaled queues."""
     slots_used: float = 0.0
     persistent: float = 0.0
     """Persistent hosts."""

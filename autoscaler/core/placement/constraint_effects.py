@@ -226,7 +226,7 @@ def _as_value(value: float, entry: Complex) -> Value:
 
 
 def _taken(host: ExecutionHost, entry: Complex) -> Iterator[float]:
-    """What running jobs hold of a consumable."""
+    """The amounts of a consumable that running jobs hold."""
     for instance in host.instances:
         for job in instance.jobs:
             for name, text in job.hard:

@@ -31,7 +31,7 @@ else.
 """
 HOSTNAME = "hostname"
 NEW_HOST = "a-worker-yet-to-come"
-"""The host name of a worker that has none yet, which requests such as `!w1` are matched with."""
+"""The host name of a worker that has none yet. Requests such as `!w1` are matched with it."""
 _IDLE_VALUES = (
     *("load_avg", "load_short", "load_medium", "load_long", "cpu"),
     *("np_load_avg", "np_load_short", "np_load_medium", "np_load_long"),
@@ -101,7 +101,7 @@ def _under_rules(
     complexes: Mapping[str, Complex],
     by_rules: Given,
 ) -> HostValues:
-    """The offer with the values that rules give, which win over the provider's."""
+    """The offer with the values that rules give: they win over the provider's."""
     numbers = {
         name: value
         for name, value in by_rules.values.items()
@@ -249,7 +249,7 @@ def _taken_whole(host: ExecutionHost, complexes: Mapping[str, Complex]) -> bool:
 
 
 def _used(host: ExecutionHost, complexes: Mapping[str, Complex]) -> Iterable[tuple[str, float]]:
-    """What running jobs hold of consumables that the host names."""
+    """The amounts that running jobs hold of the host's consumables."""
     for instance in host.instances:
         for job in instance.jobs:
             for name, text in job.hard:

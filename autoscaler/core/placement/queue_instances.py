@@ -156,7 +156,7 @@ def is_forced(entry: Complex) -> bool:
 
 
 def forced_in(complexes: Mapping[str, Complex]) -> frozenset[str]:
-    """Those of these complexes that are FORCED."""
+    """Names of the FORCED complexes among these."""
     return frozenset(name for name, entry in complexes.items() if is_forced(entry))
 
 

@@ -92,7 +92,7 @@ class ArrayState:
     others: tuple[Host, ...]
     """Other supply: persistent hosts as they will be soon, and coming workers."""
     usage: Usage
-    """Of all the array's workers that have not ended."""
+    """Usage of all the array's workers that have not ended."""
     soon: Usage
     """The same without workers that leave anyway within a boot time."""
     floor: Floor

@@ -1,1 +1,1 @@
-"""Why workers leave, who stays, and how a worker leaves step by step."""
+"""Why workers leave or stay, and how a worker leaves step by step."""

@@ -25,7 +25,7 @@ from autoscaler.core.workers.worker_state import WorkerState
 
 @dataclass(frozen=True, slots=True)
 class SurplusContext:
-    """What `surplus` needs."""
+    """What `surplus_workers` needs."""
 
     observed: ObservedWorkers
     ordered: Sequence[tuple[Order, int]]

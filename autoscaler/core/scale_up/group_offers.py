@@ -36,7 +36,7 @@ class GroupContext:
     taken: frozenset[str]
     """Ids of groups that no new one may have."""
     usage: Usages
-    """As it was before this pass."""
+    """Usage before this pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Ledger:
     """
 
     def plus(self, array: NodeArrayPolicy, launch: Launch, *, number: int = 0) -> Ledger:
-        """With one more launch. `number`: of the group, if it is new."""
+        """The ledger with one more launch. `number`: of the group, if it is new."""
         family, first = family_of(array), launch.candidates[0]
         usage = {**self.usage, array.name: self.usage_of(array)}
         kin = {**self.kin, array.name: family}

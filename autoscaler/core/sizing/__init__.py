@@ -1,1 +1,1 @@
-"""What to launch for a demand: strategies, one a file, and how many of which offer."""
+"""What to launch for a demand: which offer, by strategy, and how many workers of it."""

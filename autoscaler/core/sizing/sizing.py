@@ -48,7 +48,7 @@ class LaunchContext:
     resumed_at: float | None = None
     """When a person last resumed."""
     reported: Sequence[ReportedType] = ()
-    """What workers of a type reported."""
+    """Values that workers of a type reported."""
     only_cheapest: Sequence[Budget] = ()
     """Spent budgets that allow only the cheapest offers."""
 
@@ -73,7 +73,7 @@ class LaunchContext:
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """What a node array has to launch workers for."""
+    """The tasks and the missing workers for which a node array launches."""
 
     wanted: Sequence[CategoryDemand]
     unmet: Sequence[int]
@@ -191,7 +191,7 @@ def size_launch(
 
 
 def _served(first: _Sized, launch: Launch, shortfall: Shortfall) -> tuple[int, ...]:
-    """Parallel to the demands: how many tasks the launch, which may be rate-limited, serves."""
+    """Parallel to the demands: how many tasks the launch serves. The launch may be rate-limited."""
     count = launch.candidates[0].count
     if count == first.count:
         return first.covered
@@ -234,7 +234,7 @@ def _by_preference(array: NodeArrayPolicy, options: Sequence[LaunchOffer]) -> Se
 
 
 def _within(option: LaunchOffer, placement_group: str) -> LaunchOffer:
-    """That option in one placement group, if its provider has or creates it."""
+    """The option in one placement group, if its provider has or creates that group."""
     found = [bucket for bucket in option.buckets if bucket.key.placement_group == placement_group]
     made = [
         replace(bucket, key=replace(bucket.key, placement_group=placement_group))
@@ -309,7 +309,7 @@ def _cheapest(
     if not known:
         return list(sized), refused
     best = min(known, key=_price_of_service)
-    dearer = [entry for entry in sized if entry.count and entry is not best]
+    more_expensive = [entry for entry in sized if entry.count and entry is not best]
     verdicts = [
         BucketVerdict(
             bucket.key,
@@ -321,7 +321,7 @@ def _cheapest(
                 owner=budget.owner,
             ),
         )
-        for entry in dearer
+        for entry in more_expensive
         for bucket in entry.option.buckets
     ]
     return [best, *(entry for entry in sized if not entry.count)], (*refused, *verdicts)

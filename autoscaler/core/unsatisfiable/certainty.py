@@ -44,7 +44,7 @@ class DeadlockContext:
     answer: DeadlockAnswer
     findings: Mapping[int, Finding]
     notes: Mapping[int, UnsatisfiableNote]
-    """As the last pass left them."""
+    """By job, as the last pass left them."""
     now: float
     held_back: Reason | None = None
     """Why nothing is done to any job and nothing is asked: a pause, the circuit breaker, or a `stop`."""

@@ -1,1 +1,1 @@
-"""What each worker is: matched with its execution host, its state, and the one step that it takes in a pass."""
+"""Each worker: matched with its execution host, its state, and the one step that it takes in a pass."""

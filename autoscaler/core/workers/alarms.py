@@ -35,7 +35,7 @@ class Delayed:
     """By queue for which no further worker is launched: why. All its workers stay in alarm, or it opens later."""
 
     def launchable(self, counts: Sequence[int], demands: Sequence[CategoryDemand]) -> list[int]:
-        """Those of these tasks without room that a further worker could run."""
+        """Of these numbers of tasks without room, those that a further worker could run."""
         return [
             0 if want.launches and all(queue in self.enough for queue in want.launches) else count
             for count, want in zip(counts, demands, strict=True)

@@ -37,11 +37,11 @@ class Closed:
     reasons: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
     """By queue: why jobs that wait for it alone do not count."""
     by_hand: frozenset[str] = frozenset()
-    """Those of these that a person disabled or suspended: no worker is enabled there."""
+    """The closed queues that a person disabled or suspended: no worker is enabled there."""
     opening: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
     """By queue that opens within the longest boot time: the reason. Its jobs count and keep its hosts."""
     early: frozenset[str] = frozenset()
-    """Those of these for which it is too early to launch."""
+    """The opening queues for which it is too early to launch."""
     due: float | None = None
     """When one opens, or when launches for it may begin."""
 

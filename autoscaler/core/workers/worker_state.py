@@ -30,7 +30,7 @@ class WorkerState:
     enabled_by_hand: bool = False
     """This observation shows it enabled although we had disabled it."""
     notice: Interruption | None = None
-    """What its cloud gave notice of."""
+    """Its interruption notice, if its cloud gave one."""
     successor: Worker | None = None
     """A newer machine of its name, which waits until this one's execution host is removed."""
     missing_values: Values = ()

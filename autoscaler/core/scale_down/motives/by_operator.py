@@ -1,4 +1,4 @@
-"""A person removes the worker: `drain`, `stop --now`, or `stop`, which waits until no job needs it."""
+"""A person removes the worker: by `drain`, by `stop --now`, or by `stop` once no job needs it."""
 
 from __future__ import annotations
 
