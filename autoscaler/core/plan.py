@@ -12,7 +12,7 @@ from autoscaler.core.demand.demand import details_wanted
 from autoscaler.core.facts.facts import Facts, facts_of
 from autoscaler.core.joining.joining import join
 from autoscaler.core.joining.node_operations import carry_out
-from autoscaler.core.limits.backoff import without_forgiven
+from autoscaler.core.limits.backoff import without_retried_failures
 from autoscaler.core.limits.circuit_breaker import tripped
 from autoscaler.core.limits.launched import settled
 from autoscaler.core.limits.protected_mode import Protection, protect
@@ -46,7 +46,7 @@ def plan(snapshot: Snapshot) -> Plan:
     If the pass would do more than the circuit breaker allows, it decides again on the same facts with the circuit
     breaker on, which then stays on. Deleting actions instead would leave their memory behind (docs/decisions/0049).
     """
-    snapshot = with_queue_instances(under_rules(settled(without_forgiven(readable(snapshot)))))
+    snapshot = with_queue_instances(under_rules(settled(without_retried_failures(readable(snapshot)))))
     facts, brake = facts_of(snapshot), snapshot.memory.brake
     decided = _decide(facts, brake)
     if brake is not None:
@@ -55,7 +55,7 @@ def plan(snapshot: Snapshot) -> Plan:
     brake = tripped(
         limits, memory.removals, snapshot.now, resumed_at, kills=memory.kills, helped_no_job=memory.unhelpful
     )
-    return decided if brake is None else _decide(facts.braked(brake), brake)
+    return decided if brake is None else _decide(facts.with_brake(brake), brake)
 
 
 def _decide(facts: Facts, brake: Reason | None) -> Plan:

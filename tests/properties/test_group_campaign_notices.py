@@ -120,8 +120,8 @@ def lets_created_nodes_go(patch: Patch) -> Decide:
 
 
 def does_not_forgive(patch: Patch) -> Decide:
-    patch.setattr("autoscaler.core.plan.without_forgiven", forgiven := lambda snapshot: snapshot)
-    patch.setattr("autoscaler.core.limits.backoff.without_forgiven", forgiven)
+    patch.setattr("autoscaler.core.plan.without_retried_failures", forgiven := lambda snapshot: snapshot)
+    patch.setattr("autoscaler.core.limits.backoff.without_retried_failures", forgiven)
     return plan
 
 

@@ -66,7 +66,7 @@ def range_of(
 ) -> Range:
     allowed = allowed_types(array, buckets)
     found: dict[str, tuple[Bucket, Reason | None]] = {}
-    for bucket in sorted(buckets, key=lambda one: (_dear(one), one.key)):
+    for bucket in sorted(buckets, key=lambda one: (_price_or_inf(one), one.key)):
         if not array.takes(bucket.key) or bucket.key.price_type not in array.price_types:
             continue
         obstacle = _obstacle(bucket, array.limits)
@@ -83,20 +83,20 @@ def range_of(
         kinds=_by_size(usable),
         barred=_by_size(kind for kind in kinds if kind not in usable),
         others=tuple(
-            _kind(bucket, None, array, complexes) for bucket in _to_be_had(found) if bucket.type.name not in allowed
+            _kind(bucket, None, array, complexes) for bucket in _available(found) if bucket.type.name not in allowed
         ),
         family=family,
     )
 
 
-def _to_be_had(found: Mapping[str, tuple[Bucket, Reason | None]]) -> list[Bucket]:
+def _available(found: Mapping[str, tuple[Bucket, Reason | None]]) -> list[Bucket]:
     """The buckets that are available now, the cheapest first. A type of unknown price is proposed only if no price is
     known at all.
     """
     buckets = [bucket for bucket, obstacle in found.values() if obstacle is None]
     if any(bucket.price_per_hour is not None for bucket in buckets):
         buckets = [bucket for bucket in buckets if bucket.price_per_hour is not None]
-    return sorted(buckets, key=lambda one: (_dear(one), one.type.vcpus, one.type.memory, one.type.name))
+    return sorted(buckets, key=lambda one: (_price_or_inf(one), one.type.vcpus, one.type.memory, one.type.name))
 
 
 def _kind(bucket: Bucket, obstacle: Reason | None, array: NodeArrayPolicy, complexes: Mapping[str, Complex]) -> Kind:
@@ -108,7 +108,7 @@ def _by_size(kinds: Iterable[Kind]) -> tuple[Kind, ...]:
     return tuple(sorted(kinds, key=lambda kind: (kind.type.vcpus, kind.type.memory, kind.type.name)))
 
 
-def _dear(bucket: Bucket) -> float:
+def _price_or_inf(bucket: Bucket) -> float:
     return float("inf") if bucket.price_per_hour is None else bucket.price_per_hour
 
 

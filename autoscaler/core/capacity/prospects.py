@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from autoscaler.core.capacity.offers import cheapest_first, offers_for
 from autoscaler.core.capacity.supply import usage_of
-from autoscaler.core.limits.backoff import backoffs_in_force, stopped_arrays, without_forgiven
+from autoscaler.core.limits.backoff import backoffs_in_force, stopped_arrays, without_retried_failures
 from autoscaler.core.limits.launched import settled
 from autoscaler.core.limits.limits import Room, Usage, launches_left, launches_left_in_window, room_for
 from autoscaler.core.model.fleet import Bucket
@@ -36,7 +36,7 @@ class Prospect:
 
 def prospects(snapshot: Snapshot) -> tuple[Prospect, ...]:
     """For every node array the buckets it could order from, cheapest first, then those it cannot, with the reason."""
-    snapshot = with_queue_instances(settled(without_forgiven(snapshot)))
+    snapshot = with_queue_instances(settled(without_retried_failures(snapshot)))
     fleet, policy, now = snapshot.fleet, snapshot.policy, snapshot.now
     observed = observe_workers(snapshot.cluster, fleet, snapshot.memory, policy, now)
     usage = usage_of(fleet, policy, observed, now)

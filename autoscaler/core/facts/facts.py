@@ -114,7 +114,7 @@ class Facts:
         """All demand that could be served, jobs that will wait again included."""
         return [*forecast.possible(self.demand.wanted), *self.returning]
 
-    def braked(self, brake: Reason) -> Facts:
+    def with_brake(self, brake: Reason) -> Facts:
         """The same with the circuit breaker on, which only holds back steps of workers."""
         pass_context = replace(self.pass_context, held_back=brake)
         cluster, memory = self.snapshot.cluster, self.snapshot.memory

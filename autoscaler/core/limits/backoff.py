@@ -20,7 +20,7 @@ _PERMANENT = "permanent"
 _PASSING = "throttled"
 
 
-def without_forgiven(snapshot: Snapshot) -> Snapshot:
+def without_retried_failures(snapshot: Snapshot) -> Snapshot:
     """The same without launch failures from before a person's `retry`, and without their backoffs and stops."""
     retried_at, fleet, memory = snapshot.overrides.retried_at, snapshot.fleet, snapshot.memory
     if retried_at is None:

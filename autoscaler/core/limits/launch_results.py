@@ -173,7 +173,11 @@ class _Observation:
         """The trial with the time since which jobs run on its workers, unless they failed to start."""
         running = [job for worker in machines for job in _running(worker)]
         if not running:
-            return replace(trial, ran_at=None, started=()) if any(self._spoilt(m, trial) for m in machines) else trial
+            return (
+                replace(trial, ran_at=None, started=())
+                if any(self._fails_to_start_jobs(m, trial) for m in machines)
+                else trial
+            )
         some = (key for key, _ in trial.assignment if any(self.categories.may_be(job, key) for job in running))
         started = tuple(dict.fromkeys((*trial.started, *some)))
         return replace(trial, ran_at=self.pass_context.now if trial.ran_at is None else trial.ran_at, started=started)
@@ -194,7 +198,7 @@ class _Observation:
         taken = worker.worker.ending in (Ending.INTERRUPTED, Ending.RELEASED) or worker.note.disabling in EXCUSES
         return taken or worker.decisive in _TAKEN_AWAY or self.pass_context.drained_by_person(worker) is not None
 
-    def _spoilt(self, worker: WorkerState, trial: LaunchTrial) -> bool:
+    def _fails_to_start_jobs(self, worker: WorkerState, trial: LaunchTrial) -> bool:
         """Whether jobs fail to start there: a queue instance is in error, or accounting says so."""
         if worker.host is not None and any("E" in instance.states for instance in worker.host.instances):
             return True

@@ -194,7 +194,7 @@ def best_change(state: ArrayState, candidates: Sequence[ReplacedWorker]) -> Chan
     ordered = sorted(candidates, key=lambda one: one.order)
     found: list[Change] = []
     for option in serving_options(state):
-        alone = [change for one in _one_of_each(ordered) if (change := weigh(state, (one,), option)) is not None]
+        alone = [change for one in _one_of_each(ordered) if (change := judge_change(state, (one,), option)) is not None]
         found += alone
         together = None if alone else _several(state, ordered, option)
         if together is not None:
@@ -202,7 +202,7 @@ def best_change(state: ArrayState, candidates: Sequence[ReplacedWorker]) -> Chan
     return min(found, key=lambda change: change.order, default=None)
 
 
-def weigh(state: ArrayState, leaving: Sequence[ReplacedWorker], option: LaunchOffer) -> Change | None:
+def judge_change(state: ArrayState, leaving: Sequence[ReplacedWorker], option: LaunchOffer) -> Change | None:
     """The change if these workers leave for as many of that option as there is then room for.
 
     None if it is not allowed: one of them has the type that would come; no stuck task would be served; the floor would
@@ -241,7 +241,7 @@ def _several(state: ArrayState, ordered: Sequence[ReplacedWorker], option: Launc
         chosen.append(one)
         if len(chosen) < 2 or _room(option, state, state.usage_without(chosen)) <= 0:
             continue
-        change = weigh(state, chosen, option)
+        change = judge_change(state, chosen, option)
         attempts += 1
         if change is not None:
             return _without_superfluous(state, change)
@@ -254,7 +254,7 @@ def _without_superfluous(state: ArrayState, change: Change) -> Change:
     for one in reversed(change.leaving):
         fewer = tuple(other for other in change.leaving if other is not one)
         if _room(change.option, state, state.usage_without(fewer)) >= change.count:
-            change = weigh(state, fewer, change.option) or change
+            change = judge_change(state, fewer, change.option) or change
     return change
 
 

@@ -23,9 +23,9 @@ from autoscaler.core.replace.change import (
     ReplacedWorker,
     any_option_with_room,
     best_change,
+    judge_change,
     options_with_room,
     serving_options,
-    weigh,
 )
 from autoscaler.core.replace.swap_context import (
     SwapContext,
@@ -138,7 +138,7 @@ def _same_again(note: SwapNote, state: ArrayState, candidates: Sequence[Replaced
     if not note.leaving or not all(worker_id in by_id for worker_id in note.leaving):
         return best
     same = [by_id[worker_id] for worker_id in note.leaving]
-    changes = (weigh(state, same, option) for option in state.options if option.type.name == note.type)
+    changes = (judge_change(state, same, option) for option in state.options if option.type.name == note.type)
     last = min((change for change in changes if change is not None), key=lambda change: change.order, default=None)
     return best if last is None or best.readiness < last.readiness else last
 
@@ -215,7 +215,7 @@ def _while_they_leave(
 
 def _best_of(note: SwapNote, state: ArrayState, leaving: Sequence[ReplacedWorker]) -> Change | None:
     """The best change for these workers, with the noted type if that is still possible."""
-    changes = (weigh(state, leaving, option) for option in serving_options(state))
+    changes = (judge_change(state, leaving, option) for option in serving_options(state))
     found = sorted((change for change in changes if change is not None), key=lambda change: change.order)
     return next((change for change in found if change.option.type.name == note.type), found[0] if found else None)
 

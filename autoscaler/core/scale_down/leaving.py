@@ -140,7 +140,7 @@ def _leave(departure: Departure) -> WorkerStep:
     return leave(departure.worker, departure.pass_context, because(Code.DRAINED_BY_COMMAND), by_person=True)
 
 
-def _stand_aside(departure: Departure) -> WorkerStep:
+def _set_aside(departure: Departure) -> WorkerStep:
     worker = departure.worker
     match worker.decisive:
         case Condition.DISABLED_BY_HAND:
@@ -201,6 +201,6 @@ SET_ASIDE: tuple[Rule[Departure], ...] = (
             ),
         ),
     ),
-    Rule("left_alone", "Only a person decides on it.", always, (Row("", always, _stand_aside),)),
+    Rule("left_alone", "Only a person decides on it.", always, (Row("", always, _set_aside),)),
 )
 """The transitions of a worker on which only a person decides."""

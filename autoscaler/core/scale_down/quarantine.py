@@ -97,12 +97,12 @@ def _broken(worker: WorkerState, evidence: Evidence, policy: Policy, now: float)
     if not trusted and any("E" in instance.states for instance in host.instances):
         return because(Code.INSTANCE_IN_ERROR), None
     health = evidence.health.get(worker.worker.id)
-    if health is not None and _sick(worker, health, now):
+    if health is not None and _unhealthy(worker, health, now):
         return because(Code.UNHEALTHY, since_at=health.sick_since, message=health.message), None
     return _black_hole(worker, evidence, policy, now)
 
 
-def _sick(worker: WorkerState, health: Health, now: float) -> bool:
+def _unhealthy(worker: WorkerState, health: Health, now: float) -> bool:
     """Whether at least two checks in a row, the last one recent, found it unhealthy since a person last enabled it."""
     since, array = health.sick_since, worker.array
     if health.healthy or since is None or array is None or not array.health_check:

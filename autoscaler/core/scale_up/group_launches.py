@@ -135,8 +135,8 @@ def launch_groups(
 def _opened(grouping: Grouping, group_verdicts: Mapping[str, GroupVerdict], earlier: Sequence[Launch]) -> Ledger:
     """A ledger with the other launches of this pass."""
     group_context, policy = grouping.group_context, grouping.group_context.launch_context.policy
-    backs = [(group.array.name, group_verdicts[group.id].leave) for group in grouping.groups if group.ends]
-    ledger = Ledger(group_context, group_context.usage, ending={name: back for name, back in backs if back is not None})
+    leaving = [(group.array.name, group_verdicts[group.id].leave) for group in grouping.groups if group.ends]
+    ledger = Ledger(group_context, group_context.usage, ending={name: why for name, why in leaving if why is not None})
     for launch in earlier:
         array = policy.node_array(launch.node_array)
         ledger = ledger if array is None else ledger.plus(array, launch)

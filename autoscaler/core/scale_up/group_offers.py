@@ -101,10 +101,10 @@ class Ledger:
         )
         if hourly is not None:
             rooms.append(replace(hourly, count=max(hourly.count - self.spent.get(family_of(array), 0), 0)))
-        rooms += [room for room in (self._paced(),) if room is not None]
+        rooms += [room for room in (self._room_in_window(),) if room is not None]
         return min(rooms, key=lambda room: room.count)
 
-    def _paced(self) -> Room | None:
+    def _room_in_window(self) -> Room | None:
         """What the window of the circuit breaker allows. A group is launched as a whole: if nothing else was launched
         in the window, it may be larger.
         """
@@ -197,13 +197,13 @@ def _options(array: NodeArrayPolicy, ledger: Ledger, waited: float = float("inf"
     launch_context, usage = ledger.group_context.launch_context, ledger.usage_of(array)
     wanted_array = replace(array, wanted=True)
     options, _ = launch_context.offers(
-        wanted_array, usage, more=_short_ones(array, ledger.group_context), waited=waited
+        wanted_array, usage, more=_group_backoffs(array, ledger.group_context), waited=waited
     )
     cores = array.group_cores or 1
     return strategy_of(array)(((Demand(frozenset({array.queue}), slots=cores), 1),), OpenPlacement(), options)
 
 
-def _short_ones(array: NodeArrayPolicy, group_context: GroupContext) -> tuple[Backoff, ...]:
+def _group_backoffs(array: NodeArrayPolicy, group_context: GroupContext) -> tuple[Backoff, ...]:
     """Backoffs for groups after the first failure: buckets that recently had too little."""
     ends = ((failure, failure.at + array.unavailability_delay) for failure in group_context.failures)
     return tuple(

@@ -65,14 +65,14 @@ def delayed(observed: ObservedWorkers, closed: Closed, now: float) -> Delayed:
     enough = {queue: reason for queue, reason in closed.opening.items() if queue in closed.early}
     for queue, machines in _by_queue(observed).items():
         alarmed = [worker for worker in machines if worker.note.alarm_since is not None]
-        calm = any(_calm(worker, queue, now) for worker in machines)
-        counting = [worker for worker in alarmed if not calm or not stays(worker, now)]
+        any_without_alarm = any(_without_alarm(worker, queue, now) for worker in machines)
+        counting = [worker for worker in alarmed if not any_without_alarm or not stays(worker, now)]
         if not counting:
             continue
         for worker in counting:
             hosts[worker.name] = hosts.get(worker.name, "") + "".join(sorted(ALARM))
         reasons[queue] = alarm_of(counting)
-        if not calm and any(stays(worker, now) for worker in alarmed):
+        if not any_without_alarm and any(stays(worker, now) for worker in alarmed):
             enough[queue] = reasons[queue]
     return Delayed(hosts, reasons, enough)
 
@@ -92,7 +92,7 @@ def stays(worker: WorkerState, now: float) -> bool:
     return since is not None and array is not None and now - since >= array.boot_timeout
 
 
-def _calm(worker: WorkerState, queue: str, now: float) -> bool:
+def _without_alarm(worker: WorkerState, queue: str, now: float) -> bool:
     """Whether it proves that hosts of the queue need not be in alarm."""
     if worker.host is None or in_alarm(worker.host, queue):
         return False

@@ -188,7 +188,7 @@ class _Observation:
             return ()
         return missing_values(worker, host, array, self.cluster.complexes, tried=note.completed_at is not None)
 
-    def may_be_a_persons(self, worker: Worker, host: ExecutionHost, array: NodeArrayPolicy | None) -> bool:
+    def maybe_disabled_by_person(self, worker: Worker, host: ExecutionHost, array: NodeArrayPolicy | None) -> bool:
         """Whether a person may have disabled a complete worker: the first pass with an empty store cannot know."""
         if self.memory.passes or self.memory.workers or not (worker.ready and disabled(host)):
             return False
@@ -291,11 +291,11 @@ def _with_host(
         in_doubt=tuple(sorted(observation.claims.in_doubt(worker, host))) if worker.exists else (),
     )
     if enrols_itself:
-        if observation.may_be_a_persons(worker, host, array):
+        if observation.maybe_disabled_by_person(worker, host, array):
             # It joined before, reporting or not: when it reports again, it must not count as a worker that joins now.
             seen = replace(seen, heard_at=observation.now)
         else:
-            seen = _made_by_its_image(seen, host, observation.now)
+            seen = _enrolled_by_image(seen, host, observation.now)
     elif before is None and worker.exists and cut_short(worker, host, array):
         seen = replace(seen, disabled_at=observation.now, disabling=Disabling.ENROL)
     half = half_enrolled(worker, host, seen, array, enrols_itself=enrols_itself)
@@ -332,7 +332,7 @@ def _on_their_way(host: ExecutionHost, note: WorkerNote, successor: Worker | Non
     return tuple(dict.fromkeys(now if lives else (*note.on_their_way, *now)))
 
 
-def _made_by_its_image(note: WorkerNote, host: ExecutionHost, now: float) -> WorkerNote:
+def _enrolled_by_image(note: WorkerNote, host: ExecutionHost, now: float) -> WorkerNote:
     """The note with the mark of enrolment, if the worker reports for the first time or not yet: its image may disable
     the host only after it enrolled it.
     """
