@@ -51,7 +51,7 @@ def steps() -> Iterator[tuple[Row[Any], frozenset[Phase]]]:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What becomes of a worker without a step of ours."""
+    """Changes of phase without a step of the autoscaler."""
 
     sources: frozenset[Phase]
     when: str
@@ -80,4 +80,4 @@ SHOWN: tuple[Shown, ...] = (
     Shown(_LISTED, "Its provider says that the machine has ended.", to=_P.GONE),
     Shown(_one(_P.GONE), "No listing shows it and its execution host is removed: it is forgotten."),
 )
-"""What becomes of a worker without a step of ours."""
+"""Changes of phase without a step of the autoscaler."""
