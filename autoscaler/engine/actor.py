@@ -1,4 +1,4 @@
-"""Carries out what a plan asks, in its order, and never decides. One action's failure never hides the others.
+"""Carries out a plan's actions in their order, and never decides. One action's failure never hides the others.
 
 Calls to the provider run on other threads: `act` waits for them briefly and then goes on. A later answer is journalled
 at once and reported by the next pass.
@@ -100,7 +100,8 @@ class Actor:
         *,
         carry_on: Callable[[], bool] = lambda: True,
     ) -> list[Outcome]:
-        """Carry out a plan's actions. `carry_on` is asked before each batch: False leaves the rest undone.
+        """Carry out a plan's actions. If `carry_on` returns False before a batch, that batch and all after it are left
+        undone.
 
         Returns their outcomes, and those of earlier actions that ended meanwhile.
         """
@@ -237,7 +238,8 @@ class Actor:
         for call in calls:
             if call not in new:
                 self._journal(call.item, Outcome(call.action, Result.UNDER_WAY, "requested by an earlier pass"))
-        # What never joined is asked for its last words first, which is slow; other ends go together, with few calls.
+        # Ends of workers that never joined need their console first, which is slow. Other ends go together, with few
+        # calls.
         together = [call for call in new if _goes_together(call.action)]
         alone = [call for call in new if call not in together]
         lanes = min(LANES, len(alone)) or 1

@@ -1,6 +1,7 @@
-"""A record without names: users, hosts, projects, lists, jobs, machines, addresses and paths get others, each the same
-one wherever it stands, so that the record still decides the same; so do variables and values of jobs' contexts. Queues,
-parallel environments, complexes with what jobs ask of them, and node arrays stay: what is decided rests on them.
+"""A record without names: users, hosts, projects, lists, jobs, machines, addresses and paths get other names, the same
+one everywhere, so that the record gives the same decisions. Variables and values of jobs' contexts are replaced, too.
+Queues, parallel environments, complexes with what jobs request of them, and node arrays stay, because decisions depend
+on them.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ from autoscaler.engine.record import read_record, refuse_full
 from autoscaler.errors import GridEngineNotObservable, SettingsError
 
 _FREE = frozenset({"failed", "message", "never", "said", "stopped"})
-"""Fields of JSON that hold sentences: of a cloud, a health check, a person. None is needed to decide."""
+"""Fields of JSON with free text of a cloud, a health check or a person. No decision needs them."""
 _USERS = re.compile(r"^entries\s.*(?:\\\n.*)*|\busers\s+(?:\{[^}]*\}|\S+)", re.MULTILINE)
-"""Where a list or a quota names users, groups and lists."""
+"""The attributes of lists and quotas that name users, groups and lists."""
 LEFT_OUT = "(left out)"
 _NUMBERED = re.compile(r"\d+ *: *[a-z ,/_-]+", re.IGNORECASE)
-"""Grid Engine's number for why a job failed, with its own words for it: whose fault it is rests on that."""
+"""Grid Engine's number for why a job failed, with its own words for it: they decide whose fault the failure is."""
 _NOT_DECIDED_ON = re.compile(
     r"^CP_CAP_AUTOSCALE_(?:TAG|URL|LOGIN|HTTP\w*|AUTOSTOP|SOCKET\w*|TRUSTED_GROUP|HOSTS_FILE|WORKDIR|LOGDIR"
     r"|WORKER_MOUNT|WORKER_BOOTSTRAP)\s*=.*\n?",
     re.MULTILINE,
 )
-"""Settings that say where the machine is, and nothing of what is decided."""
+"""Settings that say where the machine is; no decision depends on them."""
 _ARGUMENTS = re.compile(r"^(CP_CAP_AUTOSCALE_HEALTH_CHECK(?:_\d+)?\s*=\s*[\"'][^\s\"']*)[^\"'\n]*", re.MULTILINE)
 """A command, up to its first argument, which may hold anything."""
 _ATTRIBUTE = re.compile(r"(?<=\bname=)(['\"])([^'\"<>]*)\1")
@@ -55,11 +56,11 @@ _OTHERS = (
 )
 _CONTEXT = re.compile(r"(<JB_context\b[^<>]*>)(.*?)(</JB_context\s*>)", re.DOTALL)
 _TOLD = frozenset({"MES_message", "QIM_message"})
-"""Elements of `qstat -xml` that hold sentences. None is read."""
+"""Elements of `qstat -xml` with free text. None is read."""
 
 
 class Names:
-    """New names by old ones. They sort as the old ones do: where all else is equal a plan goes by names."""
+    """New names by old ones. They sort as the old ones do: a plan goes by names where all else is equal."""
 
     def __init__(self, found: Mapping[str, Iterable[str]], master: str, patterns: Iterable[str] = ()) -> None:
         self._patterns = [each for each in patterns if _is_pattern(each)]

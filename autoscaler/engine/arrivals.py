@@ -1,5 +1,5 @@
-"""How soon the loop observes again for workers on their way into service: nothing wakes it when a machine has
-booted, or when qmaster first hears its execd.
+"""How soon the loop observes again while workers boot and join: no event wakes it when a machine has booted, or when
+qmaster gets the first load report.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from autoscaler.core.snapshot import WorkerVerdict
 LEAST = 0.25
 """Seconds between two observations, at least."""
 SHARE = 0.05
-"""Of the time that a worker has waited: so much longer it may wait for the next observation."""
+"""Share of the time that a worker has waited: the next observation may be that much later."""
 PASSES = 2.0
-"""Times what a pass takes, at least: the loop leaves this machine most of its time."""
+"""The pause is at least so many times the duration of a pass: the loop leaves this machine most of its time."""
 _ON_THE_WAY = frozenset({Code.BOOTING, Code.BOOTED, Code.JOINING})
 
 
@@ -23,15 +23,15 @@ class Arrivals:
 
     def __init__(self) -> None:
         self._since: dict[tuple[str, Code], float] = {}
-        """When each worker was first seen waiting for this."""
+        """The time at which each worker was first observed to wait for each step."""
 
     @property
     def expected(self) -> bool:
-        """Whether a worker was on its way at the last observation: it costs already, and jobs wait for it."""
+        """Whether a worker was booting or joining at the last observation: it costs already, and jobs wait for it."""
         return bool(self._since)
 
     def next_observation(self, workers: Iterable[WorkerVerdict], now: float, took: float) -> float | None:
-        """Seconds from now, after a pass that `took` so many; None: no worker is on its way."""
+        """Seconds from now, after a pass that `took` so many; None: no worker boots or joins."""
         waiting = {
             (worker.id, worker.reason.code)
             for worker in workers

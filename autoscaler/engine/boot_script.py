@@ -1,9 +1,8 @@
 """The script that a worker runs at its first boot, rendered from `conf/worker/`.
 
-Every value stands in it once, quoted for the shell; the rest of the templates is the same for all cells. A cloud shows
-a machine's user data and tags to everybody who may describe it, and to every job on it. So they contain one secret
-only, the key by which the machines of one order may ask to stop: it allows to stop only workers that demand does not
-need.
+It contains every value once, quoted for the shell; the rest of the templates is the same for all cells. A cloud shows a
+machine's user data and tags to everybody who may describe it, and to every job on it. So they contain one secret only,
+the key with which the machines of one order may ask to stop: it allows to stop only workers that demand does not need.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ LOOK_EVERY = 30
 OWN_ENDINGS = ("azure", "cyclecloud")
 """Providers whose machines still cost money after a shutdown: they have to end in another way."""
 WITH_METADATA = ("aws", "azure")
-"""Providers whose metadata tells a machine the name that the provider lists it under, and its coming end."""
+"""Providers whose metadata contains the name that the provider lists the machine under, and interruption notices."""
 ORDER_IN_METADATA = ("aws",)
-"""Providers whose machines read in their metadata what is of their order alone (its id, its key, their group): there
-one boot script serves all orders of a node array, and an account holds few launch templates.
+"""Providers whose metadata gives machines the values of their own order (its id, its key, their group). One boot script
+then serves all orders of a node array; an account holds few launch templates.
 """
 LOAD_SENSOR = "/usr/local/sbin/sge-worker-notice"
-"""Where the script puts the load sensor that tells of that end."""
+"""Where the script puts the load sensor that reports interruption notices."""
 _COMMENT = re.compile(r"^[ \t]*#(?!!).*\n", re.MULTILINE)
 _OF_LINES = ("bootstrap", "configuration", "hook")
 """Values of more than one line: text that is only ever written to a file."""
@@ -47,11 +46,11 @@ class WorkerBoot:
     cell: str
     master: str
     master_address: str
-    """'' where the master's name only resolves to itself; the worker's DNS has to know it then."""
+    """'' where the master's name only resolves to the master itself; the worker's DNS has to know it then."""
     qmaster_port: int
     execd_port: int
     bootstrap: str
-    """The cell's `bootstrap` file; '' where it cannot be read, so that the worker must have it by itself."""
+    """The text of the cell's `bootstrap` file; '' if it cannot be read: the worker must then have its own."""
     provider: str
     join_within: float
     """Seconds without any connection to qmaster after which a new machine ends itself."""
@@ -69,11 +68,11 @@ class WorkerBoot:
     configuration: str = ""
     """What scripts on the worker may ask for, as `worker_configuration.write` notes it."""
     stop_url: str = ""
-    """Where it may ask to stop, without its own token, and without the order where that stands in the metadata; ''
-    where nothing listens.
+    """The address at which it may ask to stop, without its own token, and without the order if the metadata has that;
+    '' if no listener runs.
     """
     stop_key: str = ""
-    """What the machines of its order make their tokens of; '' where it stands in the metadata."""
+    """The key from which the machines of its order make their tokens; '' if the metadata has it."""
 
     def script(self) -> str:
         """The whole script, for any POSIX shell. Raises SettingsError for a value of more than one line."""
@@ -109,10 +108,10 @@ class WorkerBoot:
 
 @cache
 def _templates() -> jinja2.Environment:
-    from jinja2.ext import Extension  # here: a cell in which nothing is launched needs none of it
+    from jinja2.ext import Extension  # here: a cell that launches nothing does not need it
 
     class WithoutComments(Extension):
-        """User data is small: lines that only explain stay with us. Values are none of the source, so they stay
+        """User data is small: lines that only explain are left out. Values are not part of the source, so they stay
         whole.
         """
 

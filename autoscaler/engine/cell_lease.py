@@ -1,9 +1,8 @@
-"""One autoscaler a cell, on whichever machine: a lease in Grid Engine that its holder renews, and without which no pass
-acts.
+"""One autoscaler a cell, on whichever machine: its holder renews a lease in Grid Engine, and no pass acts without it.
 
-No clock of one machine is compared with that of another. Who wants the lease watches it: where it stays as it is for
-EXPIRES seconds of the watcher's own clock, its holder lives no more. The holder acts only in the first VALID seconds
-after the beginning of a renewal, by its own clock, which goes on while the machine is suspended.
+Clocks of two machines are never compared. A process that wants the lease watches it: if it does not change for EXPIRES
+seconds of the watcher's own clock, its holder is gone. The holder acts only in the first VALID seconds after it began
+to renew, by its own clock, which goes on while the machine is suspended.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from autoscaler.errors import AutoscalerError, GridEngineRefused, LockHeld, NotO
 from sge.leases import FREE, Lease
 
 RENEW = 20.0
-"""Seconds between two renewals: one that fails may be made up for."""
+"""Seconds between two renewals: short enough to repeat a failed one in time."""
 VALID = 45.0
 """Seconds for which the holder relies on a renewal."""
 EXPIRES = 60.0
-"""Seconds without a renewal after which another one may take the lease."""
+"""Seconds without a renewal after which another process may take the lease."""
 
 log = logging.getLogger("autoscaler.run")
 Given = TypeVar("Given")
@@ -48,17 +47,17 @@ class LeaseStore(Protocol):
 
 
 class LeaseNotHeld(NotObservable):
-    """Whether another autoscaler serves the cell is not known yet; the message says who may."""
+    """It is not known yet whether another autoscaler serves the cell; the message says which one may."""
 
 
 def since_boot() -> float:
-    """Seconds, those in which the machine was suspended included."""
+    """Seconds since boot, including those in which the machine was suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def own_lease(locks: Path) -> Lease:
-    """Who we are. Two processes are the same holder only where the lock in `locks` keeps one of them away: same boot of
-    the same machine, same directory, same user.
+    """Our own identity. Two processes count as the same holder only if the lock in `locks` keeps one of them away: same
+    boot of the same machine, same directory, same user.
     """
     where = locks.stat()
     words = [socket.gethostname(), str(where.st_dev), str(where.st_ino), str(os.geteuid())]
@@ -76,21 +75,21 @@ class CellLease:
     store: LeaseStore
     own: Lease
     ring: Callable[[], None] = lambda: None
-    """Wakes the loop: the lease is lost."""
+    """Wakes the loop when the lease is lost."""
     clock: Callable[[], float] = since_boot
     _held: Lease | None = None
     _renewed_at: float = 0.0
     _seen: Lease | None = None
-    """Another's lease as it is watched, and since when it has been as it is."""
+    """The lease of another process, and since when it has not changed."""
     _since: float = 0.0
     _impossible: bool = False
-    """Grid Engine does not let us have one."""
+    """Whether Grid Engine refuses us a lease."""
     _lost: LockHeld | None = None
     _guard: threading.RLock = field(default_factory=threading.RLock)
 
     def guarded(self, decide: Callable[[Given], Done]) -> Callable[[Given], Done]:
-        """The same decision, where the lease is held. Raises LockHeld where another has it, and NotObservable where
-        that is not known.
+        """The same decision, made only while the lease is held. Raises LockHeld if another process has it, and
+        NotObservable if that is not known.
         """
 
         def decided(given: Given) -> Done:
@@ -115,7 +114,7 @@ class CellLease:
             raise LeaseNotHeld("the cell's lease could not be renewed in time")
 
     def step(self) -> None:
-        """Renew the lease, take it, or watch who has it. Raises LockHeld, NotObservable, CommandError."""
+        """Renew the lease, take it, or watch its holder. Raises LockHeld, NotObservable, CommandError."""
         with self._guard:
             if self._lost is not None:
                 raise self._lost
@@ -128,7 +127,7 @@ class CellLease:
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[CellLease]:
-        """Renewed beside the passes until the end of the block, and given back then."""
+        """Renew it on a thread until the end of the block, then give it back."""
         ended = threading.Event()
         thread = threading.Thread(target=self._keep, args=(ended,), name="lease", daemon=True)
         thread.start()
@@ -170,12 +169,12 @@ class CellLease:
         other = self.store.read(number)
         self._held = None
         if other is None or self._free(other):
-            return  # that one is gone, too
+            return  # the other one is gone, too
         self._lost = LockHeld(f"another autoscaler has taken this cell over: {other.who}")
         raise self._lost
 
     def _try(self) -> None:
-        """Take the lease where it is free, ours, or has not changed for long enough."""
+        """Take the lease if it is free, ours, or has not changed for long enough."""
         number, now = self.store.newest(), self.clock()
         found = self.store.read(number) if number else None
         if found is None or self._free(found):
@@ -190,7 +189,7 @@ class CellLease:
             self._take(number + 1, found)
 
     def _free(self, found: Lease) -> bool:
-        """Given back, or of a process of ours that lives no more: a lock that was deleted keeps nobody away."""
+        """Given back, or of an ended process of ours: a deleted lock keeps nobody away."""
         ours = found.holder == self.own.holder
         return found.holder == FREE or (ours and (found.pid == self.own.pid or not _lives(found.pid)))
 
@@ -198,21 +197,21 @@ class CellLease:
         began, wanted = self.clock(), replace(self.own, number=number, beat=0)
         try:
             if not self.store.add(wanted):
-                return  # another was faster: the next look shows who
+                return  # another was faster: the next observation shows which
         except GridEngineRefused as error:
             self._impossible = True
             log.warning("nothing keeps an autoscaler on another machine away from this cell: no lease: %s", error)
             return
         still = self.store.read(before.number) if before is not None else None
         if self.store.newest() != number or (still is not None and still != before):
-            self.store.drop(number)  # whoever was there before lives, or yet another was faster
+            self.store.drop(number)  # the holder before is alive, or yet another was faster
             self._seen = None
             return
         self._held, self._renewed_at, self._seen = wanted, began, None
         self.store.drop_before(number)
 
     def _give_back(self) -> None:
-        """Whoever comes next need not wait."""
+        """The next holder need not wait for it to expire."""
         with self._guard:
             held, self._held = self._held, None
             if held is not None:

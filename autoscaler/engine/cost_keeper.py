@@ -1,4 +1,4 @@
-"""Keeps which job held slots of which worker: from what each pass sees, and from Grid Engine's accounting."""
+"""Keeps which job held slots of which worker: from each pass's observation, and from Grid Engine's accounting."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from sge.accounting_tail import lines_of, read_tail
 log = logging.getLogger(__name__)
 
 MOST = 2 << 20
-"""Bytes of accounting that one pass takes in: some 8,000 lines. What is beyond waits for the next pass."""
+"""Bytes of accounting that one pass reads: some 8,000 lines. The rest waits for the next pass."""
 AT_FIRST = 16 << 20
-"""The same of a new or a lost store: budgets wait for all of it."""
+"""The same for a new or a lost store: budgets wait for all of it."""
 BACK = 64 << 20
-"""Bytes that are read back where it is not known how far accounting was read: of a new or a lost store."""
+"""Bytes that are read back if it is not known how far accounting was read: of a new or a lost store."""
 
 LARGEST = 2**31 - 1
-"""Of job numbers, tasks and slots: no Grid Engine goes further, and a broken line must not stop a pass."""
+"""Bound of job numbers, tasks and slots: no Grid Engine goes further, and a broken line must not stop a pass."""
 
 
 @dataclass(slots=True)
@@ -40,16 +40,16 @@ class CostKeeper:
     """SGE_ROOT/CELL/common/accounting."""
     _running: Mapping[RunKey, Run] = field(default_factory=dict)
     _seen_at: float | None = None
-    """When the last pass saw these."""
+    """The time at which the last pass observed them."""
     _instances: Mapping[tuple[str, str], tuple[HostJob, ...]] = field(default_factory=dict)
-    """By queue and worker, what the last pass saw; the same object has no news."""
+    """What the last pass observed, by queue and worker; the same object has no news."""
     _said: str = ""
     _since: float | None = None
     """When this process first read accounting for a store that had read none."""
 
     def note(self, snapshot: Snapshot, observed: ObservedWorkers) -> None:
-        """Call this after a pass, once its workers are in the history, within any transaction: what that does not keep
-        is told again by the next pass. Raises StateNotKept.
+        """Call this after a pass, once its workers are in the history, within any transaction: the next pass repeats
+        what could not be kept. Raises StateNotKept.
         """
         table = self.store.usages
         written = self._seen_at is not None and table.seen_at == self._seen_at
@@ -68,7 +68,7 @@ class CostKeeper:
         self._running, self._instances, self._seen_at = running, instances, snapshot.now
 
     def _follow(self, before: Mapping[RunKey, Run], seen: Mapping[RunKey, Run], now: float) -> dict[RunKey, Run]:
-        """Those that run now; what began and what is over is written."""
+        """Write the runs that began and those that are over; returns those that run now."""
         table = self.store.usages
         again = {key for key, run in seen.items() if key in before and run.began > before[key].began + SOON}
         over = [run for key, run in before.items() if key not in seen or key in again]
@@ -81,7 +81,7 @@ class CostKeeper:
         return kept | {run.key: run for run in began}
 
     def _account(self, before: Mapping[RunKey, Run], now: float) -> Mapping[RunKey, Run]:
-        """Take in the new lines of accounting."""
+        """Read the new lines of accounting."""
         table = self.store.usages
         place, known = table.place, table.since is not None
         self._since = now if self._since is None else self._since
@@ -112,7 +112,7 @@ class CostKeeper:
 
 
 def _of_worker(end: JobEnd, lives: list[Lifetime]) -> Iterator[Run]:
-    """On which worker of its host's name it was: on the newest that was there when it began."""
+    """The worker of its host's name that it ran on: the newest that was there when it began."""
     if max(end.job, end.task, end.slots) > LARGEST:
         return
     if end.part or end.started_at is None or end.ended_at is None or end.ended_at < end.started_at:
@@ -126,7 +126,7 @@ def _of_worker(end: JobEnd, lives: list[Lifetime]) -> Iterator[Run]:
 
 
 def runs_on(workers: tuple[WorkerState, ...], details: Mapping[int, JobDetail], now: float) -> dict[RunKey, Run]:
-    """What runs on workers, as a pass sees it: a job in two queues of a host holds the slots of both."""
+    """The jobs that run on workers, as a pass observes them: a job in two queues of a host holds the slots of both."""
     found: dict[RunKey, Run] = {}
     for worker in workers:
         for instance in worker.host.instances if worker.host is not None else ():
@@ -153,7 +153,7 @@ def runs_on(workers: tuple[WorkerState, ...], details: Mapping[int, JobDetail], 
 
 
 def slots_of(host: ExecutionHost | None) -> int:
-    """Slots that a worker gives to jobs: of several queues that share its cores those of the largest."""
+    """Slots that a worker gives to jobs. Several queues share its cores, so the largest one counts."""
     return max((instance.slots for instance in host.instances), default=0) if host is not None else 0
 
 

@@ -2,8 +2,8 @@
 
 The autoscaler starts it for each message. So the libraries of dozens of services are in memory only while one is sent,
 and a service that hangs ends with this process. It reads a `Message` as JSON from standard input and writes the list of
-`Sent` to standard output. The URLs hold passwords and tokens: they are in no argument, no variable and no answer. Of
-what a service says, all parts of its URL are taken out.
+`Sent` to standard output. The URLs hold passwords and tokens: they are in no argument, variable or answer. All parts of
+its URL are taken out of a service's answer.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TELLING = re.compile(
     r"\(\d{3}, |broken pipe|closed unexpectedly|not supported by server",
     re.IGNORECASE,
 )
-"""Of the words of an exception, which may hold a URL, only these are passed on."""
+"""Only these words of an exception are passed on: the others may hold a URL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,28 +55,28 @@ class Message:
     title: str
     body: str
     group: str | None = None
-    """Whose members may write the file, besides us."""
+    """The group whose members may write the file, besides us."""
     done: tuple[int, ...] = ()
-    """Lines whose services have got it."""
+    """Lines whose services have received it."""
     only: tuple[int, ...] = ()
-    """Lines whose services alone are to get it; (): all."""
+    """Lines of the only services that are to receive it; (): all."""
     send: bool = True
     """False: only check what the file says."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What came of one line of the file."""
+    """The result of one line of the file."""
 
     line: int
     service: str
     """Its schema, such as `mailto`."""
     why: str = ""
-    """Why it has not got the message; '': it has."""
+    """Why it has not received the message; '': it has."""
 
 
 class _Refusals(logging.Handler):
-    """Why Apprise takes a URL for none, by thread: it returns only that it does."""
+    """Why Apprise does not accept a URL, by thread: its functions only return that they do not."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -87,7 +87,7 @@ class _Refusals(logging.Handler):
 
 
 def _telling(level: int, words: str) -> str:
-    """Of a warning, all; of what is said in more detail, only words that can be no part of a URL."""
+    """All of a warning; of lower levels only words that cannot be part of a URL."""
     if level >= logging.WARNING:
         return words
     return ", ".join(dict.fromkeys(found.strip("(, ").lower() for found in _TELLING.findall(words)))
@@ -107,7 +107,7 @@ def schema(url: str) -> str:
 
 
 def without_secrets(words: str, url: str) -> str:
-    """The same words without anything that stands in the URL, in whatever encoding."""
+    """The same words without any part of the URL, in whatever encoding."""
     place, _, query = url.partition("?")
     values = [value for _, value in parse_qsl(query)]
     parts = {part for text in (place, unquote(place), *values) for part in (text, *_PARTS.split(text))}
@@ -118,7 +118,7 @@ def without_secrets(words: str, url: str) -> str:
 
 
 def deliver(message: Message) -> list[Sent]:
-    """Send it to each service that has not got it. Raises SettingsError where the file cannot be used."""
+    """Send it to each service that has not received it. Raises SettingsError if the file cannot be used."""
     found = list(urls(read(Path(message.file), message.group)))
     if not found:
         raise SettingsError(f"{WHAT} {message.file} has no URL: write one a line, as mailto://… or jsons://…")
@@ -159,7 +159,7 @@ class _Call(threading.Thread):
     def run(self) -> None:
         try:
             self._why = self._send()
-        except Exception as error:  # noqa: BLE001 - whatever a service's code raises is that service's failure
+        except Exception as error:  # noqa: BLE001 - any error of a service's code is that service's failure
             self._why = without_secrets(f"{type(error).__name__}: {error}", self.url)
 
     def _send(self) -> str:
@@ -209,7 +209,7 @@ def _ended(calls: Sequence[_Call]) -> Iterable[_Call]:
 
 
 def main() -> None:
-    """Read, send, say. What cannot be used ends with one line on standard error and exit code 2."""
+    """Read, send, report. Input that cannot be used ends it with one line on standard error and exit code 2."""
     given: dict[str, Any] = json.load(sys.stdin)
     try:
         sent = deliver(Message(**{**given, **{name: tuple(given.get(name, ())) for name in ("done", "only")}}))
@@ -219,7 +219,7 @@ def main() -> None:
         os._exit(2)
     sys.stdout.write(json.dumps([asdict(each) for each in sent]))
     sys.stdout.flush()
-    os._exit(0)  # a thread that hangs in somebody's library is not waited for
+    os._exit(0)  # does not wait for a thread that hangs in a library
 
 
 if __name__ == "__main__":

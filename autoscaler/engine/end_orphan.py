@@ -21,11 +21,11 @@ class EndOrphanContext:
     grid_engine: Administrator
     provider: Provider
     observe_again: Callable[[], Orphan | None]
-    """Observes the same machine again, at least a scheduler interval later; None: it is no orphan any more."""
+    """Observes the same machine again, at least a scheduler interval later; None: it is an orphan no more."""
 
 
 def end_orphan(orphan: Orphan, context: EndOrphanContext) -> None:
-    """Raises GridEngineRefused where something runs on it, ProviderError where its provider does not end it."""
+    """Raises GridEngineRefused if something runs on it, ProviderError if its provider does not end it."""
     if orphan.host is not None:
         _refuse_busy(orphan, orphan.host)
         _remove_host(orphan, orphan.host, context)

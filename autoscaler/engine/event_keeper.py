@@ -18,17 +18,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class EventKeeper:
-    """One for the life of a process. What was told before it began, the table tells."""
+    """One for the life of a process. The table says what earlier processes reported."""
 
     table: EventTable
     accounting: Path
-    """SGE_ROOT/CELL/common/accounting. Of this and `accounting.jsonl` beside it that is read which was written last."""
+    """SGE_ROOT/CELL/common/accounting. Of this and `accounting.jsonl` beside it, the newer one is read."""
     _known: Known | None = None
     _said: str = ""
     _place: Place | None = None
 
     def note(self, snapshot: Snapshot, plan: Plan) -> None:
-        """Call this after a pass, outside of a transaction: what cannot be written is told by the next pass. Raises
+        """Call this after a pass, outside of a transaction: the next pass repeats what could not be written. Raises
         StateNotKept.
         """
         if self._place is None:
@@ -40,7 +40,7 @@ class EventKeeper:
         self._known, self._place = news.known, place
 
     def _before(self, snapshot: Snapshot, accounted: Sequence[Accounted]) -> Known:
-        """What earlier processes told. What the table's bound has pushed out counts as told."""
+        """What earlier processes reported. Events that the table's bound has pushed out count as reported."""
         job_categories = snapshot.cluster.job_categories
         known = self.table.known(
             {*(job for category in job_categories for job in category.jobs), *(line.job for line in accounted)}
@@ -64,7 +64,7 @@ class EventKeeper:
             file = written_last(self.accounting)
             if not file.exists():  # of a new cell, every line is news
                 return (str(file), 0), ()
-            # What stands in the other file of the two was there before.
+            # The lines of the other file were there before.
             upto, ends = read_on_ends(file, offset if before in (None, str(file)) else None)
         except OSError as error:
             if str(error) != self._said:

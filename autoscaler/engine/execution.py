@@ -64,4 +64,4 @@ class ExecutionContext:
 
 
 Seen = Mapping[str, Worker]
-"""The workers that the plan saw, by id."""
+"""The workers of the plan's snapshot, by id."""

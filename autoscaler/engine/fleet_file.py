@@ -1,7 +1,7 @@
-"""A record folder's `provider.json`: what a provider told us, and what our journal added, short to write.
+"""A record folder's `provider.json`: what a provider reported, and what our journal added, short to write.
 
 Instance types are named; their cores, memory and prices come from the file's own `types` or else from the catalogue.
-Times are Unix seconds or ISO 8601 text, which without an offset is dated by the folder's `now`.
+Times are Unix seconds or ISO 8601 text. Text without an offset has the offset of the folder's `now`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Entry(BaseModel):
 
 
 class TypeEntry(_Entry):
-    """An instance type that the catalogue does not know, or knows otherwise."""
+    """An instance type that the catalogue does not have, or describes differently."""
 
     vcpus: int
     memory: Annotated[int, BeforeValidator(_memory)] = Field(
@@ -80,7 +80,7 @@ class _Priced(_Kind):
 
 
 class BucketEntry(_Priced):
-    """What can be had. No price: the catalogue's; null: unknown."""
+    """A bucket that can be launched. No price: the catalogue's; null: unknown."""
 
     available: int | None = None
     problem: str | None = None
@@ -130,7 +130,7 @@ class FailureEntry(_Kind):
 
 
 class InterruptionEntry(_Entry):
-    """A machine that will be taken, or may be."""
+    """A machine for which the cloud gave an interruption notice or warning."""
 
     worker_id: str
     at: Time
@@ -138,7 +138,7 @@ class InterruptionEntry(_Entry):
 
 
 class RefusedEndEntry(_Entry):
-    """An end that the provider refused."""
+    """A termination that the provider refused."""
 
     worker_id: str
     at: Time
@@ -160,9 +160,9 @@ class FleetFile(_Entry):
 
 
 def load_fleet(text: str | None, zone: tzinfo) -> Fleet:
-    """The fleet that the file's text describes; None: no workers, and what the catalogue has to offer.
+    """The fleet that the file's text describes; None: no workers, and the buckets of the catalogue.
 
-    Raises ValueError naming every field that is wrong and every type that nobody knows.
+    Raises ValueError naming every field that is wrong and every type that is in no catalogue.
     """
     catalog = load_catalog()
     if text is None:
@@ -261,7 +261,7 @@ def _key(key: BucketKey) -> dict[str, Any]:
 
 
 def _shared(value: object, kind: type[Any]) -> dict[str, Any]:
-    """What a value and another kind of it both have, by name."""
+    """The fields that a value and a class have in common, by name."""
     names = kind.model_fields if issubclass(kind, BaseModel) else kind.__dataclass_fields__
     return {name: getattr(value, name) for name in names if hasattr(value, name)}
 

@@ -43,7 +43,7 @@ class Fulfilment:
                     store.nodes.bind(node, worker_id)
             store.nodes.lose(lost, at=now)
             if empty:
-                store.requests.lapse(now)  # a set whose time is over names nothing any more
+                store.requests.lapse(now)  # a set whose time is over requests nothing
             for name in empty:
                 store.requests.remove_array(name)
                 store.nodes.end_failed(name, at=now)
@@ -60,8 +60,8 @@ class Fulfilment:
                 log.info("request set %s of %s for %s has lapsed", name, live.by, arrays)
 
     def _late(self, snapshot: Snapshot) -> dict[str, str]:
-        """Machines that came for nodes which their callers had ended meanwhile, and who ended these. A person who lets
-        one serve all the same is not overruled.
+        """Machines that came for nodes after a caller had ended these, and the caller's name. A person who enabled such
+        a worker is not overruled.
         """
         there = [worker.id for worker in snapshot.fleet.workers if worker.exists]
         return {

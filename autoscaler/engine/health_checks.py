@@ -43,7 +43,7 @@ class HealthChecks:
     """Called from another thread when a worker is sick."""
     executor: Executor = on_thread
     _begun: dict[str, float] = field(default_factory=dict)
-    """By worker id: when its last check began."""
+    """The start of each worker's last check, by worker id."""
     _running: dict[str, Future[None]] = field(default_factory=dict)
     _said: set[str] = field(default_factory=set)
     """The logged errors of checks without a result."""
@@ -112,7 +112,7 @@ class Check:
 
 
 def _to_check(workers: Sequence[Worker], memory: Memory, policy: Policy) -> Iterator[Check]:
-    """Workers in service, of node arrays with a check: who comes or leaves is not asked about."""
+    """Workers in service, of node arrays with a check: not those that come or leave."""
     for worker in workers:
         array, note = policy.node_array(worker.node_array), memory.workers.get(worker.id)
         if array is None or not array.health_check or note is None or note.heard_at is None:

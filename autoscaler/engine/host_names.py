@@ -46,7 +46,7 @@ class WorkerNames:
 
     def _named(self, workers: Sequence[Worker]) -> dict[str, str]:
         now = self._clock()
-        if self._seen is None:  # what an earlier process wrote may be of workers that this listing leaves out
+        if self._seen is None:  # lines of an earlier process may be of workers that this listing leaves out
             self._seen = {name: (address, now) for name, address in self._hosts.kept().items()}
         listed = {worker.name: worker.address for worker in workers if worker.exists and worker.name and worker.address}
         ended = {worker.name for worker in workers if not worker.exists}

@@ -30,7 +30,7 @@ class Failures:
     """Reads the new part of the file in every pass."""
 
     accounting: Path
-    """SGE_ROOT/CELL/common/accounting. Of this and `accounting.jsonl` beside it that is read which was written last."""
+    """SGE_ROOT/CELL/common/accounting. Of this and `accounting.jsonl` beside it, the newer one is read."""
     table: StartTable
     last_reading: Callable[[], float]
     """The time of the last observation."""
@@ -41,7 +41,7 @@ class Failures:
         """Store the entries since the last observation, with the time of this one."""
         try:
             file = written_last(self.accounting)
-            # How far one file was read says nothing of the other: what is in that is no news.
+            # An offset in one file means nothing in the other: all lines of that are old.
             same = self._file in (None, file)
             before = self.table.offset if same and now - self.last_reading() <= LONGEST_GAP else None
             offset, starts = read_on(file, before)

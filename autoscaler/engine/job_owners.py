@@ -1,8 +1,8 @@
 """Notifies a job's owner of its end: by a file beside the job's output, or by mail, as the settings say.
 
-Everything known of an owner is the owner's own text. So the file is written by a process with the owner's rights and no
-others, which follows no link in the last place; a mail's address must look like one; and nothing here ever hinders the
-action it tells of. Root's own jobs get no file: as root no path that somebody else may change is written to.
+Everything known of an owner is the owner's own text. So a process with only the owner's rights writes the file, and
+follows no link in the last place; a mail's address must look like one; and no failure here hinders the action. Root's
+own jobs get no file: root writes to no path that somebody else may change.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Notices:
         return self._run(argv, _letter(job, what, reason))
 
     def _run(self, argv: Sequence[str], letter: str) -> str:
-        """Why it failed; '' where it did not."""
+        """Run a mailer or writer. Returns why it failed, or ''."""
         ended = self.runner(argv, timeout=TIMEOUT, stdin=letter.encode(), env=_PLAIN_ENVIRONMENT)
         return "" if ended.returncode == 0 else _last_line(ended.stderr) or f"{argv[0]} failed and said nothing"
 
@@ -115,8 +115,9 @@ class Notices:
 def notice_files(job: JobOwner, home: str) -> tuple[str, ...]:
     """`<job name>.<job id>.autoscaler` beside the job's output: where `-o` says, else in `-cwd`, else at home.
 
-    What `-o` says may be a directory or a file in one, and only its owner may look: both, in the order to be tried. Of
-    the job's name only what is safe in a name is kept: it is a file in that directory, whatever the job is called.
+    The path of `-o` may be a directory or a file, and only its owner may look: both are returned, in the order to be
+    tried. Only safe characters of the job's name are kept: the notice is a file in that directory, whatever the job is
+    called.
     """
     name = f"{_NOT_IN_NAMES.sub('_', job.name)[:_LONGEST_NAME] or 'job'}.{job.job}.autoscaler"
     variables = {"HOME": home, "USER": job.owner, "JOB_ID": str(job.job), "JOB_NAME": job.name, "TASK_ID": "undefined"}
@@ -139,12 +140,12 @@ def _expanded(path: str, variables: Mapping[str, str]) -> str:
 
 
 def append_to(path: str) -> tuple[str, ...]:
-    """Adds standard input to a file, made where there is none; never through a link in its place, never into a pipe."""
+    """Append standard input to a file, made if missing; never through a link in its place, never into a pipe."""
     return ("dd", f"of={path}", "oflag=append,nofollow,nonblock", "conv=notrunc", "status=none")
 
 
 def as_owner(account: pwd.struct_passwd, own_uid: int, argv: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The same command with this account's rights alone; None where that cannot be, or the account is root's."""
+    """The same command with this account's rights alone; None if that is impossible, or the account is root's."""
     if account.pw_uid == 0:
         return None
     if account.pw_uid == own_uid:
@@ -156,7 +157,7 @@ def as_owner(account: pwd.struct_passwd, own_uid: int, argv: tuple[str, ...]) ->
 
 
 def _letter(job: JobOwner, what: str, reason: Reason) -> str:
-    """Plain words; no line begins with what a mail program might take for a command of its own."""
+    """Plain words; no line begins with text that a mail program might take for a command."""
     name = plain(" ".join(job.name.split()))[:_LONGEST_NAME]
     return f"Job {job.job} ({name}) was {what} by sge-autoscaler:\n  {plain(text(reason))}\n"
 

@@ -1,4 +1,6 @@
-"""How much the service logs, as a person told it while it runs: above its settings, until they say `settings`."""
+"""How much the service logs, as an operator set it while it runs: this overrides its settings until the level is
+`settings`.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,11 @@ class LogLevelOverride:
     _applied: ToldLevel | None = field(default=None, init=False)
 
     def reloaded(self, process: Process) -> None:
-        """The log was set up anew by these settings; what a person told comes back with the next `apply`."""
+        """New settings have set the log up anew; the next `apply` restores the operator's level."""
         self.process, self._applied = process, None
 
     def apply(self) -> None:
-        """Before each pass. What cannot be read now is applied later."""
+        """Call this before each pass. A level that cannot be read now is applied later."""
         with contextlib.suppress(StateNotKept):
             level = self.overrides.log_level()
             if level != self._applied:

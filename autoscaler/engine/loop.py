@@ -1,7 +1,7 @@
 """The loop: a pass is observe, plan, act, report. Woken by events, answers, overrides and signals, and by the poll.
 
 Nothing is decided here. A pass that cannot observe does nothing and says so once; whatever goes wrong in one pass, the
-next one observes anew. This is the one place where a broad `except` stands.
+next one observes anew. This is the only place with a broad `except`.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ from autoscaler.store.store import Store
 from providers.interface import Operates
 
 SOON = 1.0
-"""Seconds from a pass that acted to the next: each step of a worker's life is small, and the next one may be due."""
+"""Seconds from a pass that acted to the next: each step of a worker is small, and the next one may be due."""
 GATHER = 0.2
-"""Seconds that a waking event waits for others of its burst."""
+"""Seconds that the loop waits after an event for others of the same burst."""
 IDLE = 6.0
-"""Times the polling delay from one pass to the next while there is nothing to scale and Grid Engine's events arrive."""
+"""The pause between passes, in polling delays, while there is nothing to scale and Grid Engine's events arrive."""
 PERSONS_WAIT = 5.0
-"""Seconds for which what a person asked for may be put off so that qmaster is left alone."""
+"""Seconds that the loop may put off an operator's command to leave qmaster alone."""
 LONG_PAUSE = 10.0
-"""Seconds between passes from which people are told why."""
+"""Seconds between passes above which the log says why."""
 COMMANDS_SLOW = "our commands to Grid Engine take more than 5 % of the time: passes are up to a minute apart"
 LAST_CALLS = 35.0
-"""Seconds that the end waits for calls to the provider: a launch is answered within 30."""
+"""Seconds that the loop waits for calls to the provider before it ends: a launch is answered within 30."""
 HOUSEKEEPING = 3600.0
 DEFECT = "a defect ended this pass; the next pass starts anew"
 
@@ -63,24 +63,24 @@ log = logging.getLogger("autoscaler.engine.loop")
 
 
 class Reporter(Protocol):
-    """Tells a pass to people."""
+    """Reports a pass to people."""
 
     def report(self, observation: Observation, plan: Plan) -> bool:
-        """Say it if it is worth saying; returns whether it was."""
+        """Report it if it has news; returns whether it had."""
         ...
 
 
 class Wakes(Protocol):
-    """`sge.events.Events`: rings when something changed in Grid Engine."""
+    """`sge.events.Events`: wakes the loop when something changed in Grid Engine."""
 
     @property
     def alive(self) -> bool:
-        """Whether it would tell of a change now."""
+        """Whether it would report a change now."""
         ...
 
     @property
     def trouble(self) -> str:
-        """Why it tells of none; '' while it does, or may soon."""
+        """Why it reports none; '' while it does, or may soon."""
         ...
 
 
@@ -98,7 +98,7 @@ class Measuring(Protocol):
     """`engine.meter.Meter`: measures passes."""
 
     def passed(self, done: Pass, observed: ObservedWorkers, poll: float) -> None:
-        """A whole one. `observed`: its workers; `poll`: seconds until the next one."""
+        """After a pass that ended. `observed`: its workers; `poll`: seconds until the next one."""
         ...
 
     def failed(self, error: Exception, at: float) -> None: ...
@@ -124,8 +124,8 @@ class Pass:
 
     @property
     def acted(self) -> bool:
-        """Whether anything was done, or is under way: what was only refused is not better asked again at once, and what
-        was written for people makes nothing due.
+        """Whether anything was done, or is under way. Refused actions do not count, since an early repeat would be
+        refused again; nor do texts for people, since nothing follows from them.
         """
         return any(
             outcome.result in (Result.DONE, Result.UNDER_WAY) and not isinstance(outcome.action, TellWaiting)
@@ -150,17 +150,17 @@ class Loop:
     wakeup: Wakeup = field(default_factory=Wakeup)
     notifier: Notifier = field(default_factory=lambda: Notifier({}))
     dry_run: bool = False
-    """Decide and tell, but order nothing, change nothing and journal nothing."""
+    """Decide and report, but order nothing, change nothing and journal nothing."""
     reload: Callable[[], tuple[Policy, float]] | None = None
     """Reads settings again: the new policy and polling delay. May raise SettingsError."""
     admissions: Callable[[Snapshot, float], None] | None = None
-    """Leaves what submissions are judged by, from an observation and the polling delay."""
+    """Writes the file that submissions are judged by, from an observation and the polling delay."""
     names: Callable[[Sequence[Worker]], None] | None = None
     """Keeps the names of workers resolvable on this host."""
     health: Callable[[Sequence[Worker], Memory, Policy], None] | None = None
     """Begins health checks of workers that are due."""
     monitor: Callable[[Snapshot, Plan, ObservedWorkers], None] | None = None
-    """Adds what was seen to the history."""
+    """Adds observations to the history."""
     meter: Measuring | None = None
     events: Callable[[Snapshot, Plan], None] | None = None
     """Keeps what happened to jobs and workers since the last pass."""
@@ -168,21 +168,21 @@ class Loop:
     costs: Callable[[Snapshot, ObservedWorkers], None] | None = None
     """Keeps which jobs held slots of which workers."""
     before_pass: Callable[[], None] | None = None
-    """What is set before each pass, whether it observes or not. Raises nothing."""
+    """Called before each pass, whether it observes or not. Raises nothing."""
     guard: Guard | None = None
-    """Measures what passes ask of qmaster; None: they ask as often as they like."""
+    """Measures how much time passes take of qmaster; None: no bound."""
     cost_kept: float = COST_KEPT
-    """Seconds for which it is kept what workers cost."""
+    """Seconds for which costs of workers are kept."""
     stopwatch: Callable[[], float] = time.monotonic
     decided: tuple[ObservedPlan, int] | None = None
-    """What was last observed and decided, with the pass's number: others answer from it, on threads of their own."""
+    """The last observation and plan, with the pass's number: other threads answer from it."""
     unobserved: str = ""
-    """Why nothing was observed since; '' while there is something."""
+    """Why nothing was observed since; '' if the last pass observed."""
     asks_policies: bool = False
-    """Autoscale policies are asked in each pass: what they want may change at any time."""
+    """Whether autoscale policies run in each pass: their requests may change at any time."""
     _events: Wakes | None = None
     _troubles: tuple[str, ...] = ()
-    """Why it polls, or polls less often, as last told."""
+    """Why it polls, or polls less often, as last reported."""
     _stop: str = ""
     _reload_wanted: bool = False
     _blind: str = ""
@@ -190,7 +190,7 @@ class Loop:
     _last_reported: frozenset[tuple[str, str, str]] = frozenset()
     _last: Observation | None = None
     _ends: set[str] = field(default_factory=set)
-    """Listed machines that the provider was told to end."""
+    """Listed machines that the provider was asked to end."""
     _cleaned_at: float | None = None
     _changes_seen: int = 0
     _arrivals: Arrivals = field(default_factory=Arrivals)
@@ -241,7 +241,7 @@ class Loop:
         return outcomes
 
     def _remember(self, done: Pass) -> None:
-        """What is looked up later: explanations, lifetimes; and overrides that have been carried out."""
+        """Keep what commands show later (explanations, lifetimes), and end overrides that have been carried out."""
         plan, snapshot = done.plan, readable(done.observation.snapshot)
         heard = [worker_id for worker_id, note in plan.memory.workers.items() if note.heard_at is not None]
         observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
@@ -267,7 +267,7 @@ class Loop:
             self.store.forget_old(snapshot.now, self.cost_kept)
 
     def _look(self, snapshot: Snapshot, observed: ObservedWorkers, plan: Plan) -> LastObservation:
-        """What others may show of it."""
+        """The values that other threads may show."""
         provider = self.observer.provider
         seen = last_observation(
             snapshot, observed, plan, provider=provider.name, operates=isinstance(provider, Operates)
@@ -286,7 +286,7 @@ class Loop:
                     self.store.overrides.end(verb, who=f"{AUTOSCALER}: the host is gone", at=snapshot.now, host=host)
 
     def _report_outcomes(self, outcomes: Sequence[Outcome]) -> None:
-        """What failed, machines that never joined included; what stays the same from pass to pass is said once."""
+        """Log what failed, machines that never joined included. The same words in several passes are logged once."""
         complaints = set()
         for outcome in outcomes:
             kind, target = outcome.action.kind, subject_of(outcome.action)
@@ -304,7 +304,7 @@ class Loop:
         self._last_reported = frozenset(complaints)
 
     def _report_troubles(self) -> None:
-        """Why it observes less often than it could; each is said when it begins, and when it is over."""
+        """Why it observes less often than it could; each reason is logged when it begins, and when it is over."""
         found = []
         if self._events is not None and (why := self._events.trouble):
             found.append(f"no events of Grid Engine ({why}): it is polled every {self._poll:g} s")
@@ -371,7 +371,7 @@ class Loop:
         self.wakeup.ring()
 
     def _guarded_pass(self) -> float:
-        """One pass; returns how long to rest after it. Nothing that goes wrong in a pass ends the loop."""
+        """One pass; returns how long to wait after it. No error in a pass ends the loop."""
         began = self.stopwatch()
         try:
             done = self.pass_once()
@@ -379,7 +379,7 @@ class Loop:
             return self._cannot(f"cannot observe Grid Engine or the provider, so nothing is done: {error}", error)
         except StateNotKept as error:
             return self._cannot(str(error), error)
-        except LockHeld:  # another one acts now: whatever we do may be done twice
+        except LockHeld:  # another one acts now: our actions could be done twice
             raise
         except OSError as error:
             if error.errno not in NO_ROOM:
@@ -399,7 +399,7 @@ class Loop:
         return min(looks) if due is None else min(*looks, max(GATHER, due - now))
 
     def _cannot(self, words: str, error: Exception) -> float:
-        """Say it once: as an outage goes on its words change (refused, timed out), and only a new kind is news."""
+        """Log it once. The words change while an outage goes on (refused, timed out), and only a new kind is news."""
         kind, self.unobserved = type(error).__name__, words
         log.log(logging.DEBUG if kind == self._blind else logging.ERROR, words)
         self._blind = kind
@@ -415,9 +415,9 @@ class Loop:
         return min(self.poll, SOON * 2.0 ** min(self._blind_passes - 1, 16))
 
     def _wait(self, pause: float, *, at_least: float) -> None:
-        """Wait for the poll or for a reason to observe earlier; never less than the last pass took, so that a storm of
-        events leaves this machine half of its time, nor less than qmaster is to be left alone. A person, and a worker
-        on its way, wait for that a few seconds at most.
+        """Wait for the poll or for a reason to observe earlier. The wait is never shorter than the last pass took, so
+        that a storm of events leaves this machine half of its time, nor shorter than the pause that qmaster needs. For
+        an operator's command or a worker that boots or joins, that pause is a few seconds at most.
         """
         began = self.stopwatch()
         alone = 0.0 if self.guard is None else self.guard.pause(self.poll)
@@ -445,7 +445,7 @@ class Loop:
         return changed
 
     def _released(self) -> bool:
-        """Whether an operator stopped it, and nothing of ours is left; then the override is done."""
+        """Whether an operator stopped it, and no worker is left; then the override is done."""
         last = self._last
         if last is None or self._blind or self._stop or not last.snapshot.overrides.stop:
             return False
@@ -473,8 +473,8 @@ class Loop:
         return frozenset() if last is None else frozenset(bucket.type.name for bucket in last.snapshot.fleet.buckets)
 
     def _farewell(self, why: str) -> None:
-        """Who stays: those of the last observation, be it a former process's, without those ended since, and with
-        those ordered.
+        """Which workers stay: those of the last observation (of a former process if need be), without those ended
+        since, and with those ordered.
         """
         self._note_ends(self.actor.ended())
         if self._last is not None:
@@ -492,7 +492,7 @@ class Loop:
         log.info("%s; %s", why, staying(stay, policy.currency, ending=len(ending), coming=coming))
 
     def _note_ends(self, outcomes: Iterable[Outcome]) -> None:
-        """Machines that the provider was told to end, whether the listing shows it already or not."""
+        """Note the machines that the provider was asked to end, whether the listing shows it already or not."""
         done = (outcome for outcome in outcomes if outcome.result is Result.DONE)
         self._ends.update(outcome.action.worker_id for outcome in done if isinstance(outcome.action, Terminate))
 
@@ -519,7 +519,7 @@ class Loop:
 
     @property
     def stopped_by(self) -> str:
-        """Name of the signal that stopped it; '' when none did."""
+        """Name of the signal that stopped it; '' if none did."""
         return self._stop
 
     def listen(self, events: Wakes) -> None:
@@ -546,7 +546,7 @@ def _staying(workers: Sequence[Worker], currency: str, *, alone: bool) -> str:
 
 
 def _fields(outcome: Outcome) -> dict[str, str]:
-    """What a line of JSON has besides."""
+    """Further fields of a line of JSON."""
     action = outcome.action
     found = {"kind": action.kind, "result": outcome.result.value, "code": action.reason.code.value}
     if host := getattr(action, "host", None):
@@ -557,6 +557,6 @@ def _fields(outcome: Outcome) -> dict[str, str]:
 
 
 def _gives_up(outcome: Outcome) -> bool:
-    """Whether it ended a machine that never joined: its last words are often the only trace of why."""
+    """Whether it ended a machine that never joined: its console is often the only trace of the cause."""
     action = outcome.action
     return outcome.result is Result.DONE and isinstance(action, Terminate) and action.failure is not None

@@ -1,4 +1,6 @@
-"""What `/metrics` tells besides passes: how calls to the provider's cloud are paced, and how notifications go."""
+"""Values of `/metrics` that passes do not measure: how calls to the provider's cloud are paced, and how notifications
+go.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ COUNTED = (
     ("provider_throttled_calls_total", "throttled"),
     ("provider_call_wait_seconds_total", "waited_s"),
 )
-"""Counters of `/metrics`, with what of a budget has grown since the process began."""
+"""Counters of `/metrics`, with the field of a budget that has grown since the process began."""
 
 
 @dataclass(slots=True)
@@ -28,7 +30,7 @@ class MeasuredElsewhere:
     _dropped: int | None = None
 
     def add(self, measures: Measures) -> None:
-        """A provider that paces no calls has no series."""
+        """Add them. A provider that paces no calls has no series."""
         if isinstance(self.provider, HasCallBudget):
             last, self._last = self._last, self.provider.call_budget()
             for metric, name in COUNTED:

@@ -1,4 +1,4 @@
-"""Measures passes for `/metrics` by what they computed anyway, and leaves it in the store with each pass."""
+"""Measures passes for `/metrics` by values that they computed anyway, and stores them with each pass."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FAILURES = ("capacity", "quota", "throttled", "permanent", "boot", "join")
 LOST = frozenset({Condition.SILENT_TOO_LONG, Condition.FENCED})
 OTHER = "other"
 PRICES_HOLD = 3600.0
-"""Seconds for which the date of the oldest price is not looked up again."""
+"""Seconds between two readings of the date of the oldest price."""
 
 
 @dataclass(slots=True)
@@ -49,19 +49,19 @@ class Meter:
     table: MeasureTable
     oldest_price: Callable[[], date | None] | None = None
     elsewhere: Callable[[Measures], None] | None = None
-    """Adds what others measure (`engine.measured_elsewhere`)."""
+    """Adds other measurements (`engine.measured_elsewhere`)."""
     _measures: Measures = field(init=False)
     _commands: list[tuple[str, float, bool]] = field(default_factory=list, init=False)
     """Since the last pass."""
     _sample: Sample | None = field(default=None, init=False)
     _passed: bool = field(default=False, init=False)
-    """Whether a pass of this process has seen workers: what came before that, came at an unknown time."""
+    """Whether a pass of this process has observed workers: workers of the first observation came at an unknown time."""
     _booting: frozenset[str] = field(default=frozenset(), init=False)
-    """Ids of workers that the last pass saw booting."""
+    """Ids of workers that were booting in the last pass."""
     _lost: frozenset[str] = field(default=frozenset(), init=False)
     """Ids of workers that the last pass found lost."""
     _up_at: dict[str, float] = field(default_factory=dict, init=False)
-    """By worker id: when the machine was first seen to be up, until it is in service."""
+    """The time at which each machine was first observed to be up, by worker id, until it is in service."""
     _price_seen_at: float | None = field(default=None, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
@@ -121,7 +121,7 @@ class Meter:
         self._measures.count("passes_total", _result(error))
         failed = self._measures.values.get("failed_passes_in_a_row", {}).get((), 0.0)
         self._measures.set("failed_passes_in_a_row", failed + 1)
-        with contextlib.suppress(StateNotKept):  # said by the pass itself; what is counted is kept later
+        with contextlib.suppress(StateNotKept):  # the pass itself reports it; counts are kept later
             self._keep(at)
 
     def _keep(self, at: float) -> None:
@@ -165,7 +165,7 @@ class Meter:
         self._measures.set_all("workers_with_condition", known | told)
 
     def _count_lost(self, machines: Sequence[WorkerState]) -> None:
-        """A worker is lost for a few passes only, and no scrape may fall into them."""
+        """Count lost workers. A worker is lost for a few passes only, and a scrape may miss them."""
         there = [machine for machine in machines if not machine.gone]
         lost = {each.worker.id for each in there if not LOST.isdisjoint(each.conditions)}
         new = lost - self._lost
@@ -195,7 +195,7 @@ class Meter:
             if outcome.result is not Result.UNDER_WAY:
                 labels = (outcome.action.kind, outcome.action.reason.code.value, outcome.result.value)
                 self._measures.count("actions_total", *labels)
-        begun = bool(outcomes)  # else it is stopped, or only shows
+        begun = bool(outcomes)  # else the autoscaler is stopped, or only shows
         not_begun = [outcome.action for outcome in outcomes if outcome.result is Result.NOT_BEGUN]
         for action in planned:
             if begun and isinstance(action, Launch) and action not in not_begun:

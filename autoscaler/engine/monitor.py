@@ -20,7 +20,7 @@ class Monitor:
 
     table: SampleTable
     tell: Callable[[Sample, Starts], None] | None = None
-    """Who measures besides: told of each sample, and of what began since the one before."""
+    """Who else measures: gets each sample, and what began since the one before."""
     _last: _LastPass | None = None
 
     def see(self, snapshot: Snapshot, plan: Plan, observed: ObservedWorkers) -> None:

@@ -40,7 +40,7 @@ _LISTS = re.compile(r"^(?:x?user_lists|x?projects|acl|xacl|owner_list)\s+(.*)$",
 _SCOPES = re.compile(r"\b(users|projects|hosts)\s+(\{[^}]*\}|\S+)")
 _HOST_LISTS = re.compile(r"^hostlist\s+(.*)$", re.MULTILINE)
 _BY_HOST = re.compile(r"\[([\w.-]+)=")
-"""What a queue has on one host."""
+"""A queue attribute's value for one host."""
 _ASKED_HOSTS = re.compile(
     r"<(?:hard|soft)_request name=['\"](?:h|hostname)['\"][^<>]*>([^<]+)<"
     r"|<CE_name>(?:h|hostname)</CE_name>(?:(?!<CE_name>).)*?<CE_stringval>([^<]+)<",
@@ -48,7 +48,7 @@ _ASKED_HOSTS = re.compile(
 )
 _AT_HOST = re.compile(r"<(?:(?:\w*req_queue|QR_name|name)>[^<@]*@|(?:MR|PN|PN_file)_host>)([\w.-]+)<")
 _LONG_NAME = re.compile(r"(?<![\w.@/+-])(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.){2,}[A-Za-z]{2,}(?![\w-]|\.\w)")
-"""A host's name with its domain, whoever mentions it."""
+"""A host's name with its domain, in any text."""
 KEPT = frozenset({"NONE", "none", "all", "root", "sgeadmin", "master", "global", "template", "sge", "default"})
 KEPT |= {"arusers", "deadlineusers", "defaultdepartment"}
 """Names that every Grid Engine has."""
@@ -109,13 +109,13 @@ def _values(value: Any, fields: frozenset[str], field: str = "") -> Iterator[str
 
 
 def is_name(name: str) -> bool:
-    """Numbers stand for too much else, and what every Grid Engine has tells nothing."""
+    """Numbers stand for too many other things, and names that every Grid Engine has reveal nothing."""
     named = name not in KEPT and not name.isdigit() and not name.startswith(("@", PROBE_HOST_PREFIX))
     return named and re.fullmatch(r"[\w.+-]+", name) is not None
 
 
 def _mentioned(record: Path) -> set[str]:
-    """Hosts that something in the record names: also those that are no longer there, or are no execution hosts."""
+    """Hosts that a text of the record names: also those that are gone, or are no execution hosts."""
     files = [*record.glob("*.xml"), *record.glob("*.json"), *(record / "qconf").glob("*.txt")]
     text = {file: file.read_text(errors="replace").replace("\\\n", " ") for file in files}
     found: set[str] = set()
@@ -134,14 +134,14 @@ def _mentioned(record: Path) -> set[str]:
 
 
 def _hosts(names: Iterable[str]) -> list[str]:
-    """Each once: one that is named without its domain as well is the one with it."""
+    """Each host once: a name without a domain is the same host as the name with it."""
     known = sorted(set(names))
     firsts = {name.partition(".")[0] for name in known if "." in name}
     return [name for name in known if "." in name or name not in firsts]
 
 
 def is_address(text: str) -> bool:
-    """Whether it is one of IPv6 that tells of a place: neither a time nor `::`."""
+    """Whether it is an IPv6 address that reveals a place: neither a time nor `::`."""
     try:
         return not ipaddress.IPv6Address(text.partition("%")[0]).is_loopback and text.strip(":") != ""
     except ValueError:

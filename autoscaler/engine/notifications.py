@@ -1,7 +1,8 @@
 """Notifies operators: keeps what is due after each pass, and sends it off the loop's thread, by a program of its own.
 
-All that waits goes out as one message, so there is at most one in an interval. What could not be sent is tried again,
-later each time, and given up after a day. Meanwhile services that have got all so far get what comes.
+All waiting notifications go out as one message, so there is at most one in an interval. A message that could not be
+sent is tried again, later each time, and given up after a day. Meanwhile services that have received everything so far
+get new notifications.
 """
 
 from __future__ import annotations
@@ -35,21 +36,21 @@ GIVEN_UP_AFTER = 86_400.0
 LAST_CALL = 5.0
 """Seconds that the end waits for a message that is under way; it is sent again after a restart."""
 PRICES_HOLD = 3600.0
-"""Seconds from one reading of the date of prices to the next."""
+"""Seconds between two readings of the date of prices."""
 PROGRAM = (sys.executable, "-m", "autoscaler.engine.deliver")
 _ENVIRONMENT = frozenset(
     {"PATH", "HOME", "LANG", "TZ", "TMPDIR", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
     | {"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"}
     | {each for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY") for each in (name, name.lower())}
 )
-"""What the program may know of our environment: no credentials of a cloud."""
+"""The only variables of our environment that the program gets: no credentials of a cloud."""
 
 log = logging.getLogger("autoscaler.notifications")
 
 
 @dataclass(frozen=True, slots=True)
 class NotificationSettings:
-    """As the settings have it. A file of None: nobody is notified."""
+    """From the settings. A file of None: nobody is notified."""
 
     file: Path | None = None
     group: str | None = None
@@ -75,7 +76,7 @@ class Notifications:
     _sending: Future[None] | None = None
     _said: str = ""
     _go_on_at: float = 0.0
-    """When services that have all so far may get what came since, while others are tried again."""
+    """The time at which services that are up to date may get new notifications while others are tried again."""
     _environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     def passed(self, snapshot: Snapshot, plan: Plan) -> None:
@@ -92,7 +93,7 @@ class Notifications:
             )
 
     def failed(self, error: Exception, at: float) -> None:
-        """After a pass that could not observe, or failed. Raises nothing: what is due is found again."""
+        """After a pass that could not observe, or failed. Raises nothing: the next pass finds again what is due."""
         if self.settings.file is None:
             return
         try:
@@ -116,7 +117,7 @@ class Notifications:
     # -- sending ---------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """Send what waits, if it is time and nothing is under way."""
+        """Send the waiting notifications, if it is time and no message is under way."""
         if self._sending is not None:
             if not self._sending.done():
                 return
@@ -136,7 +137,9 @@ class Notifications:
         return Message(str(file), title, words, self.settings.group)
 
     def _go_on(self) -> None:
-        """What came since, to the services that have all before. One that does not take it is tried with the others."""
+        """Send new notifications to the services that have all earlier ones. A service that fails is tried again with
+        the others.
+        """
         before, file = self.table.delivery(), self.settings.file
         waiting = self.table.waiting(after=before.upto or 0)
         if not waiting or file is None:
@@ -151,12 +154,12 @@ class Notifications:
         self.table.went_on(waiting[-1][0], tuple(each.line for each in sent if not each.why))
 
     def _send(self) -> None:
-        """One message with all that waits, or once more what only some services have got."""
+        """Send one message with all that waits, or again one that only some services have received."""
         before, file = self.table.delivery(), self.settings.file
         if file is None:
             return
         waiting = self.table.waiting(before.upto)
-        if not waiting:  # so much has come since that these were dropped
+        if not waiting:  # so many were added since that these were dropped
             self.table.give_up(before.upto or 0, self.clock())
             return
         notifications, upto = [each for _, each in waiting], waiting[-1][0]
@@ -182,7 +185,7 @@ class Notifications:
             self._tell(why)
 
     def _tell(self, why: str) -> None:
-        """What stays the same from attempt to attempt is said once."""
+        """Log it. The same words in several attempts are logged once."""
         if why and why != self._said:
             log.warning("notifications cannot be sent, and are tried again later: %s", why)
         if self._said and not why:
@@ -196,7 +199,7 @@ class Notifications:
 
 
 def unusable_services(settings: NotificationSettings, runner: Runner, environ: Mapping[str, str]) -> list[str]:
-    """What is wrong with the file of services and each of its lines, as far as that shows without a message."""
+    """What is wrong with the file of services and each of its lines, as far as that shows without sending a message."""
     if settings.file is None:
         return []
     try:
@@ -207,7 +210,7 @@ def unusable_services(settings: NotificationSettings, runner: Runner, environ: M
 
 
 def call(runner: Runner, message: Message, environ: Mapping[str, str]) -> Sequence[Sent]:
-    """Have the program send it; what came of each URL. Raises CommandError, SettingsError."""
+    """Have the program send it; returns the result of each URL. Raises CommandError, SettingsError."""
     environment = {name: value for name, value in environ.items() if name in _ENVIRONMENT or name.startswith("LC_")}
     done = runner(PROGRAM, timeout=PATIENCE + 20.0, stdin=json.dumps(asdict(message)).encode(), env=environment)
     if done.returncode != 0:

@@ -1,7 +1,7 @@
 """One observation: Grid Engine, the provider, our journal, overrides of operators. All of it, or none (rule 2).
 
-The provider is asked on a thread of its own while Grid Engine is read, so that a hung cloud never hangs the loop.
-A reading that took too long is stale: the world it shows may be gone, and nothing may be decided on it.
+The provider is asked on a thread of its own while Grid Engine is read, so that a hung cloud never hangs the loop. A
+reading that took too long is stale: the state that it shows may be gone, so it decides nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from sge.reading import TIMEOUT, ConfigurationReader
 LISTING_DEADLINE = 60.0
 """Seconds that a provider may take to list its workers and buckets."""
 CLOCK_SLACK = 60.0
-"""Seconds by which a clock may be set back without anybody minding."""
+"""Seconds by which a clock may be set back without effect."""
 STALE_AFTER = 120.0
 """Seconds from the first call to the last answer after which a reading is stale."""
 
@@ -50,7 +50,7 @@ Wanted = Callable[[Sequence[JobCategory], Memory, Policy, float, Needs], Sequenc
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All that a provider tells in one observation."""
+    """All that a provider reports in one observation."""
 
     workers: tuple[Worker, ...]
     buckets: tuple[Bucket, ...]
@@ -58,9 +58,9 @@ class Listing:
 
 
 def list_all(provider: Provider) -> Listing:
-    """Ask for everything; where any of it cannot be had, nothing was. Raises ProviderError.
+    """Ask the provider for everything; one failed call fails the whole listing. Raises ProviderError.
 
-    A listing of pages that shift while they are read may have a worker twice: the later one counts.
+    Pages that shift while they are read may list a worker twice: the later entry counts.
     """
     notices = tuple(provider.interruptions()) if isinstance(provider, HasInterruptions) else ()
     workers = {worker.id: worker for worker in provider.workers()}
@@ -78,12 +78,12 @@ class Observation:
 
 
 def _nothing(_: float) -> None:
-    """The observation of those who only show: it rests on what the autoscaler has found."""
+    """Gathers no evidence, for those who only show: they use what the autoscaler has found."""
 
 
 @dataclass(slots=True)
 class Observer:
-    """Whom to ask, and with what patience."""
+    """Whom to ask, and how long to wait."""
 
     runner: Runner
     provider: Provider
@@ -99,20 +99,20 @@ class Observer:
     listing_deadline: float = LISTING_DEADLINE
     stale_after: float = STALE_AFTER
     requests: Callable[[float], Requests] | None = None
-    """What callers want of node arrays at a time; None: what the store holds."""
+    """What callers request of node arrays at a time; None: what the store holds."""
     rule_files: RuleFiles | None = None
-    """The rules and VM sizes to go by; None: there are none."""
+    """The rules and VM sizes to apply; None: there are none."""
     policies: Callable[[Snapshot, Policy], Snapshot] | None = None
-    """Adds what autoscale policies want to a snapshot, given the policy that holds without any requests."""
+    """Adds the requests of autoscale policies to a snapshot, given the policy that holds without any requests."""
     gather: Callable[[float], None] = _nothing
-    """Brings new evidence into the store; what cannot be had is none. Raises StateNotKept."""
+    """Brings new evidence into the store; missing evidence is no error. Raises StateNotKept."""
     _spending: SpendingReader | None = field(default=None, init=False)
     _listing: Future[Listing] | None = field(default=None, init=False)
     _configuration: ConfigurationReader = field(default_factory=ConfigurationReader, init=False)
     _listings: ListingReader = field(default_factory=ListingReader, init=False)
 
     def observe(self) -> Observation:
-        """Observe once. Raises NotObservable when any part cannot be had, or all of it took too long."""
+        """Observe once. Raises NotObservable if any part cannot be read, or all of it took too long."""
         began, now = self.stopwatch(), self.clock()
         overrides = self.store.overrides.load()
         memory = self._memory(overrides)
@@ -131,7 +131,8 @@ class Observer:
         )
         listed = self._end_listing(listing, began)
         read = self.stopwatch()
-        # After the listing: an order answered meanwhile then has ids that the listing lacks, and still counts.
+        # After the listing: an order that is answered meanwhile then has ids that are not in the listing, and still
+        # counts.
         fleet = self._fleet(listed, now)
         cluster = cluster_from(outputs, zone=self.zone, now=now)
         fleet = fleet if self.rule_files is None else self.rule_files.sized(fleet)
@@ -147,7 +148,7 @@ class Observer:
         if self.rule_files is not None:
             policy = under(self.rule_files.facts(rules, fleet), self.policy)
         allowed = in_force(policy, requests, arrays_present(fleet, memory), fleet.buckets)
-        # What is told of a plan rests on the same readings as the plan.
+        # Explanations of a plan use the same readings as the plan.
         if self._spending is None:
             self._spending = SpendingReader(self.store)
         spending = self._spending.read(policy, now)
@@ -158,7 +159,7 @@ class Observer:
         return Observation(snapshot, outputs, {"read": parsed - began - parse, "parse": parse})
 
     def _memory(self, overrides: Overrides) -> Memory:
-        """What the last pass left; a brake that it knew is released by a person's later word."""
+        """What the last pass left; a later command of a person releases a circuit breaker that it has."""
         memory, resumed_at = self.store.memory.load(), overrides.resumed_at
         memory = replace(memory, workers={key: self._as_done(key, note) for key, note in memory.workers.items()})
         told_at = memory.waiting_told_at
@@ -170,10 +171,10 @@ class Observer:
         return memory
 
     def _as_done(self, worker_id: str, note: WorkerNote) -> WorkerNote:
-        """What the journal knows to be done needs no observation: any change since is a person's doing."""
+        """A step that the journal has as done needs no observation: any change since is a person's."""
         journal = self.store.journal
         if note.missing_since is not None and note.terminated_at is not None and not note.gone:
-            # Asked to end and listed no more: a listing that begins after that and leaves it out confirms it.
+            # Asked to end and not listed: a listing that begins after that and does not have it confirms its end.
             note = replace(note, gone=journal.carried_out(Terminate.kind, worker_id, note.terminated_at))
         if note.disabling is None:
             return note
@@ -200,8 +201,8 @@ class Observer:
         )
 
     def _orders(self, now: float) -> tuple[Order, ...]:
-        """Orders that may still bring workers. Where the clock was set back, old ones seem new again: what has ended in
-        times to come was there and went, and does not come any more.
+        """Orders that may still bring workers. If the clock was set back, old orders seem new again: machines with an
+        end in the future came and went, and do not come again.
         """
         records = self.store.journal.orders(now - self.policy.order_grace)
         orders = tuple(order for record in records for order in record.as_orders())
@@ -237,7 +238,7 @@ class Observer:
 
 
 def _in_groups(workers: Sequence[Worker], groups: Mapping[str, str]) -> tuple[Worker, ...]:
-    """Every worker with its group: as its machine is tagged, else as its order had it. `groups`: by order id."""
+    """Every worker with its group: from its machine's tag, else from its order. `groups`: by order id."""
     return tuple(
         replace(worker, group_id=group)
         if worker.group_id is None and (group := groups.get(worker.order_id or "")) is not None
@@ -247,7 +248,7 @@ def _in_groups(workers: Sequence[Worker], groups: Mapping[str, str]) -> tuple[Wo
 
 
 def _with_notices(fleet: Fleet, interruptions: Iterable[Interruption]) -> Fleet:
-    """What the provider itself tells wins over what a machine says of the same end."""
+    """An interruption that the provider reports replaces one that the machine itself reports."""
     known = {(notice.worker_id, notice.kind) for notice in fleet.interruptions}
     further = tuple(notice for notice in interruptions if (notice.worker_id, notice.kind) not in known)
     return replace(fleet, interruptions=(*fleet.interruptions, *further)) if further else fleet

@@ -1,5 +1,5 @@
-"""The commands of operators: `pause`, `resume`, `retry`, `keep`, `drain`, `stop`, `log-level`. Stores it for
-the next pass, and says what changed; the same on the command line and at a listener.
+"""The commands of operators: `pause`, `resume`, `retry`, `keep`, `drain`, `stop`, `log-level`. Each is stored for the
+next pass, and the answer says what changed; the same on the command line and at a listener.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ENDED = {
 
 @dataclass(frozen=True, slots=True)
 class OperatorCommand:
-    """One command. `host` and `undo`: of `OF_WORKERS` alone; `level`: of `LOG_LEVEL` alone."""
+    """One command. `host` and `undo`: of `OF_WORKERS` only; `level`: of `LOG_LEVEL` only."""
 
     verb: Verb
     host: str = ""
@@ -39,12 +39,12 @@ class OperatorCommand:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What came of it."""
+    """The result of a command."""
 
     message: str
     changed: bool
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What the sentence rests on."""
+    """The facts of the sentence."""
 
 
 def carry_out(store: Store, command: OperatorCommand, *, who: str, at: float) -> Stored:
@@ -119,7 +119,7 @@ def _retry(store: Store, who: str, at: float) -> Stored:
 
 
 def _of_worker(store: Store, command: OperatorCommand, who: str, at: float) -> Stored:
-    """The later one wins: `keep` ends a drain, `drain` a keep. Callers of the REST API name workers by their id."""
+    """The later command wins: `keep` ends a drain, `drain` a keep. Callers of the REST API name workers by their id."""
     verb, name = command.verb, worker_named(store, command.host)
     names = (name, *(life.worker_id for life in store.history.renting() if life.name == name))
 
@@ -149,7 +149,7 @@ def _log_level(store: Store, level: LogLevel, who: str, at: float) -> Stored:
 
 
 def _stop(store: Store, verb: Verb, who: str, at: float) -> Stored:
-    """`stop` ends what `keep` asked for."""
+    """`stop` ends all `keep` overrides."""
     new = store.overrides.ask(verb, who=who, at=at)
     kept = sorted(store.overrides.load().keep)
     for host in kept:

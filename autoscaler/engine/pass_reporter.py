@@ -27,12 +27,12 @@ class PassReporter:
     store: Store | None = None
     verbose: bool = False
     zone: tzinfo | None = None
-    """Of the times in documents; None: this machine's."""
+    """Zone of the times in documents; None: this machine's."""
     _last_reported: str | None = field(default=None, init=False)
     _verdicts: Verdicts = field(default_factory=lambda: Verdicts(), init=False)
 
     def report(self, observation: Observation, plan: Plan) -> bool:
-        """Say the pass and keep its document; a pass that says nothing new is a debug line only, and False."""
+        """Report the pass and keep its document; a pass without news is a debug line only, and False."""
         number = plan.memory.passes
         line, said = sentence(plan, number), news(plan)
         in_json = {"pass": number}
@@ -54,8 +54,8 @@ class PassReporter:
 
 
 def _counts(plan: Plan) -> dict[str, Any]:
-    """What the history keeps instead of verdicts: a month of passes over a thousand workers must fit on a master's
-    disk. Why a job waited and how long a worker lived is kept elsewhere, once and not by pass.
+    """Counts in place of verdicts: a month of passes over a thousand workers must fit on a master's disk. Why a job
+    waited and how long a worker lived is kept elsewhere, once and not by pass.
     """
     persistent = sum(worker.id is None for worker in plan.workers)
     return {"workers": {"additional": len(plan.workers) - persistent, "persistent": persistent}}

@@ -8,7 +8,7 @@ from providers.interface import Provider
 
 
 class Where(TypedDict):
-    """Of several subnets the first; '' for what the settings do not name."""
+    """The first subnet if there are several; '' for what the settings do not name."""
 
     region: str
     subnet: str

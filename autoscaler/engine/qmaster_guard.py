@@ -1,8 +1,8 @@
-"""Keeps the autoscaler from loading the qmaster: measures its own commands, and says how long it has to leave it alone.
+"""Keeps the autoscaler from loading the qmaster: measures its own commands, and says how long the next ones must wait.
 
-Two bounds. Over some minutes the commands take at most a share of the time: passes may follow one another quickly for
-a while, and then have to wait. And where a listing takes much longer than usual, qmaster is busy with something else:
-the autoscaler polls less often until it is quick again.
+There are two bounds. Over some minutes the commands take at most a share of the time: passes may follow one another
+quickly for a while, and then have to wait. And if a listing takes much longer than usual, qmaster is busy with
+something else: the autoscaler then polls less often until qmaster is quick again.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from typing import Unpack
 from autoscaler.process import Completed, Options, Runner
 
 SHARE = 0.05
-"""Of the time, at most, in which commands of ours run."""
+"""The greatest share of the time in which our commands run."""
 WINDOW = 300.0
-"""Seconds over which that holds: what was not used in them may be used at once."""
+"""Seconds over which that holds: unused time may be used at once."""
 LONGEST_REST = 60.0
-"""Seconds that a pass is put off at most: a worker that its cloud takes has a notice of two minutes."""
+"""Longest delay of a pass in seconds: a worker with an interruption notice has two minutes."""
 RESTS_OF_POLL = 10.0
-"""Times the polling delay that a pass is put off at most: who polls often has a qmaster that bears it."""
+"""Longest delay of a pass in polling delays: an operator who polls often has a qmaster that can serve it."""
 LISTINGS = 50
-"""So many listings the usual time is taken from."""
+"""The usual time is taken from so many listings."""
 ENOUGH = 8
-"""So many of them at least."""
+"""From so many of them at least."""
 SLOW = 3.0
-"""Times the usual time from which a listing is slow."""
+"""A listing is slow from so many times the usual time."""
 NEVER_SLOW = 0.5
-"""Seconds below which none is."""
+"""A listing that takes fewer seconds is never slow."""
 MOST_SLOWED = 8.0
-"""Times the polling delay at most."""
+"""Longest polling delay while qmaster is slow, in times the set one."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class QmasterGuard:
     inner: Runner
     stopwatch: Callable[[], float] = time.monotonic
     tell: Callable[[str, float, bool], None] | None = None
-    """Who measures besides: told of each command's program, its seconds, and whether it was answered."""
+    """Who else measures: gets each command's program, its seconds, and whether it was answered."""
     _credit: float = field(default=SHARE * WINDOW, init=False)
     """Seconds of commands that may run at once."""
     _at: float = field(init=False)
@@ -70,17 +70,17 @@ class QmasterGuard:
                 self.tell(argv[0], seconds, done is not None and done.returncode == 0)
 
     def pause(self, poll: float) -> float:
-        """Seconds that no command should run now, at a polling delay of `poll`."""
+        """Seconds in which no command should run, at a polling delay of `poll`."""
         with self._lock:
             self._refill()
             return min(max(0.0, -self._credit) / SHARE, LONGEST_REST, RESTS_OF_POLL * poll)
 
     def slowed(self, poll: float) -> float:
-        """The polling delay to go by instead of `poll`."""
+        """The polling delay to use instead of `poll`."""
         return poll * self._slowed
 
     def trouble(self, poll: float) -> str:
-        """What people should know: that it polls less often, and why; '' while there is nothing."""
+        """What people should know: that it polls less often, and why; '' if it polls as usual."""
         return (
             f"{self._last_reported}: it is polled every {self.slowed(poll):g} s instead of {poll:g} s"
             if self._last_reported
@@ -103,7 +103,7 @@ class QmasterGuard:
         usual = median(self._listings) if len(self._listings) >= ENOUGH else None
         self._listings.append(seconds)
         if usual is not None and seconds >= max(NEVER_SLOW, SLOW * usual):
-            if self._slowed < MOST_SLOWED:  # else it was told, and another figure is no news
+            if self._slowed < MOST_SLOWED:  # else it was reported, and another figure is no news
                 self._slowed = min(MOST_SLOWED, 2 * self._slowed)
                 times = f"{seconds / usual:.0f} times its usual {usual:.2g} s" if usual else "long"
                 self._last_reported = f"qmaster is slow (qstat took {seconds:.1f} s, {times})"

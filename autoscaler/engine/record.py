@@ -1,9 +1,9 @@
-"""The record folder: everything a plan rests on, as files that a person can read, write and send to somebody else.
+"""The record folder: all inputs of a plan, as files that a person can read, write and send to somebody else.
 
-`write_record` puts down one observation, `read_record` makes a snapshot of a folder without any Grid Engine; every
-file but `qstat.xml` may be missing and then means a documented default (docs/record-folder.md). Nothing secret is ever
-in it: only settings of the table are written, none that is named like a secret, and never a provider's own; of jobs
-neither environment nor arguments.
+`write_record` writes one observation, `read_record` makes a snapshot of a folder without any Grid Engine; every file
+but `qstat.xml` may be missing and then means a documented default (docs/record-folder.md). No secret is ever in it:
+only settings of the table are written, none with a secret's name, and never a provider's own; of jobs neither
+environment nor arguments.
 """
 
 from __future__ import annotations
@@ -56,21 +56,21 @@ FILES = frozenset(
     }
 )
 BESIDE = frozenset({"expect.toml", "README.md"})
-"""What makes a record a case, or explains it; not read here."""
+"""Files that make a record a case, or explain it; not read here."""
 
 LARGEST = 256 << 20
 """Bytes of one file: `qstat.xml` of 50,000 waiting jobs has a tenth of that."""
 _XML_TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?")
 _WORDS = frozenset({"brake", "context", "failed", "message", "said", "stopped"})
-"""Fields that hold other people's words: a time in them stays text."""
+"""Fields with free text: a time in them stays text."""
 
 
 def write_record(directory: Path, snapshot: Snapshot, *, outputs: Outputs, settings: Settings, now: datetime) -> None:
     """Write one observation: the outputs that its cluster was read from, and the rest of the snapshot. `now` carries
     the zone in which Grid Engine printed its times.
 
-    Raises SettingsError where the directory holds anything already, or cannot be made or written.
+    Raises SettingsError if the directory is not empty, or cannot be made or written.
     """
     files: dict[str, bytes | str | None] = {
         "qstat.xml": outputs.qstat,
@@ -101,7 +101,7 @@ def write_record(directory: Path, snapshot: Snapshot, *, outputs: Outputs, setti
 
 
 def refuse_full(directory: Path) -> None:
-    """Raise SettingsError where a record would mix with what is there already."""
+    """Raise SettingsError if the directory is not empty: a record must not mix with other files."""
     if directory.exists() and not (directory.is_dir() and not any(directory.iterdir())):
         raise SettingsError(f"{directory} is not empty: name a new directory for the record")
 
@@ -109,8 +109,8 @@ def refuse_full(directory: Path) -> None:
 def read_record(directory: Path) -> Snapshot:
     """The snapshot that a folder describes.
 
-    Raises NotFound where there is no such record, SettingsError naming the file that is unknown or malformed,
-    GridEngineNotObservable where Grid Engine's outputs make no cluster.
+    Raises NotFound if there is no such record, SettingsError naming the file that is unknown or malformed,
+    GridEngineNotObservable if Grid Engine's outputs make no cluster.
     """
     if not directory.is_dir():
         raise NotFound(f"{directory} is not a directory: name one that `sge-autoscaler record DIR` wrote")
@@ -243,7 +243,9 @@ def _refuse_unknown(given: Any, understood: Any, place: str = "") -> None:
 
 
 def _settings_text(settings: Settings) -> str:
-    """What is not default, under environment names. JSON's strings are TOML's, DEL apart, which no setting holds."""
+    """Settings that are not default, under environment names. JSON's strings are TOML's, except DEL, which no setting
+    contains.
+    """
     head = "# The settings that were given when this was recorded; all others had their defaults.\n"
     own = {name: origin.value for name, origin in settings.origins.items() if name not in settings.provider_values}
     shown = {name: value for name, value in own.items() if not is_secret(name)}
@@ -253,12 +255,12 @@ def _settings_text(settings: Settings) -> str:
 
 
 def _spending_text(spending: Spending) -> str | None:
-    """None where no budget is set: a version that knows no such file reads the record, too."""
+    """None if no budget is set: then a version that does not know the file reads the record, too."""
     return None if spending == Spending() else encoding.write(spending, indent=2) + "\n"
 
 
 def _without_words(requests: Requests) -> Requests:
-    """Nothing is decided on what a caller wrote for workers to read, and passwords may stand there."""
+    """No decision depends on what a caller wrote for workers to read, and passwords may be in it."""
     arrays = tuple(replace(array, configuration="{}", attributes="{}") for array in requests.arrays)
     return replace(requests, arrays=arrays)
 

@@ -14,14 +14,14 @@ from autoscaler.store.history import Lifetime
 from autoscaler.store.store import Store
 
 SETTLED = 300.0
-"""Seconds after a worker's end from which on accounting has told of its jobs."""
+"""Seconds after a worker's end from which on accounting has all of its jobs."""
 AGAIN = 60.0
-"""Seconds for which what users and projects have spent is not computed again."""
+"""Seconds between two computations of what users and projects have spent."""
 
 
 @dataclass(slots=True)
 class SpendingReader:
-    """One for the life of a process. Of workers that ended, what their jobs spent is kept until the month ends."""
+    """One for the life of a process. It keeps what jobs of ended workers spent until the month ends."""
 
     store: Store
     _month: float = 0.0
@@ -30,8 +30,8 @@ class SpendingReader:
     _at: float | None = None
 
     def read(self, policy: Policy, now: float) -> Spending:
-        """Nothing where no budget is set, and not known before passes have read what workers were for: until then
-        the store may be new because it was lost.
+        """Empty if no budget is set. Unknown until passes have read which jobs used the workers: before that the store
+        may be new because it was lost.
         """
         if not policy.budgets:
             return Spending()

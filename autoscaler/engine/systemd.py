@@ -17,7 +17,7 @@ class Notifier:
         address = environ.get("NOTIFY_SOCKET", "")
         self._address = "\0" + address[1:] if address.startswith("@") else address
         self.watchdog_every = _watchdog(environ)
-        """Seconds between two signs of life that systemd asks for, halved for safety; None: it asks for none."""
+        """Half of the seconds between two signs of life that systemd requires; None: it requires none."""
 
     def ready(self) -> None:
         self._send("READY=1")

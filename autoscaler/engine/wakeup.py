@@ -14,7 +14,7 @@ from pathlib import Path
 from autoscaler.file_watch import FileWatch
 
 LOOK = 1.0
-"""Seconds between two looks for what other processes have committed, where nothing tells of their writes."""
+"""Seconds between two checks for commits of other processes, if nothing notifies of their writes."""
 
 
 class Wakeup:
@@ -48,8 +48,8 @@ class Wakeup:
     def wait(self, timeout: float) -> bool:
         """Wait for a ring, at most `timeout` seconds; returns whether there was one since the last wait.
 
-        It ends earlier, and returns False, when it is time to look whether others have committed: they write before
-        what they write is there for all to see.
+        It ends earlier, and returns False, when it is time to check for commits of others: their write can be noticed
+        before their commit is visible.
         """
         if self._look_soon:
             timeout = min(timeout, self._look)

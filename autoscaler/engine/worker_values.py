@@ -12,8 +12,8 @@ from autoscaler.worker_configuration import flat
 
 
 def configuration_of(node_array: str, definitions: Iterable[ArrayDefinition]) -> dict[str, Any]:
-    """By dotted key. What an array itself says wins, key by key; one that nobody defined says nothing. One of groups
-    that jobs were given (`execute:64`) is as the one that it is named after.
+    """By dotted key. An array's own values win, key by key; an array that nobody defined has none. An array of groups
+    (`execute:64`) has the values of the array in its name.
     """
     known = {definition.name: definition for definition in definitions}
     lineage: list[ArrayDefinition] = []

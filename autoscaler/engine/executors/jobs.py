@@ -35,8 +35,8 @@ def explain(jobs: Sequence[str], reason: Reason, context: ExecutionContext) -> J
 
 
 def unchanged(action: Hold | Kill, context: ExecutionContext) -> JobsOutcome:
-    """Which of its jobs still wait, asking for exactly what they were judged by (rule 6); the others with the words for
-    each. May raise GridEngineNotObservable: then nobody knows.
+    """Which of its jobs still wait with exactly the requests that they were judged by (rule 6); the others with the
+    words for each. May raise GridEngineNotObservable: then nobody knows.
     """
     now = context.jobs()
     judged = dict(zip(action.jobs, action.asks, strict=False))
@@ -88,10 +88,10 @@ def annotate(action: Annotate, context: ExecutionContext) -> Outcome:
 
 
 def kill(action: Kill, context: ExecutionContext) -> Outcome:
-    """A job of a machine that is gone (`lost`) is deleted by force; any other only as it was judged (rule 6).
+    """Delete the jobs: by force if their machine is gone (`lost`), otherwise only as they were judged (rule 6).
 
-    Since the observation its owner may have changed it, and it may have started, so it is observed again right before.
-    The notice is written before the deletion, because afterwards nobody knows where the job's output was.
+    Since the observation its owner may have changed a job, and it may have started, so it is observed again right
+    before. The notice is written before the deletion, because afterwards nobody knows where the job's output was.
     """
     left = JobsOutcome(action.jobs) if action.lost else unchanged(action, context)
     written = explain(left.done, action.reason, context)

@@ -1,7 +1,7 @@
 """Launch: walk an order's sets of offers until one gives workers. Off the loop's thread, since a cloud may hang.
 
-Every token is durable, with exactly what is asked under it, before the provider hears of it. So an order whose answer
-is missing, after a crash or a time-out, is simply asked again: the same token never makes more machines (rule 3).
+Every token is durable, with the exact request under it, before the provider is called. So an order whose answer is
+missing, after a crash or a time-out, is requested again: the same token never makes more machines (rule 3).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def walk(record: OrderRecord, context: ExecutionContext) -> tuple[Result, str]:
         order, kind = _asked(record, number, offer, context), record.candidates[number].offers[offer].type.name
         if not context.store.journal.send(order, number, context.clock(), offer=offer):
             return Result.FAILED, "given up before it was requested"
-        # An earlier call under this token got no answer: then it may have been made, whatever is answered now.
+        # An earlier call under this token got no answer: the order may have been made, whatever the answer is now.
         in_doubt = any((attempt.candidate, attempt.offer) == (number, offer) for attempt in record.attempts)
         try:
             launched = context.provider.launch(order)
@@ -79,8 +79,8 @@ def walk(record: OrderRecord, context: ExecutionContext) -> tuple[Result, str]:
 
 
 def recover(record: OrderRecord, listed: Sequence[Worker], context: ExecutionContext) -> bool:
-    """Whether the listing itself answers an open order: all that was asked is there. Then it is accepted so. Where more
-    offers of the set are still to be asked for, only the one that has no answer is, and the order stays open.
+    """Whether the listing shows all workers of an open order without an answer: then the order is accepted. If more
+    offers of the set are still to be requested, only the one without an answer is accepted, and the order stays open.
     """
     attempt, new = _unanswered(record, listed)
     if attempt is None or len(new) < attempt.asked.count:

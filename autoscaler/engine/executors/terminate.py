@@ -12,7 +12,7 @@ from autoscaler.store.journal import Outcome, Result
 from providers.interface import HasConsole, ProviderError, Refused
 
 LAST_WORDS = 2000
-"""Characters of a console that are worth keeping."""
+"""Characters of a console that are kept."""
 
 
 def terminate_all(actions: Sequence[Terminate], context: ExecutionContext, seen: Seen) -> list[Outcome]:

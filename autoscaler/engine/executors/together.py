@@ -1,7 +1,7 @@
 """Enrol, Enable, Disable and Remove of several hosts at once: few commands change what their hosts have in common.
 
-What Grid Engine did not do for each of them is left to each action's own executor, which says why. Every action has
-its own entry in the journal and its own outcome, so that a crash in between is recovered action by action.
+If Grid Engine did not do it for a host, the action's own executor does it, and says why. Every action has its own entry
+in the journal and its own outcome, so that a crash in between is recovered action by action.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def batches_of(plan: Iterable[Journalled]) -> Iterator[Sequence[Journalled]]:
 
 
 def _in_common(item: Journalled) -> Hashable:
-    """What actions that are carried out together have in common; of any other nothing has it."""
+    """A key that is the same for actions that are carried out together, and unique for any other."""
     action = item.action
     match action:
         case Enrol() if not action.joined:
@@ -48,7 +48,7 @@ def execute_all(actions: Sequence[OneCall], context: ExecutionContext, seen: See
             done = _together(actions, context, seen, context.batches)
         except GridEngineRefused:
             done = {}
-        except AutoscalerError as error:  # no answer: each by itself would wait for it as long
+        except AutoscalerError as error:  # no answer: a call for each host would wait as long
             return [Outcome(action, Result.FAILED, str(error)) for action in actions]
     return [
         replace(done[host], action=action)
@@ -61,7 +61,7 @@ def execute_all(actions: Sequence[OneCall], context: ExecutionContext, seen: See
 def _together(
     actions: Sequence[OneCall], context: ExecutionContext, seen: Seen, batches: Batches
 ) -> Mapping[str, Outcome]:
-    """By host, of those of which all is known: for the rest each action is carried out by itself."""
+    """The results by host, of hosts whose result is known: the other actions are carried out one by one."""
     match actions[0]:
         case Enrol():
             messages = _enrol(cast("Sequence[Enrol]", actions), context, batches)
