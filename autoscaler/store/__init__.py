@@ -1,1 +1,1 @@
-"""What outlives a pass: memory, journal, history, overrides, and the lock that keeps a second autoscaler away."""
+"""Data that outlives a pass: memory, journal, history, overrides, and the lock that keeps a second autoscaler away."""

@@ -1,9 +1,9 @@
-"""Where in Grid Engine's accounting which job stands: found at once, however long the file is.
+"""Finds a job's records in Grid Engine's accounting at once, however long the file is.
 
-The file is taken in from its end backwards, a block of lines at a time and so much at once, never whole. Of each block
-the job numbers are kept, four bytes each. A file is known by its inode and by what stood at the end of what was taken
-in, so one that was renamed is found under its new name, one that was copied and emptied under the copy's, and another
-one that has its name now is read anew. A last line that is half written waits for its end.
+The index reads the file from its end backwards, a block of lines at a time and a limited amount per call. Of each block
+it keeps the job numbers, four bytes each. A file is recognised by its inode and by the bytes at the end of the indexed
+part. So a renamed file is found under its new name, a file that was copied and emptied is found as the copy, and
+another file under the old name is indexed anew. A last line that is half written waits for its end.
 """
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ TABLES: Migration = (
 BLOCK = 256 << 10
 """Bytes: some thousand lines."""
 MOST_BLOCKS = 8192
-"""Of all files; what is oldest is forgotten first. 2 GB of accounting, 40 MB of index at most."""
+"""Bound for all files together; the oldest are forgotten first. 2 GB of accounting, 40 MB of index at most."""
 MARK = 96
-"""Bytes before the end of what was taken in by which a file is known again: part of a record, with its times."""
+"""Bytes before the end of the indexed part by which a file is recognised: part of a record, with its times."""
 MOST_ENDS = 1000
-"""Records of one job, the newest: an array may have a million."""
+"""The newest records of one job are returned, so many: an array may have a million."""
 _MOST_JOB = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the accounting says of a job."""
+    """A job's records in the accounting."""
 
     ends: tuple[JobEnd, ...]
-    """In the order written, those that were written last if there are more than MOST_ENDS."""
+    """In the order written; the last MOST_ENDS of them if there are more."""
     unread: int
-    """Bytes that are not taken in yet."""
+    """Bytes that are not indexed yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class _File:
     inode: int
     end: int
     floor: int
-    """What stands before this is not taken in."""
+    """Bytes before this are not indexed."""
     mark: bytes
 
 
@@ -96,9 +96,7 @@ class AccountingIndex:
         self._database.close()
 
     def advance(self, most: int) -> int:
-        """Take in so many bytes, the newest first. Returns how many are left. Raises OSError where a file cannot be
-        read.
-        """
+        """Index so many bytes, the newest first. Returns how many are left. Raises OSError if a file cannot be read."""
         with self._guard:
             left = 0
             for file, opened in self._opened():
@@ -109,7 +107,7 @@ class AccountingIndex:
             return left
 
     def find(self, job: int, task: int | None = None, most: int = 16 << 20) -> Found:
-        """All that is known of a job, after so many more bytes were taken in. Raises OSError."""
+        """All records of a job, after so many more bytes were indexed. Raises OSError."""
         unread = self.advance(most)
         with self._guard:
             found: list[JobEnd] = []
@@ -119,8 +117,8 @@ class AccountingIndex:
             return Found(tuple(found[-MOST_ENDS:]), unread)
 
     def _ends(self, file: _File, opened: BinaryIO, job: int, task: int | None) -> list[JobEnd]:
-        """Of one file, in the order written. Read from its end until they are enough: of an array with a million tasks
-        one question would read everything, while nobody else is answered.
+        """The records in one file, in the order written. It is read from its end until they are enough: otherwise a
+        question about an array with a million tasks would read everything, and all other callers would wait.
         """
         found: list[JobEnd] = []
         for offset, end in reversed(self._blocks_with(file, job)):
@@ -134,9 +132,9 @@ class AccountingIndex:
     # -- which files -------------------------------------------------------------------------------------------------
 
     def _opened(self) -> Iterator[tuple[_File, BinaryIO]]:
-        """Every file that is known and still there, the oldest first; the one that is written to is known from now on.
+        """Every known file that still exists, the oldest first; the one that is written to is known from now on.
 
-        Those that are gone for good are forgotten.
+        Files that are gone for good are forgotten.
         """
         for live in files_of(self._accounting):
             with suppress(FileNotFoundError):
@@ -156,7 +154,7 @@ class AccountingIndex:
         file = next(each for each in self._files() if (each.device, each.inode) == (stat.st_dev, stat.st_ino))
         with live.open("rb") as opened:
             same = _is(opened, file)
-        if not same:  # copied and emptied: what was taken in stands in the copy
+        if not same:  # copied and emptied: the indexed part is in the copy
             copy = next((each for each in self._beside() if each != live and _holds(each, file)), None)
             if copy is None:
                 self._database.execute("DELETE FROM files WHERE id = ?", (file.id,))
@@ -169,7 +167,7 @@ class AccountingIndex:
         self._database.execute('INSERT INTO files (path, device, inode, "end", mark) VALUES (?, ?, ?, ?, ?)', values)
 
     def _open(self, file: _File) -> BinaryIO | None:
-        """The file under whatever name it has now; None: nobody has it any more."""
+        """The file under its present name; None: it is gone."""
         for path in (file.path, *self._beside()):
             with suppress(OSError):
                 stat = path.stat()
@@ -183,7 +181,7 @@ class AccountingIndex:
         return None
 
     def _beside(self) -> list[Path]:
-        """Whatever rotation may have called it."""
+        """All names that rotation may have given it."""
         name = self._accounting.name
         return sorted(each for each in self._accounting.parent.glob(f"{name}*") if each.is_file())
 
@@ -204,7 +202,7 @@ class AccountingIndex:
     # -- what stands where -------------------------------------------------------------------------------------------
 
     def _take_in(self, file: _File, opened: BinaryIO, most: int) -> tuple[int, int]:
-        """How many bytes were taken in, and how many are not."""
+        """How many bytes were indexed, and how many are not."""
         end = _last_line_end(opened, file.end, self._block)
         taken, left = 0, 0
         with self._database.transaction():
@@ -220,8 +218,8 @@ class AccountingIndex:
         return taken, left
 
     def _gaps(self, file: _File, end: int) -> list[tuple[int, int]]:
-        """What is not taken in, from the end on; as far back as the index goes. A last block that is short is taken
-        in again, with what was added to it.
+        """The ranges that are not indexed, from the end on; as far back as the index goes. A short last block is
+        indexed again, with the lines that were added to it.
         """
         rows = self._database.rows('SELECT offset, "end" FROM blocks WHERE file = ? ORDER BY offset DESC', (file.id,))
         known = [(row["offset"], row["end"]) for row in rows]
@@ -237,11 +235,11 @@ class AccountingIndex:
         return [*gaps, (bottom, top)] if top > bottom else gaps
 
     def _index(self, file: _File, opened: BinaryIO, bottom: int, top: int) -> int:
-        """Take in the block that ends at `top`; where it begins."""
+        """Index the block that ends at `top`; returns where it begins."""
         begin = max(bottom, top - self._block)
         opened.seek(begin)
         data = opened.read(top - begin)
-        if begin > bottom:  # the line that began before is the block's before
+        if begin > bottom:  # a line that began before belongs to the block before
             cut = data.find(b"\n") + 1
             if cut < len(data):
                 begin, data = begin + cut, data[cut:]
@@ -279,7 +277,7 @@ def _among(blob: bytes, job: int) -> bool:
 
 
 def _last_line_end(opened: BinaryIO, known: int, block: int) -> int:
-    """Up to where lines are whole."""
+    """The end of the last whole line."""
     size = os.fstat(opened.fileno()).st_size
     top = size
     while top > known:
@@ -293,7 +291,7 @@ def _last_line_end(opened: BinaryIO, known: int, block: int) -> int:
 
 
 def _is(opened: BinaryIO, file: _File) -> bool:
-    """Whether this is the file, or what became of it by lines that were added."""
+    """Whether this is the file, or the file with lines added."""
     opened.seek(max(file.end - MARK, 0))
     return opened.read(len(file.mark)) == file.mark
 

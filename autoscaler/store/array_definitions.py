@@ -1,8 +1,9 @@
-"""What request sets say of node arrays, and what of it holds: pure, but for JSON.
+"""What request sets say of node arrays, and which of it is in force: pure, except for JSON.
 
-What a set says of an array is that set's, merged over its earlier updates, and ends with it; of several sets the newest
-word holds. A dynamic array is what the set said that named it while no other did: that stays when the set is gone. So
-does, whoever said it, what makes a dynamic array the array that it is: its workers carry it.
+A set's definition of an array belongs to that set, is merged over its earlier updates, and ends with it. Of several
+sets the newest definition wins. A dynamic array is defined by the set that named it while no other did: that definition
+stays when the set is gone. Attributes that make up a dynamic array stay, too, whichever set gave them: its workers
+carry them.
 """
 
 from __future__ import annotations
@@ -18,43 +19,43 @@ from autoscaler.errors import SettingsError
 _DEFINITION = ArrayDefinition("")
 _OBJECTS = ("configuration", "attributes")
 _APART = (*_OBJECTS, "keep_alive", "said_by")
-"""Fields whose newest value does not take the place of the one before as a whole."""
+"""Fields whose newest value is merged into the earlier one instead of replacing it."""
 _STRUCTURE = ("name", "dynamic", "extends", "group_cores", "group_count")
 MOST_CONFIGURATION = 8192
-"""Bytes of an array's whole configuration: it travels with what a machine is booted with; clouds take little there."""
+"""Bytes of an array's whole configuration: it is part of a machine's boot data, and clouds take little there."""
 MOST_ATTRIBUTES = 65536
 
 
 class DefinitionRefused(SettingsError):
-    """What is said of a node array cannot be kept beside what was said of it before."""
+    """A definition of a node array cannot be kept beside earlier ones."""
 
     def __init__(self, node_array: str, attribute: str, problem: str) -> None:
         super().__init__(f"{node_array}: {attribute}: {problem}" if attribute else f"{node_array}: {problem}")
         self.node_array = node_array
         self.attribute = attribute
-        """By its name in an update; '' for all that have no meaning here."""
+        """The attribute's name in an update; '' for all that have no meaning here."""
         self.problem = problem
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What one set says of one array."""
+    """One set's definition of one array."""
 
     set_name: str
     number: int
     """Grows: the highest is the newest."""
     makes: bool
-    """Whether the array is what this set says: it named the array while no other set did."""
+    """Whether this definition makes the array: the set named the array while no other set did."""
     definition: ArrayDefinition
 
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """All that is known of arrays."""
+    """All definitions of arrays."""
 
     lasting: Mapping[str, ArrayDefinition]
-    """By array: what holds whichever sets live. Of arrays of the settings: what an older version kept, which did not
-    know who said it.
+    """Definitions that hold whichever sets live, by array. Of arrays of the settings: those that an older version kept,
+    without their set.
     """
     said: tuple[Said, ...] = ()
 
@@ -70,7 +71,7 @@ class Definitions:
         return [each for each in self.said if each.definition.name == name]
 
     def with_said(self, set_name: str, given: ArrayDefinition, named_by: Collection[str]) -> Definitions:
-        """`given` was said by a set. `named_by`: the other live sets that name this array."""
+        """These with `given` from a set. `named_by`: the other live sets that name this array."""
         of_it = self.of(given.name)
         before = next((each for each in of_it if each.set_name == set_name), None)
         others = [self.lasting.get(given.name, _DEFINITION), *(e.definition for e in of_it if e is not before)]
@@ -86,7 +87,7 @@ class Definitions:
         return Definitions(lasting, (*kept, Said(set_name, number, makes, definition)))
 
     def while_named(self, names: Mapping[str, Collection[str]]) -> Definitions:
-        """What is left of it with these live sets, each with the arrays that it names."""
+        """The definitions that remain with these live sets, each with the arrays that it names."""
         lasting, said = dict(self.lasting), []
         for each in sorted(self.said, key=lambda one: one.number):
             name = each.definition.name
@@ -103,10 +104,10 @@ _Merge = Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]
 
 
 def merged(existing: ArrayDefinition, given: ArrayDefinition, *, by: str = "") -> ArrayDefinition:
-    """What is known of an array once `given` was said of it: what it does not say stays as it was. `by`: the set that
-    says it, where that is to be told.
+    """An array's definition with `given` added: attributes that it does not contain stay. `by`: the set, if messages
+    are to name it.
 
-    Objects are merged key by key, to any depth; a key given as null is taken out.
+    Objects are merged key by key, to any depth; a key given as null is removed.
     """
     return _merged(existing, given, by, _merged_objects)
 
@@ -127,7 +128,7 @@ def _merged(existing: ArrayDefinition, given: ArrayDefinition, by: str, merge: _
 
 
 def _joined(before: ArrayDefinition, given: ArrayDefinition, others: Sequence[ArrayDefinition]) -> ArrayDefinition:
-    """What a set says with what it said before, and with nulls that take out what others say."""
+    """A set's new definition joined with its earlier one, and with nulls that remove other sets' values."""
     joined = _merged(before, given, "", _joined_objects)
     objects: dict[str, Any] = {
         name: json.dumps(
@@ -152,7 +153,7 @@ def _merged_objects(existing: dict[str, Any], given: dict[str, Any]) -> dict[str
 
 
 def _joined_objects(existing: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """As `_merged_objects`, and a null stays."""
+    """As `_merged_objects`, except that a null stays."""
     result = dict(existing)
     for key, value in given.items():
         before = result.get(key)
@@ -163,7 +164,7 @@ def _joined_objects(existing: dict[str, Any], given: dict[str, Any]) -> dict[str
 
 
 def _without_idle_nulls(given: dict[str, Any], others: Sequence[Any]) -> dict[str, Any]:
-    """Without nulls that take out nothing, which would only grow."""
+    """Without nulls that remove nothing, which would only grow."""
     found = [other for other in others if isinstance(other, dict)]
     return {
         key: _without_idle_nulls(value, [other.get(key) for other in found]) if isinstance(value, dict) else value
@@ -177,13 +178,13 @@ def _structure(given: ArrayDefinition) -> ArrayDefinition:
 
 
 def _held(definition: ArrayDefinition, names: Mapping[str, Collection[str]]) -> ArrayDefinition:
-    """Without what sets said of keeping its workers that no longer live or no longer name it."""
+    """Without the requests to keep its workers of sets that no longer live or no longer name it."""
     kept = tuple((name, kept) for name, kept in definition.keep_alive if definition.name in names.get(name, ()))
     return replace(definition, keep_alive=kept)
 
 
 def refuse_too_long(definitions: Iterable[ArrayDefinition]) -> None:
-    """Raise DefinitionRefused where more is said of an array than can travel with its workers."""
+    """Raise DefinitionRefused if the definition of an array is too long for its workers' boot data."""
     for definition in definitions:
         for name, attribute, most in (
             ("configuration", "Configuration", MOST_CONFIGURATION),

@@ -1,8 +1,8 @@
 """Workers that asked whether they may stop, and the answers.
 
-The listener writes the question, a pass answers it together with its plan, and the caller is told what stands here:
-so whoever reads STOPS reads what is already durable, and a crash in between takes no answer back. A person does who
-enables the worker after that answer.
+The listener stores the question, a pass answers it together with its plan, and the caller gets the stored answer. So a
+caller that reads STOPS reads a durable answer, and a crash in between does not take it back. Only a person does, by
+enabling the worker after that answer.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Answered:
 
 
 class AutoStopTable(Table):
-    """The table above: of every worker its last question and its last answer."""
+    """The table above: the last question and the last answer of every worker."""
 
     def ask(self, worker_id: str, at: float) -> None:
         """Store that a worker asks. A worker whose answer is STOPS keeps that answer."""
@@ -52,12 +52,12 @@ class AutoStopTable(Table):
         )
 
     def open(self) -> frozenset[str]:
-        """Who has no answer to the last question, or was told that it stops and is not gone."""
+        """Workers whose last question has no answer, or whose answer is STOPS and that are not gone."""
         rows = self._database.rows(f"SELECT worker_id FROM auto_stops WHERE {_OPEN}")
         return frozenset(row["worker_id"] for row in rows)
 
     def answer(self, worker_id: str, answer: AutoStopAnswer, reason: Reason, at: float) -> None:
-        """Note the answer of a plan that rests on an observation at `at`. STOPS is taken back only where a person has
+        """Store the answer of a plan that rests on an observation at `at`. STOPS is taken back only if a person has
         enabled the worker since.
         """
         kept = "" if reason.code is Code.ENABLED_BY_HAND else " AND answer IS NOT 'stops'"
@@ -73,7 +73,7 @@ class AutoStopTable(Table):
                 self.answer(worker_id, answer, reason, at)
 
     def answered(self, worker_id: str, since: float) -> Answered | None:
-        """The answer to a question asked at `since`: one that rests on an earlier observation is none, unless it is
+        """The answer to a question asked at `since`. An answer from an earlier observation does not count, unless it is
         STOPS.
         """
         row = self._database.row(

@@ -1,5 +1,5 @@
-"""Every call to the HTTP API: who, what, how it was answered. In a file of its own beside the store, so that a client
-which polls neither wakes the loop nor waits for it. Bounded; nothing secret is among it.
+"""Every call to the HTTP API: caller, request and answer. In a file of its own beside the store, so that a client which
+polls neither wakes the loop nor waits for it. Bounded; it contains no secrets.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ TABLE: Migration = (
     """,
 )
 MOST = 10_000
-"""So many of those who proved who they are are kept, the newest."""
+"""So many calls of authenticated callers are kept, the newest."""
 MOST_STRANGERS = 1_000
-"""So many of those who did not: whoever only knocks pushes no other call out."""
+"""So many calls of others: they push out no authenticated caller's."""
 LONGEST = 300
 """Characters of a call's path and query that are kept."""
 _TRIM_EVERY = 100
@@ -39,7 +39,7 @@ class Call:
 
     at: float
     who: str
-    """The user that it proved to be; '' for one that did not."""
+    """The authenticated user; '' if there was none."""
     method: str
     target: str
     """Path and query."""
@@ -47,11 +47,11 @@ class Call:
     operation: str = ""
     """Id of the operation that it began."""
     seconds: float = 0.0
-    """What it took."""
+    """Its duration."""
 
 
 class CallLog:
-    """Where calls are kept."""
+    """The log of calls."""
 
     def __init__(self, database: Database, most: int = MOST, most_strangers: int = MOST_STRANGERS) -> None:
         self._database, self._most, self._most_strangers = database, most, most_strangers

@@ -1,7 +1,7 @@
 """One SQLite file: opened, migrated and written in transactions that survive the process and the machine.
 
-Knows no table: each table's SQL stands in the module that owns it, and `store.MIGRATIONS` lists them in order.
-WAL lets commands read while the loop writes; `synchronous=FULL` keeps a committed order through a power cut.
+It does not know any table: each table's SQL stands in the module that owns it, and `store.MIGRATIONS` lists them in
+order. WAL lets commands read while the loop writes; `synchronous=FULL` keeps a committed order through a power cut.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Any
 from autoscaler.errors import SettingsError, StateNotKept
 
 BUSY_TIMEOUT_MS = 10_000
-"""So long one process waits while another commits: far longer than any transaction of ours."""
+"""Seconds that one process waits while another commits: far longer than any transaction of ours."""
 
 Migration = tuple[str, ...]
 """The statements that lead from one version of the file to the next."""
 
 
 def _make(path: Path) -> None:
-    """An empty file where there is none. One that is there is not opened, not even for a moment: closing it would drop
-    the locks that another connection of this process holds, and the next process to look would take its log away.
+    """Make an empty file if there is none. An existing one is not opened, not even for a moment: closing it would drop
+    the locks that another connection of this process holds, and the next process to open it would remove its log.
     """
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -44,14 +44,14 @@ class Table:
 
 
 def _writable(values: Sequence[Any]) -> list[Any]:
-    """JSON of a cloud may hold half a character (`"\\ud800"`), which SQLite refuses and nobody can read."""
+    """JSON of a cloud may contain half a character (`"\\ud800"`), which SQLite refuses and nobody can read."""
     return [each.encode("utf-8", "replace").decode() if isinstance(each, str) else each for each in values]
 
 
 class Database:
     """A connection that several threads may share: one transaction at a time.
 
-    Every method raises StateNotKept where the file cannot be read or written (a full disk, a broken one).
+    Every method raises StateNotKept if the file cannot be read or written (a full disk, a broken one).
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path | None = None) -> None:
@@ -64,7 +64,7 @@ class Database:
     def open(cls, path: Path | None, migrations: Sequence[Migration]) -> Database:
         """Open or make the file (mode 0600) and bring it to the newest version. None: in memory, gone with the process.
 
-        Raises SettingsError where it cannot be opened or was written by a newer version.
+        Raises SettingsError if it cannot be opened or was written by a newer version.
         """
         try:
             if path is not None:
@@ -135,7 +135,7 @@ class Database:
             ) from error
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """Change something; returns how many rows were touched. Durable when its transaction ends."""
+        """Change something; returns the number of changed rows. Durable when its transaction ends."""
         with self.transaction():
             return self._ask(sql, values).rowcount
 
@@ -145,7 +145,7 @@ class Database:
             return self._ask(sql, values).lastrowid or 0
 
     def add(self, table: str, columns: Mapping[str, object], *, again: str = "") -> int:
-        """Insert one row by the names of its columns; returns its row id. `again`: what to do where it is there."""
+        """Insert one row, given by column; returns its row id. `on_conflict`: a clause for an existing row."""
         return self.insert(_insertion(table, columns, again), tuple(columns.values()))
 
     def add_new(self, table: str, columns: Mapping[str, object], *, again: str = "ON CONFLICT DO NOTHING") -> bool:
@@ -183,7 +183,7 @@ class Database:
 
     @property
     def log_file(self) -> Path | None:
-        """What every commit is written to first; None: in memory."""
+        """The file that every commit is written to first; None: in memory."""
         return None if self._path is None else self._path.with_name(f"{self._path.name}-wal")
 
     def close(self) -> None:

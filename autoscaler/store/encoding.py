@@ -21,7 +21,7 @@ Value = TypeVar("Value")
 
 
 class Unreadable(ValueError):
-    """The text does not hold what was expected; the message says where."""
+    """The text is not of the expected form; the message says where."""
 
 
 def write(value: object, *, indent: int | None = None) -> str:
@@ -38,7 +38,7 @@ def read(text: str | bytes, kind: type[Value]) -> Value:
 
 
 def from_row(row: sqlite3.Row, kind: type[Value], **given: object) -> Value:
-    """The dataclass that has a row's columns as its fields, those that are `given` excepted; further columns are left
+    """The dataclass that has a row's columns as its fields, except those that are `given`; further columns are left
     out. Raises Unreadable.
     """
     adapter, objects = _adapter(cast("Any", kind)), _objects(cast("Any", kind))
@@ -52,7 +52,7 @@ def from_row(row: sqlite3.Row, kind: type[Value], **given: object) -> Value:
 
 
 def columns_of(value: object) -> dict[str, Any]:
-    """A dataclass as the row that `from_row` reads: what is no plain value as JSON."""
+    """A dataclass as the row that `from_row` reads: values that are not plain as JSON."""
     columns = plain(value)
     return {name: write(each) if isinstance(each, list | dict) else each for name, each in columns.items()}
 

@@ -1,7 +1,7 @@
-"""The table of events, for 30 days and so many rows: what happened to jobs and workers, each told once.
+"""The table of events, for 30 days and so many rows: what happened to jobs and workers, each reported once.
 
-A pass without news writes nothing. What is needed to go on after a restart is kept beside the events: which jobs run,
-and how far accounting was read; what was told of waiting jobs is read off the events themselves.
+A pass without news writes nothing. The state that a restart needs is kept beside the events: which jobs run, and how
+far accounting was read. What was reported of waiting jobs is read off the events themselves.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from autoscaler.store.database import Migration, Table
 KEPT_FOR = 30 * 86_400.0
 MOST_ROWS = 100_000
 MOST_TEXT = 64 << 20
-"""Characters of all events together: numbers of many jobs or tasks that are not in a row take some room."""
+"""Bound of all events together in characters: numbers of many jobs or tasks that are not in a row take some room."""
 
 TABLES: Migration = (
     """
@@ -93,7 +93,7 @@ class EventTable(Table):
 
     def keep(self, news: PassEvents, place: Place | None = None) -> None:
         """Keep the news of one pass, with the jobs that run since and those that are over, and how far accounting was
-        read, if that is news.
+        read, if that changed.
         """
         if not (news.events or news.started or news.ended or place):
             return
@@ -114,7 +114,7 @@ class EventTable(Table):
         return (None, None) if row is None else (row["file"], row["offset"])
 
     def known(self, jobs: Collection[int]) -> Known:
-        """What was told, as far as it concerns these jobs, those that run, workers and orders."""
+        """What was reported of these jobs, of those that run, and of workers and orders."""
         told: dict[EventKind, set[int]] = {EventKind.SUBMITTED: set(), EventKind.COUNTED: set()}
         told[EventKind.NOT_COUNTED] = set()
         for row in self._of_waiting(jobs):
@@ -156,9 +156,9 @@ class EventTable(Table):
         since: float = 0.0,
         last: int = MOST_ROWS,
     ) -> tuple[KeptEvent, ...]:
-        """In the order in which they were noticed, the newest so many. Of a job in the order in which they happened,
-        with the workers that were launched for it or on which it started. `after`: those with a greater number;
-        `since`: those that were noticed from this time on.
+        """So many of the newest, in the order in which they were noticed. Events of a job come in the order in which
+        they happened, with the workers that were launched for it or on which it started. `after`: those with a greater
+        number; `since`: those that were noticed from this time on.
         """
         if job is None:
             rows = self._database.rows(
@@ -198,7 +198,7 @@ class EventTable(Table):
         return [*mine, *{row["id"]: row for row in workers.values()}.values()]
 
     def forget(self, now: float) -> None:
-        """Drop what is old, and the oldest of what is too much."""
+        """Drop old events, and the oldest beyond the bounds."""
         with self._database.transaction():
             before = self._database.row("SELECT max(id) AS id FROM events WHERE seen_at < ?", (now - KEPT_FOR,))
             excess = self._database.row(

@@ -1,7 +1,7 @@
-"""Dated findings that a plan may rest on, kept until they are too old to matter: what Grid Engine answered about a job,
-what became of jobs' starts on hosts, what health checks last said of workers.
+"""Dated findings for plans, kept until they are too old to matter: Grid Engine's answers about jobs, the results of
+jobs' starts on hosts, and the last results of workers' health checks.
 
-Written where they come about, brought to plan by the next observe. A finding that is lost is asked for again.
+They are stored when they arise, and the next observation brings them to the plan. A lost finding is asked for again.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from autoscaler.store import encoding
 from autoscaler.store.database import Migration, Table
 
 KEPT_FOR = 3600.0
-"""Seconds after which a finding matters to no plan any more."""
+"""Seconds after which no plan uses a finding."""
 MOST_FAILURES = 50
-"""Kept of one host."""
+"""The number kept of one host."""
 
 ANSWERS: Migration = (
     """
@@ -72,7 +72,7 @@ HEALTH: Migration = (
 
 
 class EvidenceTable(Table):
-    """What Grid Engine answered, of each job the newest."""
+    """Grid Engine's answers, the newest of each job."""
 
     def find(self, findings: Iterable[Finding]) -> None:
         """Keep these, each instead of an earlier one about the same job."""
@@ -91,7 +91,7 @@ class EvidenceTable(Table):
 
 
 class StartTable(Table):
-    """What became of jobs' starts, as far as it tells of the hosts: failures in a row, and who ran something where.
+    """The results of jobs' starts, as far as they matter for the hosts: failures in a row, and whose jobs ran where.
 
     Bounded: of a host only the newest failures after its last success, of an owner on a host only the last success.
     """
@@ -103,7 +103,7 @@ class StartTable(Table):
         return None if row is None else int(row["offset"])
 
     def add(self, starts: Sequence[JobFailure | JobSuccess], offset: int) -> None:
-        """Keep these, in the order in which they came about, and how far that was read: both or nothing.
+        """Keep these, in the order in which they happened, and how far accounting was read: both or nothing.
 
         A success ends the row of its host's failures.
         """
@@ -144,10 +144,10 @@ class StartTable(Table):
 
 
 class HealthTable(Table):
-    """What health checks last said of each worker."""
+    """The last result of each worker's health checks."""
 
     def note(self, worker_id: str, at: float, *, healthy: bool, message: str = "") -> None:
-        """Keep what a check said. Sick after sick is sick since the first."""
+        """Keep a result. Sick after sick is sick since the first."""
         with self._database.transaction():
             row = self._database.row("SELECT sick_since FROM health WHERE worker_id = ?", (worker_id,))
             known = None if row is None else row["sick_since"]
@@ -157,7 +157,7 @@ class HealthTable(Table):
             )
 
     def unknown(self, worker_id: str) -> None:
-        """A check said neither: whatever was said before stands alone no more."""
+        """A check had no result: the earlier result counts no more."""
         self._database.execute("DELETE FROM health WHERE worker_id = ?", (worker_id,))
 
     def load(self, since: float) -> Mapping[str, Health]:

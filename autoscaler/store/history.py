@@ -1,8 +1,8 @@
-"""What was said, for 30 days: pass documents and each job's last explanation. And each worker's lifetime, for as long
-as cost is kept.
+"""Reports of 30 days: pass documents and each job's last explanation. And each worker's lifetime, for as long as cost
+is kept.
 
-A finished or killed job is still explained, and a worker that is gone has still been paid for. Only what is new is
-written: a pass over an unchanged world writes nothing here.
+A finished or killed job is still explained, and a worker that is gone has still been paid for. Only news is written: a
+pass over an unchanged cell writes nothing here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from autoscaler.store.database import Database, Migration
 KEPT_FOR = 30 * 86_400.0
 """Seconds."""
 COST_KEPT = 400 * 86_400.0
-"""Seconds for which lifetimes are kept where no setting says otherwise."""
+"""Seconds for which lifetimes are kept unless a setting says otherwise."""
 
 TABLES: Migration = (
     """
@@ -75,7 +75,7 @@ RENT: Migration = (
 
 @dataclass(frozen=True, slots=True)
 class PassRecord:
-    """A pass that said something new."""
+    """A pass with news."""
 
     number: int
     at: float
@@ -85,7 +85,7 @@ class PassRecord:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What was last said of a job while it waited."""
+    """The last explanation of a job while it waited."""
 
     at: float
     verdict: JobCategoryVerdict
@@ -104,24 +104,24 @@ class Lifetime:
     price_per_hour: float | None
     created_at: float
     joined_at: float | None = None
-    """When Grid Engine first had it as an execution host in service."""
+    """The time at which Grid Engine first had it as an execution host in service."""
     removed_at: float | None = None
-    """When it was taken out of Grid Engine."""
+    """The time at which it was removed from Grid Engine."""
     ended_at: float | None = None
-    """When the provider no longer had it."""
+    """The time at which the provider no longer had it."""
     slots: int | None = None
-    """That it gave to Grid Engine, or will."""
+    """Slots that it gave to Grid Engine, or will."""
     currency: str = ""
-    """Of its price; '': not told."""
+    """Currency of its price; '': not known."""
     seen_at: float | None = None
-    """When it was last listed before its end: in between nobody looked."""
+    """The time at which it was last listed before its end: nothing is known of the time in between."""
 
     def seconds(self, now: float) -> float:
-        """For how long it was (or has been) rented."""
+        """How long it was (or has been) rented."""
         return max(0.0, (self.ended_at or now) - self.created_at)
 
     def cost(self, now: float) -> float | None:
-        """What that costs by its price; None where the price is not known."""
+        """The cost of that by its price; None if the price is not known."""
         return None if self.price_per_hour is None else self.price_per_hour * self.seconds(now) / 3600
 
 
@@ -131,12 +131,12 @@ class History:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._written: dict[int, str] = {}
-        """Job → what its explanation was when this process last wrote it, so that the same is not written again."""
+        """The explanation of each job that this process last wrote, so that the same is not written again."""
 
     # -- passes ------------------------------------------------------------------------------------------------
 
     def add_pass(self, number: int, at: float, sentence: str, document: Mapping[str, Any]) -> None:
-        """Keep a pass that said something new."""
+        """Keep a pass with news."""
         self._database.execute(
             "INSERT INTO passes (pass, at, sentence, document) VALUES (?, ?, ?, ?)",
             (number, at, sentence, json.dumps(document, ensure_ascii=False)),
@@ -150,7 +150,7 @@ class History:
     # -- jobs --------------------------------------------------------------------------------------------------
 
     def explain(self, verdicts: Iterable[JobCategoryVerdict], at: float) -> None:
-        """Keep the last explanation of every waiting job; writes only for jobs whose explanation became another one."""
+        """Keep the last explanation of every waiting job; writes only for jobs whose explanation changed."""
         said: dict[int, str] = {}
         for verdict in verdicts:
             mark = _mark(verdict)
@@ -170,7 +170,7 @@ class History:
             )
 
     def explanation(self, job: int) -> Explanation | None:
-        """What was last said of this job, or None if it never was seen waiting (or too long ago)."""
+        """The last explanation of this job, or None if it never waited (or too long ago)."""
         row = self._database.row(
             "SELECT at, verdict FROM explained JOIN explanations ON explanations.id = explanation WHERE job = ?", (job,)
         )
@@ -186,8 +186,8 @@ class History:
         slots: Mapping[str, int] = MappingProxyType({}),
         currency: str = "",
     ) -> None:
-        """Follow lifetimes through one complete listing. `joined`: ids of execution hosts in service; `slots`: by id,
-        what each gives to Grid Engine.
+        """Update lifetimes from one complete listing. `joined`: ids of execution hosts in service; `slots`: by id, the
+        slots that each gives to Grid Engine.
         """
         listed = {worker.id: worker for worker in workers}
         known = self._known(listed)
@@ -213,12 +213,12 @@ class History:
 
     @property
     def seen_at(self) -> float | None:
-        """When workers were last listed."""
+        """The time at which workers were last listed."""
         row = self._database.row("SELECT at FROM lifetimes_seen")
         return None if row is None else row["at"]
 
     def _known(self, ids: Collection[str]) -> Mapping[str, Lifetime]:
-        """Those that live, and those of these ids."""
+        """Those of living workers, and of these ids."""
         rows = self._database.rows(
             "SELECT * FROM lifetimes WHERE ended_at IS NULL OR worker_id IN (SELECT value FROM json_each(?))"
             " ORDER BY created_at, worker_id",
@@ -227,7 +227,7 @@ class History:
         return {row["worker_id"]: encoding.from_row(row, Lifetime) for row in rows}
 
     def removed(self, worker_id: str, at: float) -> None:
-        """It was taken out of Grid Engine."""
+        """Note that it was removed from Grid Engine."""
         self._database.execute("UPDATE lifetimes SET removed_at = ? WHERE worker_id = ?", (at, worker_id))
 
     def names(self) -> list[str]:
@@ -254,17 +254,17 @@ class History:
         return tuple(encoding.from_row(row, Lifetime) for row in self._database.rows(sql, (json.dumps(list(ids)),)))
 
     def ended_after(self, at: float) -> frozenset[str]:
-        """Ids of workers that were listed last before a moment after this one."""
+        """Ids of workers whose last listing was later than this."""
         rows = self._database.rows("SELECT worker_id FROM lifetimes WHERE ended_at > ?", (at,))
         return frozenset(row["worker_id"] for row in rows)
 
     def living(self) -> Mapping[str, int]:
-        """Node array → how many of its machines existed when last looked at."""
+        """Node array → how many of its machines existed at the last listing."""
         sql = "SELECT node_array, count(*) AS living FROM lifetimes WHERE ended_at IS NULL GROUP BY node_array"
         return {row["node_array"]: row["living"] for row in self._database.rows(sql)}
 
     def forget(self, before: float) -> None:
-        """Drop what is older than this time and no longer in force."""
+        """Drop what is older than this time and no longer applies."""
         with self._database.transaction():
             self._database.execute("DELETE FROM passes WHERE at < ?", (before,))
             self._database.execute("DELETE FROM explanations WHERE at < ?", (before,))
@@ -279,7 +279,7 @@ class History:
 
 
 def _mark(verdict: JobCategoryVerdict) -> str:
-    """What makes an explanation another one: its codes and the ask, not how long the job has waited meanwhile."""
+    """The key of an explanation: its codes and the requests, not how long the job has waited."""
     codes = [verdict.reason.code.value, *(link.code.value for link in verdict.reason.trail)]
     return f"{verdict.counted} {' '.join(codes)} {verdict.ask.state}"
 
@@ -297,11 +297,12 @@ def _seen(
     lifetime = before or Lifetime(
         worker.id, worker.name, worker.type.name, worker.node_array, worker.price_type.value, price, worker.created_at
     )
-    if lifetime.price_per_hour is None and price is not None:  # told later
+    if lifetime.price_per_hour is None and price is not None:  # the provider gave the price later
         lifetime = dataclasses.replace(lifetime, price_per_hour=price)
     ended = None if worker.exists else lifetime.ended_at or at
     if before is None and seen_at is None and ended is not None:
-        # Over before this store's first listing, so nobody knows since when: it is no worker of this record.
+        # It ended before this store's first listing, so its times are unknown: it does not count as a worker of this
+        # record.
         ended = worker.created_at
     return dataclasses.replace(
         lifetime,

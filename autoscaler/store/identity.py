@@ -1,4 +1,4 @@
-"""The tag that marks a cell's machines at the provider: unique, and found again when the store is lost (rule 4).
+"""The tag that marks a cell's machines at the provider: unique, and found again if the store is lost (rule 4).
 
 It is made once and kept beside the cell's own files, because it must live exactly as long as the cell does: two cells
 with the same names must never end each other's machines, and a cell moved to another master must still find its own.
@@ -24,10 +24,10 @@ _TAG = re.compile(r"[A-Za-z0-9-]{6,64}")
 
 
 def cell_tag(key: CellKey, common: Path, *, make: bool) -> str:
-    """This cell's tag. `common` is its SGE_ROOT/CELL/common; `make` writes a new one where there is none.
+    """This cell's tag. `common` is its SGE_ROOT/CELL/common; `make` writes a new one if there is none.
 
-    Where none can be written the tag follows from the cell's names and the machine's id. Raises SettingsError when
-    the file is there but cannot be read: guessing another tag would lose every worker.
+    If none can be written, the tag follows from the cell's names and the machine's id. Raises SettingsError if the file
+    is there but cannot be read: guessing another tag would lose every worker.
     """
     path = common / FILE
     if make:
@@ -47,10 +47,10 @@ def cell_tag(key: CellKey, common: Path, *, make: bool) -> str:
 
 
 def cell_secret(path: Path) -> bytes:
-    """What the keys of this cell's orders are made of: made once, and readable by nobody else.
+    """The secret from which the keys of this cell's orders are made: made once, and readable by nobody else.
 
-    A lost one makes a new one, and the tokens of earlier workers void: they still leave when they are idle. Raises
-    SettingsError where it can be neither read nor made.
+    If it is lost, a new one is made, and the tokens of earlier workers are void: they still leave when they are idle.
+    Raises SettingsError if it can be neither read nor made.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,8 +1,7 @@
-"""What we set out to do and what came of it: plans, actions with outcomes, orders with every attempt, and failures.
+"""Planned actions and their results: plans, actions with outcomes, orders with every attempt, and failures.
 
-A plan's rows are durable before its first outside call, an attempt's token before the provider is asked with it. After
-a crash the rows without an answer are what the next process has to ask for again; the states of `Order` are derived
-here and stored nowhere.
+A plan's rows are durable before its first outside call, an attempt's token before the provider gets it. After a crash
+the next process requests the rows without an answer again; the states of `Order` are derived here and stored nowhere.
 """
 
 from __future__ import annotations
@@ -101,7 +100,7 @@ FOR_CATEGORIES: Migration = ("ALTER TABLE orders ADD COLUMN assignment TEXT NOT 
 
 
 _SHORT = "asked = json_set(asked, '$.boot_script', '', '$.key', '', '$.buckets', json('[]'))"
-"""What was asked, without what only the provider needs to hear it again: 13 kB a launch, with its secret."""
+"""The request without what only a repetition to the provider needs: 13 kB a launch, with its secret."""
 
 
 class Result(StrEnum):
@@ -122,7 +121,7 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one action."""
+    """The result of one action."""
 
     action: Action
     result: Result
@@ -154,7 +153,7 @@ class Attempt:
     answered_at: float | None
     ids: tuple[str, ...]
     said: str = ""
-    """Why there is no answer yet, or what it was."""
+    """Why there is no answer yet, or the answer."""
     again_at: float | None = None
     """The time of the next request, while there is no answer."""
     offer: int = 0
@@ -182,18 +181,18 @@ class OrderRecord:
 
     @property
     def steps(self) -> tuple[tuple[int, int], ...]:
-        """Number of the set and of the offer in it, of all that may be asked for, in order."""
+        """Number of the set and of the offer in it, of all that may be requested, in order."""
         return tuple(
             (number, offer) for number, each in enumerate(self.candidates) for offer in range(len(each.offers))
         )
 
     @property
     def due(self) -> int:
-        """Which of `steps` is being asked for, or next: the first without an answer."""
+        """Which of `steps` is being requested, or next: the first without an answer."""
         return sum(attempt.answered_at is not None for attempt in self.attempts)
 
     def ends_set(self, step: int) -> bool:
-        """Whether with this one of `steps` all of a set has been asked for."""
+        """Whether this one of `steps` completes the requests of its set."""
         return self.steps[step][0] != (*self.steps, (-1, 0))[step + 1][0]
 
     def given(self, candidate: int) -> tuple[str, ...]:
@@ -201,8 +200,8 @@ class OrderRecord:
         return tuple(each for attempt in self.attempts if attempt.candidate == candidate for each in attempt.ids)
 
     def as_orders(self) -> tuple[Order, ...]:
-        """As a plan sees it: of the set that gave workers, or is being asked for, an order for each offer that has
-        brought workers or may still bring some.
+        """The order as a plan has it: of the set that gave workers, or is being requested, one order for each offer
+        that has brought workers or may still bring some.
         """
         asked = {(attempt.candidate, attempt.offer): attempt for attempt in self.attempts}
         number = self.attempts[-1].candidate if self.attempts else 0
@@ -306,7 +305,7 @@ class Journal(Table):
         return None if row is None else encoding.read(row["action"], Enrol)
 
     def carried_out(self, kind: str, worker_id: str, planned_at: float) -> bool:
-        """Whether the action of this kind that a plan of that time asked for is known to have been done."""
+        """Whether the action of this kind of a plan of that time is known to have been done."""
         row = self._database.row(
             "SELECT 1 FROM actions JOIN plans ON plans.id = plan"
             " WHERE kind = ? AND worker_id = ? AND plans.at = ? AND result = ?",
@@ -315,8 +314,8 @@ class Journal(Table):
         return row is not None
 
     def untold(self, planned_at: float) -> list[tuple[tuple[str, ...], bool]]:
-        """Of what a plan of that time wanted to leave in the context of jobs, what is not known to be done: the jobs of
-        each command, and whether Grid Engine refused some of them.
+        """The texts for jobs' contexts in a plan of that time that are not known to be written: the jobs of each
+        command, and whether Grid Engine refused some of them.
         """
         rows = self._database.rows(
             "SELECT action, result FROM actions JOIN plans ON plans.id = plan"
@@ -326,7 +325,8 @@ class Journal(Table):
         return [(tuple(json.loads(row["action"])["jobs"]), row["result"] == Result.REFUSED) for row in rows]
 
     def sweep(self, at: float) -> int:
-        """At start: what an earlier process left without an outcome was interrupted; open orders are asked again.
+        """At start: actions that an earlier process left without an outcome were interrupted; open orders are requested
+        again.
 
         A launch whose order was closed before its own outcome could be written ended as its order did.
         """
@@ -346,7 +346,7 @@ class Journal(Table):
     def send(self, asked: LaunchOrder, candidate: int, at: float, *, offer: int = 0) -> bool:
         """Store a token with its exact request, before the provider is called. Again: no change.
 
-        Tells whether it may be asked: not for an order that was closed meanwhile.
+        Returns whether it may be requested: not for an order that was closed meanwhile.
         """
         with self._database.transaction():
             order = self._database.row("SELECT closed_at FROM orders WHERE id = ?", (asked.order_id,))
@@ -375,8 +375,8 @@ class Journal(Table):
     ) -> None:
         """Store a provider's final answer to one attempt.
 
-        Where all of a set has been asked for, and any of it gave an id, the order is closed as accepted. It is not
-        asked again, so nothing is kept of what would have been repeated to the letter.
+        If all of a set was requested, and any of it gave an id, the order is closed as accepted. It is not requested
+        again, so the exact request is dropped.
         """
         with self._database.transaction():
             self._database.execute(
@@ -410,13 +410,13 @@ class Journal(Table):
             self._database.execute(f"UPDATE attempts SET {_SHORT} WHERE order_id = ?", (order_id,))
 
     def fail(self, failure: LaunchFailure, worker_id: str | None = None) -> None:
-        """Note a failure against its bucket; of one worker only once, however often its end is tried."""
+        """Note a failure of its bucket; of one worker only once, however often its end is tried."""
         row = encoding.columns_of(failure) | {"worker_id": worker_id}
         self._database.add("failures", row, again="ON CONFLICT DO NOTHING")
 
     def orders(self, since: float, nodes: Collection[str] = ()) -> tuple[OrderRecord, ...]:
         """Orders that are open, were closed after `since`, or are for one of these created nodes; oldest first. One
-        query, so one moment's truth.
+        query, so that all are of the same moment.
         """
         for_nodes = (
             "nodes != '[]' AND EXISTS (SELECT 1 FROM json_each(orders.nodes) AS ordered"
@@ -469,7 +469,7 @@ class Journal(Table):
     # -- looking back --------------------------------------------------------------------------------------------
 
     def outcomes_of(self, host: str, limit: int = 20) -> list[sqlite3.Row]:
-        """What was done with a host, newest first: rows of at, kind, action (JSON), result, message, ended_at."""
+        """Actions on a host, newest first: rows of at, kind, action (JSON), result, message, ended_at."""
         return self._database.rows(
             "SELECT plans.at, kind, action, result, message, ended_at FROM actions JOIN plans ON plans.id = plan"
             " WHERE host = ? ORDER BY actions.id DESC LIMIT ?",
@@ -477,7 +477,7 @@ class Journal(Table):
         )
 
     def outcomes_of_job(self, job: int, limit: int = 20) -> list[dict[str, Any]]:
-        """What was done with a job or tasks of it, newest first: rows as in `outcomes_of`."""
+        """Actions on a job or its tasks, newest first: rows as in `outcomes_of`."""
         rows = self._database.rows(
             "SELECT plans.at, kind, action, result, message, ended_at FROM actions JOIN plans ON plans.id = plan"
             " WHERE kind IN (SELECT value FROM json_each(?3)) AND EXISTS ("

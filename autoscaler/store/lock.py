@@ -1,6 +1,6 @@
-"""One autoscaler a cell: a lock that its holder's death releases, with a note that says who holds it.
+"""One autoscaler a cell: a lock that is released when its holder dies, with a note that says who holds it.
 
-The lock itself is the kernel's (`flock`), so it cannot be left behind; the note beside it is only there to be read.
+The lock itself is the kernel's (`flock`), so it cannot be left behind; the note beside it is only for readers.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from autoscaler.strict_modes import ours, owner, refuse_exposed
 
 @dataclass(frozen=True, slots=True)
 class CellKey:
-    """What tells one Grid Engine cell from another on the machines that know it."""
+    """The properties that distinguish Grid Engine cells on the machines that know them."""
 
     master: str
     port: int
     cell: str
     root: str
-    """SGE_ROOT: private cells side by side may well share all other names."""
+    """SGE_ROOT: private cells side by side may share all other names."""
 
     @property
     def title(self) -> str:
@@ -52,9 +52,9 @@ class Holder:
     host: str
     since: float
     state: str = ""
-    """Directory of its state; '' where it did not say."""
+    """Directory of its state; '' if it gave none."""
     socket: str = ""
-    """Where it listens for callers; '' where it did not say."""
+    """Where it listens for callers; '' if it gave none."""
 
 
 LOCKS = Path("/run/sge-autoscaler/lock")
@@ -62,8 +62,8 @@ LOCKS = Path("/run/sge-autoscaler/lock")
 
 
 def lock_directory() -> Path:
-    """The same for every process of this user on this machine, whatever its settings: two state directories are no two
-    cells. Nobody else can write there: a lock that anybody may hold or delete is none.
+    """The same for every process of this user on this machine, whatever its settings: a second state directory makes no
+    second cell. Nobody else can write there: otherwise anybody could hold or delete the lock.
     """
     if os.geteuid() == 0 or ours(LOCKS) or (not LOCKS.exists() and ours(LOCKS.parent)):
         return LOCKS
@@ -74,8 +74,8 @@ def lock_directory() -> Path:
 def hold(
     key: CellKey, directory: Path, *, now: float | None = None, state: str = "", socket_path: str = ""
 ) -> Iterator[Holder]:
-    """Serve this cell alone until the end of the block. Raises LockHeld, which says by whom, when somebody does, and
-    SettingsError where others could hold or delete the lock.
+    """Serve this cell alone until the end of the block. Raises LockHeld, which names the other autoscaler, if one does,
+    and SettingsError if others could hold or delete the lock.
     """
 
     path = _path(key, directory)
@@ -107,7 +107,7 @@ def _make(directory: Path) -> None:
 
 
 def _locked(path: Path) -> int:
-    """A descriptor that holds the lock of the file that has this name now. Raises BlockingIOError where it is held."""
+    """A descriptor that holds the lock of the file that has this name now. Raises BlockingIOError if it is held."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
@@ -118,7 +118,7 @@ def _locked(path: Path) -> int:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # it was deleted while we waited for it: that lock keeps nobody away
+        os.close(descriptor)  # it was deleted while we waited for it: its lock keeps nobody away
 
 
 def _is(descriptor: int, path: Path) -> bool:
@@ -129,7 +129,7 @@ def _is(descriptor: int, path: Path) -> bool:
 
 
 def holder(key: CellKey, directory: Path) -> Holder | None:
-    """What the last holder wrote of itself; None where there is no note. Tells nothing about whether it still lives."""
+    """The note of the last holder; None if there is none. It does not say whether the holder still lives."""
     try:
         return Holder(**json.loads(_note(_path(key, directory)).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
@@ -155,9 +155,10 @@ def held(key: CellKey, directory: Path) -> bool:
 
 
 def running(key: CellKey) -> Holder | None:
-    """Who serves this cell on this machine now, as root, as systemd's user or as we ourselves; None: nobody.
+    """The autoscaler that serves this cell on this machine now, as root, as systemd's user or as our own user; None:
+    none.
 
-    A note is believed where root, the user for whom systemd made the directory, or we ourselves have written it.
+    A note counts if root, the user for whom systemd made the directory, or our own user wrote it.
     """
     for directory in dict.fromkeys((lock_directory(), LOCKS)):
         if not held(key, directory):
@@ -165,7 +166,7 @@ def running(key: CellKey) -> Holder | None:
         found = holder(key, directory)
         if found is None and os.access(_path(key, directory), os.R_OK | os.W_OK):
             return Holder(0, "", 0.0)
-        if found is None:  # root's, which we cannot try: who ends takes the note along
+        if found is None:  # root's, which we cannot try: a holder that ends removes its note
             continue
         try:
             trusted = _note(_path(key, directory)).lstat().st_uid in _owners()
@@ -184,12 +185,12 @@ def _user() -> str:
 
 
 def _owners() -> tuple[int | None, ...]:
-    """Users whose notes are believed. In /run only root makes a directory, or gives one away."""
+    """Users whose notes count. In /run only root makes a directory, or gives one away."""
     return 0, os.geteuid(), owner(LOCKS.parent)
 
 
 def _lives(who: Holder) -> bool:
-    """Whether that process exists. A lock that is not ours to try stays behind when its holder is killed."""
+    """Whether that process exists. The note of a killed holder whose lock we cannot try stays behind."""
     try:
         os.kill(who.pid, 0)
     except ProcessLookupError:

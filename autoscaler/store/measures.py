@@ -1,6 +1,6 @@
-"""What is measured from pass to pass (gauges, counters and histograms, by metric and label values), as one row.
+"""Measurements across passes (gauges, counters and histograms, by metric and label values), as one row.
 
-Each pass leaves it, so that a process without loop can tell it, and counters go on after a restart.
+Each pass stores it, so that a process without the loop can report it, and counters go on after a restart.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Measures:
         self.values[name] = {(): value}
 
     def set_all(self, name: str, values: Mapping[Labels, float]) -> None:
-        """A gauge: what is not among `values` exists no more."""
+        """A gauge: labels that are not among `values` are removed."""
         self.values[name] = dict(values)
 
     def count(self, name: str, *labels: str, by: float = 1.0) -> None:
@@ -66,7 +66,7 @@ class Measures:
         series[labels] = series.get(labels, 0.0) + by
 
     def observe(self, name: str, values: Iterable[float], bounds: Sequence[float], *labels: str) -> None:
-        """Add these to a histogram; with none, it is there all the same."""
+        """Add these to a histogram; without values it exists all the same."""
         series = self.histograms.setdefault(name, {})
         found = series.get(labels)
         if found is None or len(found.counts) != len(bounds) + 1:  # of a version with other bounds
@@ -90,7 +90,7 @@ class MeasureTable(Table):
         self._database.keep_only("measures", at=at, measures=text)
 
     def load(self) -> Measures:
-        """Empty where no pass has left any, or what was left cannot be read."""
+        """Empty if no pass has stored any, or they cannot be read."""
         row = self._database.row("SELECT measures FROM measures")
         try:
             return Measures() if row is None else _read(row["measures"])

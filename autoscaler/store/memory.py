@@ -30,7 +30,7 @@ OPENED: Migration = (
     )) WHERE json_valid(memory) AND json_type(memory, '$.workers') = 'object'
     """,
 )
-"""Earlier versions took a worker for one that may have run jobs if it was heard and not in its first enrolment."""
+"""Earlier versions assumed that a worker may have run jobs if it had reported and was not in its first enrolment."""
 
 
 class MemoryTable(Table):
@@ -39,7 +39,7 @@ class MemoryTable(Table):
     def load(self) -> Memory:
         """The last memory; the empty one for a new cell, which is safe (rule 8).
 
-        One that cannot be read (a hand edited it, a version went back) is likewise taken as lost.
+        One that cannot be read (a person edited it, a version went back) likewise counts as lost.
         """
         row = self._database.row("SELECT memory FROM memory")
         if row is None:

@@ -1,4 +1,4 @@
-"""What callers want done with machines besides ending them (restart, reimage), until it is done or cannot be."""
+"""Callers' requests to restart or reimage machines, until they are done or refused."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ class NodeOperationTable(Table):
     """The table above. Its column `empty_since` is an older version's."""
 
     def ask(self, verb: str, worker_id: str, *, at: float, who: str) -> bool:
-        """False: something else is still to be done with this machine."""
+        """False: another operation of this machine is still open."""
         return self._database.add_new("verbs", {"verb": verb, "worker_id": worker_id, "at": at, "who": who})
 
     def open(self) -> tuple[NodeOperation, ...]:
-        """What is neither done nor refused; oldest first."""
+        """Operations that are neither done nor refused; oldest first."""
         rows = self._database.rows("SELECT * FROM verbs WHERE ended_at IS NULL ORDER BY id")
         return tuple(
             NodeOperation(row["id"], row["verb"], row["worker_id"], row["who"], row["begun_at"]) for row in rows
         )
 
     def begin(self, verb: str, worker_id: str, at: float) -> bool:
-        """Durable before the provider is called. False: it was begun or ended before, and is not to be begun again."""
+        """Durable before the provider is called. False: it was begun or ended before, and must not be begun again."""
         return bool(
             self._database.execute(
                 "UPDATE verbs SET begun_at = ?"
@@ -50,7 +50,7 @@ class NodeOperationTable(Table):
         )
 
     def end(self, worker_id: str, message: str, at: float) -> None:
-        """Write down what came of what was begun with a machine."""
+        """Store the result of an operation that was begun."""
         self._database.execute(
             "UPDATE verbs SET ended_at = ?, message = ?"
             " WHERE worker_id = ? AND begun_at IS NOT NULL AND ended_at IS NULL",
@@ -65,7 +65,7 @@ class NodeOperationTable(Table):
         )
 
     def sweep(self, at: float) -> None:
-        """At start: what was begun when the process died is not begun again."""
+        """At start: an operation that had begun when the process died is not begun again."""
         self._database.execute(
             "UPDATE verbs SET ended_at = ?, message = 'interrupted: it may have been done, or not'"
             " WHERE begun_at IS NOT NULL AND ended_at IS NULL",
@@ -73,7 +73,7 @@ class NodeOperationTable(Table):
         )
 
     def last(self, worker_id: str) -> str:
-        """What came of the last one for a machine; '' for nothing yet."""
+        """The result of the last one for a machine; '' for none yet."""
         row = self._database.row(
             "SELECT message FROM verbs WHERE worker_id = ? AND ended_at IS NOT NULL ORDER BY id DESC LIMIT 1",
             (worker_id,),

@@ -1,7 +1,7 @@
 """Nodes that callers created one by one, and the operations that created, ended or changed nodes.
 
-A row is a caller's request for one worker. The loop writes which worker serves it, and that it failed with its worker;
-callers write that it is to end, or to be tried again. Names are unique among the nodes that have not ended; ids are
+A row is a caller's request for one worker. The loop stores which worker serves it, and that it failed with its worker;
+callers store that it is to end, or to be tried again. Names are unique among the nodes that have not ended; ids are
 never given twice.
 """
 
@@ -60,7 +60,7 @@ FAILED: Migration = (
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One call that did something with nodes."""
+    """One call that changed nodes."""
 
     id: str
     action: str
@@ -68,9 +68,9 @@ class Operation:
     at: float
     who: str
     nodes: tuple[str, ...] = ()
-    """Ids of the nodes that it is about."""
+    """Ids of its nodes."""
     request_id: str = ""
-    """The caller's own token, '' without: one that was used before is refused."""
+    """The caller's own token, '' if none: one that was used before is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,11 @@ class NodeRow:
 
     node: CreatedNode
     attributes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """`nodeAttributes` as they were given."""
+    """`nodeAttributes` as given."""
     ended_at: float | None = None
     ended_by: str = ""
     failed: Reason | None = None
-    """What failed, of one whose machine did: it is kept for its caller to see until somebody ends it, or wants it to be
-    tried again.
+    """The failure of its machine: the node is kept for its caller to see until somebody ends it, or asks for a retry.
     """
 
 
@@ -94,7 +93,7 @@ class NodeTable(Table):
     # -- operations ----------------------------------------------------------------------------------------------
 
     def begin(self, operation: Operation) -> bool:
-        """Note an operation; False when its request id was used before, and nothing may be done."""
+        """Note an operation; False if its request id was used before: then nothing may be done."""
         again = "ON CONFLICT (request_id) WHERE request_id != '' DO NOTHING"
         return self._database.add_new("operations", encoding.columns_of(operation), again=again)
 
@@ -132,7 +131,7 @@ class NodeTable(Table):
                 self._database.add("nodes", encoding.columns_of(row.node) | attributes)
 
     def live(self) -> tuple[CreatedNode, ...]:
-        """Created, not ended and not failed, oldest first: what a plan sees."""
+        """Created, not ended and not failed, oldest first: the nodes of a plan."""
         return tuple(row.node for row in self._rows("WHERE ended_at IS NULL AND failed IS NULL"))
 
     def listed(self, worker_ids: Iterable[str]) -> tuple[NodeRow, ...]:
@@ -145,9 +144,11 @@ class NodeTable(Table):
         return next(self._rows("WHERE id = ?", (node_id,)), None)
 
     def bind(self, node_id: str, worker_id: str) -> bool:
-        """A worker serves this node from now on; False when the node or the worker is bound already, or failed it.
+        """A worker serves this node from now on; False if the node or the worker is bound already, or the worker failed
+        it.
 
-        An ended node is bound, too: its worker was ordered before the end was asked for, and has to be known as its.
+        An ended node is bound, too: its worker was ordered before the end was requested, and has to be known as its
+        own.
         """
         return bool(
             self._database.execute(
@@ -166,7 +167,7 @@ class NodeTable(Table):
         )
 
     def lose(self, workers: Mapping[str, Reason | None], *, at: float) -> None:
-        """These machines ended: a node that one of them served ends with it or, where a reason tells what failed, has
+        """These machines ended: a node that one of them served ends with it or, if a reason says what failed, has
         failed. Neither is replaced.
         """
         self._database.execute_many(
@@ -189,7 +190,7 @@ class NodeTable(Table):
         return names
 
     def end_failed(self, node_array: str, *, at: float) -> None:
-        """The array of these nodes is gone, and nothing of them is left to be seen."""
+        """End the failed nodes of an array that is gone: nobody can see them any more."""
         self._database.execute(
             "UPDATE nodes SET ended_at = ?, ended_by = 'its node array ended'"
             " WHERE node_array = ? AND failed IS NOT NULL AND ended_at IS NULL",

@@ -1,4 +1,4 @@
-"""Notifications of operators: which causes were reported, which messages wait to be sent, and how sending them goes."""
+"""Notifications of operators: which causes were reported, which messages wait to be sent, and the state of sending."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autoscaler.store.database import Migration, Table
 log = logging.getLogger("autoscaler.store")
 
 MOST_WAITING = 200
-"""Messages that wait; beyond them the oldest are dropped, which is counted."""
+"""Bound of waiting messages; the oldest beyond it are dropped, which is counted."""
 
 TABLES: Migration = (
     """
@@ -46,23 +46,23 @@ TABLES: Migration = (
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How sending goes."""
+    """The state of sending."""
 
     waiting: int = 0
     upto: int | None = None
-    """Id of the last notification of a message that only some services have got; None: there is none."""
+    """Id of the last notification of a message that only some services have received; None: there is none."""
     newest: int | None = None
     """Id of the last notification that waits."""
     delivered: tuple[int, ...] = ()
-    """Lines of the file of URLs whose services have got it."""
+    """Lines of the file of URLs whose services have received it."""
     attempts: int = 0
-    """Failed ones in a row."""
+    """Failed attempts in a row."""
     failing_since: float | None = None
     next_at: float = 0.0
     message: str = ""
     """Why the last attempt failed."""
     sent_at: float | None = None
-    """When a message was last sent to all."""
+    """The time at which a message was last sent to all."""
     dropped: int = 0
     """Notifications that were given up."""
 
@@ -71,7 +71,7 @@ class NotificationTable(Table):
     """The tables above."""
 
     def known(self) -> Known:
-        """What was told; nothing if it cannot be read: then what holds is told once more."""
+        """The reported causes; none if they cannot be read: then present ones are reported once more."""
         row = self._database.row("SELECT known FROM notification_state")
         try:
             return Known() if row is None else encoding.read(row["known"], Known)
@@ -80,7 +80,7 @@ class NotificationTable(Table):
             return Known()
 
     def keep(self, due: Due) -> None:
-        """What is known from now on, and what is to be sent: both or neither."""
+        """Store the causes that are known from now on, and the messages to be sent: both or neither."""
         with self._database.transaction():
             self._database.execute("UPDATE notification_state SET known = ?", (encoding.write(due.known),))
             for each in due.notifications:
@@ -106,7 +106,7 @@ class NotificationTable(Table):
         return Delivery() if row is None else encoding.from_row(row, Delivery)
 
     def sent(self, upto: int, at: float, next_at: float) -> None:
-        """All services have got the notifications up to this one."""
+        """All services have received the notifications up to this one."""
         self._end(upto, next_at, "sent_at = ?", at)
 
     def give_up(self, upto: int, next_at: float) -> None:
@@ -125,11 +125,11 @@ class NotificationTable(Table):
             )
 
     def went_on(self, upto: int, delivered: tuple[int, ...]) -> None:
-        """Services that had all before have got the notifications up to this one, too; the others wait for them."""
+        """The services with all earlier notifications have those up to this one, too; the others wait for them."""
         self._database.execute("UPDATE notification_state SET upto = ?, delivered = ?", (upto, json.dumps(delivered)))
 
     def failed(self, upto: int, delivered: tuple[int, ...], message: str, at: float, next_at: float) -> None:
-        """Not all services have got the notifications up to this one."""
+        """Not all services have received the notifications up to this one."""
         self._database.execute(
             "UPDATE notification_state SET upto = ?, delivered = ?, attempts = attempts + 1,"
             " failing_since = coalesce(failing_since, ?), next_at = ?, message = ?",

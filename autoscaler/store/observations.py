@@ -1,6 +1,6 @@
-"""What the loop last saw of workers, buckets and limits, for those who show it elsewhere: the REST API.
+"""The loop's last observation of workers, buckets and limits, for those who show it elsewhere: the REST API.
 
-One row, written only when it says something new; how fresh it is tells the memory's own time, which each pass writes.
+One row, written only when it changes. Its age follows from the memory's own time, which each pass writes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TABLE: Migration = (
 
 @dataclass(frozen=True, slots=True)
 class SeenWorker:
-    """A machine and what it was."""
+    """A machine and its state."""
 
     worker: Worker
     phase: Phase
@@ -64,12 +64,12 @@ class SeenArray:
     max_own_workers: int | None = None
     max_own_cores: int | None = None
     total_workers: int | None = None
-    """Of all node arrays together; the same in each."""
+    """The same value in each node array: of all together."""
     total_cores: int | None = None
     extends: str | None = None
     """The array of the settings with which it shares that one's limits."""
     buckets: tuple[Bucket, ...] = ()
-    """Of the instance types and price types that it may use, those it prefers first."""
+    """Of the instance types and price types that it may use, the preferred ones first."""
     price_types: tuple[PriceType, ...] = (PriceType.ON_DEMAND,)
     wanted: bool = True
     keep_alive: tuple[str, ...] = ()
@@ -77,37 +77,37 @@ class SeenArray:
     configuration: str = "{}"
     """`Configuration` of requests, as JSON."""
     attributes: str = "{}"
-    """All else that requests say of it, as JSON."""
+    """All other attributes in requests, as JSON."""
 
     @property
     def types(self) -> dict[str, InstanceType]:
-        """Its instance types by name, those it prefers first."""
+        """Its instance types by name, the preferred ones first."""
         return {bucket.type.name: bucket.type for bucket in self.buckets}
 
 
 @dataclass(frozen=True, slots=True)
 class LastObservation:
-    """One pass's view, as far as others show it."""
+    """One pass's observation, as far as others show it."""
 
     provider: str = ""
     operates: bool = False
-    """Whether the provider knows further verbs than to launch and to end."""
+    """Whether the provider supports more than launching and ending machines."""
     workers: tuple[SeenWorker, ...] = ()
     """All that exist."""
     orders: tuple[Order, ...] = ()
-    """Those that may still bring workers which the listing lacks."""
+    """Those that may still bring workers which are not in the listing."""
     arrays: tuple[SeenArray, ...] = ()
     stopping: bool = False
-    """A person gives everything back."""
+    """Whether a person gives everything back."""
     withheld: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
-    """By id of each created node for which nothing was launched: why."""
+    """Why nothing was launched for a created node, by its id."""
     rests: tuple[Backoff, ...] = ()
     """Of buckets that failed too often."""
     refused: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Node array → why its provider refuses all launches for it until a person corrects that."""
     region: str = ""
     subnet: str = ""
-    """Where the provider's settings have its machines; '': they do not say."""
+    """The place of machines in the provider's settings; '': not set."""
     troubles: tuple[str, ...] = ()
     """Why the loop polls Grid Engine, or polls it less often than it is set to."""
 
@@ -115,7 +115,7 @@ class LastObservation:
 def last_observation(
     snapshot: Snapshot, observed: ObservedWorkers, plan: Plan, *, provider: str, operates: bool = False
 ) -> LastObservation:
-    """What of a pass is shown elsewhere. `observed`: how the snapshot's machines stand."""
+    """The part of a pass that is shown elsewhere. `observed`: the states of the snapshot's machines."""
     fleet = snapshot.fleet
     arrays = seen_arrays(snapshot.policy.node_arrays, snapshot.requests.arrays, fleet.buckets)
     return LastObservation(
@@ -142,7 +142,9 @@ def last_observation(
 
 
 def _awaited(snapshot: Snapshot) -> tuple[Order, ...]:
-    """Orders with only what they may still bring: a machine that came and is gone, listed or not, is nobody's room."""
+    """Orders with only the workers that they may still bring: a machine that came and is gone, listed or not, reserves
+    nothing.
+    """
     fleet = snapshot.fleet
     listed = {worker.id for worker in fleet.workers}
     return tuple(
@@ -196,7 +198,7 @@ class ObservationTable:
         self._read: tuple[int, LastObservation | None] = (0, None)
 
     def keep(self, seen: LastObservation, at: float) -> None:
-        """Write it down unless it says what was last written."""
+        """Store it unless it equals the last one."""
         text = encoding.write(seen)
         if text == self._written:
             return
@@ -219,7 +221,7 @@ class ObservationTable:
         return self._read[1]
 
     def troubles(self) -> tuple[str, ...]:
-        """Those of the last observation alone, which need not be read for it."""
+        """Those of the last observation, without reading the rest of it."""
         row = self._database.row("SELECT json_extract(look, '$.troubles') AS troubles FROM looks")
         return () if row is None or row["troubles"] is None else tuple(map(str, json.loads(row["troubles"])))
 
@@ -246,11 +248,11 @@ _OLDER_LIVES: Mapping[str, tuple[Phase, Condition | None]] = MappingProxyType(
         "ending": (Phase.ENDING, None),
     }
 )
-"""What versions before the table of phases wrote as `life`: it is shown until the first pass of this version."""
+"""The values of `life` that versions before the table of phases wrote: shown until the first pass of this version."""
 
 
 def _from_older(text: str) -> str:
-    """The same text with phases, where an older version wrote it."""
+    """The same text with phases, if an older version wrote it."""
     if '"life":' not in text:
         return text
     look = json.loads(text)

@@ -1,6 +1,6 @@
 """Operator overrides: commands of people, with who and when, until they are fulfilled or cancelled.
 
-Commands append; the loop reads them and marks what is done. Nothing here acts.
+Commands append; the loop reads them and marks those that are done. Nothing here acts.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ TABLE: Migration = (
 
 
 MOST = 10_000
-"""So many overrides are kept that are over, besides those whose word still counts."""
+"""So many ended overrides are kept, besides those whose time still matters."""
 AUTOSCALER = "autoscaler"
-"""Begins `ended_by` of what was fulfilled, not taken back."""
+"""Begins `ended_by` of an override that was fulfilled, not cancelled."""
 
 
 class Verb(StrEnum):
@@ -40,7 +40,7 @@ class Verb(StrEnum):
 
     PAUSE = "pause"
     RESUME = "resume"
-    """Never in force: it is over as soon as it is said, and only its time matters."""
+    """Never in force: it is over as soon as it is given, and only its time matters."""
     RETRY = "retry"
     """Like RESUME."""
     KEEP = "keep"
@@ -48,7 +48,7 @@ class Verb(StrEnum):
     STOP_DRAIN = "stop-drain"
     STOP_NOW = "stop-now"
     LOG_LEVEL = "log-level"
-    """Its level stands where others have a host."""
+    """Its level is stored in the place of a host."""
 
 
 class LogLevel(StrEnum):
@@ -61,12 +61,12 @@ class LogLevel(StrEnum):
     WARNING = "warning"
     ERROR = "error"
     SETTINGS = "settings"
-    """As settings say: no override."""
+    """The level of the settings: no override."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToldLevel:
-    """A level that holds, and who told it."""
+    """The level in force, and who set it."""
 
     level: LogLevel
     who: str
@@ -99,7 +99,7 @@ class OverrideTable(Table):
         )
 
     def resume(self, *, who: str, at: float) -> tuple[Verb, ...]:
-        """End every pause and every stop; returns which there were. The brake is released by the time of this."""
+        """End every pause and every stop; returns which there were. Their time also releases the circuit breaker."""
         with self._database.transaction():
             ended = tuple(
                 verb for verb in (Verb.PAUSE, Verb.STOP_DRAIN, Verb.STOP_NOW) if self.end(verb, who=who, at=at)
@@ -108,7 +108,7 @@ class OverrideTable(Table):
         return ended
 
     def retry(self, *, who: str, at: float) -> None:
-        """Try again what failed before this."""
+        """Try again all that failed before this time."""
         with self._database.transaction():
             self._say(Verb.RETRY, who, at)
 
@@ -125,7 +125,7 @@ class OverrideTable(Table):
         return True
 
     def log_level(self) -> ToldLevel | None:
-        """What was told and holds; None: settings decide."""
+        """The level in force; None: settings decide."""
         row = self._database.row(
             "SELECT host, who FROM wishes WHERE verb = ? AND ended_at IS NULL", (Verb.LOG_LEVEL.value,)
         )
@@ -133,7 +133,7 @@ class OverrideTable(Table):
 
     @property
     def resumed_at(self) -> float | None:
-        """When a person last resumed."""
+        """The time at which a person last resumed."""
         return self._said_at(Verb.RESUME)
 
     @property
@@ -160,8 +160,9 @@ class OverrideTable(Table):
         return self._database.row("SELECT 1 FROM wishes WHERE verb = ? AND host = ?", (verb.value, host)) is not None
 
     def forget(self, before: float) -> None:
-        """Drop what ended before this time, and of too many the oldest. The last of each verb says when a person
-        resumed or how a stop ended, and a drain of a caller's node that a person let it serve after all.
+        """Drop those that ended before this time, and the oldest if there are too many. The last of each verb is kept,
+        because it says when a person resumed or how a stop ended, and so is a drain of a caller's node that a person
+        let serve after all.
         """
         self._database.execute(
             "DELETE FROM wishes WHERE ended_at IS NOT NULL"
@@ -177,7 +178,7 @@ class OverrideTable(Table):
         return tuple(encoding.from_row(row, OverrideRow) for row in rows)
 
     def load(self) -> Overrides:
-        """As a plan sees them. `stop-now` wins over `stop-drain`."""
+        """As a plan has them. `stop-now` wins over `stop-drain`."""
         overrides = overrides_from(self.in_force())
         return replace(overrides, resumed_at=self.resumed_at, retried_at=self.retried_at)
 

@@ -1,8 +1,8 @@
-"""Request sets and what they say of node arrays, until they lapse.
+"""Request sets and their definitions of node arrays, until they lapse.
 
-A set's newest update is all that it wants. What it says of an array holds as `autoscaler.store.array_definitions` has
-it, a dynamic array until `remove_array`. An update is one transaction: whoever looks sees all of it or none. Nothing
-here knows the settings: what may be asked for is judged before (`nodearrays.requests`).
+A set's newest update replaces its earlier targets. Its definition of an array holds as
+`autoscaler.store.array_definitions` says, a dynamic array until `remove_array`. An update is one transaction: every
+reader sees all of it or none. Nothing here knows the settings: requests are checked before (`nodearrays.requests`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SAID: Migration = (
     ) STRICT
     """,
 )
-"""What each set says of each array; `array_definitions` has what lasts."""
+"""Each set's definition of each array; `array_definitions` has those that last."""
 
 _ALL = (
     "SELECT name, by, at, expires_at, targets, arrays, NULL AS definition, NULL AS set_name, 0 AS number, 0 AS makes"
@@ -60,7 +60,7 @@ MOST_ARRAYS = 500
 
 
 class RequestTable:
-    """The tables above. `nodes`, `auto_stops` and `operations` tell what the owners of those tables hold."""
+    """The tables above. `nodes`, `auto_stops` and `operations` come from the owners of those tables."""
 
     def __init__(
         self,
@@ -83,10 +83,10 @@ class RequestTable:
         targets: Sequence[Target],
         definitions: Sequence[ArrayDefinition],
     ) -> bool:
-        """Replace all that a set wants; the arrays it names are those of its targets and definitions. Returns whether
-        anything but the time is new.
+        """Replace all that a set requests; the arrays it names are those of its targets and definitions. Returns
+        whether anything but the time is new.
 
-        Raises SettingsError, having changed nothing, where there would be more of anything than the limits above.
+        Raises SettingsError, having changed nothing, if a limit above would be exceeded.
         """
         named = sorted({target.node_array for target in targets} | {definition.name for definition in definitions})
         with self._database.transaction():
@@ -110,7 +110,7 @@ class RequestTable:
             return not same or _holds(told) != _holds(known)
 
     def load(self, now: float) -> Requests:
-        """All that holds now. Only reads: what has lapsed is left out, whether or not `lapse` has dropped it."""
+        """All that is in force now. Only reads: lapsed requests are left out, dropped by `lapse` or not."""
         rows = self._rows()
         live = [row for row in _sets(rows) if not _over(row, now)]
         named = _named(live)
@@ -125,14 +125,14 @@ class RequestTable:
         )
 
     def lapse(self, now: float) -> tuple[str, ...]:
-        """Drop sets whose time is over, and what only they said of arrays; returns their names."""
+        """Drop sets whose time is over, and definitions that only they gave; returns their names."""
         with self._database.transaction():
             over = tuple(row["name"] for row in _sets(self._rows()) if _over(row, now))
             self._drop(over)
         return over
 
     def end(self, set_name: str) -> bool:
-        """Take a whole set back; tells whether there was one."""
+        """Withdraw a whole set; returns whether there was one."""
         with self._database.transaction():
             return self._drop((set_name,))
 
@@ -165,7 +165,7 @@ class RequestTable:
         return list(self._database.rows(_ALL))
 
     def _write(self, known: Definitions, told: Definitions) -> None:
-        """Make `told` of `known`."""
+        """Store `new` where it differs from `known`."""
         before, after = ({(each.definition.name, each.set_name): each for each in one.said} for one in (known, told))
         for name in known.lasting.keys() - told.lasting.keys():
             self._database.execute("DELETE FROM array_definitions WHERE name = ?", (name,))
@@ -203,7 +203,7 @@ def _definitions(rows: Iterable[Any]) -> Definitions:
 def _with_all(
     known: Definitions, set_name: str, given: Iterable[ArrayDefinition], names: Mapping[str, Collection[str]]
 ) -> Definitions:
-    """With what a set says of each array."""
+    """With a set's definition of each array."""
     for definition in given:
         others = [name for name, arrays in names.items() if name != set_name and definition.name in arrays]
         known = known.with_said(set_name, definition, others)
@@ -221,7 +221,7 @@ def _refuse_too_much(told: Definitions, given: Collection[str]) -> None:
 
 
 def _holds(definitions: Definitions) -> dict[str, ArrayDefinition]:
-    """What holds, whoever said it."""
+    """The definitions in force."""
     return {name: replace(each, said_by=()) for name, each in definitions.in_force().items()}
 
 

@@ -1,4 +1,4 @@
-"""The monitor's tables: what every observation saw, at several resolutions at once, each kept for as long as it is of
+"""The monitor's tables: samples of every observation, at several resolutions at once, each kept for as long as it is of
 use.
 
 A row covers a period and holds sums over it: a number times the seconds for which it held, so that rows add up and
@@ -31,9 +31,9 @@ RESOLUTIONS = (
 )
 """Finest first. A day is 8,640 rows, the week 10,080, the hours 9,600."""
 MOST_ROWS = 200_000
-"""Of node arrays, in all: many dynamic arrays at a time push out the oldest of the finest rows first."""
+"""Bound for all node arrays together: many dynamic arrays at a time push out the oldest of the finest rows first."""
 HELD = 600.0
-"""What an observation saw counts until the next one, but for no longer than this: after it, nobody knows."""
+"""A sample counts until the next one, but for no longer than this: after it, the state is unknown."""
 NONE = Starts()
 
 TABLES: Migration = (
@@ -76,7 +76,7 @@ class SampleTable(Table):
     """The tables above."""
 
     def add(self, sample: Sample, until: float, starts: Starts = NONE) -> None:
-        """What `sample` saw held until this time, when so many jobs had begun. A clock set back adds nothing."""
+        """`sample` held until this time, when so many jobs had begun. A clock that was set back adds nothing."""
         until = min(until, sample.at + HELD)
         if until <= sample.at:
             return
@@ -100,7 +100,7 @@ class SampleTable(Table):
                 self._database.execute_many(_ADD_ARRAY, array_rows)
 
     def between(self, since: float, until: float, *, now: float, seconds: int | None = None) -> tuple[Sample, ...]:
-        """What is known of this time, oldest first, in the finest rows that still reach back so far, or in those of
+        """The known samples of this time, oldest first, in the finest rows that still reach back so far, or in those of
         this length.
         """
         chosen = seconds or next((r.seconds for r in RESOLUTIONS if since >= now - r.kept_for), RESOLUTIONS[-1].seconds)
@@ -113,7 +113,7 @@ class SampleTable(Table):
         return tuple(_sample(row, arrays.get(row["at"], ())) for row in rows)
 
     def forget(self, now: float) -> None:
-        """Drop what is older than its resolution is kept for, and what is too much in any case."""
+        """Drop rows older than their resolution is kept for, and rows beyond the bound."""
         with self._database.transaction():
             for resolution in RESOLUTIONS:
                 old = (resolution.seconds, now - resolution.kept_for)
@@ -122,7 +122,7 @@ class SampleTable(Table):
             self._push_out()
 
     def _push_out(self) -> None:
-        """Where node arrays are too many for the bound, the oldest go first, of the finest resolution first."""
+        """If there are too many node arrays for the bound, the oldest go first, of the finest resolution first."""
         (count,) = self._database.rows("SELECT count(*) FROM array_samples")[0]
         excess = int(count) - MOST_ROWS
         for resolution in RESOLUTIONS:

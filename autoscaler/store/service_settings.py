@@ -1,4 +1,4 @@
-"""The settings that the autoscaler of this cell serves by, for commands that are called in another shell. One row."""
+"""The settings of this cell's running autoscaler, for commands that are called in another shell. One row."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class ServiceSettings(Table):
     """The table above."""
 
     def keep(self, settings: Mapping[str, str], at: float) -> None:
-        """What it serves by from now on, by environment name; secrets are the caller's to leave out."""
+        """Store its settings from now on, by environment name; the caller leaves out secrets."""
         self._database.keep_only("service_settings", at=at, settings=json.dumps(dict(settings), sort_keys=True))
 
     def load(self) -> Mapping[str, str] | None:
-        """None: none ever said."""
+        """None: no autoscaler has stored any."""
         row = self._database.row("SELECT settings FROM service_settings")
         if row is None:
             return None

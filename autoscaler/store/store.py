@@ -55,7 +55,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     notifications.TABLES,
     (*history.RENT, *usages.TABLES),
 )
-"""In order; the file's `user_version` says how many of them it has seen. Only ever appended to."""
+"""In order; the file's `user_version` is the number of those that were applied. Only ever appended to."""
 
 
 def _new_id() -> str:
@@ -63,7 +63,7 @@ def _new_id() -> str:
 
 
 class Store:
-    """Everything that outlives a pass."""
+    """All data that outlive a pass."""
 
     def __init__(self, database: Database, new_id: Callable[[], str] = _new_id) -> None:
         self.database = database
@@ -107,12 +107,14 @@ class Store:
             return self.journal.begin(plan.actions, pass_number=pass_number, at=at, new_id=self._new_id)
 
     def sweep(self, at: float) -> None:
-        """At start, by the only process that acts: end what an earlier one left begun and cannot be told of."""
+        """At start, by the only process that acts: end the actions that an earlier one left begun and whose result is
+        unknown.
+        """
         self.journal.sweep(at)
         self.verbs.sweep(at)
 
     def retry(self, *, who: str, at: float) -> tuple[str, ...]:
-        """A person or a caller wants what failed before this to be tried again: the names of created nodes that are."""
+        """A person or a caller asks to retry all that failed before this: the names of created nodes that are."""
         with self.database.transaction():
             self.overrides.retry(who=who, at=at)
             return self.nodes.retry()
@@ -128,7 +130,7 @@ class Store:
         )
 
     def forget_old(self, now: float, cost_kept: float = history.COST_KEPT) -> None:
-        """Drop what is older than the history is kept for, and what workers cost for so many seconds."""
+        """Drop what is older than the history is kept for, and costs of workers after so many seconds."""
         with self.database.transaction():
             self.history.forget(now - history.KEPT_FOR)
             self.history.forget_lifetimes(now - max(cost_kept, history.KEPT_FOR))

@@ -1,7 +1,7 @@
 """Which job held slots of which worker from when to when, for as long as cost is kept.
 
-A job that a pass sees is noted while it runs (`observed`), and replaced by what accounting says of it when it has
-ended. Accounting alone tells of jobs that ran between two passes. The same line taken in twice changes nothing.
+A job that a pass observes is noted while it runs (`observed`), and replaced by its accounting record when it has ended.
+Jobs that ran between two passes are known from accounting alone. Reading the same line twice changes nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sge.accounting_tail import Place
 MOST_ROWS = 1_000_000
 """Some 230 MB; beyond it the oldest are forgotten."""
 SOON = 5.0
-"""Seconds by which what qmaster and what an execd call the start of a job may differ, and more."""
+"""Seconds by which qmaster's and an execd's start time of a job may differ, and more."""
 
 TABLES: Migration = (
     """
@@ -73,7 +73,7 @@ class RunKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One that a pass sees, or that accounting tells of. Times as Unix seconds."""
+    """One run that a pass observes, or that accounting has. Times as Unix seconds."""
 
     key: RunKey
     payer: Payer
@@ -97,26 +97,28 @@ class UsageTable(Table):
     # -- what is written -----------------------------------------------------------------------------------------
 
     def running(self) -> dict[RunKey, Run]:
-        """Those that no pass has seen to be over; nothing else is remembered of a transaction that was not kept."""
+        """Those that no pass has found to be over. Nothing else is kept in memory, so a transaction that failed leaves
+        no trace.
+        """
         self._payers, self._by_id = {}, {}
         return {
             run.key: run for run in map(_run, self._database.rows(f"{_SELECT} WHERE observed = 1 AND ended IS NULL"))
         }
 
     def begin(self, runs: Iterable[Run]) -> None:
-        """These began to be seen."""
+        """Passes observe these from now on."""
         self._database.execute_many(_ADD, [self._row(run, observed=True) for run in runs])
 
     def end(self, runs: Iterable[Run], at: float) -> None:
-        """These are not seen any more since; accounting tells later when they ended."""
+        """These are over; accounting later has their ends."""
         self._database.execute_many(
             "UPDATE usages SET ended = max(began, ?) WHERE worker_id = ? AND job = ? AND task = ? AND began = ?",
             [(at, *run.key, run.began) for run in runs],
         )
 
     def account(self, runs: Iterable[Run]) -> tuple[RunKey, ...]:
-        """Take in what accounting tells of ended ones, in place of what was observed of them: on all their hosts,
-        while accounting names one. Returns which of those observed they were.
+        """Store accounting's records of ended runs, in place of what was observed of them: on all their hosts, while
+        accounting names one. Returns which observed runs they were.
         """
         over: list[RunKey] = []
         for run in runs:
@@ -133,13 +135,13 @@ class UsageTable(Table):
                 else:
                     other = Run(seen.key, run.payer, seen.slots, run.began, run.ended)
                     self._database.execute(_ADD, self._row(other, observed=False))
-            # Of a line that was taken in before, its row is there, with the slots that it had on this host.
+            # A line that was read before has its row, with the slots that it had on this host.
             add = _ADD if seen_before else _ADD.replace("REPLACE", "IGNORE")
             self._database.execute(add, self._row(Run(run.key, run.payer, slots, run.began, run.ended), observed=False))
         return tuple(over)
 
     def _observed_of(self, run: Run) -> list[Run]:
-        """What passes saw of this very run; a later one of the same job is another."""
+        """The observed rows of this very run; a later run of the same job is another."""
         rows = self._database.rows(
             f"{_SELECT} WHERE observed = 1 AND job = ? AND task = ?", (run.key.job, run.key.task)
         )
@@ -172,19 +174,21 @@ class UsageTable(Table):
 
     @property
     def seen_at(self) -> float | None:
-        """When a pass last saw what runs."""
+        """The time at which a pass last observed what runs."""
         row = self._database.row("SELECT seen_at FROM usage_marks")
         return None if row is None else row["seen_at"]
 
     @property
     def since(self) -> float | None:
-        """From when on it is known for whom workers were; None: nothing is, or not all of accounting has been read."""
+        """The time since which it is known for whom workers were; None: unknown, or not all of accounting has been
+        read.
+        """
         row = self._database.row("SELECT max(since, coalesce(forgotten, since)) AS at FROM usage_marks")
         return None if row is None else row["at"]
 
     def mark(self, place: Place | None, seen_at: float, since: float | None) -> None:
-        """How far accounting was read. `since`: from when on it is known for whom workers were, unless that was told
-        before; None: it is not yet.
+        """Store how far accounting was read. `since`: from when on it is known for whom workers were, unless that was
+        stored before; None: it is not known yet.
         """
         self._database.execute(
             "UPDATE usage_marks SET inode = ?, offset = ?, mark = ?, seen_at = ?, since = coalesce(since, ?)",
@@ -194,7 +198,7 @@ class UsageTable(Table):
     # -- what is read -----------------------------------------------------------------------------------------------
 
     def of_worker(self, worker_id: str, since: float, until: float) -> list[Use]:
-        """All that held slots of it in a time."""
+        """All that held slots of it in a period."""
         rows = self._database.rows(
             "SELECT job, task, began, ended, slots, payer FROM usages"
             " WHERE worker_id = ? AND began < ? AND coalesce(ended, ?) > ?",
@@ -207,7 +211,7 @@ class UsageTable(Table):
         ]
 
     def of_job(self, job: int, task: int | None, now: float) -> Mapping[str, tuple[float, float]]:
-        """By worker, from when to when a job, or one task of it, held slots there, with what lies in between."""
+        """By worker, from when to when a job, or one task of it, held slots there, including gaps."""
         # CROSS JOIN: worker by worker, each by the primary key; SQLite would read all usages otherwise.
         rows = self._database.rows(
             "SELECT worker_id, min(usages.began) AS began, max(coalesce(usages.ended, ?)) AS ended FROM lifetimes"
@@ -224,7 +228,7 @@ class UsageTable(Table):
     # -- what is forgotten ------------------------------------------------------------------------------------------
 
     def forget(self, before: float, most: int = MOST_ROWS) -> None:
-        """Drop what ended by then, and the oldest of what is too much."""
+        """Drop what ended by then, and the oldest beyond the bound."""
         with self._database.transaction():
             (count,) = self._database.rows("SELECT count(*) FROM usages")[0]
             if count > most:
