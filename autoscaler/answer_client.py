@@ -1,5 +1,5 @@
 """Asks a running autoscaler over HTTP, on its Unix socket or at an address. Imports next to nothing: a command that
-only shows an answer must cost no more than that.
+only shows an answer must not start slowly.
 """
 
 from __future__ import annotations
@@ -29,37 +29,37 @@ CA_ENV = "CP_CAP_AUTOSCALE_CA_FILE"
 OF_ROOT = Path("/run/sge-autoscaler")
 """Where root's services listen, one socket a cell."""
 CLIENT_FILE = Path("/etc/sge-autoscaler/client")
-"""What a submit host's users need not set: lines NAME=VALUE of the names below."""
+"""Settings for the users of a submit host: lines NAME=VALUE of the names below."""
 MUNGE_ENV = "CP_CAP_AUTOSCALE_MUNGE"
 _OF_CALLERS = (URL_ENV, TOKEN_ENV, LOGIN_ENV, MUNGE_ENV, CA_ENV, PLAIN_ENV)
 VERSION = 1
-"""Of the answers."""
+"""Version of the answers' documents."""
 PREFIX = f"/answers/v{VERSION}"
 OVERRIDES_VERSION = 1
 OVERRIDES = f"/overrides/v{OVERRIDES_VERSION}"
-"""Where operators tell the autoscaler what to do."""
+"""Where operators send commands to the autoscaler."""
 ROLE = "X-Asked-Role"
-"""What a server that passes a question on says of whom it asks for: never more than it may itself."""
+"""The user for whom a server passes a question on. Never gives more rights than the server has itself."""
 OF_CELL = "user"
-"""A user of the cell: who is asked knows whether they are a manager."""
+"""A user of the cell: the service that answers knows whether they are a manager."""
 SOURCE = "X-Asked-From"
-"""And from which address."""
+"""The address that the user called from."""
 TIMEOUT = 30.0
 LONG_TIMEOUT = 300.0
-"""For `cost`: of a million jobs it takes many seconds, and more where the machine is busy."""
+"""For `cost`: a million jobs take many seconds, and more on a busy machine."""
 PATIENCE = 2.0
-"""Seconds without an answer after which a service on this machine is asked no longer if it did nothing meanwhile."""
+"""Seconds without an answer after which a service on this machine counts as hung if it used no processor time."""
 _MOST_HEAD = 1 << 16
 
 
 class Unanswered(AutoscalerError):
-    """Nobody answered; the message says who was asked, and what to do."""
+    """Nobody answered; the message says which service was asked, and what to do."""
 
     exit_code = 4
 
 
 class Refused(AutoscalerError):
-    """The caller may not know it, or is not known."""
+    """The caller is not known, or may not know the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,10 @@ class Place:
     token_file: str = ""
     login_file: str = ""
     munge: str = ""
-    """The socket of MUNGE's daemon, which proves who asks."""
+    """The socket of MUNGE's daemon, which proves who the caller is."""
     ca_file: str = ""
     plain: bool = False
-    """Whether an address that other machines reach may be asked without TLS."""
+    """Whether an address that other machines reach may be called without TLS."""
 
     @property
     def name(self) -> str:
@@ -83,7 +83,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back, as it was sent."""
+    """What came back, unchanged."""
 
     status: int
     body: bytes
@@ -108,12 +108,14 @@ def ask(place: Place, question: str, headers: Mapping[str, str] | None = None) -
 
 
 def standing(place: Place) -> dict[str, Any]:
-    """Whether who asks may tell this autoscaler what to do, and why it may not be done at once. Raises as `ask`."""
+    """Whether the caller may give this autoscaler commands, and why some cannot be carried out at once. Raises as
+    `ask`.
+    """
     return _document(place, send(place, OVERRIDES, {}), "overrides", OVERRIDES_VERSION)
 
 
 def override(place: Place, verb: str, query: Mapping[str, str]) -> dict[str, Any]:
-    """Tell it to do something, and what came of it. Raises as `ask`."""
+    """Give a command, and return its result. Raises as `ask`."""
     reply = send(place, target(f"{OVERRIDES}/{verb}", query), {}, method="POST")
     return _document(place, reply, "overrides", OVERRIDES_VERSION)
 
@@ -175,14 +177,14 @@ def _at_socket(place: Place, target: str, headers: Mapping[str, str], method: st
 
 
 def _timeout(target: str) -> float:
-    """Seconds that who asks waits for an answer to begin; `target` is a path with its query."""
+    """Seconds that the caller waits for an answer to begin; `target` is a path with its query."""
     return LONG_TIMEOUT if target.startswith(f"{PREFIX}/cost") else TIMEOUT
 
 
 def await_answer(made: socket.socket, timeout: float = TIMEOUT) -> None:
-    """Wait until the answer on a Unix socket begins. Raises TimeoutError after `timeout` seconds, and sooner where the
-    service does nothing at all: one that was stopped (SIGSTOP) is connected to all the same. On a busy machine one that
-    works may take long.
+    """Wait until the answer on a Unix socket begins. Raises TimeoutError after `timeout` seconds, and sooner if the
+    service does nothing at all: the kernel accepts connections even for a stopped process (SIGSTOP). On a busy machine
+    a service that works may take long.
     """
     made.settimeout(PATIENCE)
     pid = int.from_bytes(made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 4), sys.byteorder)
@@ -200,7 +202,7 @@ def await_answer(made: socket.socket, timeout: float = TIMEOUT) -> None:
 
 
 def _worked(pid: int) -> tuple[str, ...]:
-    """The processor time that a process has used; () where that is not told."""
+    """The processor time that a process has used; () if it cannot be read."""
     try:
         return tuple(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[11:13])
     except OSError:
@@ -240,8 +242,8 @@ def _at_address(place: Place, target: str, headers: Mapping[str, str], method: s
 
 
 def connection_to(to: Address, ca_file: str, timeout: float = TIMEOUT) -> http.client.HTTPConnection:
-    """Not connected yet. `ca_file`: certificate of who signed the server's; '': those that this machine trusts. Raises
-    SettingsError.
+    """Not connected yet. `ca_file`: certificate of the authority that signed the server's; '': the authorities that
+    this machine trusts. Raises SettingsError.
     """
     import http.client
     import ssl
@@ -252,7 +254,7 @@ def connection_to(to: Address, ca_file: str, timeout: float = TIMEOUT) -> http.c
         return http.client.HTTPConnection(to.host, to.port, timeout=timeout)
     try:
         if ca_file:
-            read_regular(Path(ca_file), LARGEST_TEXT)  # OpenSSL waits for whoever writes into a pipe
+            read_regular(Path(ca_file), LARGEST_TEXT)  # OpenSSL would wait for a writer if it is a pipe
         context = ssl.create_default_context(cafile=ca_file or None)
     except OSError as error:
         raise SettingsError(f"{CA_ENV}: {ca_file} cannot be used: {error}") from error
@@ -260,13 +262,14 @@ def connection_to(to: Address, ca_file: str, timeout: float = TIMEOUT) -> http.c
 
 
 def not_trusted(url: str, why: str) -> str:
-    """What to tell somebody who asked there."""
-    if "mismatch" in why:  # OpenSSL: it trusts who signed it
+    """The message for a caller of an address whose certificate is not trusted."""
+    if "mismatch" in why:  # OpenSSL: it trusts the authority that signed it
         return (
             f"the certificate of {url} is for another name ({why.rstrip('.')}): write a name that it has into {URL_ENV}"
         )
     return (
-        f"the certificate of {url} is not trusted ({why}): set {CA_ENV} to a file with the certificate of who signed it"
+        f"the certificate of {url} is not trusted ({why}): set {CA_ENV} to a file with the certificate of the "
+        f"authority that signed it"
     )
 
 
@@ -274,7 +277,7 @@ def token_of(file: str) -> str:
     """The token that a file holds. Raises SettingsError."""
     from autoscaler.strict_modes import ours
 
-    own = ours(Path(file)) and os.geteuid() != 0  # root's are the site's, for all who are to look
+    own = ours(Path(file)) and os.geteuid() != 0  # root's file is the site's, for all who may look
     line = first_line(TOKEN_ENV, file, private=own)
     if not line.isascii():
         raise SettingsError(f"{TOKEN_ENV}: the first line of {file} is not a token")
@@ -282,7 +285,7 @@ def token_of(file: str) -> str:
 
 
 def _authorization(place: Place, method: str, target: str, host: str) -> dict[str, str]:
-    """From files only, or for this call alone: a command's words and its environment are seen by others."""
+    """Read from files, or made for this call only: other users see a command's arguments and environment."""
     if place.token_file:
         return {"Authorization": f"Bearer {token_of(place.token_file)}"}
     if place.login_file:
@@ -321,12 +324,12 @@ def _read_file(file: Path) -> dict[str, str]:
         if not name or name.startswith("#"):
             continue
         if not equals or name.strip() not in _OF_CALLERS:
-            told = repr(name) if equals and name.startswith("CP_CAP_") else "what stands there"
+            told = repr(name) if equals and name.startswith("CP_CAP_") else "the name there"
             raise SettingsError(f"{file}, line {number}: {told} is none of {', '.join(_OF_CALLERS)}")
         given[name.strip()] = value.strip().strip("\"'")
     return given
 
 
 def named_by(environ: Mapping[str, str]) -> bool:
-    """Whether the environment itself says whom to ask, so that no other one is asked."""
+    """Whether the environment itself names the service to ask, so that no other one is asked."""
     return bool(environ.get(URL_ENV))

@@ -1,7 +1,7 @@
-"""A call on a thread of its own, for whatever may hang: its caller waits as long as it likes and no longer.
+"""A call on a thread of its own, for calls that may hang: the caller decides how long it waits.
 
-Threads are daemons: one that hangs in somebody's library never keeps the process from ending. One that came back is
-used again for a while, since an order of a thousand machines may be a thousand calls.
+Threads are daemons: one that hangs in a library never keeps the process from ending. A thread that finished is reused
+for a while, since an order of a thousand machines may need a thousand calls.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Protocol, TypeVar
 Value = TypeVar("Value")
 Inbox = SimpleQueue[Callable[[], None]]
 KEPT_FOR = 10.0
-"""Seconds that a thread waits for its next errand before it ends."""
+"""Seconds that a thread waits for its next call before it ends."""
 _idle: list[Inbox] = []
-"""Inboxes of threads without an errand: whoever takes one out gives it exactly one."""
+"""Inboxes of idle threads: the caller that takes one out puts exactly one call into it."""
 
 
 class Executor(Protocol):
-    """Carries out a call somewhere; what it returned or raised is in the future, whatever it was."""
+    """Carries out a call somewhere. The future has what the call returned or raised."""
 
     def __call__(self, call: Callable[[], Value], name: str) -> Future[Value]: ...
 
@@ -35,7 +35,7 @@ def on_thread(call: Callable[[], Value], name: str) -> Future[Value]:
         threading.current_thread().name = name
         try:
             value = call()
-        except BaseException as error:  # noqa: BLE001 - not swallowed: whoever asks the future gets it
+        except BaseException as error:  # noqa: BLE001 - not swallowed: the future has it
             future.set_exception(error)
         else:
             future.set_result(value)
@@ -56,7 +56,7 @@ def _serve(inbox: Inbox) -> None:
         except Empty:
             try:
                 _idle.remove(inbox)
-            except ValueError:  # taken out this moment: its errand is on the way
+            except ValueError:  # a caller has just taken it: its call is on the way
                 run = inbox.get()
             else:
                 return

@@ -1,6 +1,7 @@
-"""How a caller reaches an autoscaler elsewhere: the address, and files that prove who asks. Imports next to nothing.
+"""How a caller reaches an autoscaler elsewhere: the address, and files that prove who the caller is. Imports next to
+nothing.
 
-What is wrong is told without what may be secret: somebody may have put a token where a path or an address is expected.
+Messages about wrong values do not show what may be secret: a token may stand where a path or an address is expected.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _NOT_SHOWN = "(not shown: it may be a secret)"
 
 
 class Address(NamedTuple):
-    """Taken apart. `port`: None for the scheme's own."""
+    """An address in its parts. `port`: None for the scheme's own."""
 
     scheme: str
     host: str
@@ -29,14 +30,14 @@ class Address(NamedTuple):
 
     @property
     def named(self) -> str:
-        """As `Host` has it."""
+        """As it is written in `Host`."""
         name = f"[{self.host}]" if ":" in self.host else self.host.encode("idna").decode("ascii")
         return name if self.port is None else f"{name}:{self.port}"
 
 
 def caller_address(url: str, *, plain: bool) -> Address:
-    """Raises SettingsError where this is no address, or would carry what proves who asks through a network in the
-    clear though nobody said that it may (`plain`).
+    """The parts of an address. Raises SettingsError for text that is no address, and for an address to which the
+    caller's proof would go through a network unencrypted, unless `plain` allows that.
     """
     from urllib.parse import urlsplit
 
@@ -62,7 +63,7 @@ def caller_address(url: str, *, plain: bool) -> Address:
 
 
 def on_loopback(host: str) -> bool:
-    """Whether only this machine can reach it, as far as the address tells."""
+    """Whether only this machine can reach it, as far as the address shows."""
     import ipaddress
 
     try:
@@ -72,7 +73,9 @@ def on_loopback(host: str) -> bool:
 
 
 def refuse_exposed_file(name: str, file: str, *, private: bool = False) -> None:
-    """As for every file that something rests on. Raises SettingsError, which has the command that mends it."""
+    """The same check as for every file that a decision depends on. Raises SettingsError with the command that corrects
+    it.
+    """
     from autoscaler.strict_modes import exposure
 
     if (found := exposure(Path(file), private=private)) is not None:
@@ -95,7 +98,7 @@ def first_line(name: str, file: str, *, private: bool = False) -> str:
 
 
 def _shown(file: str) -> str:
-    """A path, and not what somebody put there in its place."""
+    """The path, unless the text may be a secret written in place of a path."""
     try:
         known = file.startswith("/") and Path(file).parent.is_dir()
     except (OSError, ValueError):

@@ -28,14 +28,14 @@ from collections.abc import Iterable
 
 
 def suggestion(name: str, known: Iterable[str], prefix: str = "") -> str:
-    """What to say of a name that is none of these: the one that is close to it, else all. `prefix`: of each."""
+    """The end of a message about an unknown name: the known one that is close to it, else all. `prefix`: of each."""
     names = tuple(dict.fromkeys(known))
     close = difflib.get_close_matches(name, names, n=1)
     return f"did you mean {prefix}{close[0]}?" if close else f"known are {', '.join(prefix + each for each in names)}"
 
 
 NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS))
-"""Numbers of an OSError that is no defect: nothing can be written there now."""
+"""Numbers of an OSError that is no defect: the place cannot be written to now."""
 
 
 class AutoscalerError(Exception):
@@ -51,13 +51,13 @@ class SettingsError(AutoscalerError):
 
 
 class NotFound(AutoscalerError):
-    """What was asked for does not exist."""
+    """What a caller asked for does not exist."""
 
     exit_code = 3
 
 
 class NotObservable(AutoscalerError):
-    """A reading failed, was empty where it cannot be, or hung. The pass does nothing and says so (rule 2)."""
+    """A reading failed, was empty although it cannot be, or hung. The pass does nothing and says so (rule 2)."""
 
     exit_code = 4
 
@@ -77,7 +77,7 @@ class LockHeld(AutoscalerError):
 
 
 class StateNotKept(AutoscalerError):
-    """Our own state cannot be read or written (a full disk): what cannot be journalled does not begin."""
+    """Our own state cannot be read or written (a full disk): no action begins that cannot be journalled."""
 
 
 class WriteRefused(AutoscalerError):
@@ -89,7 +89,9 @@ class GridEngineRefused(AutoscalerError):
 
 
 class HostsFileUnusable(AutoscalerError):
-    """The hosts file cannot be locked or changed: Grid Engine is not asked now; what was asked for stays unproven."""
+    """The hosts file cannot be locked or changed, so Grid Engine cannot be asked with probe hosts: the job stays
+    unproven.
+    """
 
 
 class CommandError(AutoscalerError):

@@ -1,5 +1,5 @@
-"""Notices that a file was written to, by Linux's inotify: who waits for another process need not look every moment.
-Each look wakes a processor that could sleep, which costs more than the look itself.
+"""Notices by Linux's inotify that a file was written to, so that a process need not check it all the time. Each check
+wakes a processor that could sleep, which costs more than the check itself.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ _MODIFY = 0x2
 
 
 class FileWatch:
-    """Of one file that exists. The file itself is not opened: closing it would drop SQLite's locks on it.
+    """Watches one file that exists. The file itself is not opened: closing it would drop SQLite's locks on it.
 
-    Raises OSError where the kernel watches no file, or no further one for this user.
+    Raises OSError if the kernel cannot watch the file, or no further one for this user.
     """
 
     def __init__(self, path: Path) -> None:

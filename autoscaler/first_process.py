@@ -1,10 +1,10 @@
-"""PID 1 of a namespace tree or of a host in it: reaps what is orphaned there, and by ending ends all of it.
+"""PID 1 of a namespace tree or of a host in it: reaps orphans there; when it ends, everything in it ends.
 
 Run as a file of its own by the interpreter alone (`python -I -S first_process.py LOCK [held]`), straight from
-`unshare`: it forks once, because only the first child of a process that unshared its PIDs is PID 1, prints that
-child's number as its parent sees it and ends; `held` keeps the parent, so that waiting for it is waiting for the end.
-The child holds a lock on LOCK as long as it lives: liveness and number in one question that cannot go stale. `held`,
-it ends when its standard input does. It starts nothing.
+`unshare`: it forks once, because only the first child of a process that unshared its PIDs is PID 1, prints that child's
+number as its parent sees it and ends; with `held` the parent stays, so that waiting for it is waiting for the end. The
+child holds a lock on LOCK as long as it lives: one check gives both its number and whether it lives, and cannot go
+stale. With `held`, it ends when its standard input does. It starts nothing.
 """
 
 import fcntl
@@ -41,7 +41,7 @@ def _keep(lock: str) -> None:
 
 
 def _quieten(held: bool) -> None:
-    """Let go of the starter's output, which it reads to its end, and of the keyboard's signals."""
+    """Close the starter's output, which it reads to its end, and ignore the keyboard's signals."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (1, 2) if held else (0, 1, 2):
         os.dup2(nowhere, descriptor)

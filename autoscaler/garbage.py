@@ -1,4 +1,4 @@
-"""How often this process looks for garbage that refers to itself, and gives back what it needs no more."""
+"""Sets how often this process collects cyclic garbage, and returns unused memory to the system."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import contextlib
 import gc
 
 YOUNG = 100_000
-"""A pass makes and drops hundreds of thousands of values in a moment, next to none of which refer to themselves. With
-Python's 700 the collector went through all of them dozens of times: a third of the first pass of 50,000 job categories.
+"""A pass makes and drops hundreds of thousands of values in a moment, and hardly any refer to themselves. With Python's
+700 the collector went through all of them dozens of times: a third of the first pass of 50,000 job categories.
 """
 
 ARENAS = -8
 """`M_ARENA_MAX` of the C library's `mallopt`."""
 EVERY = 600.0
-"""Seconds between two times that memory is given back. A pass needs most of it again, which then costs it time."""
+"""Seconds between two times that memory is returned. A pass needs most of it again, which then costs it time."""
 
 
 def collect_rarely() -> None:
@@ -23,19 +23,19 @@ def collect_rarely() -> None:
 
 def share_one_arena() -> None:
     """For a process that lives long, before it starts threads. The C library gives each thread an arena of its own,
-    from which nothing goes back to the others: 6 MB once users have asked, for threads that never run at the same time.
+    from which no memory returns to the others: 6 MB once users have asked, for threads that never run at the same time.
     """
     _c_library("mallopt", ARENAS, 1)
 
 
 class Spare:
-    """Memory that was freed and is kept by the C library, for the life of the process if nobody asks."""
+    """Memory that was freed, but that the C library keeps for the life of the process unless asked."""
 
     def __init__(self) -> None:
         self._due_at = float("-inf")
 
     def give_back(self, now: float) -> None:
-        """To the system, the first time and then seldom. `now`: seconds of any clock."""
+        """Return it to the system, the first time and then seldom. `now`: seconds of any clock."""
         if now < self._due_at:
             return
         self._due_at = now + EVERY
@@ -43,7 +43,7 @@ class Spare:
 
 
 def _c_library(function: str, *arguments: int) -> None:
-    """Call it, unless this C library has nothing like it."""
+    """Call it, unless this C library does not have it."""
     import ctypes  # 0.2 MB, for the service alone
 
     with contextlib.suppress(OSError, AttributeError):

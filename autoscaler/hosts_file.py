@@ -1,9 +1,8 @@
 """Marked lines in a hosts file, so that names of hosts without a machine resolve for as long as they are needed.
 
-Every other line keeps its bytes: ours are added at the end in one write, and taken away by cutting the file where they
-began. Only where somebody wrote behind them meanwhile is the file written anew: by replacement, or in place where it
-is a mount point, as in containers. A lock keeps two writers apart, and lines of a writer that died are taken away by
-the next one.
+Every other line keeps its bytes: ours are added at the end in one write, and removed by cutting the file where they
+begin. Only if somebody else added lines behind them is the file written anew: by replacement, or in place if it is a
+mount point, as in containers. A lock keeps two writers apart, and the next writer removes lines of one that died.
 """
 
 from __future__ import annotations
@@ -26,32 +25,32 @@ HOSTS = Path("/etc/hosts")
 STEP = 0.05
 """Seconds between two tries for the lock."""
 PASSING = b"# of sge-autoscaler, for a moment"
-"""Ends every line of ours that goes again at once."""
+"""Ends every line of ours that is removed at once."""
 OF_WORKERS = b"# worker of sge-autoscaler"
 """Ends every line that stays for as long as its worker exists."""
 _NOT_ENDED = b"# (the line above was not ended) "
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+\Z")
 NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.IGNORECASE | re.ASCII)
-"""What may be a name of a host."""
+"""The form of a host name."""
 
 
 class HostsFile:
     """One hosts file, of which the lines that end with `mark` are ours.
 
-    Its lock is its own (`flock`): no file beside it that somebody could plant first, and those who see another file
-    under the same name, as containers do, never wait for each other.
+    The lock is on the file itself (`flock`): there is no file beside it that somebody could plant first, and processes
+    that see another file under the same name, as containers do, never wait for each other.
     """
 
     def __init__(self, path: Path = HOSTS, mark: bytes = PASSING) -> None:
         self._path, self._mark = path, mark
         self._held: list[int] = []
-        """Locked files, the one under the name last: a replacement is locked before it gets the name."""
+        """Locked files, the one that has the name now last: a replacement is locked before it gets the name."""
 
     @contextlib.contextmanager
     def alone(self, patience: float) -> Iterator[None]:
-        """Nobody else of us changes the file until the end of the block; a death in it releases it.
+        """No other autoscaler process changes the file until the end of the block; if we die, the lock is released.
 
-        Raises HostsFileUnusable where somebody does for longer than `patience` seconds, or it cannot be changed.
+        Raises HostsFileUnusable if another one holds it for longer than `patience` seconds, or it cannot be changed.
         """
         until = time.monotonic() + patience
         while not self._lock():
@@ -65,7 +64,7 @@ class HostsFile:
                 os.close(self._held.pop())
 
     def _lock(self) -> bool:
-        """Lock the file that is under the name now; False where somebody else has it."""
+        """Lock the file that is under the name now; False if another process has locked it."""
         with contextlib.ExitStack() as opened:
             file = opened.enter_context(self._opened())
             try:
@@ -78,7 +77,7 @@ class HostsFile:
         return True
 
     def kept(self) -> dict[str, str]:
-        """Address by name, as our lines say. Raises HostsFileUnusable."""
+        """Address by name, from our lines. Raises HostsFileUnusable."""
         with self._opened() as file:
             lines = os.pread(file, os.fstat(file).st_size, 0).split(b"\n")
         ours = [
@@ -89,14 +88,14 @@ class HostsFile:
         return {words[1]: words[0] for words in ours if len(words) == 2 and _is_line(words[1], words[0])}
 
     def names_of_others(self) -> frozenset[str]:
-        """Every name, in small letters, that a line of somebody else has. Raises HostsFileUnusable."""
+        """Every name, in small letters, in lines that are not ours. Raises HostsFileUnusable."""
         with self._opened() as file:
             lines = os.pread(file, os.fstat(file).st_size, 0).split(b"\n")
         others = (line.partition(b"#")[0].split()[1:] for line in lines if not line.endswith((PASSING, OF_WORKERS)))
         return frozenset(name.decode("utf-8", "replace").lower() for names in others for name in names)
 
     def keep(self, addresses: Mapping[str, str]) -> bool:
-        """Like `put`, where that changes anything; whether it did. What is no name or no address is left out."""
+        """Like `put`, if that changes anything; returns whether it did. Invalid names and addresses are left out."""
         good = {name: address for name, address in sorted(addresses.items()) if _is_line(name, address)}
         ours = [f"{address} {name} ".encode() + self._mark for name, address in good.items()]
         with self._opened() as file:
@@ -108,7 +107,7 @@ class HostsFile:
         return True
 
     def put(self, addresses: Mapping[str, str]) -> None:
-        """Let these names resolve to these addresses, and no others of ours. Raises HostsFileUnusable."""
+        """Make these names resolve to these addresses, and no others of ours. Raises HostsFileUnusable."""
         self.clear()
         if not addresses:
             return
@@ -119,7 +118,7 @@ class HostsFile:
             _write(file, b"\n".join((*(() if whole else (b"", _NOT_ENDED + self._mark)), *lines, b"")), size)
 
     def clear(self) -> None:
-        """Take our lines away. Raises HostsFileUnusable."""
+        """Remove our lines. Raises HostsFileUnusable."""
         with self._opened() as file:
             before = os.pread(file, os.fstat(file).st_size, 0)
             after = _of_others(before, self._mark)
@@ -144,7 +143,7 @@ class HostsFile:
             os.close(file)
 
     def _rewrite(self, file: int, content: bytes) -> None:
-        """By replacement; where that cannot be, in place: longer lines first, then the cut."""
+        """By replacement; if that is impossible, in place: longer lines first, then the cut."""
         target = self._path.resolve()
         try:
             new = _replace(target, content, os.fstat(file))
@@ -163,12 +162,12 @@ class HostsFile:
 
 
 def _is_line(name: str, address: str) -> bool:
-    """Whether these make one line of a hosts file: what a cloud's answer says is not written down unseen."""
+    """Whether these make one line of a hosts file: a cloud's answer is never written unchecked."""
     return address_of(address) is not None and NAME.fullmatch(name) is not None
 
 
 def address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """None: no address, or one with a zone (`fe80::1%eth0`), for which Python takes any text, ends of lines too."""
+    """None: no address, or one with a zone (`fe80::1%eth0`), for which Python accepts any text, ends of lines too."""
     try:
         return None if "%" in text else ipaddress.ip_address(text)
     except ValueError:
@@ -176,7 +175,7 @@ def address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
 
 
 def _of_others(content: bytes, mark: bytes) -> bytes:
-    """The file as everybody else left it. A line that we had to end stays ended only where others went on behind it."""
+    """The file without our lines. If we had to end a line, the end stays only if others added lines behind it."""
     kept: list[bytes] = []
     ended_by_us = False
     for line in _LINE.findall(content):
@@ -190,7 +189,7 @@ def _of_others(content: bytes, mark: bytes) -> bytes:
 
 
 def _replace(target: Path, content: bytes, like: os.stat_result) -> int:
-    """The whole new file or the whole old one, whoever reads and whenever we die. Returns the new one, locked."""
+    """The whole new file or the whole old one, for every reader and whenever we die. Returns the new one, locked."""
     draft, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         fcntl.flock(draft, fcntl.LOCK_EX)

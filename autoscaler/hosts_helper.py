@@ -2,9 +2,9 @@
 caller's side.
 
 One connection is one process, started by systemd (`conf/sge-autoscaler-hosts@.service`). It writes names of two kinds
-only: those of probe hosts, which lead to the loopback and go with the connection, and those of workers, whose form and
-addresses the unit says. It never writes a name that a line of somebody else has, and no line but ours is changed
-(`hosts_file`). Requests and answers are JSON, one a line.
+only: those of probe hosts, which lead to the loopback and end with the connection, and those of workers, whose form and
+addresses the unit allows. It never writes a name that another line has, and changes no line but ours (`hosts_file`).
+Requests and answers are JSON, one a line.
 """
 
 from __future__ import annotations
@@ -32,17 +32,19 @@ MOST = 5000
 PATIENCE = 10.0
 """Longest wait for another writer."""
 WAIT = 2.0
-"""Wait of a change that was not announced by `alone`."""
+"""Longest wait of a change without an earlier `alone`."""
 _KINDS: Mapping[str, bytes] = {"probe hosts": PASSING, "workers": OF_WORKERS}
 _PROBE_NAME = re.compile(re.escape(PROBE_HOST_PREFIX) + r"[0-9]{1,9}")
 _PROBE_NETWORK = ipaddress.ip_network("127.0.0.0/8")
 _ANSWER = 30.0
-"""Seconds that the caller waits for an answer, besides the patience that it asked for."""
+"""Seconds that the caller waits for an answer, in addition to the patience in its request."""
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def names_at(path: Path | None, mark: bytes) -> HostsFile | HostsHelper:
-    """What keeps names in this file, or by the helper at this socket. None: in /etc/hosts, by whoever may write."""
+    """Keeps names in this file, or through the helper at this socket. None: in /etc/hosts, if the process may write
+    there.
+    """
     if path is not None:
         return HostsHelper(path, mark) if path.is_socket() else HostsFile(path, mark)
     if not os.access(HOSTS, os.W_OK) and SOCKET.exists():
@@ -54,7 +56,7 @@ def names_at(path: Path | None, mark: bytes) -> HostsFile | HostsHelper:
 
 
 class HostsHelper:
-    """`HostsFile` by way of the helper at a socket. Raises HostsFileUnusable also where nobody answers."""
+    """`HostsFile` through the helper at a socket. Raises HostsFileUnusable also if nobody answers."""
 
     def __init__(self, path: Path, mark: bytes) -> None:
         self._path = path
@@ -63,7 +65,7 @@ class HostsHelper:
 
     @contextlib.contextmanager
     def alone(self, patience: float) -> Iterator[None]:
-        """Nobody else of us changes the file until the end of the block."""
+        """No other autoscaler process changes the file until the end of the block."""
         with self._connected(patience) as channel:
             self._ask(channel, "alone", patience=patience)
             self._held = channel
@@ -122,13 +124,13 @@ class HostsHelper:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Which names of workers may lead where."""
+    """Which names of workers may have which addresses."""
 
     names: re.Pattern[str]
     networks: tuple[Network, ...]
 
     def refusal(self, mark: bytes, name: str, address: str) -> str | None:
-        """Why these make no line; None: they may."""
+        """Why this name may not have this address; None: it may."""
         pattern, networks = (_PROBE_NAME, (_PROBE_NETWORK,)) if mark == PASSING else (self.names, self.networks)
         found = address_of(address)
         if found is None:
@@ -152,7 +154,7 @@ class Helper:
     """Whether this connection keeps others of ours away."""
 
     def serve(self, lines: BinaryIO, answers: BinaryIO) -> None:
-        """Until the caller has closed the connection, or died: then names that were for a moment are gone."""
+        """Serve until the caller has closed the connection, or died: names for a moment are removed then."""
         with self._alone:
             while line := lines.readline(LONGEST):
                 answers.write(json.dumps(self._answer(line)).encode() + b"\n")
@@ -208,13 +210,13 @@ class Helper:
 
     @contextlib.contextmanager
     def _changing(self, mark: bytes) -> Iterator[HostsFile]:
-        """Two connections that write at once would tear each other's lines: what is left of one is nobody's then."""
+        """Two connections that write at once would tear each other's lines, and nobody would own the remains."""
         file = self._file(mark)
         with contextlib.nullcontext() if self._holds else file.alone(WAIT):
             yield file
 
     def _judged(self, mark: bytes, request: Mapping[str, Any]) -> tuple[dict[str, str], str]:
-        """What may be written of it, and why the rest may not."""
+        """The allowed part of a request, and why the rest is refused."""
         given = request.get("addresses")
         if not isinstance(given, dict) or len(given) > MOST:
             raise HostsFileUnusable(f"the helper of the hosts file takes {MOST} names at most")

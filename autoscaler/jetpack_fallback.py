@@ -1,6 +1,6 @@
-"""Answers `import jetpack` where nothing else does: the last to be asked, so it can hide no jetpack there is or comes.
+"""Answers `import jetpack` if nothing else does: it is the last finder, so it never hides a real jetpack.
 
-`sge-autoscaler jetpack --install` has it imported at the start of Python; it imports nothing that is not there by then.
+`sge-autoscaler jetpack --install` has it imported when Python starts; it imports only modules that are loaded by then.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ NAME = "jetpack"
 
 
 class Fallback:
-    """A finder that knows one name."""
+    """A finder for one name."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """The package of ours under the other name."""
+        """Our package under the other name."""
         own = find_spec(f"autoscaler.{NAME}") if name == NAME else None
         if own is None or own.origin is None:
             return None
@@ -27,6 +27,6 @@ class Fallback:
 
 
 def install() -> None:
-    """Be asked last."""
+    """Become the last finder."""
     if Fallback not in sys.meta_path:
         sys.meta_path.append(Fallback)

@@ -1,6 +1,6 @@
 """MUNGE (munge(7)): which user of which machine makes a call, as a daemon says that shares a key with this machine's.
 
-A credential is made for one call: who reads it on the way can make no other call of it, and the daemon decodes it once.
+A credential is made for one call: a reader on the way can make no other call with it, and the daemon decodes it once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_AGE = 60
 TIMEOUT = 5.0
 _CREDENTIAL = re.compile(r"MUNGE:[A-Za-z0-9+/=]{1,4096}:")
 _OF_CREDENTIALS = 8
-"""Exit status of `unmunge` from which on a credential is wrong, and not its daemon (munge(3))."""
+"""Exit status of `unmunge` from which on the credential is wrong, not the daemon (munge(3))."""
 _WHY = {15: "has expired", 16: "is of the future", 17: "was used before", 18: "is for somebody else"}
 _FIELDS = "ENCODE_TIME,DECODE_TIME,UID"
 
@@ -38,23 +38,23 @@ class Undecided(AutoscalerError):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a credential is made for."""
+    """The call that a credential is made for."""
 
     method: str
     target: str
-    """Path and query, as they are sent."""
+    """Path and query, as sent."""
     host: str
-    """As `Host` says it."""
+    """As in `Host`."""
 
     @property
     def digest(self) -> bytes:
-        """What the credential holds."""
+        """The payload of the credential."""
         said = "\n".join(("sge-autoscaler 1", self.method, self.target, self.host.lower()))
         return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest().encode()
 
     def meant_for(self, address: str) -> bool:
-        """Whether who called meant the machine of this address. Everybody may be called localhost, or be reached at
-        an address: somebody there could pass the call on to us as if it were theirs. A name is judged elsewhere.
+        """Whether the caller meant the machine of this address. Every machine is localhost to itself, and an address
+        may be somebody else's: a server there could pass the call on to us as its own. A name is judged elsewhere.
         """
         name = self.host.rpartition("]")[0].removeprefix("[") or self.host.partition(":")[0]
         try:
@@ -66,7 +66,7 @@ class Call:
 
 
 def credential(socket: str, call: Call, runner: Runner | None = None) -> str:
-    """One of this process's user for this call. Raises SettingsError where none can be had."""
+    """A credential of this process's user for this call. Raises SettingsError if MUNGE gives none."""
     try:
         argv = ("munge", f"--socket={socket}", f"--ttl={MOST_AGE}")
         done = (runner or SystemRunner())(argv, stdin=call.digest, timeout=TIMEOUT)
@@ -79,7 +79,7 @@ def credential(socket: str, call: Call, runner: Runner | None = None) -> str:
 
 
 def uid_of(runner: Runner, socket: Path, given: str, call: Call) -> int:
-    """Who made this credential, for this call and just now. Raises Unproven, Undecided."""
+    """The user that made this credential, for this call and just now. Raises Unproven, Undecided."""
     if not _CREDENTIAL.fullmatch(given):
         raise Unproven("this is no credential of MUNGE")
     try:
@@ -93,7 +93,7 @@ def uid_of(runner: Runner, socket: Path, given: str, call: Call) -> int:
         raise Undecided(_last_line(done))
     head, _, payload = done.stdout.partition(b"\n\n")
     made, now, uid = _numbers(head.decode("ascii", "replace").splitlines())
-    if abs(now - made) > MOST_AGE:  # whoever makes it chooses for how long it holds
+    if abs(now - made) > MOST_AGE:  # its maker chooses for how long it holds
         raise Unproven("this credential has expired: do the clocks of both machines agree?")
     if not hmac.compare_digest(payload, call.digest):
         raise Unproven("this credential is for another call")
@@ -101,7 +101,7 @@ def uid_of(runner: Runner, socket: Path, given: str, call: Call) -> int:
 
 
 def refuse_missing() -> None:
-    """Raise SettingsError where nothing can decode credentials."""
+    """Raise SettingsError if no program can decode credentials."""
     if shutil.which("unmunge") is None:
         raise SettingsError(f"{SETTING} is set, and MUNGE is not installed here: install it (munge), or unset it")
 

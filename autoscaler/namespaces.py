@@ -2,10 +2,10 @@
 
 A tree is a PID, mount, network and UTS namespace with a bridge (10.1.0.0/24) and one hosts file that names every
 address of it beforehand, as a cloud's DNS does: a new host resolves both ways at once and nothing is rewritten. The
-tree's PID 1 (`first_process`) ends when its owner's pipe closes, however the owner ends, and the kernel ends
-everything in it. Every host is the same again, nested, on a veth pair: killing its PID 1 is the sudden death of a
-machine. Hosts may be started from outside the tree or by any process in it; either way they belong to the tree's PID 1,
-outlive who started them and die with the tree. Files are shared between hosts, except `Tree.private`, a tmpfs of each
+tree's PID 1 (`first_process`) ends when its owner's pipe closes, however the owner ends, and the kernel ends everything
+in it. Every host is the same again, nested, on a veth pair: killing its PID 1 is the sudden death of a machine. Hosts
+may be started from outside the tree or by any process in it; either way they belong to the tree's PID 1, outlive the
+process that started them and die with the tree. Files are shared between hosts, except `Tree.private`, a tmpfs of each
 host's own (a spool, a queue's tmpdir). No Grid Engine here.
 """
 
@@ -27,7 +27,7 @@ from autoscaler.errors import AutoscalerError, CommandError, CommandNotFound, Co
 from autoscaler.process import Completed, Runner, Running, SystemRunner, start
 
 NETWORK = "10.1.0"
-"""The /24 of every tree: each has a network namespace of its own, so that they may all use the same."""
+"""The /24 of every tree: each has a network namespace of its own, so all may use the same."""
 BRIDGE = "bridge"
 LOCKS = Path("/run/sge-autoscaler/lock")
 SETUP_TIMEOUT = 30.0
@@ -42,12 +42,12 @@ class NamespaceError(AutoscalerError):
 
 
 class HostEnded(CommandError):
-    """The host or tree that something was to run in has ended."""
+    """The host or tree has ended in which a command was to run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A namespace tree by its directory: whoever knows it, in the tree or outside, can use it while it lives."""
+    """A namespace tree by its directory: while it lives, any process in the tree or outside can use it."""
 
     directory: Path
 
@@ -62,7 +62,7 @@ class Tree:
 
     @property
     def runner(self) -> Runner:
-        """Runs argv in the tree itself, on what other hosts see as the first host."""
+        """Runs argv in the tree itself: for other hosts that is the first host."""
         return EnteringRunner(self.directory / "first")
 
     def place(self, name: str) -> Path:
@@ -74,7 +74,7 @@ class Tree:
         return EnteringRunner(self.place(name) / "first")
 
     def console(self, name: str) -> Path:
-        """What the boot program of the host printed: its last words."""
+        """The output of the host's boot program."""
         return self.place(name) / "console"
 
     def hosts(self) -> dict[str, int]:
@@ -105,7 +105,7 @@ class EnteringRunner:
 
     The timeout is kept inside as well (`timeout`), so that a command that must be killed is reaped in its own
     namespace: a process whose parent outside was killed first would stay a zombie and hold up the end of the tree.
-    `environment` is what a call without `env` gets (None: inherited).
+    `environment` is for calls without `env` (None: inherited).
     """
 
     lock: Path
@@ -143,11 +143,11 @@ class EnteringRunner:
 
 
 def entering(lock: Path, argv: Sequence[str], *, cwd: Path | None = None) -> list[str]:
-    """argv that runs `argv` in the namespaces of the PID 1 that holds `lock`. Raises HostEnded where nobody does."""
+    """argv that runs `argv` in the namespaces of the PID 1 that holds `lock`. Raises HostEnded if none holds it."""
     pid = holder(lock)
     if pid is None:
         raise HostEnded(f"{lock.parent.name} has ended: nobody holds {lock}")
-    # --root: a mount namespace is entered at its own root, which for an owner in a chroot is outside of it.
+    # --root: a mount namespace is entered at its own root, which for an owner in a chroot is outside of the chroot.
     kinds = ("--pid", "--mount", "--net", "--uts", "--root")
     return ["nsenter", f"--target={pid}", *kinds, f"--wdns={cwd or '/'}", "--", *argv]
 
@@ -167,7 +167,7 @@ def holder(lock: Path) -> int | None:
 
 
 def probe() -> str | None:
-    """None where trees can be made here, else one line that says why not. Makes and drops one; about 20 ms."""
+    """None if trees can be made here, else one line that says why not. Makes and drops one; about 20 ms."""
     if os.geteuid() != 0:
         return "namespaces need root: run as root or with sudo"
     nameless = [name for name in ("/etc/hosts", "/etc/hostname") if not Path(name).is_file()]
@@ -188,7 +188,7 @@ def probe() -> str | None:
 
 
 def default_name(number: int) -> str:
-    """The name of address `number` (1–254) where none is given: as a cloud's DNS would."""
+    """The default name of address `number` (1–254): as a cloud's DNS would have it."""
     return f"ip-{NETWORK.replace('.', '-')}-{number}"
 
 
@@ -218,9 +218,9 @@ def start_host(
 ) -> int:
     """Start the host `name` of the hosts file and its program `boot`, and return its PID 1 as the caller sees it.
 
-    Takes about 50 ms and does not wait for `boot`, whose output goes to `tree.console(name)`. May be called in the
-    tree or outside. Raises NamespaceError where the host lives already or a part of it could not be made; then
-    nothing of it is left.
+    Takes about 50 ms and does not wait for `boot`, whose output goes to `tree.console(name)`. May be called in the tree
+    or outside. Raises NamespaceError if the host lives already or a part of it could not be made; then nothing of it is
+    left.
     """
     address = tree.address(name)
     if name in tree.hosts():
@@ -244,7 +244,9 @@ def start_host(
 
 
 def end_host(tree: Tree, name: str) -> None:
-    """The sudden death of a machine: every process of it at once. Returns when it is gone; gone already is done."""
+    """The sudden death of a machine: every process of it ends at once. Returns when it is gone; none is there: nothing
+    to do.
+    """
     pid = holder(tree.place(name) / "first")
     if pid is not None:
         handle = os.pidfd_open(pid)
@@ -293,7 +295,7 @@ def _set_up_tree(tree: Tree, name: str) -> None:
     _done(tree.runner, ("mount", "-t", "tmpfs", "-o", "mode=1777", "private", str(tree.private)))
     with contextlib.suppress(OSError):
         LOCKS.mkdir(parents=True, exist_ok=True)
-    if LOCKS.is_dir():  # locks of programs in the tree are the tree's own, and go with it
+    if LOCKS.is_dir():  # locks of programs in the tree are the tree's own, and are removed with it
         _done(tree.runner, ("mount", "-t", "tmpfs", "-o", "mode=755", "locks", str(LOCKS)))
     _done(tree.runner, ("mount", "--bind", str(tree.hosts_file), "/etc/hosts"))
     _done(tree.runner, ("mount", "--bind", str(tree.directory / "hostname"), "/etc/hostname"))
@@ -310,8 +312,9 @@ def _set_up_tree(tree: Tree, name: str) -> None:
 
 
 def _set_up_host(tree: Tree, name: str, address: str, inner: str) -> None:
-    """`inner` is the host's PID 1 as the tree numbers it. The MAC follows from the address: a name that comes back
-    on a new machine is reached at once, whatever the others' neighbour tables remember."""
+    """`inner` is the host's PID 1 as the tree numbers it. The MAC follows from the address: a name that returns on a
+    new machine is reached at once, whatever the other hosts' neighbour tables hold.
+    """
     number = int(address.rpartition(".")[2])
     host = tree.host_runner(name)
     _drop_link(tree, address)
@@ -343,7 +346,7 @@ def _link(address: str) -> str:
 
 
 def _drop_link(tree: Tree, address: str) -> None:
-    """The kernel drops a dead host's link a moment after its end; a host of the same name must not meet it."""
+    """The kernel drops a dead host's link a moment after its end; a host of the same name must not find it."""
     tree.runner(("ip", "link", "delete", _link(address)), timeout=SETUP_TIMEOUT)
 
 

@@ -1,4 +1,4 @@
-"""Reads files that others may have made: only what is a file, and only so much of it.
+"""Reads files that others may have made: only regular files, and only up to a limit.
 
 A pipe never ends, nor does `/dev/zero`, and text may be nested deeper than any reader goes.
 """
@@ -13,11 +13,11 @@ from typing import Any
 
 TOO_DEEP = "it is nested too deeply"
 LARGEST_TEXT = 16 << 20
-"""Bytes of a file that a setting names."""
+"""Limit in bytes of a file that a setting names."""
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """All of a file of at most `most` bytes. Raises OSError, also for what is no file and for what is longer."""
+    """All of a file of at most `most` bytes. Raises OSError, also for a longer file and for no regular file."""
     with open(path, "rb", opener=only_regular) as file:
         data = file.read(most + 1) if os.fstat(file.fileno()).st_size <= most else None
     if data is None or len(data) > most:
@@ -26,8 +26,8 @@ def read_regular(path: Path, most: int) -> bytes:
 
 
 def only_regular(path: str, flags: int) -> int:
-    """For `open`: only what is a file. Raises OSError."""
-    opened = os.open(path, flags | os.O_NONBLOCK)  # a pipe would wait for whoever writes into it
+    """For `open`: only regular files. Raises OSError."""
+    opened = os.open(path, flags | os.O_NONBLOCK)  # opening a pipe would wait for a writer
     mode = os.fstat(opened).st_mode
     if stat.S_ISREG(mode):
         return opened
@@ -44,7 +44,7 @@ def read_text(path: Path) -> str:
 
 def read_toml(text: str) -> dict[str, Any]:
     """The values of a TOML text. Raises tomllib.TOMLDecodeError, also where it is nested too deeply."""
-    import tomllib  # what only asks a running service reads none
+    import tomllib  # a command that only asks a running service reads none
 
     try:
         return tomllib.loads(text)

@@ -1,7 +1,7 @@
-"""Text of others as people may see it: what a terminal or a log would take for a command is written out.
+"""Other people's text made safe to show: control characters that a terminal or a log would obey are escaped.
 
-A job's owner chooses its name and what it asks for, and so may put a line's end or an escape sequence there. Every edge
-where text leaves for people goes through here: log, terminal, a job's context, mail, the journal of calls.
+A job's owner chooses its name and its requests, and so may put a line's end or an escape sequence there. All text for
+people goes through here: log, terminal, a job's context, mail, the journal of calls.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 _CONTROL = "\x00-\x1f\x7f-\x9f"
 _LINES = "\u2028\u2029"
 _DIRECTIONS = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-"""Letters after these are shown in another order than they stand."""
+"""Text after these characters is shown in another order than it is written."""
 _UNPAIRED = "\ud800-\udfff"
 _ODD = re.compile(f"[{_CONTROL}{_LINES}{_DIRECTIONS}{_UNPAIRED}]")
 
@@ -27,5 +27,5 @@ def plain_lines(text: str) -> str:
 
 
 def plain_json(document: str) -> str:
-    """JSON that was written without escapes, with what is odd in its strings escaped: it says the same."""
+    """JSON that was written without escapes, with odd characters in its strings escaped: its meaning stays."""
     return _ODD.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", document)

@@ -1,8 +1,8 @@
 """Starts every process of the project: argv lists, never a shell, always with a timeout.
 
-Everything that talks to Grid Engine, the kernel or a demo child takes a `Runner`, so that a test, a dry run or a cell
-puts its own in place. A non-zero exit is a value (`Completed.returncode`) that the caller interprets; only what gave
-no answer at all (not found, no end in time) is raised.
+All code that talks to Grid Engine, the kernel or a demo child takes a `Runner`, so that a test, a dry run or a cell
+puts its own in place. A non-zero exit is a value (`Completed.returncode`) that the caller interprets; only a missing
+answer (not found, no end in time) is raised.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class Completed:
 class Runner(Protocol):
     """Runs one argv to its end.
 
-    `timeout` in seconds; `env` is the whole environment of the process (None: inherited).
-    Raises CommandNotFound where argv[0] cannot be executed, CommandTimedOut where it did not end in time.
+    `timeout` in seconds; `env` is the whole environment of the process (None: inherited). Raises CommandNotFound if
+    argv[0] cannot be executed, CommandTimedOut if it did not end in time.
     """
 
     def __call__(self, argv: Sequence[str], **options: typing.Unpack[Options]) -> Completed: ...
 
 
 class Options(typing.TypedDict, total=False):
-    """How a Runner is to run; all but the time limit may be left out."""
+    """Options of a call; all but the time limit may be left out."""
 
     timeout: typing.Required[float]
     stdin: bytes
@@ -59,7 +59,7 @@ class Options(typing.TypedDict, total=False):
 
 
 class SystemRunner:
-    """Runs for real, each argv in a session of its own so that a timeout ends whatever it started, too."""
+    """Runs for real, each argv in a session of its own so that a timeout ends all that it started, too."""
 
     def __call__(
         self,
@@ -92,10 +92,10 @@ _JOBS = re.compile(r"[0-9][0-9.,:-]*")
 
 @dataclass(frozen=True, slots=True)
 class ReadOnlyRunner:
-    """A Runner that refuses what would change anything: `plan` runs on it and shows exactly what `run` would do.
+    """A Runner that refuses every change: `plan` runs on it and shows exactly what `run` would do.
 
-    Allowed are qstat, qhost, qacct, qselect, gethostname, gethostbyname, `qconf` with switches that show, and
-    `qalter -w p|v JOB` with nothing else. Everything else raises WriteRefused before any process starts.
+    Allowed are qstat, qhost, qacct, qselect, gethostname, gethostbyname, `qconf` with switches that show, and `qalter
+    -w p|v JOB` with nothing else. Everything else raises WriteRefused before any process starts.
     """
 
     inner: Runner
@@ -107,15 +107,15 @@ class ReadOnlyRunner:
 
 
 def begin_anew(environ: Mapping[str, str]) -> NoReturn:
-    """Go on as this very command, as a new program with this environment and no other."""
+    """Replace this process by the same command, as a new program with this environment and no other."""
     os.execve(sys.executable, sys.orig_argv, dict(environ))
 
 
 def only_reads(argv: Sequence[str]) -> bool:
-    """Tell whether Grid Engine's manual pages say that this argv changes nothing.
+    """Whether, by Grid Engine's manual pages, this argv changes nothing.
 
-    Unknown is no. `qstat`, `qacct` and the others of the list have no switch that writes; `qconf` may be given several
-    switches in one call, so every word that looks like a switch must be one that shows.
+    Unknown counts as no. `qstat`, `qacct` and the others of the list have no switch that writes; `qconf` may be given
+    several switches in one call, so every word that looks like a switch must be one that shows.
     """
     if not argv:
         return False
@@ -139,8 +139,8 @@ def only_reads(argv: Sequence[str]) -> bool:
 class Running:
     """A child that outlives the call that started it: `qevent`, a demo's autoscaler, a namespace tree.
 
-    It leads a session of its own (unless it shares our terminal); `terminate` ends the whole group. Its standard
-    output and error arrive as `lines` unless they were sent elsewhere. Ends it too when used as a context.
+    It leads a session of its own (unless it shares our terminal); `terminate` ends the whole group. Its standard output
+    and error arrive as `lines` unless they were sent elsewhere. As a context it ends with the block.
     """
 
     argv: tuple[str, ...]
@@ -169,14 +169,14 @@ class Running:
         return self.child.poll()
 
     def wait(self, timeout: float) -> int:
-        """The exit status once it has ended. Raises CommandTimedOut where it has not within `timeout` seconds."""
+        """The exit status once it has ended. Raises CommandTimedOut if it has not within `timeout` seconds."""
         try:
             return self.child.wait(timeout)
         except subprocess.TimeoutExpired:
             raise CommandTimedOut(_no_end(self.argv, timeout)) from None
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the whole group; ended already: nothing."""
+        """Send a signal to the whole group; if it has ended, do nothing."""
         if self.child.poll() is None:
             _signal_group(self.child.pid, number, carrier=self.carrier)
 
@@ -187,7 +187,7 @@ class Running:
         return self.wait(timeout)
 
     def terminate(self, grace: float = 5.0) -> int:
-        """End the group: SIGTERM, and SIGKILL where `grace` seconds did not do. Ended already: just its status."""
+        """End the group: SIGTERM, then SIGKILL if it has not ended after `grace` seconds. Returns the exit status."""
         _end_group(self.child, grace, carrier=self.carrier)
         for stream in (self.child.stdin, self.child.stdout):
             if stream is not None:
@@ -251,7 +251,7 @@ def _spawn(
 
 
 def _end_group(child: subprocess.Popen[bytes], grace: float, *, carrier: bool = False) -> None:
-    """TERM, then KILL what `child` leads; `child` is reaped last, so that its number cannot yet mean anybody else.
+    """Send TERM, then KILL, to the group that `child` leads; `child` is reaped last, so that its number stays its own.
 
     A child that was reaped before (it ended by itself and was polled) is left alone for the same reason.
     """
@@ -267,8 +267,8 @@ def _end_group(child: subprocess.Popen[bytes], grace: float, *, carrier: bool = 
 
 
 def _signal_group(leader: int, number: signal.Signals, *, carrier: bool = False) -> None:
-    """Signal `leader` and its group, only `leader` where it leads none. Of a carrier: the rest of its group, or what it
-    carries.
+    """Signal `leader` and its group, or only `leader` if it leads none. Of a carrier: the rest of its group, or the
+    process that it carries.
     """
     with contextlib.suppress(ProcessLookupError):
         if os.getpgid(leader) != leader:
@@ -307,7 +307,7 @@ def _exits_within(pid: int, seconds: float) -> bool:
 
 
 def _no_end(argv: Sequence[str], timeout: float, stderr: bytes | None = None) -> str:
-    """One line, with the last one the command wrote before it was killed: often the only clue to what it waited for."""
+    """One line, with the last one that the command wrote before it was killed: often the only trace of the cause."""
     last_words = (stderr or b"").decode("utf-8", "replace").strip().splitlines()[-1:]
     said = f"; it last said: {last_words[0]}" if last_words else ""
     return f"{shlex.join(argv)} did not end within {timeout:g} s and was killed{said}"

@@ -1,8 +1,8 @@
 """Whether others could change a file that the autoscaler relies on, as sshd's StrictModes has it.
 
-A file is exposed where somebody else than root and our own user owns it, or may write it, or may put another in its
-place: by any directory on the way to it, or to where a link on the way leads. In a directory with the sticky bit (/tmp)
-nobody takes away what is another's, so that one exposes nothing that is ours.
+A file is exposed if somebody else than root and our own user owns it, may write it, or may put another in its place:
+through any directory on the way to it, or to the target of a link on the way. In a directory with the sticky bit (/tmp)
+nobody can remove another user's file, so such a directory exposes nothing of ours.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_LINKS = 40
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """What is wrong with the mode or owner of one file or directory, and the command that mends it."""
+    """The wrong mode or owner of one file or directory, and the command that corrects it."""
 
     path: Path
     how: str
@@ -42,11 +42,11 @@ class Exposure:
 def exposure(
     path: Path, *, group: str | None = None, private: bool = False, user: str | None = None
 ) -> Exposure | None:
-    """The first thing on the way to this file, the file included, that others could use; None: nothing. What is not
-    there, or cannot be looked at, is not told of.
+    """The first thing on the way to this file, the file included, that others could use; None: nothing. Files that are
+    missing, or cannot be read, are not reported.
 
-    `group`: whose members may write, besides. `private`: others must not be able to read the file either. `user`: who
-    may own it, besides, where there is such a user. Raises SettingsError where there is no such group.
+    `group`: its members may write, too. `private`: others must not be able to read the file either. `user`: may own it,
+    too, if that user exists. Raises SettingsError if the group does not exist.
     """
     allowed, owners = _gid(group), {0, os.geteuid(), *_uid(user)}
     *directories, last = _chain(path.absolute())
@@ -57,18 +57,18 @@ def exposure(
 
 
 def refuse_exposed(what: str, path: Path, *, group: str | None = None, private: bool = False) -> None:
-    """Raise SettingsError, which names the command that mends it, where others could change (or read) this file."""
+    """Raise SettingsError, which names the command that corrects it, if others could change (or read) this file."""
     if (found := exposure(path, group=group, private=private)) is not None:
         raise SettingsError(f"{what} {path} is not used, since others could change or read it: {found}")
 
 
 def ours(path: Path) -> bool:
-    """Whether it is there, and our own user's."""
+    """Whether it exists and belongs to our own user."""
     return owner(path) == os.geteuid()
 
 
 def owner(path: Path) -> int | None:
-    """Whose it is; None where it is not there, or may not be looked at."""
+    """Its owner; None if it does not exist, or may not be read."""
     try:
         return path.stat().st_uid
     except OSError:
@@ -76,7 +76,7 @@ def owner(path: Path) -> int | None:
 
 
 def owner_name(path: Path) -> str | None:
-    """The same by name."""
+    """The owner's name."""
     uid = owner(path)
     return None if uid is None else user_name(uid)
 
@@ -107,7 +107,7 @@ def _chain(path: Path) -> list[Path]:
             place = place.parent if part == ".." else place / part
             while place.is_symlink() and left > 0:
                 left -= 1
-                found.setdefault(place)  # whoever owns a link leads it elsewhere
+                found.setdefault(place)  # a link's owner can lead it elsewhere
                 place = walk(place.parent / place.readlink())
             found.setdefault(place)
         return place
@@ -127,7 +127,7 @@ def _judged(path: Path, allowed: int | None, owners: Collection[int], *, private
         chown = "chown -h" if stat.S_ISLNK(mode) else "chown"
         return Exposure(path, f"belongs to {user_name(seen.st_uid)}", f"{chown} {user_name(os.geteuid())} {quoted}")
     if stat.S_ISLNK(mode) or stat.S_ISSOCK(mode) or (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
-        return None  # to write to a socket is to ask who listens
+        return None  # writing to a socket means asking its server
     if private and mode & (stat.S_IRWXO & ~stat.S_IXOTH):
         return Exposure(path, "may be read by everybody", f"chmod o= {quoted}")
     if mode & stat.S_IWOTH:

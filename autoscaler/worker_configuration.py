@@ -1,7 +1,7 @@
-"""What a worker knows of itself: a flat file that its boot script writes and that scripts on it ask.
+"""A worker's own configuration: a flat file that its boot script writes and that scripts on it read.
 
-Keys are CycleCloud's dotted ones, so that a script written for its nodes finds what it looks for. One line a key: key,
-tab, value, with escapes that `printf %b` of every POSIX shell undoes. Standard library only: a job may ask often.
+Keys are CycleCloud's dotted ones, so that a script written for its nodes finds them. One line a key: key, tab, value,
+with escapes that `printf %b` of every POSIX shell undoes. Standard library only: a job may ask often.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OWN = frozenset({STOP_CALLBACK, INSTANCE_ID, NODE_NAME, CLUSTER_NAME, NODE_ARRAY
 
 FILE = "worker.conf"
 FOLDERS = (Path("/run/sge-autoscaler/worker"), Path("/etc/sge-autoscaler"))
-"""Where it is looked for: first that of a machine of namespaces, which shares /etc with its host."""
+"""The paths to try: first that of a machine of namespaces, which shares /etc with its host."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\\]")
 _ESCAPE = re.compile(r"\\(\\|0[0-7]{3})")
@@ -46,7 +46,7 @@ def flat(configuration: Mapping[str, Any], above: str = "") -> dict[str, str]:
 def of_node_array(
     configuration: Mapping[str, Any], *, cluster: str, node_array: str = "", group_id: str = ""
 ) -> dict[str, str]:
-    """What all machines of one order may be asked: the node array's configuration, and where they belong."""
+    """The values for all machines of one order: the node array's configuration, and where they belong."""
     given = {key: value for key, value in flat(configuration).items() if key not in OWN}
     known = {CLUSTER_NAME: cluster, NODE_ARRAY: node_array, GROUP_ID: group_id}
     return given | {key: value for key, value in known.items() if value}
@@ -58,13 +58,13 @@ def write(values: Mapping[str, str]) -> str:
 
 
 def read(text: str) -> dict[str, str]:
-    """What `write` made this text of. A line without a tab is none of ours, and is left out."""
+    """The values that `write` made this text of. A line without a tab is not ours, and is left out."""
     lines = (line.split("\t", 1) for line in text.split("\n") if "\t" in line)
     return {_unescaped(key): _unescaped(value) for key, value in lines}
 
 
 def answer(values: Mapping[str, str], key: str) -> str | None:
-    """The value of a key; of one that others stand below, all of those as a JSON object. None: there is none."""
+    """The value of a key; of one with keys below it, all of those as a JSON object. None: there is none."""
     if key in values:
         return values[key]
     below = {name.removeprefix(f"{key}."): value for name, value in values.items() if name.startswith(f"{key}.")}
@@ -98,12 +98,14 @@ def _list_or_text(value: str) -> Any:
 
 
 def order_key(secret: bytes, order_id: str) -> str:
-    """What the machines of one order share: it travels in their boot script, which jobs on them may come to read."""
+    """The secret that the machines of one order share: it is in their boot script, which jobs on them may be able to
+    read.
+    """
     return hmac.new(secret, order_id.encode(), hashlib.sha256).hexdigest()
 
 
 def stop_token(key: str, instance: str) -> str:
-    """What one machine shows when it asks to stop. The boot script makes the same with `sha256sum`."""
+    """The token of one machine that asks to stop. The boot script makes the same with `sha256sum`."""
     return hashlib.sha256(f"{key}:{instance}".encode()).hexdigest()
 
 

@@ -1,6 +1,6 @@
-"""What scripts for CycleCloud's jetpack call: `from autoscaler import jetpack`, then `jetpack.autoscale.set(…)`.
+"""The API for CycleCloud's jetpack scripts: `from autoscaler import jetpack`, then `jetpack.autoscale.set(…)`.
 
-Needs nothing but the standard library, and imports nothing else: a script that runs every minute starts in no time.
+Needs and imports only the standard library: a script that runs every minute starts quickly.
 """
 
 from autoscaler.jetpack import autoscale, config

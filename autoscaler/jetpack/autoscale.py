@@ -1,7 +1,7 @@
-"""Ask for what node arrays should hold. An update is all that its set wants, and lapses unless it is repeated.
+"""Request workers of node arrays. An update replaces all earlier requests of its set, and lapses unless it is repeated.
 
-Who is asked: the service at `CP_CAP_AUTOSCALE_URL` or at the socket `CP_CAP_AUTOSCALE_SOCKET`; where neither is set,
-the one that listens on this machine.
+The service at `CP_CAP_AUTOSCALE_URL` or at the socket `CP_CAP_AUTOSCALE_SOCKET` is asked; if neither is set, the one
+that listens on this machine.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def set(  # noqa: A001 - the name is CycleCloud's
     request_set: str = STANDARD,
     expiration_interval: float = FIVE_MINUTES,
 ) -> dict[str, Any]:
-    """Want one node array to hold so many vCPUs, or so many workers; returns and raises what `update` does.
+    """Request so many vCPUs, or so many workers, of one node array; returns and raises as `update` does.
 
-    One of the two is needed: without, all that the set wants would be taken back by a slip.
+    One of the two is required: without it, a slip would end all requests of the set.
     """
     if corecount is None and count is None:
         raise Rejected(f"{name}: give corecount or count; 0 ends the request")
@@ -40,13 +40,14 @@ def update(
     request_set: str = STANDARD,
     expiration_interval: float = FIVE_MINUTES,
 ) -> dict[str, Any]:
-    """Want exactly these node arrays, for so many seconds: what the set wanted before and no longer names, falls.
+    """Request exactly these node arrays, for so many seconds: requests of the set for arrays that are no longer named
+    end.
 
     Returns what was kept: `request_set`, `expires_at` (Unix seconds), `arrays` (names), `note` ('' unless nobody acts
-    on it now). Raises Rejected, whose message begins with the place of what is wrong (`[1].TargetCount: …`), and
-    Unreachable where no service answers; nothing was changed then, unless the answer was lost: asking again is safe.
+    on it now). Raises Rejected, whose message begins with the place of the error (`[1].TargetCount: …`), and
+    Unreachable if no service answers; nothing was changed then, unless the answer was lost: asking again is safe.
     """
-    # What is no list is refused there, with what to write.
+    # The service refuses anything but a list, and says what to write.
     given: Any = arrays
     several = isinstance(given, Iterable) and not isinstance(given, Mapping | str | bytes)
     wanted = list(given) if several else given
@@ -61,8 +62,8 @@ def scale_by_jobs(
     request_set: str = STANDARD,
     expiration_interval: float = FIVE_MINUTES,
 ) -> dict[str, Any]:
-    """Want what these jobs need: vCPUs (`request_cpus`, 1) of each job's `nodearray` (`execute`) added up; for jobs
-    that are `grouped`, one group of that many vCPUs each. `array_definitions`: further attributes, by `Name`.
+    """Request workers for these jobs: vCPUs (`request_cpus`, 1) of each job's `nodearray` (`execute`) added up; for
+    jobs that are `grouped`, one group of that many vCPUs each. `array_definitions`: further attributes, by `Name`.
     """
     cores: dict[str, int] = {}
     groups: dict[tuple[str, int], int] = {}

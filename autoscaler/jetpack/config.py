@@ -1,4 +1,4 @@
-"""What a worker knows of itself, by CycleCloud's keys: `jetpack.config.get("cyclecloud.instance.id")`."""
+"""A worker's own configuration, by CycleCloud's keys: `jetpack.config.get("cyclecloud.instance.id")`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from autoscaler.worker_configuration import FILE, FOLDERS, answer, read
 
 
 def get(key: str, default: Any = None) -> Any:
-    """The value of a key as text (an object of those below it as JSON), else the default; also off any worker."""
+    """The value of a key as text (JSON if other keys stand below it), else the default; on machines that are no
+    workers, too.
+    """
     for folder in FOLDERS:
         try:
             text = (folder / FILE).read_text(encoding="utf-8")

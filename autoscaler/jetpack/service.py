@@ -1,4 +1,4 @@
-"""Where the running autoscaler is asked, and how: JSON over HTTP, on a Unix socket or at an address."""
+"""Finds the running autoscaler and calls it: JSON over HTTP, on a Unix socket or at an address."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ GROUP_ENV = "CP_CAP_AUTOSCALE_SOCKET_GROUP"
 
 
 class AutoscaleError(AutoscalerError):
-    """A request was not taken."""
+    """A request was not accepted."""
 
 
 class Unreachable(AutoscaleError):
-    """No service answered; the message says who was asked, and what to do."""
+    """No service answered; the message says which one was asked, and what to do."""
 
     exit_code = 4
 
 
 class Silent(Unreachable):
-    """Who listens there did not answer. `brief`: without what becomes of what it was asked."""
+    """The service there did not answer. `brief`: without what may still become of the request."""
 
     def __init__(self, name: str, then: str = "") -> None:
         self.brief = f"{name} does not answer: it hangs, or was stopped"
@@ -57,8 +57,8 @@ class Rejected(AutoscaleError):
 
 
 def places(environ: Mapping[str, str]) -> list[str]:
-    """Sockets on this machine where nobody said which: beside the state, of root's services, of the user's own; those
-    of the first of these at which anybody is there.
+    """The sockets to try on this machine if no setting names one: beside the state, of root's services, of the user's
+    own; only the first group with a service that listens.
     """
     chosen = environ.get("CP_CAP_AUTOSCALE_WORKDIR")
     for directory in (*([Path(chosen)] if chosen else []), OF_ROOT, of_user(environ)):
@@ -69,8 +69,8 @@ def places(environ: Mapping[str, str]) -> list[str]:
 
 
 def listens(path: Path | str) -> bool:
-    """Whether somebody answers at this socket; what a service that was killed left behind does not. Raises
-    PermissionError where one may not ask there.
+    """Whether a service answers at this socket; the socket of a killed service does not. Raises PermissionError if the
+    caller may not use it.
     """
     with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
         probe.settimeout(PATIENCE)
@@ -84,7 +84,7 @@ def listens(path: Path | str) -> bool:
 
 
 def first_listening(paths: Iterable[Path | str]) -> str | None:
-    """The first of these that answers, else the first at which one may not ask; None: nobody is there."""
+    """The first of these that answers, else the first that the caller may not use; None: none."""
     closed: str | None = None
     for path in paths:
         try:
@@ -96,14 +96,14 @@ def first_listening(paths: Iterable[Path | str]) -> str | None:
 
 
 def of_user(environ: Mapping[str, str]) -> Path:
-    """Where services of a user other than root keep their state, and listen."""
+    """The directory in which services of a user other than root keep their state, and listen."""
     state = environ.get("XDG_STATE_HOME")
     return (Path(state) if state else Path.home() / ".local" / "state") / "sge-autoscaler"
 
 
 @dataclass(frozen=True)
 class Service:
-    """One place to ask. `url` wins over `path`."""
+    """The address of one service. `url` wins over `path`."""
 
     path: str | None = None
     url: str | None = None
@@ -113,7 +113,7 @@ class Service:
     plain: bool = False
     """Whether an address that other machines reach may be called without TLS."""
     ca_file: str = ""
-    """Certificate of who signed that of the address; '': those that this machine trusts."""
+    """Certificate of the authority that signed that of the address; '': the authorities that this machine trusts."""
 
     @classmethod
     def find(cls, environ: Mapping[str, str] = os.environ) -> Service:
@@ -143,7 +143,7 @@ class Service:
         if changes and self.url is None:
             try:
                 self._sent("GET", "/requests", None)
-            except Silent as error:  # it would do later, over what was asked since, what it is given now
+            except Silent as error:  # a service that hangs would carry the request out later, after newer ones
                 raise Silent(self.name, _NOT_ASKED) from error
         try:
             status, said = self._sent(method, place, body)
@@ -206,7 +206,7 @@ class _OverSocket(http.client.HTTPConnection):
 
 
 def _on_behalf() -> dict[str, str]:
-    """Whom root asks for, behind sudo; the service heeds it only from root and its own user."""
+    """The user for whom root asks, behind sudo; the service accepts it only from root and its own user."""
     behind = os.environ.get("SUDO_USER")
     return {"X-Asked-By": behind} if behind and behind != getpass.getuser() else {}
 

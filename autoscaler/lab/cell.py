@@ -1,8 +1,9 @@
 """A private Grid Engine cell with several hosts on one machine: for tests, the demo and curiosity.
 
-One namespace tree is one cell: the qmaster lives in the tree itself (host `master`, 10.1.0.1), every execution
-host is a host of the tree with its own `sge_execd`, and all of it ends with whoever holds the cell. A process in the
-cell (the autoscaler, its `local` provider) finds it again with `Cell.at`. What Grid Engine is told is in `conf/cell/`.
+One namespace tree is one cell: the qmaster runs in the tree itself (host `master`, 10.1.0.1), every execution host is a
+host of the tree with its own `sge_execd`, and all of it ends with the process that holds the cell. A process in the
+cell (the autoscaler, its `local` provider) finds it again with `Cell.at`. Grid Engine's configuration is in
+`conf/cell/`.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from autoscaler.process import Running, SystemRunner
 from sge.qconf import replaced
 
 FIRST_HOST = 200
-"""Declared hosts have the addresses from here on; those below are for workers that come and go."""
+"""Declared hosts have the addresses from here on; lower ones are for workers that come and go."""
 STEP = 0.05
-"""Seconds between two looks at something that is about to come up."""
+"""Seconds between two checks whether something has come up."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExecHost:
-    """An execution host to be: `slots` is free, a machine of two cores may serve 64. `complexes` beside slots."""
+    """A planned execution host: `slots` is free, a machine of two cores may serve 64. `complexes` besides slots."""
 
     name: str
     slots: int = 2
@@ -43,7 +44,7 @@ class ExecHost:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell by its directory, from inside or outside. `declared` and `prepared` are what `reset` goes back to."""
+    """A cell by its directory, from inside or outside. `reset` restores `declared` and `prepared`."""
 
     directory: Path
     declared: tuple[ExecHost, ...] = ()
@@ -64,10 +65,10 @@ class Cell:
         """A cell that lives until the block ends or this process does; under a second with two hosts.
 
         `hosts` are its persistent execution hosts (a number: that many with 2 slots each; one named `master` runs its
-        execd beside the qmaster). `directory` must be new, and readable for everybody on the way to it, because
-        Grid Engine's daemons give up root; it is left behind (None: one in `cell_folder`, dropped at the end).
-        `scheduler` and `configuration` are laid over the lively defaults. Not `prepared` is a bare master as just
-        installed: no queue, host group, PE or submit host. Raises CellError or NamespaceError.
+        execd beside the qmaster). `directory` must be new, and every user must be able to reach and read it, because
+        Grid Engine's daemons give up root; it is left behind (None: one in `cell_folder`, removed at the end).
+        `scheduler` and `configuration` are laid over the lively defaults. Without `prepared` it is a bare master as
+        just installed: no queue, host group, PE or submit host. Raises CellError or NamespaceError.
         """
         if isinstance(hosts, int):
             hosts = [ExecHost(namespaces.default_name(FIRST_HOST + number)) for number in range(hosts)]
@@ -92,7 +93,9 @@ class Cell:
 
     @classmethod
     def at(cls, directory: Path) -> Cell:
-        """The living cell of `directory`, up elsewhere; it can do all but reset. Raises CellError where none lives."""
+        """The living cell of `directory`, started elsewhere; it can do all but reset. Raises CellError if none lives
+        there.
+        """
         cell = cls(directory)
         if namespaces.holder(cell.tree.directory / "first") is None:
             raise CellError(f"no cell lives in {directory}")
@@ -113,7 +116,7 @@ class Cell:
 
     @property
     def output(self) -> Path:
-        """Where jobs leave their output unless they say -o and -e; emptied by `reset`."""
+        """Jobs write their output here unless they say -o and -e; emptied by `reset`."""
         return self.directory / "output"
 
     @property
@@ -133,14 +136,14 @@ class Cell:
         return EnteringRunner(self.tree.place(name) / "first", self.environment)
 
     def out(self, *argv: str, stdin: str = "") -> str:
-        """What a command on the master printed. Raises CellError where it failed."""
+        """What a command on the master printed. Raises CellError if it failed."""
         return done(self.runner, *argv, stdin=stdin.encode())
 
     def submit(self, *argv: str) -> str:
         """The number of the new job that `qsub` makes of `argv`, without the tasks of an array.
 
-        While no queue has an instance, `qsub` submits and yet fails ("job is not allowed to run in any queue").
-        Raises CellError where no job was made.
+        While no queue has an instance, `qsub` submits and yet fails ("job is not allowed to run in any queue"). Raises
+        CellError if no job was made.
         """
         ended = self.runner(("qsub", *argv), timeout=private_root.TIMEOUT)
         said = (ended.stdout + ended.stderr).decode("utf-8", "replace")
@@ -171,7 +174,7 @@ class Cell:
         )
 
     def add_host(self, host: ExecHost, *, wait: bool = True) -> None:
-        """A persistent execution host more: machine, enrolment, execd; in main.q where the cell is prepared."""
+        """Add a persistent execution host: machine, enrolment, execd; in main.q if the cell is prepared."""
         if host.name != MASTER:
             namespaces.start_host(self.tree, host.name)
         self.enrol(host)
@@ -180,16 +183,16 @@ class Cell:
             self.wait_for_report(host.name)
 
     def enrol(self, host: ExecHost) -> None:
-        """Tell the qmaster of an execution host, as an administrator would."""
+        """Make it an execution host, as an administrator would."""
         self._define("-Ae", "exechost", name=host.name, complex_values=host.complex_values)
         if self.prepared:
             self.out("qconf", "-aattr", "queue", "slots", f"[{host.name}={host.slots}]", "main.q")
             self.out("qconf", "-aattr", "hostgroup", "hostlist", host.name, "@allhosts")
 
     def start_execd(self, name: str) -> None:
-        """Start the execd of a living machine; `wait_for_report` tells when it is there.
+        """Start the execd of a living machine; `wait_for_report` waits until it has reported.
 
-        With SGE_ND it does not make itself a daemon, which takes 2 s for sleeps; so it is heard after 0.1 s.
+        With SGE_ND it does not make itself a daemon, which takes 2 s for sleeps; so its first report comes after 0.1 s.
         """
         host = None if name == MASTER else name
         output = self.directory / "execd-output"
@@ -201,11 +204,12 @@ class Cell:
         self._until(lambda: "load_avg=" in self.out("qconf", "-se", name), f"{name} was not heard")
 
     def end_host(self, name: str) -> None:
-        """Sudden death of the machine; Grid Engine is not told."""
+        """Sudden death of the machine; Grid Engine is not notified."""
         namespaces.end_host(self.tree, name)
 
     def reset(self) -> None:
-        """Back to what `up` made: every process and machine of the cell is killed, its spool put back, all begun anew.
+        """Back to the state after `up`: every process and machine of the cell is killed, its spool restored, all
+        started anew.
 
         Job numbers start at 1 again; accounting, output and hosts of others are gone. Raises CellError.
         """
@@ -233,7 +237,7 @@ class Cell:
         self.out("qconf", "-Msconf", str(file))
 
     def stop_qmaster(self) -> None:
-        """The qmaster dies at once; `qconf -km` takes 5 s."""
+        """Kill the qmaster at once; `qconf -km` takes 5 s."""
         pid = (self.root / "default/spool/qmaster/qmaster.pid").read_text().strip()
         self.out("kill", "-KILL", pid)
 
@@ -253,8 +257,8 @@ class Cell:
         return {1: MASTER} | {FIRST_HOST + number: name for number, name in enumerate(named)}
 
     def _begin(self, *, again: bool = False) -> None:
-        """From a pristine spool to the declared cell. `again`: what was told to the first qmaster is kept for the next,
-        since a dozen commands cost it, and this machine, more than its start.
+        """From a pristine spool to the declared cell. The spool of the first start is kept for the next one (`again`),
+        since the dozen commands that configure it take longer than a start.
         """
         kept = self.root / f"kept-{self.prepared}-{'-'.join(host.name for host in self.declared)}"
         declared = kept.exists()
@@ -281,7 +285,7 @@ class Cell:
             self.wait_for_report(host.name)
 
     def _declare(self) -> None:
-        """Tell the qmaster what the cell consists of."""
+        """Configure the qmaster with everything that the cell consists of."""
         self.schedule(**self.scheduler)
         if self.prepared:
             self._prepare()

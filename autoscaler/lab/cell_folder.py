@@ -1,7 +1,7 @@
-"""Where private cells live by name, so that `cell exec` finds one, and what a killed owner left behind is dropped.
+"""The folder of private cells by name, so that `cell exec` finds one, and cells whose owner was killed are removed.
 
-/run/sge-autoscaler/cells, or the temporary folder where /run cannot be written. Not XDG_RUNTIME_DIR: nobody but its
-user may enter it, and Grid Engine's daemons run as a user of their own.
+/run/sge-autoscaler/cells, or the temporary folder if /run cannot be written. Not XDG_RUNTIME_DIR: only its user may
+enter it, and Grid Engine's daemons run as a user of their own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from autoscaler.namespaces import holder
 from autoscaler.process import start
 
 YOUNG = 30.0
-"""Seconds in which a place without owner is taken for one that is just being made."""
+"""Seconds in which a place without an owner counts as one that is just being made."""
 
 
 def folder() -> Path:
@@ -58,7 +58,7 @@ def find(name: str | None) -> Path:
 def claim(name: str | None = None) -> Iterator[Path]:
     """A place for a new cell, ours until the block ends or this process does, and removed then.
 
-    Raises CellError where `name` is taken.
+    Raises CellError if `name` is taken.
     """
     sweep()
     names = [name] if name else (f"cell-{number}" for number in itertools.count(1))
@@ -83,7 +83,7 @@ def claim(name: str | None = None) -> Iterator[Path]:
 
 
 def _own(place: Path) -> int:
-    """Make and lock the owner's file; locked before it is seen under its name, so that no sweep takes it for left."""
+    """Make and lock the owner's file; locked before it gets its name, so that no sweep removes it."""
     unseen = place / "owner.new"
     descriptor = os.open(unseen, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -92,7 +92,7 @@ def _own(place: Path) -> int:
 
 
 def sweep() -> list[str]:
-    """Drop the places whose owner is gone, and say which."""
+    """Remove the places whose owner is gone; returns their names."""
     return [place.name for place in sorted(folder().iterdir()) if _left_behind(place) and _drop(place)]
 
 

@@ -1,8 +1,9 @@
 """Removes a cell's place when its owner ends, however it ends: a SIGKILL of the owner leaves nothing behind.
 
 Run as a file of its own by the interpreter alone (`python -I -S cell_remover.py PLACE`). Its standard input is a pipe
-that the owner holds and never writes to; its end is the owner's end. Then it waits until nobody lives in the place (the
-tree's PID 1 holds a lock there) and removes it, and the folders above it that are empty now. It starts nothing.
+that the owner holds and never writes to: when the owner ends, the pipe closes. Then it waits until no process is left
+in the place (the tree's PID 1 holds a lock there) and removes it, and the folders above it that are empty now. It
+starts nothing.
 """
 
 import contextlib
@@ -18,7 +19,8 @@ PATIENCE = 30.0
 """Seconds to wait for the last process of the place, and for the place to be gone."""
 STEP = 0.05
 _OF_MACHINES = "worker"
-"""Beside the folder of cells: where every machine of theirs mounts a folder of its own, empty to all others."""
+"""The folder beside that of the cells, on which every machine of theirs mounts one of its own: all others see it empty.
+"""
 
 
 def main(place: Path) -> int:

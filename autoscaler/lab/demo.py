@@ -1,7 +1,8 @@
-"""The demo: a private Grid Engine, the autoscaler beside it as anybody would run it, ten jobs, and what came of them.
+"""The demo: a private Grid Engine, the autoscaler beside it as an operator would run it, ten jobs, and the results.
 
-Nothing is staged: the autoscaler runs as `sge-autoscaler run` in the cell and is only watched. It is done when Grid
-Engine's own accounting says that every task ended well, and Grid Engine and the provider that every worker is gone.
+Nothing is staged: the autoscaler runs as `sge-autoscaler run` in the cell and is only watched. The demo is over when
+Grid Engine's own accounting says that every task ended well, and Grid Engine and the provider report every worker as
+gone.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _NEVER = "-/-"
 
 
 class DemoFailed(AutoscalerError):
-    """The demo did not come to its end; the message says what was missing."""
+    """The demo did not finish; the message says what was missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ SCENARIOS = {
 
 @dataclass(frozen=True, slots=True)
 class Landlord:
-    """Who rents out workers, and the master's type as it is called there."""
+    """The provider of workers, and its name for the master's instance type."""
 
     master_type: str = "m5.large"
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -85,8 +86,8 @@ PROVIDERS = {
 
 @dataclass(frozen=True, slots=True)
 class TaskEnd:
-    """What Grid Engine's accounting says of one task. `wait` in seconds from submission to start; None: it says of no
-    start, as of a task that was pushed back, or whose job could not be begun.
+    """One task in Grid Engine's accounting. `wait` in seconds from submission to start; None: there is no start, as for
+    a task that was rescheduled, or whose job could not be begun.
     """
 
     task: str
@@ -102,7 +103,7 @@ class TaskEnd:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What came of it."""
+    """The results."""
 
     tasks: tuple[TaskEnd, ...]
     workers: tuple[Lifetime, ...]
@@ -169,7 +170,7 @@ def played(mode: str, provider: str, say: Say) -> Iterator[Watch]:
 
 @contextmanager
 def _control_plane(cell: Cell, provider: str, say: Say) -> Iterator[Mapping[str, str]]:
-    """What to set to reach it; a cloud's serves until the block ends, `local` needs none."""
+    """The settings that reach it; a cloud's serves until the block ends, `local` needs none."""
     if provider not in CLOUDS:
         yield {"CP_CAP_AUTOSCALE_PROVIDER": provider, "CP_CAP_AUTOSCALE_LOCAL_NETWORK": str(cell.tree.directory)}
         return
@@ -191,13 +192,13 @@ def _socket(cell: Cell) -> Path:
 
 
 def _prepare(cell: Cell, environment: Mapping[str, str], say: Say) -> None:
-    """What an administrator does once: let `init` make queue, host group and parallel environments."""
+    """The one-time steps of an administrator: let `init` make queue, host group and parallel environments."""
     done = cell.runner(("sge-autoscaler", "init", "--yes"), timeout=60.0, env={**cell.environment, **environment})
     if done.returncode != 0:
         raise DemoFailed(f"`sge-autoscaler init --yes` failed: {done.stderr.decode('utf-8', 'replace').strip()}")
-    # A job that dies with the cell would leave its folder in the machine's /tmp.
+    # A job that is killed with the cell would leave its folder in the machine's /tmp.
     cell.out("qconf", "-mattr", "queue", "tmpdir", str(cell.tree.private), "main.q")
-    # Killed in the middle, jobs leave their folders; here they go with the machine.
+    # Killed jobs leave their folders; here they are removed with the machine.
     cell.out("qconf", "-rattr", "queue", "tmpdir", str(cell.tree.private), "main.q")
     say("sge-autoscaler init --yes: queue main.q, host group @allhosts and two parallel environments are there")
 
@@ -214,14 +215,14 @@ def _autoscaler(cell: Cell, environment: Mapping[str, str]) -> Iterator[Running]
 
 
 class Watch:
-    """Looks at the cell until all is over. Only reads."""
+    """Watches the cell until all is over. Only reads."""
 
     def __init__(self, cell: Cell, scenario: Scenario, running: Running) -> None:
         self._cell, self._scenario, self._running = cell, scenario, running
         self._began, self._job = time.monotonic(), ""
         self._store: Store | None = None
         self.abandoned = threading.Event()
-        """Set: nobody waits for the end any more."""
+        """Set: stop watching."""
 
     def submit(self, say: Say) -> None:
         argv = ("-b", "y", "-t", f"1:{self._scenario.tasks}", "sleep", str(self._scenario.task_seconds))
@@ -229,11 +230,11 @@ class Watch:
         say(f"qsub {' '.join(argv)}: job {self._job}")
 
     def ask(self, question: str, query: Mapping[str, str]) -> dict[str, Any]:
-        """What the autoscaler answers. Raises AutoscalerError."""
+        """The autoscaler's answer. Raises AutoscalerError."""
         return ask(Place(str(_socket(self._cell))), target(question, query))
 
     def until_over(self, tell: Callable[[], None]) -> Summary:
-        """`tell` shows what is new, each time. Raises DemoFailed."""
+        """Wait for the end. `tell` shows news, each time. Raises DemoFailed."""
         while not self.abandoned.wait(LOOK_EVERY):
             tell()
             ends = self._ended(self._job)
@@ -258,7 +259,7 @@ class Watch:
         return read_task_ends(answer.stdout.decode("utf-8", "replace")) if answer.returncode == 0 else ()
 
     def _all_gone(self) -> bool:
-        """Whether Grid Engine knows the master alone, and every machine that was ever rented has ended."""
+        """Whether Grid Engine has the master alone, and every machine that was ever rented has ended."""
         known = set(self._cell.out("qconf", "-sel").split())
         rented = self._lifetimes()
         machines = self._cell.tree.hosts()

@@ -1,7 +1,7 @@
-"""A cloud's control plane on loopback, beside a private Grid Engine: the demo's, and the tests'.
+"""A cloud's control plane on loopback, beside a private Grid Engine: for the demo and the tests.
 
-The servers are part of the tests and not of what is installed, so a checkout is needed. One is a child in the cell's
-namespace tree and ends with it; the machines it rents out are hosts of that tree.
+The servers belong to the tests and are not installed, so a checkout is needed. One is a child in the cell's namespace
+tree and ends with it; the machines that it rents out are hosts of that tree.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class NoControlPlane(AutoscalerError):
 
 @dataclass(frozen=True, slots=True)
 class PlayedCloud:
-    """A control plane that serves. `environment` is what an operator sets to use it."""
+    """A control plane that serves. `environment`: the settings with which an operator uses it."""
 
     environment: Mapping[str, str]
     billable: str
-    """Address, in the cell, that tells what costs money now."""
+    """Address, in the cell, that reports what costs money now."""
 
 
 @contextlib.contextmanager

@@ -30,11 +30,11 @@ LIVELY = {
     "min_gid": "0",
     "load_report_time": "00:00:02",
     "max_unheard": "00:00:20",
-    # A login shell would run what root's own profile holds before every job, and leave what a killed one leaves.
+    # A login shell would run root's own profile before every job, and leave the folders of killed ones.
     "login_shells": "NONE",
-    # A job sees nothing of what an execd was started with.
+    # A job sees nothing of its execd's environment.
     "execd_params": "INHERIT_ENV=false",
-    # Shipped, a job shows in qacct up to 15 s after its end.
+    # With the shipped settings a job shows in qacct up to 15 s after its end.
     "reporting_params": "accounting=true reporting=false flush_time=00:00:01 accounting_flush_time=00:00:00 "
     "joblog=false sharelog=00:00:00",
 }
@@ -45,7 +45,7 @@ class CellError(AutoscalerError):
 
 
 def missing() -> str | None:
-    """None where Grid Engine's programs are installed, else one line that says which is not."""
+    """None if Grid Engine's programs are installed, else one line that says which is missing."""
     needed = [PROGRAMS / name for name in ("sge_qmaster", "sge_execd", "qstat", "spoolinit")]
     for path in (*needed, INSTALLED / "bin", SHARED / "default-configuration"):
         if not path.exists():
@@ -65,7 +65,7 @@ def environment(root: Path, home: Path) -> dict[str, str]:
         "PATH": ":".join([*map(str, folders), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]),
         "LD_LIBRARY_PATH": str(PROGRAMS),
         "HOME": str(home),
-        # What is killed in the cell leaves nothing on the machine.
+        # Killed processes of the cell leave nothing on the machine.
         "TMPDIR": str(home),
         "USER": "root",
         "LOGNAME": "root",
@@ -81,8 +81,8 @@ def render(template: str, **values: object) -> str:
 def make_root(root: Path, runner: Runner, *, spool: Path, host: str | None, changes: Mapping[str, str]) -> None:
     """Lay out SGE_ROOT and initialise its spool, as `init_cluster` of the Debian package does.
 
-    `runner` runs with `environment(root, …)`. `spool` is where every execution host keeps its own spool; `host`
-    becomes a submit and admin host (None: whoever prepares the master does that); `changes` go into the global
+    `runner` runs with `environment(root, …)`. `spool` is where every execution host keeps its own spool; `host` becomes
+    a submit and admin host (None: the caller that prepares the master does that); `changes` go into the global
     configuration on top of LIVELY. Raises CellError.
     """
     common, work = root / "default" / "common", root / "default" / "spool"
@@ -109,7 +109,7 @@ def make_root(root: Path, runner: Runner, *, spool: Path, host: str | None, chan
         ("adminhosts", made / "hosts"),
     ):
         done(runner, "spooldefaults.bin", what, str(source))
-    # Without its admin user among the managers the scheduler is denied, and no job ever starts.
+    # Unless its admin user is a manager, the scheduler is denied, and no job ever starts.
     done(runner, "spooldefaults.bin", "managers", "root", ADMIN)
     done(runner, "chown", "-R", f"{ADMIN}:{ADMIN}", str(root))
 
@@ -129,7 +129,7 @@ HIDDEN = tuple(map(Path, ("/usr/local/bin", "/usr/local/sbin", "/opt/cycle", "/e
 EMPTIED = tuple(map(Path, ("/etc/resolv.conf", "/etc/environment")))
 """Files that are empty in a cell."""
 _OURS = ("python", "sge-autoscaler")
-"""How the names of programs begin that the cell itself needs, where Python was installed into such a folder."""
+"""Name prefixes of programs that the cell itself needs, if Python was installed into such a folder."""
 
 
 def hide(runner: Runner, aside: Path) -> None:
@@ -145,7 +145,7 @@ def hide(runner: Runner, aside: Path) -> None:
 
 
 def _hiding(folder: Path, own: Path) -> list[str]:
-    """Commands that leave `folder` empty but for Python, where this is Python's."""
+    """Commands that leave `folder` empty except for Python, if it contains this Python."""
     kept = sorted(each for each in folder.iterdir() if each.name.startswith(_OURS)) if _has_python(folder) else []
     lines = []
     if kept:
