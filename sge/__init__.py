@@ -1,1 +1,1 @@
-"""Grid Engine: reads its answers into values, writes by qconf, qmod and qdel, asks it, and follows its events."""
+"""Grid Engine: reads its output into values, changes it by qconf, qmod and qdel, asks it, and follows its events."""

@@ -1,6 +1,6 @@
-"""What restricts access: reads the lists that a cell names, if any, and says which properties of jobs matter.
+"""Access restrictions: reads the lists that a cell names, if any, and says which properties of jobs matter.
 
-A cell whose queues, PEs, global host and quotas name neither an access list nor a project costs no command more.
+A cell whose queues, PEs, global host and quotas name neither an access list nor a project needs no further command.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from sge.qconf import read_access, read_access_list, read_names, read_pe, read_q
 from sge.qstat import Listing
 
 HOSTS_AT_MOST = 50
-"""So many hosts that we did not make are looked at for lists of their own."""
+"""So many hosts that we did not make are checked for lists of their own."""
 _Value = TypeVar("_Value")
 _RESERVED = re.compile(rb"""name=["']slots_resv["'][^>]*>\s*0*[1-9]""")
 
 Show = Callable[..., str]
-"""What `qconf` with these switches prints; '' where `may_be_empty` and there is none."""
+"""The output of `qconf` with these switches; '' if `may_be_empty` and there is none."""
 
 
 def read_restrictions(
     texts: Mapping[str, str], show: Show, ours: Iterable[str], *, always: bool = False
 ) -> dict[str, str]:
-    """By file stem, what of lists and hosts has to be known besides these texts of the configuration. `ours`: names of
-    hosts that carry no list because we made them. `always`: hosts are looked at though nothing else names a list.
+    """The lists and hosts that are needed besides these texts of the configuration, by file stem. `ours`: names of
+    hosts that carry no list because we made them. `always`: hosts are read although nothing else names a list.
     """
     accesses, quotas = list(_accesses(texts)), _quotas(texts)
     if not always and not any(access.shown for access in accesses) and not _lists_of(quotas):
@@ -49,7 +49,7 @@ def read_restrictions(
 
 
 def _shown_lists(names: list[str], show: Show) -> Iterator[str]:
-    """Every list, by one command; where one of them does not exist, which a quota may name, that fails for all."""
+    """Every list, by one command; if one of them does not exist, which a quota may name, that fails for all."""
     text = show("-su", ",".join(names), may_be_empty=True) if names else ""
     if text or len(names) < 2:
         yield from split_objects(text, "name")
@@ -59,7 +59,7 @@ def _shown_lists(names: list[str], show: Show) -> Iterator[str]:
 
 
 def needs(texts: Mapping[str, str], qhost: bytes, listing: Listing) -> Needs:
-    """What of jobs only `qstat -j` tells, and makes a difference here."""
+    """The properties of jobs that only `qstat -j` shows, and that matter here."""
     lists = _read_each(texts, "su_", read_access_list)
     reserved = _RESERVED.search(qhost) is not None or any(instance.reserved for instance in listing.instances)
     found = needs_of(
@@ -99,7 +99,7 @@ def _lists_of(quotas: Iterable[QuotaSet]) -> set[str]:
 
 
 def _read_each(texts: Mapping[str, str], prefix: str, reader: Callable[[str], _Value]) -> list[_Value]:
-    """All that can be read; what cannot is set aside where the cluster is made."""
+    """All that can be read; the rest is set aside where the cluster is made."""
     found: list[_Value] = []
     for stem in sorted(texts):
         if stem.startswith(prefix):

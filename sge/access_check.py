@@ -14,7 +14,7 @@ _REMEDY = "`qconf -su LIST` shows a list, `qconf -au USER LIST` adds to it; `qco
 
 
 def access_finding(texts: Mapping[str, str], queues: Sequence[str], user: str) -> Finding:
-    """What was found. `texts`: the configuration by file stem; `queues`: those that are autoscaled."""
+    """The finding. `texts`: the configuration by file stem; `queues`: the autoscaled ones."""
     lists = access_lists(texts)
     restricted = list(_restricted(texts, queues))
     shut = [
@@ -56,7 +56,7 @@ def _no_acl(known: Sequence[AccessList | None]) -> str:
 
 
 def _restricted(texts: Mapping[str, str], queues: Sequence[str]) -> Iterator[tuple[str, Access, bool]]:
-    """Whatever is not open to everybody, and whether it is a queue."""
+    """Everything that is not open to everybody, and whether it is a queue."""
     for stem, text in texts.items():
         kind, _, name = stem.partition("_")
         found: list[tuple[str, Access]] = []
@@ -92,7 +92,7 @@ _READERS: Mapping[str, Callable[[str, str], Iterator[tuple[str, Access]]]] = {
 
 
 def _submits_nothing(texts: Mapping[str, str], user: str) -> Iterator[str]:
-    """The global configuration is heeded when a job is submitted, and by nobody after."""
+    """qmaster applies the global configuration only when a job is submitted."""
     text = texts.get("sconf", "")
     access = read_access(text)
     by = list(access.shown)
@@ -106,7 +106,7 @@ def _submits_nothing(texts: Mapping[str, str], user: str) -> Iterator[str]:
 
 
 def _unread_hosts(restricted: Sequence[tuple[str, Access, bool]]) -> Iterator[str]:
-    """A pass looks at lists of hosts only where something else names a list."""
+    """A pass reads lists of hosts only if something else names a list."""
     hosts = [what for what, _, _ in restricted if what.startswith("host ") and what != "host global"]
     if hosts and len(hosts) == len(restricted):
         yield "passes do not read lists that only hosts name: name the list in the queue as well"

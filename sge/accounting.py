@@ -1,10 +1,11 @@
-"""Grid Engine's accounting file: what became of every start of a job. Read on from where the last observation ended.
+"""Grid Engine's accounting file: the result of every start of a job. Each observation reads on where the last one
+ended.
 
 It is `accounting`, with fields between colons, or `accounting.jsonl`, with an object a line (Open Cluster Scheduler
-from 9 on, unless `reporting_params` has `old_accounting=true`). After a change of release both are there.
-The file grows by a line a start and is rotated by people; a missing, shrunken or replaced one is no error, and of a
-long one only so many bytes are read at an observation. Its times of failed starts are 0, so a line is dated by when it
-is read.
+from 9 on, unless `reporting_params` has `old_accounting=true`). After a change of release both are there. The file
+grows by a line a start and is rotated by people; a missing, shrunken or replaced one is no error, and of a long one
+only so many bytes are read at an observation. The times of failed starts are 0, so a line gets the time at which it is
+read.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from typing import Any
 from sge.units import epoch_seconds
 
 MOST_BYTES = 1 << 20
-"""Read at one observation: some 4,000 lines."""
+"""Bytes read at one observation: some 4,000 lines."""
 OLD_NEWS = 8 * MOST_BYTES
-"""What is further behind than this is skipped."""
+"""Older bytes than this are skipped."""
 
 WORDS: Mapping[int, str] = MappingProxyType(
     {
@@ -64,10 +65,10 @@ WORDS: Mapping[int, str] = MappingProxyType(
         100: "assumedly after job",
     }
 )
-"""What `qacct` prints beside the number (sge_status(5))."""
+"""The text of `qacct` for each number (sge_status(5))."""
 
 _FIELDS = 13
-"""Between colons, at least."""
+"""Fields between colons, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class Start:
     owner: str
     job: int
     failed: int
-    """0: Grid Engine ran it, whatever it ended with."""
+    """0: Grid Engine ran it, whatever its exit status."""
     task: int = 0
     """0: the job is no array."""
 
@@ -90,12 +91,12 @@ class Start:
 
 
 def files_of(file: Path) -> tuple[Path, Path]:
-    """`accounting` and the file of objects beside it, each there or not."""
+    """`accounting` and the file of objects beside it; either may be missing."""
     return file, file.with_name(f"{file.name}.jsonl")
 
 
 def written_last(file: Path) -> Path:
-    """Which of both Grid Engine writes to: the one that changed last."""
+    """The file of the two that Grid Engine writes to: the one that changed last."""
 
     def changed(each: Path) -> int:
         try:
@@ -107,10 +108,10 @@ def written_last(file: Path) -> Path:
 
 
 def read_on(file: Path, offset: int | None, most: int = MOST_BYTES) -> tuple[int, tuple[Start, ...]]:
-    """What was written after `offset`, and how far that goes. None: from now on, nothing of what was before.
+    """The starts that were written after `offset`, and the new offset. None: skip all that was written so far.
 
-    A file that is not there gives nothing. One that is shorter than it was has been rotated and is read from its
-    beginning; a longer one under the same name goes on. Raises OSError where it is there and cannot be read.
+    A missing file gives nothing. One that is shorter than before has been rotated and is read from its beginning; a
+    longer one under the same name goes on. Raises OSError if it exists and cannot be read.
     """
     end, data = _news(file, offset, most)
     return end, read_starts(data)
@@ -133,7 +134,7 @@ def _news(file: Path, offset: int | None, most: int) -> tuple[int, bytes]:
         data = opened.read(most)
     end = data.rfind(b"\n") + 1
     if not end and len(data) == most:
-        end = most  # no line of Grid Engine's is as long; standing still before it would be for ever
+        end = most  # no line of Grid Engine's is as long; stopping before it would be for ever
     return begin + end, data[:end]
 
 
@@ -162,29 +163,29 @@ class JobEnd:
 
     @property
     def how(self) -> str:
-        """How it ended, as people say it."""
+        """How it ended, in plain words."""
         said = f"exit status {self.exit_status}"
         return said if not self.failed else f"{said}, failed: {WORDS.get(self.failed, f'code {self.failed}')}"
 
 
 def read_on_ends(file: Path, offset: int | None, most: int = MOST_BYTES) -> tuple[int, tuple[JobEnd, ...]]:
-    """As `read_on`, with times, places and how each ended."""
+    """As `read_on`, with times, places and results."""
     upto, data = _news(file, offset, most)
     return upto, tuple(ends_in(data.decode("utf-8", "replace").split("\n")))
 
 
 def ends_in(lines: Iterable[str]) -> Iterator[JobEnd]:
-    """Of every line that is a record with all of its times."""
+    """The ends in all lines that are records with all of their times."""
     return (end for line in lines if (end := _end(line)) is not None)
 
 
 MOST_SEARCHED = 64 << 20
-"""Bytes of the end of the file in which a job is looked for where nobody keeps an index of it."""
+"""Bytes at the end of the file that are searched for a job if there is no index."""
 
 
 def read_ends(file: Path, job: int, most: int = MOST_SEARCHED) -> tuple[JobEnd, ...]:
-    """What `accounting` and the file of objects beside it say of a job, in the order written. Nothing where there is
-    no file; raises OSError where one is there and cannot be read.
+    """A job's records in `accounting` and the file of objects beside it, in the order written. Empty if there is no
+    file; raises OSError if one exists and cannot be read.
     """
     found: list[JobEnd] = []
     for each in files_of(file):
@@ -201,7 +202,7 @@ def read_ends(file: Path, job: int, most: int = MOST_SEARCHED) -> tuple[JobEnd, 
 def ends_among(lines: Iterable[bytes], job: int, task: int | None = None) -> Iterator[JobEnd]:
     """The records of a job, in their order. `task`: those of others may be left out unread."""
     mark = re.compile(rb':%d:|"job_number"\s*:\s*%d\b' % (job, job))
-    digits = str(job).encode()  # found faster
+    digits = str(job).encode()  # faster to find
     for line in lines:
         if digits in line and mark.search(line) and (task is None or _may_be_of(line, task)):
             end = _end(line.decode("utf-8", "replace"))
@@ -210,7 +211,7 @@ def ends_among(lines: Iterable[bytes], job: int, task: int | None = None) -> Ite
 
 
 def _may_be_of(line: bytes, task: int) -> bool:
-    """Told by one field, since reading all of them takes ten times as long."""
+    """Checks one field, since reading all of them takes ten times as long."""
     if line.startswith(b"{"):
         return str(task).encode() in line
     words = line.split(b":", _TASK_FIELD + 1)
@@ -222,7 +223,7 @@ _JOB_OBJECT = re.compile(rb'"job_number"\s*:\s*(\d+)')
 
 
 def job_numbers(lines: Iterable[bytes]) -> set[int]:
-    """Of which jobs these lines may tell; whether one is a record shows when it is read."""
+    """The jobs of which these lines may be; whether one is a record shows when it is read."""
     found: set[bytes] = set()
     for line in lines:
         if line.startswith(b"{"):
@@ -260,13 +261,13 @@ _NEEDED = frozenset({"hostname", "owner", "job_number", "failed"})
 
 
 def read_starts(data: bytes) -> tuple[Start, ...]:
-    """Every line that is a record; comments, beginnings of lines that were cut off and the like are none."""
+    """Every line that is a record; comments and lines that were cut off are left out."""
     found = (_start(_record(line)) for line in data.decode("utf-8", "replace").split("\n"))
     return tuple(start for start in found if start is not None)
 
 
 def _record(line: str) -> Mapping[str, Any]:
-    """The fields of a line that we know of, by name, numbers as such; empty where the line is no record."""
+    """The known fields of a line by name, numbers as such; empty if the line is no record."""
     if line.startswith("{"):
         try:
             told = json.loads(line)
@@ -323,7 +324,7 @@ def _end(line: str) -> JobEnd | None:
 
 
 NO_PROJECT = "NONE"
-"""How accounting writes that a job has no project, or is no part of a parallel one."""
+"""The text in accounting for no project, or for no part of a parallel job."""
 
 
 def _named(record: Mapping[str, Any], field: str) -> str:

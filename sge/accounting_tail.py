@@ -1,8 +1,8 @@
-"""Reads all of Grid Engine's accounting, once and in its order, from where it was read to: also what was written while
-nobody looked, and what rotation has moved away since.
+"""Reads all of Grid Engine's accounting once and in its order, from the last place on: including lines that were
+written while no autoscaler ran, and files that rotation has moved since.
 
-A file is known again by its inode and by what stood where it was read to. One that was renamed is found under its new
-name, one that was copied and emptied under the copy's. What rotation compressed or deleted meanwhile is missing.
+A file is recognised by its inode and by the bytes before the last place. A renamed file is found under its new name; a
+file that was copied and emptied is found as the copy. Files that rotation compressed or deleted meanwhile are missing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from sge.accounting import written_last
 
 MARK = 1024
-"""Bytes before the place that was read to: some records, with their times."""
+"""Bytes before the last place that identify a file: some records, with their times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,32 +25,32 @@ class Place:
     inode: int
     offset: int
     mark: bytes
-    """What stands before the offset."""
+    """The bytes before the offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What was written since."""
+    """The bytes written since."""
 
     place: Place | None
-    """Up to where this goes; None: there is no file yet."""
+    """The place where these end; None: there is no file yet."""
     data: bytes
     """Whole lines."""
     more: bool = False
     """Whether there is more to read."""
     missing: bool = False
-    """Whether the file that was read last is gone, with what was added to it."""
+    """Whether the file that was read last is gone, with all that was added to it."""
 
 
 def read_tail(accounting: Path, place: Place | None, most: int, back: int) -> Tail:
-    """What was written after a place, at most so many bytes. None: the last `back` bytes. Raises OSError."""
+    """The bytes after a place, at most so many. None: the last `back` bytes. Raises OSError."""
     try:
         if place is None:
             live = written_last(accounting)
             begin = max(live.stat().st_size - back, 0)
             return _read(live, begin, most, ())
         files = _files(accounting)
-        # Its own file, else a copy that was made to empty it, and not one that somebody keeps besides.
+        # Its own file, else the copy that was made to empty it, but no other copy that somebody keeps.
         nearest = sorted((files[-1], *files), key=lambda file: file.stat().st_ino != place.inode)
         found = next((file for file in nearest if _holds(file, place)), None)
         if found is None:
@@ -62,7 +62,7 @@ def read_tail(accounting: Path, place: Place | None, most: int, back: int) -> Ta
 
 
 def _files(accounting: Path) -> list[Path]:
-    """All that rotation may have made of it, in the order of their last lines, the live one last."""
+    """All files that rotation may have made of it, in the order of their last lines, the live one last."""
     live = written_last(accounting)
     beside = [file for file in accounting.parent.glob(f"{accounting.name}*") if file.is_file() and file != live]
     return [*sorted(beside, key=lambda file: (file.stat().st_mtime_ns, file.name)), live]
@@ -85,7 +85,7 @@ def _read(file: Path, begin: int, most: int, later: Sequence[Path], *, missing: 
         opened.seek(begin)
         data = opened.read(most)
         end = data.rfind(b"\n") + 1 or (len(data) if len(data) == most else 0)
-        if not end and later:  # no more comes to this one
+        if not end and later:  # nothing more is added to this one
             return Tail(Place(later[0].stat().st_ino, 0, b""), b"", more=True)
         upto = begin + end
         opened.seek(max(upto - MARK, 0))
@@ -95,7 +95,7 @@ def _read(file: Path, begin: int, most: int, later: Sequence[Path], *, missing: 
 
 
 def lines_of(data: bytes, hosts: frozenset[str]) -> Iterator[str]:
-    """Those that may tell of these hosts, by the first part of a host's name; the others are not read any further."""
+    """Those that may be of these hosts, by the first part of a host's name; the others are not read any further."""
     for line in data.split(b"\n"):
         words = line.split(b":", 2)
         host = words[1].partition(b".")[0].lower() if len(words) == 3 else b""

@@ -1,8 +1,8 @@
 """Changes Grid Engine: enrols, enables, disables and removes workers; holds, deletes and reschedules jobs.
 
 Carries out, never decides. Every method may be called again after a crash between any two of its commands, and says
-what it did. What Grid Engine refuses comes back in its own words; a command that did not end raises CommandTimedOut,
-and whether it took effect is then for the next observation to tell.
+what it did. A refusal of Grid Engine is returned in its own words; a command that did not end raises CommandTimedOut,
+and the next observation shows whether it took effect.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _EMPTY_LIST = re.compile(r"^no .* defined$|^No cluster queue or queue instance m
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a change came to. `changed`: not all was as asked before. `said`: Grid Engine's words, line by line."""
+    """The result of a change. `changed`: something was not yet as requested. `said`: Grid Engine's words by line."""
 
     changed: bool
     said: tuple[str, ...] = ()
@@ -38,10 +38,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class JobsOutcome:
-    """What became of jobs (`12`) and tasks (`12.3`) that something was asked for."""
+    """The result of a request for jobs (`12`) and tasks (`12.3`)."""
 
     done: tuple[str, ...] = ()
-    """As asked now, whether by this call or before it."""
+    """As requested now, whether by this call or before it."""
     gone: tuple[str, ...] = ()
     """No such job (any more)."""
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class JobsOutcome:
 
 
 class Administrator:
-    """Grid Engine as one who may change it sees it: the runner's user is a manager, on an admin host."""
+    """Grid Engine for a caller that may change it: the runner's user is a manager, on an admin host."""
 
     def __init__(self, runner: Runner, *, timeout: float = TIMEOUT) -> None:
         self._runner = runner
@@ -69,10 +69,10 @@ class Administrator:
         """Make `host` an execution host that gives `slots` to `queue`, disabled. Never an admin or submit host.
         `also_in`: further host groups that it joins.
 
-        The host comes in with `slots=0`, joins the group, is disabled in every queue that this opens to it, and only
-        then gets slots, those of `queue` last: at no instant can a job start on it. A host that is there already is
-        changed to match (values and slots are always set; `changed` tells whether host, membership or state are new).
-        Raises GridEngineRefused; also when `queue` does not take hosts from `host_group`.
+        The host is added with `slots=0`, joins the group, is disabled in every queue that it thereby serves, and only
+        then gets slots, those of `queue` last: at no instant can a job start on it. An existing host is changed to
+        match (values and slots are always set; `changed` says whether host, membership or state are new). Raises
+        GridEngineRefused; also if `queue` does not take hosts from `host_group`.
         """
         usable("host", host), usable("queue", queue), usable("host group", host_group)
         values = {"slots": str(slots)} | dict(complex_values)
@@ -103,17 +103,19 @@ class Administrator:
         complex_values: Mapping[str, str] | Iterable[tuple[str, str]],
         also_in: Sequence[str] = (),
     ) -> Change:
-        """Give an execution host of `queue` that somebody else made these values and host groups besides what it has.
+        """Give an execution host of `queue` that somebody else made these values and host groups in addition to its
+        own.
 
         It is disabled first. The values come last, so that a host that has them has all. Raises GridEngineRefused, also
-        where it is no execution host (any more): its name would stay in the host groups.
+        if it is no execution host (any more): its name would stay in the host groups.
         """
         if not listed(usable("host", host), self.show("-sel")):
             raise GridEngineRefused(f"{host} is not an execution host any more: left alone")
         done = [self.disable(host)]
         for group in also_in:
             done.append(self.configure("-aattr", "hostgroup", "hostlist", host, usable("host group", group)))
-            # A queue instance that is there before its host joins gets what the queue has for the group only when that
+            # A queue instance that exists before its host joins gets the queue's values for the group only when these
+            # are written anew.
             # is written anew.
             if own := read_queue(self.show("-sq", usable("queue", queue))).pe_list_by_host.get(group):
                 done.append(self.configure("-rattr", "queue", "pe_list", " ".join(own), f"{queue}@{group}"))
@@ -122,21 +124,21 @@ class Administrator:
         return Change(any(each.changed for each in done), tuple(line for each in done for line in each.said))
 
     def sense(self, host: str, sensor: str) -> Change:
-        """Let the execd of `host` run this load sensor (a path), unless the host has a configuration already: then
-        that is its administrator's. `remove` takes it away. Raises GridEngineRefused.
+        """Make the execd of `host` run this load sensor (a path), unless the host has a configuration already: then
+        that is its administrator's. `remove` deletes it. Raises GridEngineRefused.
         """
         with objects.as_file(f"load_sensor {usable('path', sensor)}\n", name=usable("host", host)) as file:
             return self.configure("-Aconf", str(file))
 
     def enable(self, host: str) -> Change:
-        """Let jobs in, in every queue instance. Raises GridEngineRefused, also for a host without any."""
+        """Enable every queue instance of the host. Raises GridEngineRefused, also for a host without any."""
         change = self._tell("qmod", "-e", f"*@{usable('host', host)}")
         if Meaning.ABSENT in map(meaning, change.said):
             raise GridEngineRefused("; ".join(change.said))
         return change
 
     def disable(self, host: str) -> Change:
-        """Let no further job in, in any queue instance. A host without any is as good as disabled."""
+        """Disable every queue instance of the host: no new job starts. A host without any counts as disabled."""
         return self._tell("qmod", "-d", f"*@{usable('host', host)}")
 
     def disable_all(self, hosts: Sequence[str]) -> Change:
@@ -144,10 +146,10 @@ class Administrator:
         return self._tell("qmod", "-d", *(f"*@{usable('host', host)}" for host in hosts))
 
     def remove(self, host: str, known: Membership | None = None) -> RemovalOutcome:
-        """Take `host` out of Grid Engine, unless Grid Engine says that something is on it.
+        """Remove `host` from Grid Engine, unless Grid Engine says that something is on it.
 
-        Refused means that it keeps all that it had, and stays disabled (`sge.removal`). `known`: what the caller knows
-        it should have, put back as well should an earlier call have died half-way.
+        If it refuses, the host keeps all that it had, and stays disabled (`sge.removal`). `known`: the membership that
+        the host should have by the caller's knowledge, restored as well in case an earlier call died half-way.
         """
         outcome = Removal(self, {host: known}).run()[host]
         if isinstance(outcome, GridEngineRefused):
@@ -157,7 +159,7 @@ class Administrator:
     # -- jobs ---------------------------------------------------------------------------------------------
 
     def hold(self, jobs: Sequence[str]) -> JobsOutcome:
-        """Hold as operator: a hold of the owner's stays apart, so that `release` never lifts it."""
+        """Hold as operator: a hold of the owner's stays separate, so that `release` never lifts it."""
         return self._ask_for("qhold", "-h", "o", jobs=jobs)
 
     def release(self, jobs: Sequence[str]) -> JobsOutcome:
@@ -165,31 +167,32 @@ class Administrator:
         return self._ask_for("qrls", "-h", "o", jobs=jobs)
 
     def delete(self, jobs: Sequence[str], *, forced: bool = False) -> JobsOutcome:
-        """Delete jobs or tasks (`12`, `12.3`, `12.1-9:2`). `forced`: also where the host no longer answers."""
+        """Delete jobs or tasks (`12`, `12.3`, `12.1-9:2`). `forced`: also if the host does not answer."""
         return self._ask_for("qdel", *(("-f",) if forced else ()), jobs=jobs)
 
     def push_back(self, job: str, *, forced: bool = False) -> JobsOutcome:
-        """Put a running job back among the waiting. Only when its machine is surely gone: else it runs twice (rule 7).
+        """Make a running job pending again (`qmod -rj`). Only if its machine is surely gone: else it runs twice (rule
+        7).
 
         Grid Engine refuses a job that may not be started again, unless `forced`.
         """
         return self._ask_for("qmod", *(("-f",) if forced else ()), "-rj", jobs=(job,))
 
     def set_context(self, jobs: Sequence[str], key: str, text: str) -> JobsOutcome:
-        """Leave a text where `qstat -j` shows it. A comma would end it and becomes a semicolon; a line end, a space.
+        """Write a text where `qstat -j` shows it. A comma would end it and becomes a semicolon; a line end, a space.
         Other variables stay as they are.
         """
         words = plain(" ".join(text.replace(",", ";").split()))
         return self._ask_for("qalter", "-ac", f"{usable('context variable', key)}={words}", jobs=jobs)
 
     def drop_context(self, jobs: Sequence[str], key: str) -> JobsOutcome:
-        """Take such a text away again; where there is none, that is as asked."""
+        """Remove such a text; a missing one counts as removed."""
         return self._ask_for("qalter", "-dc", usable("context variable", key), jobs=jobs)
 
     def verify(self, jobs: Sequence[str]) -> str:
-        """What the scheduler says of waiting jobs against the cluster as configured, were it empty; changes nothing.
+        """The scheduler's output for waiting jobs against the cluster as configured, were it empty; changes nothing.
 
-        All that it said, a part for each job in this order. Raises GridEngineNotObservable.
+        All of it, a part for each job in this order. Raises GridEngineNotObservable.
         """
         completed = self._runner(("qalter", "-w", "v", *(usable("job", job) for job in jobs)), timeout=self._timeout)
         said = _lines(completed.stdout, completed.stderr)
@@ -208,7 +211,7 @@ class Administrator:
                 concerned = [job for job in batch if about is not None and _concerns(job, about)]
                 if what is Meaning.ABSENT:
                     gone += concerned
-                elif what in (Meaning.REFUSED, Meaning.NOTE) and concerned:  # what is not understood was not done
+                elif what in (Meaning.REFUSED, Meaning.NOTE) and concerned:  # unknown words count as not done
                     refused |= {job: f"{refused[job]}; {line}" if job in refused else line for job in concerned}
                 elif what is Meaning.REFUSED:
                     raise GridEngineRefused(line)
@@ -222,13 +225,13 @@ class Administrator:
         return self._tell("qconf", *words)
 
     def tell(self, *argv: str, longer: float = 0.0) -> Change:
-        """Run one command that changes several things, of which some may be refused: `said` tells. `longer`: seconds
-        that it may take beside the usual.
+        """Run one command that changes several things, of which some may be refused: see `said`. `longer`: seconds that
+        it may take in addition to the usual.
         """
         return self._tell(*argv, raising=False, longer=longer)
 
     def _tell(self, *argv: str, raising: bool = True, longer: float = 0.0) -> Change:
-        """Run one command that changes something. `raising`: GridEngineRefused where Grid Engine refused it."""
+        """Run one command that changes something. `raising`: GridEngineRefused if Grid Engine refused it."""
         completed = self._runner(argv, timeout=self._timeout + longer)
         said = _lines(completed.stdout, completed.stderr)
         meanings = [meaning(line) for line in said]
@@ -241,8 +244,8 @@ class Administrator:
         return Change(Meaning.CHANGED in meanings and not attribute_stood, said)
 
     def show(self, *words: str) -> str:
-        """What a `qconf -s…` prints. An empty list is a sentence on stderr and exit code 1; any other failure raises,
-        since an answer that is none would make a host look gone.
+        """The output of a `qconf -s…`. An empty list is a sentence on stderr and exit code 1; any other failure raises,
+        since a missing answer would make a host look gone.
         """
         completed = self._runner(("qconf", *words), timeout=self._timeout)
         said = _lines(completed.stderr)
@@ -259,5 +262,5 @@ def _lines(*outputs: bytes) -> tuple[str, ...]:
 
 
 def _concerns(asked: str, about: str) -> bool:
-    """Whether a line about job or task `about` speaks of what was `asked` for: 12 covers 12.3, and the reverse."""
+    """Whether a line about job or task `about` is about the requested one: 12 covers 12.3, and the reverse."""
     return asked == about or (asked.split(".")[0] == about.split(".")[0] and ("." not in asked or "." not in about))

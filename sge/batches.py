@@ -1,9 +1,9 @@
-"""Changes several hosts with few commands: what concerns their common host group and queue is edited once.
+"""Changes several hosts with few commands: their common host group and queue are edited once.
 
 A host group or queue of a thousand hosts is a large object that qmaster checks, spools and sends around at every edit:
 200 workers that join one by one are 400 such edits. Every method returns only the hosts for which Grid Engine said that
-all was done; for the others the caller goes the way of `sge.admin`, which says why. Like there, every method may be
-called again after a crash between any two commands.
+all was done; for the others the caller uses `sge.admin`, which says why. As there, every method may be called again
+after a crash between any two commands.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _INSTANCE = re.compile(r'"([^"@]+)@([^"@]+)"')
 
 @dataclass(frozen=True, slots=True)
 class NewHost:
-    """An execution host to be: its slots in the queue, and its complex values besides."""
+    """A planned execution host: its slots in the queue, and its further complex values."""
 
     name: str
     slots: int
@@ -48,8 +48,8 @@ class Batches:
     def enrol(
         self, hosts: Sequence[NewHost], queue: str, host_group: str, also_in: Sequence[str] = ()
     ) -> Mapping[str, bool]:
-        """As `Administrator.enrol` for each, in the same order: hosts come in without slots, join the group, are
-        disabled, and only then get slots. Returns the hosts that are enrolled, and whether each of them is new.
+        """As `Administrator.enrol` for each, in the same order: hosts are added without slots, join the group, are
+        disabled, and only then get slots. Returns the enrolled hosts, and whether each of them is new.
         """
         usable("queue", queue), usable("host group", host_group)
         added = self._add(hosts)
@@ -58,7 +58,8 @@ class Batches:
             return {}
         for group in (*also_in, host_group):
             self._tell(names, "qconf", "-aattr", "hostgroup", "hostlist", " ".join(names), usable("host group", group))
-        # Grid Engine leaves out of a group whose name does not resolve, and says nothing: what it disables is in it.
+        # Grid Engine silently leaves a host out of a group if its name does not resolve. A host that it disables is in
+        # the group.
         said = self._tell(names, "qmod", "-d", *(f"*@{name}" for name in names)).said
         joined = [host for host in hosts if host.name in added and _in_queue(said, host.name, queue)]
         opened = self._set_values(joined, {host.name: objects.complex_values(host.complex_values) for host in joined})
@@ -88,7 +89,9 @@ class Batches:
         return self._switch("-d", hosts)
 
     def remove(self, known: Mapping[str, Membership | None]) -> Mapping[str, RemovalOutcome]:
-        """As `Administrator.remove` for each host; `known`: what the caller knows each should have."""
+        """As `Administrator.remove` for each host; `known`: the membership that each should have by the caller's
+        knowledge.
+        """
         outcomes = Removal(self._administrator, known).run()
         return {host: outcome for host, outcome in outcomes.items() if isinstance(outcome, RemovalOutcome)}
 
@@ -136,6 +139,6 @@ def _in_queue(said: Iterable[str], host: str, queue: str) -> bool:
 
 
 def _went_well(said: Sequence[str]) -> bool:
-    """Whether Grid Engine said something, and nothing but that it is as asked now."""
+    """Whether Grid Engine said something, and only that all is as requested now."""
     meanings = set(map(meaning, said))
     return bool(meanings) and meanings <= {Meaning.CHANGED, Meaning.ALREADY}

@@ -1,4 +1,4 @@
-"""`qconf -scal NAME` as a Calendar: the notation of calendar_conf(5). A text that is not in it raises ValueError."""
+"""`qconf -scal NAME` as a Calendar: the notation of calendar_conf(5). Any other text raises ValueError."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHORTEST = 3
 _CLOCK = re.compile(r"(\d{1,2})(?::(\d{1,2}))?(?::(\d{1,2}))?")
 _DATE = re.compile(r"(\d{1,2})\.(\w+)\.(\d{4})")
 _WITHIN_LIST = re.compile(r",[ \t]*\\[ \t]*\r?\n[ \t]*")
-"""A line that goes on within a list: what follows belongs to the same entry."""
+"""A line that goes on within a list: the next line belongs to the same entry."""
 
 
 def read_calendar(text: str) -> Calendar:
@@ -68,7 +68,7 @@ def _date(text: str) -> date:
 
 
 def _weekdays(text: str) -> frozenset[int]:
-    """The days that a list names, as 8.1.9 heeds it (seen on a real queue)."""
+    """The days of a list that 8.1.9 applies (observed on a real queue)."""
     days: set[int] = set()
     singles: list[int] = []
     for part in text.split(","):
@@ -82,11 +82,11 @@ def _weekdays(text: str) -> frozenset[int]:
 
 
 def _heeded(singles: list[int]) -> list[int]:
-    """Which of the single days of a list qmaster heeds; its week begins on Sunday, 0.
+    """The single days of a list that qmaster applies; its week begins on Sunday, 0.
 
-    It passes over a day that follows the one before it in the list: `sun,mon` is Sunday only, and `sun,mon,tue` Sunday
-    and Tuesday. Of a list in another order no day that follows one of the list is taken to be heeded: not all of them
-    are.
+    It ignores a day that follows the one before it in the list: `sun,mon` is Sunday only, and `sun,mon,tue` Sunday and
+    Tuesday. In a list of another order no day that follows one of the list counts here, since qmaster does not apply
+    all of them.
     """
     if singles != sorted(singles):
         return [day for day in singles if day - 1 not in singles]
@@ -105,7 +105,7 @@ def _weekday(text: str) -> int:
 
 
 def _times(parts: list[str]) -> tuple[tuple[int, int], ...]:
-    """Takes the times off the front of an entry, where it has any."""
+    """Removes the times from the front of an entry, if it has any."""
     if not parts or not parts[0][:1].isdigit():
         return ((0, DAY),)
     ranges: list[tuple[int, int]] = []
@@ -129,7 +129,7 @@ def _second(text: str) -> int:
 
 
 def _state(parts: list[str], text: str) -> CalendarState:
-    """What is left of an entry; without a word it is off."""
+    """The rest of an entry; without a word it is off."""
     if not parts:
         return CalendarState.OFF
     found = _named(parts[0], _STATES) if len(parts) == 1 else None
@@ -139,7 +139,7 @@ def _state(parts: list[str], text: str) -> CalendarState:
 
 
 def _named(text: str, names: tuple[str, ...]) -> int | None:
-    """Which of these names it is, perhaps cut short, in whatever case."""
+    """The index of the name, perhaps cut short, in any case."""
     word = text.lower()
     exact = (number for number, name in enumerate(names) if name == word)
     short = (number for number, name in enumerate(names) if len(word) >= _SHORTEST and name.startswith(word))

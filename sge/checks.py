@@ -1,4 +1,4 @@
-"""What will go wrong on this Grid Engine, found before anything is launched, each with what to do about it.
+"""Finds what will go wrong on this Grid Engine before anything is launched, with a remedy for each.
 
 A check is a function from `Facts` to one `Finding`; `sge.facts` reads the facts. Nothing here asks or changes anything.
 """
@@ -27,7 +27,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was looked at, what was found, and what to do ('' where nothing is)."""
+    """The subject, the finding, and the remedy ('' if none is needed)."""
 
     what: str
     level: Level
@@ -37,7 +37,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What the names service makes of a host: its address, and the name that the address leads back to."""
+    """The address of a host by the name service, and the name of that address."""
 
     host: str
     address: str | None
@@ -46,14 +46,14 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything the checks rest on. `unreachable` set: only what is known without the qmaster is filled in."""
+    """The facts for all checks. If `unreachable` is set, only facts that need no qmaster are filled in."""
 
     root: str = ""
-    """SGE_ROOT and SGE_CELL of this process, '' where not set."""
+    """SGE_ROOT and SGE_CELL of this process, '' if not set."""
     cell: str = ""
     port: str = ""
     unreachable: str = ""
-    """Why the qmaster gave no answer; '' when it did."""
+    """Why the qmaster gave no answer; '' if it did."""
     master: str = ""
     user: str = ""
     host: str = ""
@@ -62,25 +62,25 @@ class Facts:
     submit_hosts: tuple[str, ...] = ()
     execution_hosts: tuple[str, ...] = ()
     ignore_fqdn: bool | None = None
-    """From the cell's bootstrap file; None: could not be read."""
+    """From the cell's bootstrap file; None: it could not be read."""
     names: tuple[Resolved, ...] = ()
     clock_skew: float | None = None
     """Seconds by which the qmaster is ahead; None: not known."""
     configuration: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """`qconf -sconf`, '' for none."""
     qevent: bool = False
-    """Whether the program is here."""
+    """Whether the program is installed."""
     defaults: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Text of each defaults file that there is (sge_request, sge_qstat, .sge_request): path → text."""
+    """Text of each existing defaults file (sge_request, sge_qstat, .sge_request): path → text."""
     slots_up: int = 0
-    """Slots of queue instances that could take a job now: what a submission is verified against."""
+    """Slots of queue instances that could take a job now: a submission is verified against them."""
     differences: tuple[Difference, ...] = ()
     verifier: State | None = None
-    """None: the qmaster asks none."""
+    """None: the qmaster uses none."""
 
 
 def check_all(facts: Facts) -> tuple[Finding, ...]:
-    """Every check that can be made: without a qmaster, only that there is none."""
+    """Every check that can be made: without a qmaster, only the one that reports this."""
     return tuple(check(facts) for check in (ALWAYS if facts.unreachable else (*ALWAYS, *WITH_MASTER)))
 
 
@@ -210,7 +210,7 @@ def max_unheard(facts: Facts) -> Finding:
 
 
 def reschedule_unknown(facts: Facts) -> Finding:
-    """Grid Engine itself starts jobs of an unheard host elsewhere, though the first may still run: twice."""
+    """Grid Engine itself starts jobs of a silent host elsewhere, though the first may still run: twice."""
     text = facts.configuration.get("reschedule_unknown", "")
     seconds = _seconds(text) or 0.0
     if seconds == 0:
@@ -256,7 +256,7 @@ def default_options(facts: Facts) -> Finding:
 
 
 def empty_cluster(facts: Facts) -> Finding:
-    """What asks for a place at once, rather than waiting for one, cannot wait for a worker either."""
+    """A job that must start at once cannot wait for a worker."""
     if facts.slots_up:
         return Finding("empty cluster", Level.OK, f"{facts.slots_up} slots are up without any worker")
     return Finding(
@@ -283,7 +283,7 @@ def prepared(facts: Facts) -> Finding:
 
 
 def submission_verifier(facts: Facts) -> Finding:
-    """A server-side JSV sees and may change or refuse every submission."""
+    """A server-side JSV gets every submission, and may change or refuse it."""
     verifier = facts.verifier
     if verifier is None:
         return Finding("jsv_url", Level.OK, "no server-side verifier (`sge-autoscaler init --jsv` makes one)")

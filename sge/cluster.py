@@ -1,6 +1,6 @@
-"""Puts Grid Engine's outputs together into one `Cluster`. Pure: the same outputs, zone and time give the same cluster.
+"""Combines Grid Engine's outputs into one `Cluster`. Pure: the same outputs, zone and time give the same cluster.
 
-It merges what qstat and qhost say of the same queue instance so that a host is busy if either shows it busy, and
+It merges qstat's and qhost's view of the same queue instance so that a host is busy if either shows it busy, and
 refuses a reading that is empty where it cannot be.
 """
 
@@ -61,7 +61,7 @@ _PLENTY = 99_999
 
 @dataclass(frozen=True, slots=True)
 class _Configuration:
-    """What qconf told, before defaults."""
+    """The output of qconf, before defaults."""
 
     queues: dict[str, Queue]
     pes: dict[str, ParallelEnvironment]
@@ -73,7 +73,7 @@ class _Configuration:
     quotas: tuple[QuotaSet, ...]
     access_lists: Mapping[str, AccessList]
     access: Mapping[str, Access]
-    """By host; `global` is any."""
+    """By host; `global` is any host."""
     schedule_interval: float
     load_report_time: float
     max_unheard: float
@@ -87,11 +87,11 @@ class _Configuration:
 def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
     """Make the cluster of one reading. Zone-less times are local to `zone`; `now` dates the details.
 
-    Pieces that are not there have defaults: no qhost → hosts from qstat's Queue-Lists · no `sc` → Grid Engine's table
-    as shipped · no `sp_…` → `$pe_slots` for `local`, `$fill_up` for others · no `sq_…` → queues from Queue-Lists,
-    with every PE · no `sckptl` → no checkpointing environments · no `sel` → the hosts met · no `ssconf`, `sconf` → Grid
-    Engine's defaults · no `scal_…` → calendars of which only state letters tell. Raises GridEngineNotObservable where a
-    listing is unusable; what could not be understood is in `set_aside`.
+    Missing pieces have defaults: no qhost → hosts from qstat's Queue-Lists · no `sc` → Grid Engine's table as shipped ·
+    no `sp_…` → `$pe_slots` for `local`, `$fill_up` for others · no `sq_…` → queues from Queue-Lists, with every PE · no
+    `sckptl` → no checkpointing environments · no `sel` → the hosts met · no `ssconf`, `sconf` → Grid Engine's defaults
+    · no `scal_…` → calendars of which only state letters are known. Raises GridEngineNotObservable if a listing is
+    unusable; parts that could not be understood are in `set_aside`.
     """
     listing = outputs.listing
     if listing is None or listing.zone != zone:
@@ -138,7 +138,7 @@ def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
 
 
 def _unplaced(listing: Listing, known: frozenset[str] | None) -> bool:
-    """Whether something runs of which nobody can tell where: no host is closed then (rule 1)."""
+    """Whether something runs on an unknown host: then no host may be disabled or removed (rule 1)."""
     labels = {name.partition(".")[0] for name in known or ()}
     return listing.unplaced or (
         known is not None
@@ -157,8 +157,8 @@ def _occupied(host: ExecutionHost) -> ExecutionHost:
 
 
 def _dated(job_categories: tuple[JobCategory, ...], now: float) -> tuple[JobCategory, ...]:
-    """Jobs of which no submission time is told are taken to come now; who has seen them before knows better. The same
-    object where every job has one: by its identity a plan knows what it has judged.
+    """Jobs without a submission time count as submitted now; an earlier observation may know better. If every job has a
+    time, the same object is returned: a plan recognises by its identity what it has judged.
     """
     if not any(map(attrgetter("undated"), job_categories)):
         return job_categories
@@ -194,7 +194,7 @@ def _read_configuration(texts: Mapping[str, str], aside: Aside) -> _Configuratio
         return read(stem, lambda text: read_duration(read_attributes(text).get(attribute, str(default))), default)
 
     def limit(stem: str, attribute: str, default: str) -> int | None:
-        """A number of jobs; 0 stands for any."""
+        """A number of jobs; 0 means any."""
         return read(stem, lambda text: int(read_attributes(text).get(attribute, default)), int(default)) or None
 
     members = dict(read_all("shgrp_", read_host_group))
@@ -234,13 +234,13 @@ def context_allowed(configuration: Mapping[str, str]) -> bool:
 
 
 def _max_reservation(text: str) -> int | None:
-    """None where the scheduler's configuration does not say: an older one, or a record without it."""
+    """None if the scheduler's configuration does not have it: an older one, or a record without it."""
     said = read_attributes(text).get("max_reservation")
     return None if said is None else int(said)
 
 
 def _without_probe_hosts(read: _Configuration) -> _Configuration:
-    """The configuration as it is but for the moments in which Grid Engine is asked about hosts that do not exist."""
+    """The configuration without probe hosts, which exist for moments while Grid Engine is asked about them."""
 
     def there(names: Iterable[str]) -> tuple[str, ...]:
         return tuple(name for name in names if not _is_probe_host(name))
@@ -267,7 +267,7 @@ def _is_probe_host(host: str) -> bool:
 
 
 def _merge_hosts(listing: Listing, offers: Offers, *, whole: bool) -> tuple[ExecutionHost, ...]:
-    """Every host either listing tells of, in the order met. `whole`: there was a qhost to hear hosts by."""
+    """Every host of either listing, in the order met. `whole`: there was a qhost, which shows the load reports."""
     instances: dict[str, dict[str, QueueInstance]] = {}
     for instance in (*listing.instances, *(i for offer in offers.hosts for i in offer.instances)):
         of_host = instances.setdefault(instance.host, {})
@@ -289,10 +289,10 @@ def _merge_hosts(listing: Listing, offers: Offers, *, whole: bool) -> tuple[Exec
 
 
 def _merge(first: QueueInstance, second: QueueInstance) -> QueueInstance:
-    """One queue instance as qstat and then qhost, moments apart, show it: what occupies it in either occupies it.
+    """One queue instance as qstat and then qhost, moments apart, show it: it is occupied if either shows it occupied.
 
-    What only qhost shows used was dispatched in between, to jobs that qstat shows waiting. Where qstat's own jobs there
-    could not be read, that is not known.
+    Slots that only qhost shows as used were dispatched in between, to jobs that qstat shows as waiting. If qstat's own
+    jobs there could not be read, that is unknown.
     """
     in_flight = max(second.used - first.used, 0)
     if in_flight and UNREADABLE in first.jobs:
@@ -321,7 +321,7 @@ def _host(
     unheard = any("u" in instance.states for instance in instances)
     if offer is None:
         resources = listing.resources.get(name, {})
-        if unread:  # qhost tells of it, nobody knows what: it is not silent, and not taken for empty
+        if unread:  # qhost lists it in a form that cannot be read: it counts neither as silent nor as empty
             whole = False
             instances = instances or (QueueInstance("", name, 0, 0, 0),)
             instances = tuple(replace(one, jobs=(*one.jobs, UNREADABLE)) for one in instances)
@@ -346,7 +346,7 @@ def _host(
 def _refuse_emptiness(
     listing: Listing, qhost: bytes | None, hosts: tuple[ExecutionHost, ...], configuration: _Configuration
 ) -> None:
-    """Raise where a listing shows nothing although the configuration says that something must be there."""
+    """Raise if a listing is empty although the configuration says that something must be there."""
     known = configuration.execution_hosts
     serving = {
         host
@@ -387,7 +387,7 @@ def _queues_met(instances: Iterable[QueueInstance]) -> dict[str, Queue]:
 def _pes_met(
     queues: Mapping[str, Queue], job_categories: tuple[JobCategory, ...], *, asked: bool
 ) -> dict[str, ParallelEnvironment]:
-    """PEs known by name only: those queues list and, where no queue is described (`asked`), those that jobs ask for."""
+    """PEs known by name only: those in queues and, if no queue is described (`asked`), those that jobs request."""
     names = {name for queue in queues.values() for name in queue.pe_list}
     if asked:
         names |= {

@@ -1,7 +1,7 @@
 """`qconf -sc`: the table of complexes, read and added to by the names in its header.
 
 Dialects differ in their columns: eight on Son of Grid Engine, Open Grid Scheduler and Open Cluster Scheduler, nine
-(with aapre) from Univa 8.3 on, more on later Altair. A table without a header is read only where it has the eight.
+(with aapre) from Univa 8.3 on, more on later Altair. A table without a header is read only if it has the eight.
 `COMPLEXES` are those that Grid Engine is shipped with, for a recorded folder without `sc.txt`. Of these only `slots` is
 consumable; h_vmem is not.
 """
@@ -28,11 +28,11 @@ _SLOTS = "slots"
 
 
 def read_complexes(text: str, aside: Aside | None = None) -> dict[str, Complex]:
-    """Complexes by name. A row that cannot be read is put aside, and the others hold; `slots`, which every cell has, is
+    """Complexes by name. A row that cannot be read is set aside, and the others hold; `slots`, which every cell has, is
     then as Grid Engine ships it.
 
-    Raises GridEngineNotObservable where the header lacks a column that is needed, where no row can be read, and
-    without an `aside` for the first row that cannot.
+    Raises GridEngineNotObservable if the header has not all needed columns, if no row can be read, and without an
+    `aside` for the first row that cannot.
     """
     complexes: dict[str, Complex] = {}
     faults: list[ValueError] = []
@@ -58,15 +58,15 @@ def rows_of(text: str) -> tuple[str, ...]:
 
 
 def has_complex(text: str, name: str) -> bool:
-    """Whether a row defines a complex of this name, whatever else is in the table."""
+    """Whether a row defines a complex of this name."""
     return any(line.split()[0] == name for line in rows_of(text))
 
 
 def text_row(text: str, name: str, *, requestable: bool) -> str:
-    """The row of a further complex of type STRING that is not used up, for `qconf -Mc` of this table.
+    """The row of a further complex of type STRING that is not consumable, for `qconf -Mc` of this table.
 
-    In columns that we know nothing of it is as a complex of that kind which the table has. Raises
-    GridEngineNotObservable where it has such columns, and no such complex.
+    In unknown columns it copies a complex of that kind in the table. Raises GridEngineNotObservable if it has such
+    columns, but no such complex.
     """
     ours = dict(
         zip(_COLUMNS, (name, name, "STRING", "==", "YES" if requestable else "NO", "NO", "NONE", "0"), strict=True)
@@ -81,7 +81,7 @@ def text_row(text: str, name: str, *, requestable: bool) -> str:
 
 
 def _rows(text: str) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Every line that is no comment, with its values by column; none where there are more or fewer than columns."""
+    """Every line that is no comment, with its values by column; none if there are more or fewer than columns."""
     header: tuple[str, ...] = ()
     for line in text.splitlines():
         words = line.split()
@@ -95,9 +95,7 @@ def _rows(text: str) -> Iterator[tuple[str, Mapping[str, str]]]:
 
 
 def _header(line: str) -> tuple[str, ...]:
-    """The names of columns, where this comment is the header. Raises GridEngineNotObservable where
-    one that is needed is not there.
-    """
+    """The names of columns, if this comment is the header. Raises GridEngineNotObservable if one is missing."""
     names = tuple(line.strip(" \t#").lower().split())
     if names[:1] != ("name",) or len(names) < 3:
         return ()

@@ -1,10 +1,10 @@
-"""Reads Grid Engine's configuration, and confirms in every later pass by one command that it still is what was read.
+"""Reads Grid Engine's configuration, and confirms in every later pass by one command that it has not changed.
 
-Grid Engine tells no client that its configuration changed (`qevent` knows of jobs only), so nobody could say for how
-long what was read holds. But one `qconf` takes many switches, costs little more than with one, and prints what each
-prints alone. Where all of it together is, byte for byte, what was read, nothing has changed. Where only hosts' places
-changed, as by every worker that joins or leaves, `sge.split_output` takes them from what it printed. Otherwise all is
-read anew: no pass rests on a configuration that Grid Engine did not show in that pass (rule 2).
+Grid Engine notifies no client of changes to its configuration (`qevent` knows of jobs only), so a reading becomes
+uncertain at once. But one `qconf` takes many switches, costs little more than with one, and prints for each the same as
+alone. If the whole output equals the earlier one byte for byte, nothing has changed. If only hosts' places changed, as
+by every worker that joins or leaves, `sge.split_output` takes them from the output. Otherwise all is read anew: no pass
+uses a configuration that Grid Engine did not show in that pass (rule 2).
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from sge.split_output import Shown, split_output
 TIMEOUT = 30.0
 """Seconds for one call. A qmaster that needs longer is not observable now; the next pass asks again."""
 LONGEST_COMMAND = 100_000
-"""Bytes of one command line, at most: a system takes no more than about a million."""
+"""Bytes of one command line, at most: a system accepts no more than about a million."""
 TOGETHER = 100
 """So many objects of a kind are read by one command; a name of Grid Engine's has 512 bytes at most."""
 
 _NONE_DEFINED = re.compile(r"^(error: )?no\b.*\b(defined|found|exists?)\b|does not exist", re.IGNORECASE | re.MULTILINE)
-"""How qconf says, with a non-zero exit, that a list is empty."""
+"""The sentences with which qconf reports, with a non-zero exit, that a list is empty."""
 _LISTS = (("sq", "-sql", "qname"), ("sp", "-spl", "pe_name"), ("shgrp", "-shgrpl", "group_name"))
 """Kinds of object, the switch that names them all, and the attribute that each object begins with."""
 _LOADS = re.compile(rb"^load_values(?:.*\\\n)*.*$", re.MULTILINE)
-"""What `qconf -se` shows of a host beside its configuration, new with every load report; nothing here reads it."""
+"""Lines of `qconf -se` besides a host's configuration, new with every load report; nothing here reads them."""
 
 _Shown = list[Shown]
 
@@ -49,7 +49,7 @@ class ConfigurationReader:
         self._ours: frozenset[str] = frozenset()
 
     def read(self, runner: Runner, timeout: float = TIMEOUT, ours: Iterable[str] = ()) -> Mapping[str, str]:
-        """Every `qconf -s…` that a cluster is made of, by file stem; the same object as long as nothing has changed.
+        """Every `qconf -s…` of a cluster's configuration, by file stem; the same object as long as nothing has changed.
 
         `ours`: hosts that we made, so that none has access lists of its own. Raises GridEngineNotObservable.
         """
@@ -58,7 +58,7 @@ class ConfigurationReader:
             known = _shown_now(runner, timeout, self._shown)
             if known == self._shown and ours == self._ours:
                 return self._texts
-        self._texts, self._shown, self._ours = None, [], ours  # half a reading is none
+        self._texts, self._shown, self._ours = None, [], ours  # half a reading does not count
         texts = _read(runner, timeout, ours, self._shown, known or [])
         self._texts = MappingProxyType(texts)
         return self._texts
@@ -70,7 +70,7 @@ def read_configuration(runner: Runner, timeout: float = TIMEOUT, ours: Iterable[
 
 
 def _read(runner: Runner, timeout: float, ours: frozenset[str], shown: _Shown, known: _Shown) -> dict[str, str]:
-    """`shown` gets what was asked and what Grid Engine printed, in order. `known`: what it printed in this pass."""
+    """`shown` gets each request and Grid Engine's output, in order. `known`: its output in this pass."""
     answers = {part.switches: part for part in known}
 
     def show(*switches: str, may_be_empty: bool = False) -> str:
@@ -94,7 +94,7 @@ def _read(runner: Runner, timeout: float, ours: frozenset[str], shown: _Shown, k
 
 
 def _objects(show: access.Show, kind: str, first: str, names: Sequence[str]) -> dict[str, str]:
-    """All objects of a kind by few commands; one by one where what those print cannot be told apart for certain."""
+    """All objects of a kind by few commands; one by one if their output cannot be split for certain."""
     if len(names) > TOGETHER:
         return _objects(show, kind, first, names[:TOGETHER]) | _objects(show, kind, first, names[TOGETHER:])
     if len(names) > 1:
@@ -106,7 +106,7 @@ def _objects(show: access.Show, kind: str, first: str, names: Sequence[str]) -> 
 
 
 def _calendars(texts: Mapping[str, str]) -> Iterator[str]:
-    """The calendars that queues name, each once. What cannot be read names none, and is told where it is."""
+    """The calendars that queues name, each once. A queue that cannot be read names none, and is reported elsewhere."""
     found: dict[str, None] = {}
     for text in (text for stem, text in texts.items() if stem.startswith("sq_")):
         with suppress(ValueError):
@@ -116,8 +116,8 @@ def _calendars(texts: Mapping[str, str]) -> Iterator[str]:
 
 
 def _shown_now(runner: Runner, timeout: float, shown: _Shown) -> _Shown | None:
-    """What these switches print now, asked for by one command: the same as before, or what can be told apart; None
-    where all has to be read anew. Raises where Grid Engine did not answer.
+    """The present output of these switches, by one command: the same as before, or one that can be split; None if all
+    has to be read anew. Raises if Grid Engine did not answer.
     """
     parts = list(_parts(shown))
     for part in parts:
@@ -129,7 +129,7 @@ def _shown_now(runner: Runner, timeout: float, shown: _Shown) -> _Shown | None:
 
 
 def _parts(shown: _Shown) -> Iterator[_Shown]:
-    """As few as command lines may be."""
+    """As few parts as command lines allow."""
     part: _Shown = []
     length = 0
     for one in shown:
@@ -166,7 +166,7 @@ def _said(done: Completed) -> str:
 
 
 def run(runner: Runner, argv: Sequence[str], timeout: float) -> Completed:
-    """One command to its end, however it ended. Raises GridEngineNotObservable where it gave no answer."""
+    """One command to its end, however it ended. Raises GridEngineNotObservable if it gave no answer."""
     try:
         return runner(argv, timeout=timeout)
     except CommandError as error:
@@ -177,7 +177,7 @@ def run(runner: Runner, argv: Sequence[str], timeout: float) -> Completed:
 
 
 def require_success(done: Completed, *, may_be_empty: bool = False) -> None:
-    """Raise GridEngineNotObservable where a command failed, or printed nothing although it must."""
+    """Raise GridEngineNotObservable if a command failed, or printed nothing although it must."""
     shown = shlex.join(done.argv)
     said = " ".join(_said(done).split())[:300] or "nothing on its error output"
     if done.returncode != 0:

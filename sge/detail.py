@@ -1,7 +1,8 @@
-"""`qstat -j id,id,… -xml`: what no listing shows of a waiting job (`-a`, `-tc`, `-now y`, `-ckpt`, rerun, context).
+"""`qstat -j id,id,… -xml`: properties of a waiting job that no listing shows (`-a`, `-tc`, `-now y`, `-ckpt`, rerun,
+context).
 
-Read by expressions, not by expat: the answer may hold `<unknown_jobs><> …`, which is no XML, and names and
-environments of any bytes.
+Read by expressions, not by expat: the answer may hold `<unknown_jobs><> …`, which is no XML, and names and environments
+of any bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _RESTARTS = 16
 
 
 def read_details(data: bytes, clock: Clock, now: float, unscheduled: Collection[int] = ()) -> dict[int, JobDetail]:
-    """Details by job number; jobs that the answer does not tell of (gone meanwhile) are simply not in it.
+    """Details by job number; jobs that are not in the answer (gone meanwhile) are simply not in it.
 
     `unscheduled` are the jobs whose priority was zero in the listing of the same pass.
     """
@@ -58,12 +59,14 @@ def read_details(data: bytes, clock: Clock, now: float, unscheduled: Collection[
 
 
 def without_environments(data: bytes) -> bytes:
-    """The same answer without what users gave their jobs: environments (`qsub -V`) and arguments hold their secrets."""
+    """The same answer without values that users gave their jobs: environments (`qsub -V`) and arguments hold their
+    secrets.
+    """
     return _OF_USERS.sub(b"", data)
 
 
 def _start(block: bytes, clock: Clock) -> float:
-    """`-a` in seconds. A time that no calendar has does not come: the last one that has."""
+    """`-a` in seconds. A time beyond all calendars never comes: it becomes the last possible one."""
     try:
         return clock.read(_value(block, b"JB_execution_time") or b"0")
     except ValueError:
@@ -80,13 +83,13 @@ def _blocks(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _value(block: bytes, tag: bytes) -> bytes:
-    """The text of the first element of that name if it is one number of a computer's, else b''."""
+    """The text of the first element of that name if it is a usable number, else b''."""
     found = re.search(rb"<%b>\s*([0-9]{1,19})\s*</%b>" % (tag, tag), block)
     return b"" if found is None else found[1]
 
 
 def _word(block: bytes, tag: bytes) -> str:
-    """The text of the first element of that name; '' where there is none."""
+    """The text of the first element of that name; '' if there is none."""
     found = re.search(rb"<%b>([^<]*)</%b>" % (tag, tag), block)
     return "" if found is None else plain_text(found[1]).strip()
 

@@ -1,6 +1,6 @@
-"""Wakes the loop when the qmaster has news: a job came, started, ended or was deleted.
+"""Wakes the loop when the qmaster has news: a job was submitted, started, ended or was deleted.
 
-Only a wake-up: no event is believed, what happened is for the next observation to tell, and polling goes on whether
+Only a wake-up: no fact is taken from an event, the next observation shows what happened, and polling goes on whether
 events come or not. Grid Engine's `qevent` is watched, restarted with growing pauses when its heartbeat stops, and ended
 by SIGTERM: one that is killed stays registered with the qmaster for ten minutes (after SIGTERM 8.1.9 usually, not
 always, deregisters; a client left behind does no more harm than to be listed by `qconf -secl`).
@@ -29,13 +29,13 @@ HEARTBEAT = 15.0
 PAUSES = (1.0, 5.0, 30.0, 60.0)
 """Seconds before the first, second, … restart in a row; the last for all further ones."""
 DENIED_PAUSE = 600.0
-"""Seconds until another try where the qmaster does not let this host listen."""
+"""Seconds until another try if the qmaster does not let this host listen."""
 EXHAUSTED_PAUSE = 60.0
-"""Seconds until another try where it has as many event clients as it takes."""
+"""Seconds until another try if it has as many event clients as it accepts."""
 EXHAUSTED = "qmaster takes no further event client: MAX_DYN_EC in its qmaster_params is reached"
 END_GRACE = 5.0
 CLOSED = 0
-"""Stands for the number of a qevent where the line is our own word to stop."""
+"""Replaces the number of a qevent in our own request to stop."""
 PLACES = (Path("/usr/lib/gridengine"),)
 """Where Debian keeps qevent: it is not on PATH there."""
 
@@ -47,7 +47,7 @@ class Starter(Protocol):
 
 
 def find_qevent(places: Sequence[Path] = PLACES) -> str:
-    """The program to start: on PATH, or where Debian keeps it; the bare name where it is nowhere."""
+    """The program to start: on PATH, or where Debian keeps it; the bare name if it is nowhere."""
     candidates = [shutil.which("qevent"), *(str(place / "qevent") for place in places if (place / "qevent").is_file())]
     return next((found for found in candidates if found), "qevent")
 
@@ -64,7 +64,7 @@ class _Spell:
 
     @property
     def refused(self) -> bool:
-        """Whether it is of no use to wait for what it prints: it would go on asking."""
+        """Whether waiting for its output is of no use: it would go on asking."""
         return self.denied or self.exhausted
 
 
@@ -81,8 +81,8 @@ class Events:
         pauses: Sequence[float] = PAUSES,
         directory: Path | None = None,
     ) -> None:
-        """`on_news`: called on threads of ours, when something happened and when we stop to hear of it. `directory`:
-        one of this cell's own, used again by the next process, so that a killed one leaves no heap.
+        """`on_news`: called on threads of ours, when something happened and when events stop. `directory`: one of this
+        cell's own; the next process uses it again, so that killed ones leave no pile of them.
         """
         self._on_news = on_news
         self._start = start
@@ -114,7 +114,7 @@ class Events:
 
     @property
     def trouble(self) -> str:
-        """The reason once it is more than a short silence; '' else."""
+        """The reason if it is more than a short silence; '' otherwise."""
         lasting = self._refused or time.monotonic() - self._silent_since >= 2 * self._heartbeat
         return (self._reason or "") if lasting else ""
 
@@ -154,7 +154,7 @@ class Events:
                 return
 
     def _follow(self, child: Running, spell: _Spell) -> None:
-        """Until it ends, falls silent, is denied, or we close; then end it properly."""
+        """Follow it until it ends, falls silent, is denied, or we close; then end it properly."""
         reader = threading.Thread(target=self._read, args=(child, spell.number), name="qevent-lines", daemon=True)
         reader.start()
         silent_at = time.monotonic() + self._heartbeat
@@ -179,10 +179,10 @@ class Events:
         self._lines.put((number, None))
 
     def _hear(self, line: str, spell: _Spell) -> bool:
-        """Take one line in; tells whether it is a sign of life."""
+        """Process one line; returns whether it is a sign of life."""
         event = line.partition(" ")[0]
         if event == "ECL_STATE" or event.startswith("JOB_"):
-            # What happened while nobody listened is news, too.
+            # What happened while no qevent listened is news, too.
             if event != "ECL_STATE" or (not spell.beats and self._heard_before):
                 self._on_news()
             spell.beats += 1
@@ -200,7 +200,7 @@ class Events:
         return False
 
     def _lose(self, reason: str) -> None:
-        """Tell no news from now on; who relied on it is to look for himself."""
+        """Report no news from now on, and wake the loop so that it observes."""
         was_alive, self._reason = self.alive, reason
         if was_alive and not self._closed.is_set():
             self._on_news()

@@ -1,4 +1,4 @@
-"""Reads what the checks of `doctor` rest on. Changes nothing; what cannot be read is a fact as well."""
+"""Reads the facts for the checks of `doctor`. Changes nothing; that something cannot be read is a fact as well."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sge.qconf import read_attributes, read_names
 
 TIMEOUT = 10.0
 NAMES_AT_MOST = 50
-"""So many hosts are looked up; a names service that fails for all fails for these."""
+"""So many hosts are looked up; a name service that fails for all fails for these."""
 _QMASTER_TIME = re.compile(r"start time:.*\((\d+)\).*?run time \[s\]:\s*(\d+)", re.DOTALL)
 
 
@@ -30,7 +30,7 @@ def gather(
     now: Callable[[], float],
     qevent: bool,
 ) -> Facts:
-    """All facts. `wanted`: what is to be prepared, given the master's name; `now`: this host's clock."""
+    """All facts. `wanted`: the preparations, given the master's name; `now`: this host's clock."""
     root, cell = environ.get("SGE_ROOT", ""), environ.get("SGE_CELL", "") or "default"
     port, common = environ.get("SGE_QMASTER_PORT", ""), f"{root}/{cell}/common"
     user = _said(runner, "id", "-un").strip()
@@ -67,7 +67,7 @@ def gather(
 
 
 def _said(runner: Runner, *argv: str) -> str:
-    """What a command printed; '' where it failed or is not here."""
+    """The output of a command; '' if it failed or is not installed."""
     try:
         completed = runner(argv, timeout=TIMEOUT)
     except CommandError:
@@ -95,7 +95,7 @@ def _resolve(runner: Runner, host: str) -> Resolved:
 
 
 def _clock_skew(runner: Runner, master: str, port: str, now: Callable[[], float]) -> float | None:
-    """The qmaster tells when it started and how long it has run: together, its present."""
+    """The qmaster reports when it started and how long it has run: together, its present time."""
     if not port:
         service = _said(runner, "getent", "services", "sge_qmaster").split()
         port = service[1].partition("/")[0] if len(service) > 1 else ""

@@ -1,8 +1,8 @@
-"""A group of workers as Grid Engine knows it: the complex `group_id`, a host group, and for every parallel environment
-of groups one of its own that only this host group has.
+"""A group of workers in Grid Engine: the complex `group_id`, a host group, and a copy of every parallel environment of
+groups that only this host group has.
 
-So a job that asks for `-pe 'mpi*' 64` gets all its hosts out of one group: Grid Engine decides for one parallel
-environment per job. Nothing here is ever a host's only place: its queue takes it from the queue's own host group.
+So a job that requests `-pe 'mpi*' 64` gets all its hosts out of one group: Grid Engine chooses one parallel environment
+per job. Nothing here is ever a host's only place: its queue takes it from the queue's own host group.
 """
 
 from __future__ import annotations
@@ -33,13 +33,12 @@ class Groups:
         return self._swept
 
     def prepare(self, group: str, *, queue: str, host_group: str, pes: Sequence[str]) -> str:
-        """Make the group what it is to be; returns the host group that its hosts are to join while they are closed to
-        jobs. `pes`: those that groups have one of their own of; `host_group`: what the queue takes the hosts from.
-        Raises GridEngineRefused.
+        """Create or complete the group; returns the host group that its hosts are to join while they are disabled.
+        `pes`: those of which groups have copies; `host_group`: the queue's own. Raises GridEngineRefused.
         """
         usable("queue", queue)
         ours = usable("host group", host_group_of(group))
-        self._swept = False  # a host may never come to be in it
+        self._swept = False  # its host may never come
         self._define_complex()
         with objects.as_file(objects.host_group(ours, ())) as file:
             self._administrator.configure("-Ahgrp", str(file))
@@ -48,12 +47,12 @@ class Groups:
         return ours
 
     def clear(self, group: str) -> tuple[str, ...]:
-        """Take away what is left of a group without hosts; Grid Engine's words where it refused. A parallel environment
-        stays as long as a waiting job's request matches it: then so does the host group, by which a later sweep finds
-        it.
+        """Delete the objects of a group without hosts; returns Grid Engine's words if it refused. A parallel
+        environment stays as long as a waiting job's request matches it: then so does the host group, by which a later
+        sweep finds it.
         """
         ours = host_group_of(group)
-        swept, self._swept = self._swept, False  # until it is known what came of it
+        swept, self._swept = self._swept, False  # until the result is known
         known = read_names(self._administrator.show("-shgrpl"))
         if ours not in known or read_host_group(self._administrator.show("-shgrp", ours))[1]:
             self._swept = swept
@@ -72,7 +71,7 @@ class Groups:
         return tuple(refused)
 
     def sweep(self) -> tuple[str, ...]:
-        """Clear every group that has no hosts; Grid Engine's words where it refused. Raises AutoscalerError."""
+        """Clear every group that has no hosts; returns Grid Engine's words if it refused. Raises AutoscalerError."""
         self._swept = False
         refused: list[str] = []
         names = [name for name in read_names(self._administrator.show("-shgrpl")) if _group_of(name) is not None]
@@ -85,7 +84,7 @@ class Groups:
         return tuple(refused)
 
     def _define_complex(self) -> None:
-        """The complex: jobs may ask for it, hosts have it, nothing of it is used up."""
+        """The complex: jobs may request it, hosts have it, it is not consumable."""
         table = self._administrator.show("-sc")
         if has_complex(table, COMPLEX):
             return
@@ -114,7 +113,7 @@ class Groups:
             self._administrator.configure("-rattr", "queue", "pe_list", " ".join(words), f"{queue}@{ours}")
 
     def _attached(self, ours: str) -> list[tuple[str, bool]]:
-        """Every queue, and whether it has something of its own for this host group."""
+        """Every queue, and whether it has a value of its own for this host group."""
         texts = split_objects(self._administrator.show("-sq", "*"), "qname")
         queues = (read_queue(text) for text in texts)
         return [(queue.name, ours in queue.pe_list_by_host) for queue in queues]
@@ -128,5 +127,5 @@ class Groups:
 
 
 def _group_of(host_group: str) -> str | None:
-    """The group that a host group of ours is of, as its name has it; None where it is none of ours."""
+    """The group of one of our host groups, from its name; None for any other."""
     return host_group.removeprefix(HOST_GROUP_PREFIX) if host_group.startswith(HOST_GROUP_PREFIX) else None

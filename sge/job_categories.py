@@ -1,10 +1,11 @@
-"""Groups jobs into job categories while their XML is read: cost by what is new, then by categories, not by jobs.
+"""Groups jobs into job categories while their XML is read: the cost depends on new jobs and on categories, not on all
+jobs.
 
-One regular expression takes out of each `job_list` what is its own (number, priority zero or not, time, tasks, and
-the names that decide nothing). The bytes left over are the key it is grouped by; of a key that was not met yet, hard
-requests are taken out as well. The first element that is alike but for those is also read the careful way
-(`sge.jobs`); only where both readings agree are the others like it read the fast way. Whatever the expressions do not
-match is read the careful way, and what that cannot understand is set aside.
+One regular expression takes the job's own values out of each `job_list` (number, priority zero or not, time, tasks, and
+the names that decide nothing). The remaining bytes are the key by which it is grouped; of a new key, hard requests are
+taken out as well. The first element that differs only in these is also read the careful way (`sge.jobs`); only if both
+readings agree are the others like it read the fast way. Elements that the expressions do not match are read the careful
+way, and those that cannot be understood are set aside.
 
 A job whose element differs from that of the listing before in the digits of its priority at most is not read again
 (`sge.known_jobs`).
@@ -50,19 +51,19 @@ _HARD = re.compile(
     ([^<&\x00-\x1f\x7f-\xff]*)</hard_request>""",
     re.VERBOSE,
 )
-"""Without a value that XML writes otherwise: what is matched is what the careful reading finds."""
+"""Without a value that XML escapes: a match equals the careful reading."""
 _BETWEEN = b'\n    <job_list state="pending"'
-"""What 8.1.9 prints behind the end of a waiting job where another one follows."""
+"""8.1.9's text between the end of a waiting job and the next one."""
 _STRETCH = 1 << 19
 _NUMBER = re.compile(rb"<JB_job_number>([0-9]{1,18})</JB_job_number>")
 _PREDECESSORS = re.compile(rb"(?:<((?:ad_)?predecessor_jobs(?:_req)?)>[^<]+</\1>\s*)+")
-"""Which jobs a job waits for differs from job to job and decides nothing; that it waits for some does."""
+"""Which jobs a job waits for differs from job to job and decides nothing; only whether it waits for some matters."""
 
 
 class JobReader:
     """Reads stretches of `job_list` elements of one listing. Not for use by two threads.
 
-    `fast=False` reads every element the careful way; the result is the same. `known`: what the listing before told.
+    `fast=False` reads every element the careful way; the result is the same. `known`: the jobs of the listing before.
     """
 
     def __init__(self, clock: Clock, aside: Aside, *, fast: bool = True, known: KnownJobs | None = None) -> None:
@@ -71,11 +72,11 @@ class JobReader:
         self._fast = fast
         self._before = known or KnownJobs()
         self.known = KnownJobs(categories=self._before.categories)
-        """What this listing tells, for the next one."""
+        """The jobs of this listing, for the next one."""
         self._waiting: list[Waiting | None] = []
-        """None: what the listing before told of it."""
+        """None: the listing before had it."""
         self._keys: list[int | None] = []
-        """Of each of these, what it is known by in the next listing; None: it is not."""
+        """The key of each of these in the next listing; None: it has none."""
         self._unchanged = False
         """Whether exactly the jobs wait that waited in the listing before."""
         self._by_key: dict[tuple[object, ...], Category] = {}
@@ -84,8 +85,8 @@ class JobReader:
         self._task_lists: dict[bytes, tuple[str, int]] = {}
 
     def job_categories(self) -> tuple[JobCategory, ...]:
-        """All waiting jobs read so far, one category a request, by their first job; jobs by number. Priorities
-        change their order in the listing all the time; nothing that is decided rests on it.
+        """All waiting jobs read so far, one category a request, by their first job; jobs by number. Priorities change
+        their order in the listing all the time, but no decision depends on it.
         """
         before, known = self._before, self.known
         if self._unchanged and before.job_categories is not None:
@@ -110,7 +111,7 @@ class JobReader:
         return job_categories
 
     def read_waiting(self, data: bytes, begin: int, end: int) -> list[Placed]:
-        """Read the waiting jobs of data[begin:end]. Jobs among them that name a queue instance come back: they occupy
+        """Read the waiting jobs of data[begin:end]. Returns the jobs among them that name a queue instance: they occupy
         it.
         """
         placed: list[Placed] = []
@@ -128,11 +129,11 @@ class JobReader:
     def _read_stretch(
         self, data: bytes, stretch: tuple[int, int], their_keys: list[int | None] | None, placed: list[Placed]
     ) -> None:
-        """Read those of its jobs that the listing before did not have. `their_keys`: where they are known already."""
+        """Read those of its jobs that the listing before did not have. `their_keys`: their keys, if known already."""
         known, keys, waiting = self._before.waiting, self._keys, self._waiting
         if their_keys is not None and all(map(known.__contains__, their_keys)):
             keys += their_keys
-            waiting += [None] * len(their_keys)  # to look at them takes as long as to tell that all are known
+            waiting += [None] * len(their_keys)  # looking at them takes as long as finding that all are known
             return
         elements = _parted(data, stretch)
         if their_keys is None or len(their_keys) != len(elements):
@@ -150,7 +151,7 @@ class JobReader:
                 waiting.append(job)
 
     def _is_warning(self, text: bytes) -> bool:
-        """Whether what stands between jobs is no part of one; then it is set aside as that."""
+        """Whether text between jobs is no part of a job; then it is set aside as such."""
         if _OF_JOB.search(text):
             return False
         self.aside.put("a line between jobs", f"not understood: {text[:60]!r}")
@@ -182,7 +183,7 @@ class JobReader:
         return jobs, data[begin:first] + remainder
 
     def _wait(self, element: bytes) -> Waiting | None:
-        """A waiting job; None where it must be read the careful way."""
+        """A waiting job; None if it must be read the careful way."""
         found = _JOB.match(element) if self._fast else None
         if found is None:
             return None
@@ -207,7 +208,7 @@ class JobReader:
         return Waiting(int(number), text, count, submitted, category)
 
     def _run(self, element: bytes) -> Placed | None:
-        """A running job; None where it must be read the careful way."""
+        """A running job; None if it must be read the careful way."""
         found = _JOB.match(element) if self._fast else None
         if found is None:
             return None
@@ -229,7 +230,7 @@ class JobReader:
         return "", HostJob(int(number), task, kind.ask.state, kind.slots, whose, started, hard, kind.granted_pe)
 
     def _category(self, ask: JobRequest) -> Category:
-        """The one of the listing before where there was one."""
+        """The one of the listing before if there was one."""
         known = self.known.categories.get(ask)
         if known is None:
             known = self.known.categories[ask] = Category(ask)
@@ -253,8 +254,8 @@ class JobReader:
         tasks: bytes | None,
         hard: tuple[tuple[str, str], ...],
     ) -> Job | None:
-        """The first job that was met with this key, whoever owns it and whatever it requests; None where elements of
-        this key need the careful way.
+        """The first job that was met with this key, of any owner and with any request; None if elements of this key
+        need the careful way.
         """
         if key not in self._kinds:
             self._kinds[key] = self._learn(element, number, zero, tasks, hard)
@@ -268,7 +269,7 @@ class JobReader:
         tasks: bytes | None,
         hard: tuple[tuple[str, str], ...],
     ) -> Job | None:
-        """Read the first element of a key carefully; None where the fast reading of it would say something else."""
+        """Read the first element of a key carefully; None if the fast reading of it would have another result."""
         if element.count(OPEN) > 1:  # the torso of a job and a whole one
             return None
         try:
@@ -311,7 +312,7 @@ class JobReader:
         self.aside.put(f"job {job}" if job else "a running job", why)
 
     def _read_last(self, element: bytes, put: Callable[[object, str], None]) -> Job | None:
-        """The last `job_list` begun in these bytes; what stands before it (the torso of another one) is set aside."""
+        """The last `job_list` begun in these bytes; text before it (the torso of another one) is set aside."""
         begin = max(element.rfind(OPEN), 0)
         if (torso := element[:begin].strip()) and not self._is_warning(torso):
             put(f"not a whole job_list: {torso[:60]!r}", "")
@@ -324,7 +325,7 @@ class JobReader:
 
 
 def _in_order(job_categories: list[JobCategory]) -> tuple[JobCategory, ...]:
-    """By first job, and tasks of it; of those that have this in common, by what they ask for."""
+    """By first job, and tasks of it; of those that have this in common, by their requests."""
     if len({category.jobs[0] for category in job_categories}) == len(job_categories):
         return tuple(sorted(job_categories, key=lambda category: category.jobs[0]))
     return tuple(sorted(job_categories, key=lambda category: (category.jobs[0], category.tasks[0], repr(category.ask))))
@@ -347,14 +348,14 @@ def _stretches(data: bytes, begin: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _parted(data: bytes, stretch: tuple[int, int]) -> list[bytes]:
-    """What stands before each end of a `job_list`, without that."""
+    """The text before each end of a `job_list`, without the end."""
     begin, stop = stretch
     return data[begin:stop].split(CLOSE)
 
 
 def _usual_parts(data: bytes, stretch: tuple[int, int]) -> list[bytes]:
-    """The jobs of a stretch without their usual beginning. To look for all that stands between two takes less time than
-    for the end of one; those between which anything else stands are one piece, which is no job that is known.
+    """The jobs of a stretch without their usual beginning. Searching the usual text between two jobs takes less time
+    than searching the end of one; jobs with any other text between them are one piece, which is no known job.
     """
     begin, stop = stretch
     if not data.startswith(_BETWEEN, begin):

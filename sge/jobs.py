@@ -1,6 +1,6 @@
 """One `job_list` element of `qstat -r -xml`, read by expat: the careful way, right for every dialect met.
 
-`sge.job_categories` reads most elements a faster way and comes here for each kind it has not seen yet and for whatever
+`sge.job_categories` reads most elements a faster way and comes here for each kind it has not met yet and for all that
 it does not recognise.
 """
 
@@ -15,10 +15,10 @@ from sge.markup import Malformed, parse, words
 from sge.units import Clock, count_tasks, read_slot_range
 
 _NAMES = re.compile(rb"<(JB_name|full_job_name)>.*?</\1>", re.DOTALL)
-"""Names decide nothing and are what users write and Grid Engine escapes wrongly: dropped before anything is parsed."""
+"""Names decide nothing, and users write them and Grid Engine escapes them wrongly: they are dropped before parsing."""
 
 _ONCE = frozenset({"JB_job_number", "JAT_prio", "JB_submission_time", "JAT_start_time", "tasks", "queue_name"})
-"""Children that tell one job from another of its kind."""
+"""Children that distinguish one job from another of its kind."""
 
 
 _DIGITS = 18
@@ -26,20 +26,20 @@ _DIGITS = 18
 
 
 class Job(NamedTuple):
-    """What one element says. `ask` is what it has in common with others; the rest is its own."""
+    """One element's values. `ask` is what it has in common with others; the rest is its own."""
 
     number: int
     tasks: str
     task_count: int
     slots: int
-    """On this queue instance for a running job; the fewest asked for of a waiting one."""
+    """On this queue instance for a running job; the smallest request of a waiting one."""
     submitted: float | None
     started: float | None
     instance: str
-    """`queue@host` where the element names it (listings without -f)."""
+    """`queue@host` if the element names it (listings without -f)."""
     ask: JobRequest
     plain: bool
-    """No child occurs twice that may occur once: only then may a faster reading stand for this one."""
+    """No child occurs twice that may occur once: only then may a faster reading replace this one."""
     granted_pe: str = ""
 
 
@@ -102,7 +102,7 @@ def _assemble(tree: Element, first: dict[str, str], clock: Clock, plain: bool) -
 
 
 def _requested_pe(tree: Element, slots: int) -> tuple[str | None, int, int]:
-    """PE name, fewest and most slots. `slots` counts where there is no PE; a job asks for one slot at least."""
+    """PE name, fewest and most slots. `slots` counts if there is no PE; a job requests at least one slot."""
     requested = next((e for e in tree if e.tag.lower() == "requested_pe"), None)
     if requested is None:
         return None, max(slots, 1), max(slots, 1)

@@ -1,8 +1,8 @@
-"""Grid Engine's job submission verifier: the conversation with the qmaster, and what it tells of a request.
+"""Grid Engine's job submission verifier: the conversation with the qmaster, and the request that it contains.
 
-The qmaster says START, waits for STARTED, tells the job line by line (`PARAM pe_max 100`), says BEGIN and waits
-for the RESULT. It looks for answers every 10 ms. It tells the arguments of a job as they are, line ends included, so
-that a job may seem to say BEGIN or START itself: only a BEGIN that nothing follows is meant.
+The qmaster says START, waits for STARTED, describes the job line by line (`PARAM pe_max 100`), says BEGIN and waits for
+the RESULT. It looks for answers every 10 ms. It sends the arguments of a job as they are, line ends included, so that a
+job may seem to say BEGIN or START itself: only a BEGIN without a further line counts.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from autoscaler.core.model.cluster import UNLIMITED_SLOTS, JobRequest
 QUIET = 0.002
 """Seconds without another line after which a BEGIN is the qmaster's own. It writes all lines at once."""
 LONGEST = 1500
-"""Letters of a sentence at most: the qmaster reads lines of less than 10,000."""
+"""Most characters of a sentence: the qmaster reads lines of less than 10,000."""
 _TOLD = frozenset({"pe_name", "pe_min", "pe_max", "l_hard", "q_hard", "masterq", "ar", "USER", "P", "ckpt"})
 
 _REQUEST = re.compile(r"(?:[^,()\[\]]|\([^()]*\)|\[[^\[\]]*\]|[()\[\]])+")
-"""A comma inside brackets ends none: those of a resource map's units, or of a pattern."""
+"""A comma inside brackets separates nothing: it belongs to a resource map's units, or to a pattern."""
 
 Refusal = Callable[[Mapping[str, str]], str | None]
-"""From what was told of a job to the sentence it is refused with; None: it is accepted."""
+"""From a job's parameters to the sentence with which it is refused; None: it is accepted."""
 Correction = Callable[[Mapping[str, str]], Mapping[str, str]]
-"""From what was told of a job to what is to be told of it instead, by name; empty: it stays as it is."""
+"""From a job's parameters to the changed ones, by name; empty: it stays as it is."""
 
 
 class OutOfStep(Exception):
-    """What the qmaster says does not follow what was said before: only a new beginning brings both together."""
+    """The qmaster's line does not fit the conversation so far: only a new beginning brings both together."""
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class Conversation:
                 raise OutOfStep(line)
 
     def _job(self) -> None:
-        """Hear one job to its end and answer."""
+        """Read one job to its end and answer."""
         parameters: dict[str, str] = {}
         while (line := self._line()) is not None:
             if line == "BEGIN" and not self._more():
@@ -63,7 +63,8 @@ class Conversation:
             word, _, rest = line.partition(" ")
             name, _, value = rest.partition(" ")
             if word == "PARAM" and name == "A":
-                # Every job has an account, told after its arguments: what these seemed to tell is forgotten.
+                # Every job has an account, sent after its arguments: parameters that these seemed to contain are
+                # forgotten.
                 parameters = {name: value for name, value in parameters.items() if name in ("ar", "USER")}
             elif word == "PARAM" and name in _TOLD:
                 parameters[name] = value
@@ -79,7 +80,7 @@ class Conversation:
         self._say("RESULT STATE CORRECT" if corrected else "RESULT STATE ACCEPT")
 
     def _line(self) -> str | None:
-        """The next line; None when nobody is there any more."""
+        """The next line; None if nobody is there any more."""
         while b"\n" not in self._pending:
             heard = os.read(self.incoming, 65536)
             if not heard:
@@ -89,7 +90,7 @@ class Conversation:
         return line.decode("utf-8", "replace").strip()
 
     def _more(self) -> bool:
-        """Whether anything follows at once."""
+        """Whether another line follows at once."""
         return bool(self._pending or select.select((self.incoming,), (), (), QUIET)[0])
 
     def _say(self, line: str) -> None:
@@ -99,16 +100,16 @@ class Conversation:
 
 
 def read_request(parameters: Mapping[str, str]) -> JobRequest | None:
-    """What a job asks for, in the words of `qstat`; None where it is bound to something else (an advance reservation).
+    """A job's request, in the words of `qstat`; None if it is bound to something else (an advance reservation).
 
-    Raises ValueError for what cannot be understood.
+    Raises ValueError for a request that cannot be understood.
     """
     if "ar" in parameters:
         return None
     pe, least, most = parameters.get("pe_name"), 1, 1
     if pe is not None:
         ends = int(parameters["pe_min"]), int(parameters.get("pe_max", parameters["pe_min"]))
-        # Of several ranges (`-pe mpi 4,8,100`) the qmaster tells the lowest only, and there may be no end to them.
+        # Of several ranges (`-pe mpi 4,8,100`) the qmaster sends the lowest only, and there may be no end to them.
         least, most = min(ends), UNLIMITED_SLOTS if ends[0] != ends[1] else ends[1]
         if least < 1:
             raise ValueError(f"no number of slots: {parameters['pe_min']!r}")

@@ -1,7 +1,7 @@
-"""Puts the job submission verifier into a cell, and takes it away again.
+"""Installs the job submission verifier in a cell, and removes it again.
 
 Its files live beside the cell's own, because the qmaster refuses every job while the script of its `jsv_url` is
-missing: nothing that an upgrade or an uninstall of ours removes may hold it.
+missing: an upgrade or an uninstall of ours must not remove it.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ ALL_MODIFICATIONS = (
     "a,ac,ar,A,binding,c_interval,c_occasion,ckpt,CMDNAME,cwd,dl,e,h,hold_jid,hold_jid_ad,i,j,js,l_hard,l_soft,m,M,"
     "masterq,N,notify,o,P,p,pe_min,pe_name,q_hard,q_soft,R,r,S,t,tc,v,w"
 )
-"""Everything that `qalter` may change: where there is a verifier Grid Engine refuses what is not named here, and users
-would find that `qalter -l` no longer works.
+"""Everything that `qalter` may change: with a verifier, Grid Engine refuses all that is not named here, and `qalter -l`
+would no longer work for users.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the verifier is, or would be, in a cell."""
+    """The verifier's place in a cell."""
 
     common: Path
     """SGE_ROOT/CELL/common."""
     cell: str
-    """What tells the cell from others."""
+    """The cell's name for the verifier."""
 
     @property
     def folder(self) -> Path:
@@ -58,12 +58,12 @@ class Place:
 
     @property
     def file(self) -> Path:
-        """What the loop leaves for it."""
+        """The loop's file for it."""
         return self.folder / "admission.json"
 
     @property
     def before(self) -> Path:
-        """What the global configuration said before."""
+        """The values of the global configuration before."""
         return self.folder / "before.json"
 
     @property
@@ -75,16 +75,16 @@ class Place:
         return self.script.exists()
 
     def script_text(self) -> str:
-        """The script that the qmaster starts, for the Pythons that there may be."""
+        """The script that the qmaster starts, with the possible Pythons."""
         pythons = dict.fromkeys((str(Path(sys.executable).resolve()), "/usr/bin/python3"))
         template = objects.templates("sge", trim_blocks=True).get_template("verifier.j2")
         return template.render(pythons=tuple(pythons), program=self.program, file=self.file, cell=self.cell)
 
 
 def difference(administrator: Administrator, place: Place, program: bytes) -> Difference | None:
-    """What `install` would change in the global configuration, or in its files; None where all is as wanted.
+    """The changes that `install` would make in the global configuration, or in its files; None if there are none.
 
-    A verifier of the administrator's own is there and not as wanted: the qmaster knows only one.
+    An administrator's own verifier counts as a difference: the qmaster can use only one.
     """
     configuration = read_attributes(administrator.show("-sconf"))
     there, wanted = _values(configuration), _wanted(configuration, place)
@@ -96,7 +96,7 @@ def difference(administrator: Administrator, place: Place, program: bytes) -> Di
 
 
 def install(administrator: Administrator, place: Place, program: bytes, saved: Path) -> None:
-    """Put the files there and let the qmaster ask them. What the configuration said is kept for `withdraw`.
+    """Install the files and make the qmaster use them. The earlier configuration is kept for `withdraw`.
 
     Raises GridEngineRefused, GridEngineNotObservable.
     """
@@ -116,7 +116,7 @@ def install(administrator: Administrator, place: Place, program: bytes, saved: P
 
 
 def withdraw(administrator: Administrator, place: Place, saved: Path) -> bool:
-    """Put back what the configuration said before, and take the files away; False where it is not ours that is asked.
+    """Restore the earlier configuration, and remove the files; False if the qmaster uses another verifier.
 
     Raises GridEngineRefused, GridEngineNotObservable.
     """
@@ -135,22 +135,22 @@ def withdraw(administrator: Administrator, place: Place, saved: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """How the verifier that the qmaster asks is doing."""
+    """The state of the qmaster's verifier."""
 
     script: str
     """Its path."""
     runs: bool
-    """Whether the script is there and may be executed: else every submission is refused."""
+    """Whether the script exists and may be executed: else every submission is refused."""
     ours: bool
     current: bool = False
     """Whether it is of this version: else it accepts everything."""
     fresh: bool = False
-    """Whether the loop has looked lately: else it accepts everything."""
+    """Whether the loop has observed lately: else it accepts everything."""
 
 
 def state(url: str, place: Place, program: bytes, *, oldest: float, now: float) -> State | None:
-    """What becomes of submissions with this `jsv_url` ('': none). `oldest`: age in seconds at which what the loop left
-    is stale.
+    """The result of submissions with this `jsv_url` ('': none). `oldest`: age in seconds from which the loop's file is
+    stale.
     """
     script = url.partition(":")[2].rpartition("@")[2] if ":" in url else url
     if script in ("", "none"):
@@ -164,7 +164,7 @@ def state(url: str, place: Place, program: bytes, *, oldest: float, now: float) 
 
 
 def _values(configuration: Mapping[str, str]) -> dict[str, str]:
-    """What the global configuration says of verifiers; a long list is printed over several lines."""
+    """The global configuration's values for verifiers; a long list is printed over several lines."""
     return {
         name: re.sub(r"[\s\\]+", "", configuration.get(name, "")) or "none" for name in ("jsv_url", "jsv_allowed_mod")
     }

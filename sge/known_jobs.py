@@ -1,8 +1,8 @@
-"""What one listing said of its jobs, so that the next one reads only what changed.
+"""The jobs of one listing, so that the next one reads only what changed.
 
-Between two passes little of a job's element changes but its priority, and of that it matters only whether it is zero.
-A job is known again by all its other bytes. What it belongs to is then the same object as before, so that a plan can
-tell by identity what it has judged already.
+Between two passes little of a job's element changes except its priority, and of that it matters only whether it is
+zero. A job is recognised by all its other bytes. Its category is then the same object as before, so that a plan
+recognises by identity what it has judged already.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Placed = tuple[str, HostJob]
 
 
 NOT_TOLD = float("inf")
-"""Stands for a time of submission until it is known when the job is first seen."""
+"""Replaces a submission time until it is known when the job was first observed."""
 
 
 class Waiting(NamedTuple):
@@ -33,14 +33,14 @@ class Waiting(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Category:
-    """All waiting jobs that ask for the same, from one listing to the next."""
+    """All waiting jobs with the same request, from one listing to the next."""
 
     ask: JobRequest
     _jobs: list[Waiting] = field(default_factory=list)
     _category: JobCategory | None = None
 
     def of(self, jobs: list[Waiting]) -> JobCategory:
-        """The category with these jobs, by number; the same object as the last time where they are the same."""
+        """The category with these jobs, by number; the same object as the last time if they are the same."""
         jobs.sort()
         if self._category is None or jobs != self._jobs:
             numbers, tasks, counts, submitted, _ = zip(*jobs, strict=True)
@@ -54,26 +54,26 @@ class KnownJobs:
     """The jobs of one listing. 50,000 of them take some 15 MB."""
 
     waiting: dict[int, Waiting] = field(default_factory=dict)
-    """By a hash of all bytes of the element but its priority. It has 64 bits, and another seed in every process: of
+    """By a hash of all bytes of the element except its priority. It has 64 bits, and another seed in every process: of
     100,000,000 new jobs in a queue of 50,000 one is taken for another one with a chance of less than one in a million.
     """
     running: dict[bytes, Placed] = field(default_factory=dict)
     """By all these bytes themselves."""
     categories: dict[JobRequest, Category] = field(default_factory=dict)
     job_categories: tuple[JobCategory, ...] | None = None
-    """Of the waiting jobs; None where there are others that have to be read each time."""
+    """Of the waiting jobs; None if there are others that have to be read each time."""
     total: int = 0
-    """The sum of what the waiting jobs are known by."""
+    """The sum of the waiting jobs' keys."""
 
     def are(self, keys: list[list[int | None]]) -> bool:
-        """Whether these jobs, in whatever order, are exactly the waiting ones. Their number and sum tell it at a third
-        of what a look-up of each takes, and other jobs have the same sum as seldom as another job the same key.
+        """Whether these jobs, in whatever order, are exactly the waiting ones. Comparing their number and sum takes a
+        third of the time of looking each up, and other jobs have the same sum as seldom as another job the same key.
         """
         if self.job_categories is None or sum(map(len, keys)) != len(self.waiting):
             return False
         try:
             return sum(map(sum, keys)) == self.total  # type: ignore[arg-type]
-        except TypeError:  # None: one that may not be taken as known
+        except TypeError:  # None: one that must not count as known
             return False
 
 
@@ -81,14 +81,14 @@ _PRIORITY = b"<JAT_prio>"
 _PRIORITY_END = b"</JAT_prio>"
 _ZERO = b"0.00000"
 _USUAL = _PRIORITY + _ZERO + _PRIORITY_END
-"""A priority as 8.1.9 prints nearly all, but for its digits."""
+"""A priority in 8.1.9's usual form, except for its digits."""
 _TO_ZERO = bytes.maketrans(b"123456789", b"000000000")
 
 
 def keys_of(elements: list[bytes]) -> list[int | None]:
-    """What each of these is known by; None: nothing of it may be taken as known. As `split_priority` parts them, and
-    for many at once in half of the time where the priority of all is usual and stands at the same place, which the
-    number of digits of the jobs' numbers decides.
+    """The key of each of these; None: it must not count as known. It parts them as `split_priority` does, but many at
+    once in half of the time if the priority of all has the usual form and the same place, which depends on the number
+    of digits of the jobs' numbers.
     """
     begin = elements[0].find(_PRIORITY_END) - len(_PRIORITY + _ZERO) if elements else -1
     end = begin + len(_USUAL)
@@ -102,15 +102,15 @@ def keys_of(elements: list[bytes]) -> list[int | None]:
 
 
 def _key(front: bytes, body: bytes, zero: bool | None) -> int | None:
-    """Of one piece of bytes, which Python's hash mixes: that of a tuple adds up what its parts are known by, so two
-    jobs that exchange a part, such as their states, would have the same sum as before.
+    """The key of one piece of bytes, which Python's hash mixes: the hash of a tuple would add up the keys of its parts,
+    so two jobs that exchange a part, such as their states, would have the same sum as before.
     """
     return None if zero is None else hash(front + _ZERO + body if zero else front + body)
 
 
 def split_priority(element: bytes) -> tuple[bytes, bytes, bool | None]:
-    """The bytes before and after its priority, and whether that is zero; None: it is no number, and nothing of the
-    element may be taken as known.
+    """The bytes before and after its priority, and whether that is zero; None: it is no number, and the element must
+    not count as known.
     """
     front, end, body = element.partition(_PRIORITY_END)
     front, begin, priority = front.rpartition(_PRIORITY)

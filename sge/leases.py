@@ -1,8 +1,9 @@
 """The lease of a cell as Grid Engine keeps it: an access list that no queue names, `sge-autoscaler-lease.NUMBER`.
 
-qmaster is the one place that every machine of a cell writes to, also where root may write nothing on its NFS, and it
-has one answer for all: of two who add the same access list, the second is told that it exists. So whoever takes the
-lease adds the next number. Its entries are words that say who has it, and a number that grows while its holder lives.
+qmaster is the one place that every machine of a cell can write to, even where root may not write on its NFS, and it
+decides for all: of two who add the same access list, the second gets the error that it exists. So a process takes the
+lease by adding the next number. Its entries are words that name its holder, and a number that grows while its holder
+lives.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Lease:
 
     number: int
     holder: str
-    """Tells one holder from all others; FREE: nobody has it."""
+    """Identifies the holder; FREE: nobody has it."""
     host: str = ""
     user: str = ""
     pid: int = 0
@@ -49,11 +50,11 @@ class Leases:
         self._administrator = administrator
 
     def newest(self) -> int:
-        """The highest number that there is; 0: nobody has ever held the lease."""
+        """The highest existing number; 0: nobody has ever held the lease."""
         return max(self._numbers(), default=0)
 
     def read(self, number: int) -> Lease | None:
-        """What stands in one of them; None: it is not there (any more)."""
+        """One lease by its number; None: it does not exist (any more)."""
         try:
             text = self._administrator.show("-su", _name(number))
         except GridEngineNotObservable:
@@ -72,12 +73,12 @@ class Leases:
         )
 
     def add(self, lease: Lease) -> bool:
-        """Make it; False where somebody else was faster. Raises GridEngineRefused where we may not."""
+        """Add it; False if somebody else was faster. Raises GridEngineRefused if we may not."""
         with objects.as_file(_text(lease)) as file:
             return self._administrator.configure("-Au", str(file)).changed
 
     def put(self, lease: Lease) -> bool:
-        """Write over what stands there; False where it is not there."""
+        """Replace it; False if it does not exist."""
         try:
             with objects.as_file(_text(lease)) as file:
                 return self._administrator.configure("-Mu", str(file)).changed
@@ -85,11 +86,11 @@ class Leases:
             return False
 
     def drop(self, number: int) -> None:
-        with contextlib.suppress(GridEngineRefused):  # it is not there
+        with contextlib.suppress(GridEngineRefused):  # it does not exist
             self._administrator.configure("-dul", _name(number))
 
     def drop_before(self, number: int) -> None:
-        """Take away what is older than this one."""
+        """Delete older ones than this."""
         for older in self._numbers():
             if older < number:
                 self.drop(older)

@@ -1,6 +1,6 @@
-"""Looks up what is needed right before a job is changed: what runs and waits now, and how its owner is notified.
+"""Looks up facts right before a job is changed: the jobs that run and wait now, and how the job's owner is notified.
 
-Both are questions about a few jobs, asked rarely; the listing that plans rest on is read elsewhere.
+Both are questions about a few jobs, asked rarely; the listing for plans is read elsewhere.
 """
 
 from __future__ import annotations
@@ -25,38 +25,38 @@ _MAIL = re.compile(rb"<MR_user>([^<]*)</MR_user>\s*(?:<MR_host>([^<]*)</MR_host>
 
 @dataclass(frozen=True, slots=True)
 class JobOwner:
-    """Whose a job is and where its output goes. Every text is the owner's own: it may hold anything."""
+    """A job's owner and output. Every text is the owner's own: it may contain anything."""
 
     job: int
     owner: str
     name: str = ""
     output: str = ""
-    """`-o`: a file or directory, with pseudo variables as written; '' where not given."""
+    """`-o`: a file or directory, with pseudo variables as written; '' if not given."""
     directory: str = ""
-    """`-cwd` or `-wd`; '' where not given: then output goes to the owner's home."""
+    """`-cwd` or `-wd`; '' if not given: then output goes to the owner's home."""
     addresses: tuple[str, ...] = ()
     """`-M`."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobsNow:
-    """What jobs do at this moment."""
+    """The jobs at this moment."""
 
     running: frozenset[int]
     """Those with a task on a host, in whatever state (also suspended, in transfer, being deleted)."""
     waiting: Mapping[str, JobRequest]
-    """What each asks for and in which state it waits, by name as commands take it: `12`, `12.3-9:2`."""
+    """The request and state of each waiting one, by its name in commands: `12`, `12.3-9:2`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Grid Engine as one who asks about single jobs sees it."""
+    """Grid Engine for questions about single jobs."""
 
     runner: Runner
     timeout: float = TIMEOUT
 
     def jobs(self) -> JobsNow:
-        """All jobs, in one observation. Raises GridEngineNotObservable: what is not whole does not say that nothing
+        """All jobs, in one observation. Raises GridEngineNotObservable: an incomplete one does not show that nothing
         runs.
         """
         listing = read_qstat(self._ask(*COMMAND), UTC)
@@ -79,7 +79,7 @@ class Lookup:
         return read_owner(answer, job)
 
     def mailer(self) -> str:
-        """The program that Grid Engine sends mail with; '' where none is configured."""
+        """The program with which Grid Engine sends mail; '' if none is configured."""
         answer = self._ask("qconf", "-sconf").decode("utf-8", "replace")
         found = re.search(r"(?m)^mailer\s+(\S+)", answer)
         return "" if found is None or found[1].lower() == "none" else found[1]
@@ -93,7 +93,7 @@ class Lookup:
 
 
 def read_owner(answer: bytes, job: int) -> JobOwner | None:
-    """What `qstat -j JOB -xml` tells of a job's owner; None where it tells of no such job."""
+    """The owner in the output of `qstat -j JOB -xml`; None if it does not have this job."""
     if _text(answer, b"JB_job_number") != str(job):
         return None
     return JobOwner(

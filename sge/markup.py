@@ -1,9 +1,8 @@
 """Grid Engine's XML as it really comes: almost XML.
 
-Names hold control characters and bytes of any encoding, the declaration may say version 2.0, at least eight
-namespaces exist (one with a raw newline in it), and a document may end in the middle. Whole documents are framed
-(right root, not cut short); elements are parsed one at a time, so that one that cannot be understood spoils nothing
-but itself.
+Names hold control characters and bytes of any encoding, the declaration may say version 2.0, at least eight namespaces
+exist (one with a raw newline in it), and a document may end in the middle. Whole documents are framed (right root, not
+cut short); elements are parsed one at a time, so that one that cannot be understood spoils nothing but itself.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ class Malformed(ValueError):
 
 
 class Aside:
-    """Collects what was set aside. Past `limit` only the number grows: a listing in an unknown dialect is one
-    problem, not 50,000. Waiting jobs are counted by what is wrong with them.
+    """Collects what was set aside. Past `limit` only the number grows: a listing in an unknown dialect is one problem,
+    not 50,000. Waiting jobs are counted by cause.
     """
 
     def __init__(self, limit: int = 20) -> None:
@@ -49,8 +48,8 @@ class Aside:
             self._more += 1
 
     def put_jobs(self, why: object, job: str = "", count: int = 1) -> None:
-        """Waiting jobs that cannot be read. `job`: the number of the one, where that can be read. What differs only in
-        figures and quoted text is one cause, told as it was met first.
+        """Waiting jobs that cannot be read. `job`: its number, if that can be read. Causes that differ only in figures
+        and quoted text are one cause, with the text of the first.
         """
         cause = _OWN.sub("", str(why))
         kind = cause if cause in self._jobs or len(self._jobs) < self._limit else ""
@@ -65,7 +64,7 @@ class Aside:
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
-        """The causes that most waiting jobs have come first."""
+        """The causes of most waiting jobs come first."""
         jobs = (unread.reason for unread in sorted(self._jobs.values(), key=lambda unread: -unread.count))
         more = (because(Code.IGNORED, what=f"{self._more} more", why="see the errors before"),) if self._more else ()
         return (*jobs, *self._reasons, *more)
@@ -122,8 +121,8 @@ def words(element: Element | None) -> str:
 
 
 def document_in(data: bytes, root: bytes, command: str) -> bytes:
-    """The document with this root, without what stands before and after it: some releases print warnings to standard
-    output, `<` and `>` in them included. Raises GridEngineNotObservable where no whole one is there.
+    """The document with this root, without text before and after it: some releases print warnings to standard output,
+    `<` and `>` in them included. Raises GridEngineNotObservable if there is no whole one.
     """
     advice = f"nothing was decided; run `{command}` by hand on this host and examine its last lines and its errors"
     if _ANYTHING.search(data) is None:
@@ -156,7 +155,7 @@ def _begin(data: bytes, root: bytes) -> int | None:
 
 
 def _end(data: bytes, root: bytes, begin: int) -> int | None:
-    """Where the last tag ends that closes such a root."""
+    """The end of the last tag that closes such a root."""
     closing = re.compile(rb"</(?:[\w.-]+:)?%b\s*>|<(?:[\w.-]+:)?%b\b[^<>]*/>" % (root, root))
     at = len(data)
     while (at := data.rfind(root, begin, at)) >= 0:
@@ -167,13 +166,13 @@ def _end(data: bytes, root: bytes, begin: int) -> int | None:
 
 
 def _goes_on(data: bytes, begin: int, end: int) -> bool:
-    """Whether what stands behind that end belongs to the document: it has tags which the document has, too."""
+    """Whether the text behind that end belongs to the document: it has tags which the document has, too."""
     return any(_has(tag, data, begin, end) for tag in set(_TAG.findall(data, end)))
 
 
 def is_foreign(data: bytes, begin: int, end: int) -> bool:
-    """Whether what stands there is no part of the document, as a warning between its lines: it has no tag which the
-    document has elsewhere.
+    """Whether a text is no part of the document, as a warning between its lines: it has no tag which the document has
+    elsewhere.
     """
     tags = set(_TAG.findall(data, begin, end))
     return not any(_has(tag, data, 0, begin) or _has(tag, data, end, len(data)) for tag in tags)

@@ -1,4 +1,4 @@
-"""What ties a host to queues and host groups: looked up before a removal, so that exactly that can be put back."""
+"""A host's places in queues and host groups: looked up before a removal, so that exactly these can be restored."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Membership:
     """Queues whose host list names it directly."""
 
     def __or__(self, other: Membership) -> Membership:
-        """Both together; where both know a queue's slots, ours hold."""
+        """Both together; if both have a queue's slots, ours hold."""
         slots = dict(other.slots) | dict(self.slots)
         return Membership(
             tuple(slots.items()),
@@ -30,7 +30,7 @@ class Membership:
 
 
 def memberships(hosts: Sequence[str], *, queues: str, host_groups: str) -> dict[str, Membership]:
-    """Read from what `qconf -sq '*'` and `qconf -shgrp A -shgrp B …` print: objects one after the other."""
+    """Read from the output of `qconf -sq '*'` and `qconf -shgrp A -shgrp B …`: objects one after the other."""
     slots: dict[str, list[tuple[str, str]]] = {}
     named: dict[str, list[str]] = {}
     member_of: dict[str, list[str]] = {}

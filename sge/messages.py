@@ -1,8 +1,8 @@
-"""What Grid Engine's sentences mean to one who changes something.
+"""The meaning of Grid Engine's sentences for a command that changes something.
 
-Exit codes do not tell: `qconf -purge` of a slot under reservation says "denied" and exits 0, `qmod -rj` of a job that
-may not be restarted exits 0, and a command that had nothing to do exits 0 or 1 as it pleases. So every line is read.
-The texts are those of 8.1.9, recorded in tests/sge/test_admin_messages.py.
+Exit codes do not show it: `qconf -purge` of a slot under reservation says "denied" and exits 0, `qmod -rj` of a job
+that may not be restarted exits 0, and a command that had nothing to do exits 0 or 1. So every line is read. The texts
+are those of 8.1.9, recorded in tests/sge/test_admin_messages.py.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from enum import Enum, auto
 
 
 class Meaning(Enum):
-    """What one line says about the change that was asked for."""
+    """The meaning of one line about a requested change."""
 
     CHANGED = auto()
     ALREADY = auto()
-    """It is as asked; nothing was done."""
+    """It is as requested; nothing was done."""
     ABSENT = auto()
     """The host, queue, host group or job itself does not exist."""
     UNREACHABLE = auto()
     """The qmaster gave no answer."""
     REFUSED = auto()
     NOTE = auto()
-    """Something else, on which nothing rests."""
+    """Something else, which no decision uses."""
 
 
 _PATTERNS: tuple[tuple[Meaning, re.Pattern[str]], ...] = tuple(
@@ -48,11 +48,11 @@ _PATTERNS: tuple[tuple[Meaning, re.Pattern[str]], ...] = tuple(
         (Meaning.CHANGED, r"^(Pushed|Forced) rescheduling of "),
     )
 )
-"""In this order: a text that says what is meant exactly comes before one that merely begins with "denied"."""
+"""In this order: a text with an exact meaning comes before one that merely begins with "denied"."""
 
 
 def meaning(line: str) -> Meaning:
-    """What one line of `qconf`, `qmod`, `qdel`, `qhold`, `qrls` or `qalter` says."""
+    """The meaning of one line of `qconf`, `qmod`, `qdel`, `qhold`, `qrls` or `qalter`."""
     return next((what for what, pattern in _PATTERNS if pattern.search(line)), Meaning.NOTE)
 
 

@@ -1,5 +1,5 @@
-"""What workers themselves say of their coming end: a load value that their load sensor reports, from the cloud's
-metadata, which only the machine can ask.
+"""Interruption notices that workers themselves report: a load value of their load sensor, from the cloud's metadata,
+which only the machine can read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NOTICE = re.compile(r"(terminate|stop|rebalance)@([0-9]{9,11})")
 
 
 def reported_notices(hosts: Iterable[ExecutionHost], workers: Iterable[Worker]) -> Iterator[Interruption]:
-    """Notices that hosts report which still report, of the workers that they are. Another text is no notice."""
+    """Notices of hosts that still send load reports, for the workers that they are. Any other text is no notice."""
     told = {
         host.name: (notice[1], float(notice[2]))
         for host in hosts

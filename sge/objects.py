@@ -1,4 +1,4 @@
-"""Grid Engine objects as texts: templates of `conf/sge/` filled in, and the names that may stand in them.
+"""Grid Engine objects as texts: templates of `conf/sge/` filled in, and the names that they may contain.
 
 A name with a newline, comma, bracket or space in it would be read as a further attribute or host, so every name is
 checked where it enters, before any command is started.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class UnusableName(GridEngineRefused):
-    """A name or value that Grid Engine's notation cannot carry; nothing was asked of Grid Engine."""
+    """A name or value that Grid Engine's notation cannot express; Grid Engine was not called."""
 
 
 _FORMS = {
@@ -40,7 +40,7 @@ _FORMS = {
 
 
 def usable(kind: str, name: str) -> str:
-    """`name`, when it can be written as a `kind`. Raises UnusableName."""
+    """`name`, if it can be written as a `kind`. Raises UnusableName."""
     if not _FORMS[kind].fullmatch(name):
         raise UnusableName(
             f"{name!r} cannot be the name of a {kind}: nothing was changed"
@@ -85,7 +85,7 @@ def parallel_environment(pe: str, *, slots: int, allocation_rule: str, across_ho
 
 
 def queue(name: str, *, host_group: str, pes: Iterable[str], slots_by_host: Mapping[str, int]) -> str:
-    """A cluster queue for `qconf -Aq`: no slots but those that hosts bring."""
+    """A cluster queue for `qconf -Aq`: only its hosts bring slots."""
     own = (f"[{usable('host', host)}={slots}]" for host, slots in slots_by_host.items())
     return _render(
         "queue",
@@ -122,7 +122,7 @@ def templates(
     folder: str, *, trim_blocks: bool = False, extensions: tuple[type[Extension], ...] = ()
 ) -> jinja2.Environment:
     """Those of `conf/FOLDER`. In scripts a value is quoted for the shell by the filter `sh`."""
-    import jinja2  # here: a cell in which nothing happens needs none of it
+    import jinja2  # here: an idle cell does not need it
 
     found = jinja2.Environment(
         loader=jinja2.PackageLoader("autoscaler.conf", folder),
@@ -130,7 +130,7 @@ def templates(
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
         trim_blocks=trim_blocks,
-        autoescape=False,  # this is no HTML; names are checked instead, and what stands in a script is quoted
+        autoescape=False,  # this is no HTML; names are checked instead, and values in a script are quoted
     )
     found.filters["sh"] = lambda value: quote(str(value))
     return found

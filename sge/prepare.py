@@ -1,8 +1,8 @@
-"""What a master needs before workers can join: queue, host group, two parallel environments, its own slots.
+"""A master's preparation for workers: queue, host group, two parallel environments, its own slots.
 
-`differences` compares what is wanted with what is there and decides nothing else; `carry_out` changes Grid Engine by
-one of them and keeps what was there before. Objects that exist already are compared only in what workers rest on: a
-queue's other attributes are its administrator's.
+`differences` compares the wanted objects with the existing ones and decides nothing else; `carry_out` changes Grid
+Engine by one of them and keeps the earlier object. Existing objects are compared only in attributes that workers need:
+a queue's other attributes are its administrator's.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sge.qconf import (
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What one autoscaled queue needs."""
+    """The needs of one autoscaled queue."""
 
     queue: str
     host_group: str
@@ -43,41 +43,41 @@ class Preparation:
     master: str
     """The master's host name as Grid Engine prints it."""
     pe_mpi_slots: int | None = None
-    """Of `pe_mpi`, where they are others than `pe_slots`."""
+    """Of `pe_mpi`, if they differ from `pe_slots`."""
     terminate_method: str = "NONE"
     shell_start_mode: str = "posix_compliant"
-    """Both of a queue that is made; one that is there keeps its own."""
+    """Both of a new queue; an existing one keeps its own."""
     master_slots: int | None = None
-    """Slots of this queue on the master; 0: none; None: those it has."""
+    """Slots of this queue on the master; 0: none; None: its present ones."""
     notices: bool = False
-    """Whether workers report their coming end by a load value, which has to be a complex."""
+    """Whether workers report interruption notices by a load value, which has to be a complex."""
     group_pes: tuple[str, ...] = ()
-    """Parallel environments that the queue must not offer itself: each group of workers has one of its own."""
+    """Parallel environments that the queue must not offer itself: each group of workers has a copy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """What is there: name → text as `qconf -s…` prints it."""
+    """The existing objects: name → text as `qconf -s…` prints it."""
 
     queues: Mapping[str, str]
     host_groups: Mapping[str, str]
     pes: Mapping[str, str]
     execution_hosts: Mapping[str, str]
-    """The masters only, where they are execution hosts."""
+    """Only masters that are execution hosts."""
     submit_hosts: tuple[str, ...]
     complexes: str = ""
-    """The whole table, where notices are wanted."""
+    """The whole table, if notices are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One object that is missing, or is there and not as wanted."""
+    """One object that is missing, or differs from the wanted one."""
 
     kind: str
     """queue, host group, parallel environment, execution host or submit host."""
     name: str
     before: str
-    """'' where it is missing."""
+    """'' if it is missing."""
     after: str
     commands: tuple[tuple[str, ...], ...]
     """Words for `qconf`; FILE stands for a file with `after`."""
@@ -88,7 +88,7 @@ class Difference:
 
     @property
     def shown(self) -> str:
-        """The difference as lines to take out (-) and to put in (+)."""
+        """The difference as removed lines (-) and added lines (+)."""
         lines = difflib.unified_diff(
             joined(self.before).splitlines(),
             joined(self.after).splitlines(),
@@ -104,7 +104,7 @@ FILE = "FILE"
 
 
 def read_present(administrator: Administrator, wanted: Sequence[Preparation]) -> Present:
-    """Read what is there. Raises GridEngineNotObservable."""
+    """Read the existing objects. Raises GridEngineNotObservable."""
     show = administrator.show
     groups = [name for name in read_names(show("-shgrpl")) if name.startswith("@")]
     pes = read_names(show("-spl"))
@@ -121,7 +121,7 @@ def read_present(administrator: Administrator, wanted: Sequence[Preparation]) ->
 
 
 def differences(wanted: Sequence[Preparation], present: Present) -> tuple[Difference, ...]:
-    """All that is missing or otherwise, in the order in which it can be carried out; nothing left to do: empty."""
+    """All that is missing or different, in the order in which it can be carried out; empty if nothing is."""
     found: dict[tuple[str, str], Difference] = {}
     for compare in (_notice, _master, _host_group, _pes, _queue, _submit_host):
         for preparation in wanted:
@@ -131,7 +131,7 @@ def differences(wanted: Sequence[Preparation], present: Present) -> tuple[Differ
 
 
 def carry_out(administrator: Administrator, difference: Difference, saved: Path) -> tuple[Change, ...]:
-    """Create or change one object. What was there is first written into the directory `saved`.
+    """Create or change one object. The earlier one is first written into the directory `saved`.
 
     Raises GridEngineRefused.
     """
@@ -150,7 +150,7 @@ def carry_out(administrator: Administrator, difference: Difference, saved: Path)
 
 
 def _notice(wanted: Preparation, present: Present) -> Iterator[Difference]:
-    """The complex by which a worker tells of its coming end; jobs cannot ask for it."""
+    """The complex with which a worker reports interruption notices; jobs cannot request it."""
     if not wanted.notices or has_complex(present.complexes, notices.COMPLEX):
         return
     rows, row = rows_of(present.complexes), text_row(present.complexes, notices.COMPLEX, requestable=False)
@@ -159,7 +159,7 @@ def _notice(wanted: Preparation, present: Present) -> Iterator[Difference]:
 
 
 def _joins(wanted: Preparation, present: Present) -> bool:
-    """Whether the master belongs into the host group: it gives slots, or nobody else is there.
+    """Whether the master belongs into the host group: it gives slots, or no other host is there.
 
     Grid Engine refuses `qsub -q main.q` as a request for an unknown queue while that queue has no instance at all. A
     master of no slots runs nothing and needs no execd, and keeps the queue known when the last worker has left.
@@ -168,7 +168,7 @@ def _joins(wanted: Preparation, present: Present) -> bool:
 
 
 def _master(wanted: Preparation, present: Present) -> Iterator[Difference]:
-    """The master as execution host, where it joins the group."""
+    """The master as execution host, if it joins the group."""
     master, slots = wanted.master, wanted.master_slots
     before = present.execution_hosts.get(master)
     if before is None:
@@ -187,7 +187,7 @@ def _master(wanted: Preparation, present: Present) -> Iterator[Difference]:
 
 
 def _host_group(wanted: Preparation, present: Present) -> Iterator[Difference]:
-    """The group that workers join, with the master where that is to be in it."""
+    """The group that workers join, with the master if that is to be in it."""
     group, members = wanted.host_group, (wanted.master,) if _joins(wanted, present) else ()
     before = present.host_groups.get(group)
     if before is None:

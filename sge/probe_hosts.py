@@ -2,8 +2,8 @@
 hosts.
 
 A probe host is an execution host without a machine: disabled before it has slots, attached to its queue directly, its
-name resolving for as long as it is there. Whatever happens, all of them are taken away again before `ask` returns; what
-a death in between leaves behind carries the reserved name prefix, by which `sweep` finds it.
+name resolving for as long as it exists. In any case all of them are removed again before `ask` returns; probe hosts
+that a killed process left behind have the reserved name prefix, by which `sweep` finds them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from sge.qconf import read_attributes, read_names, split_overrides
 ASKING = 8.0
 """Seconds from the beginning after which no further job is asked about."""
 CLEARING = 5.0
-"""Seconds for taking the probe hosts away, besides: the whole takes at most 15."""
+"""Further seconds for removing the probe hosts: the whole takes at most 15."""
 LOCK_PATIENCE = 2.0
 JOBS_AT_ONCE = 20
-"""One command is told the reasons of every queue instance for every job, so its output grows with both."""
+"""Jobs in one command: its output has the reasons of every queue instance for every job, so it grows with both."""
 WORDS_KEPT = 400
 
 Spoken = tuple[Answer, str]
@@ -42,12 +42,12 @@ Spoken = tuple[Answer, str]
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What came of asking."""
+    """The answers."""
 
     answers: Mapping[int, Spoken]
-    """For every job that was to be asked about."""
+    """For every job in question."""
     left: str = ""
-    """Why probe hosts could not all be taken away again; a later sweep does. '': none is left."""
+    """Why not all probe hosts could be removed; a later sweep does it. '': none is left."""
 
 
 class Names(Protocol):
@@ -72,11 +72,15 @@ class ProbeHosts:
 
     @property
     def swept(self) -> bool:
-        """Whether none of ours is left, as far as this process knows: it did look, and every later ask cleared up."""
+        """Whether no probe host of ours is left, as far as this process knows: it has checked, and every later `ask`
+        removed its own.
+        """
         return self._swept
 
     def ask(self, jobs: Sequence[int], probe_hosts: Sequence[ProbeHost]) -> Answers:
-        """Grid Engine's answer about each job, were these hosts there. Raises nothing: no answer is an answer, too."""
+        """Grid Engine's answer about each job, if these hosts existed. Raises nothing: a missing answer is an answer,
+        too.
+        """
         if not jobs:
             return Answers({})
         answers: dict[int, Spoken] = {}
@@ -101,14 +105,14 @@ class ProbeHosts:
         return Answers({job: answers.get(job, nothing) for job in jobs}, left)
 
     def sweep(self) -> tuple[str, ...]:
-        """Take away whatever carries the prefix; returns the names met. Raises AutoscalerError."""
+        """Remove all hosts with the prefix; returns their names. Raises AutoscalerError."""
         with self.names.alone(LOCK_PATIENCE):
             found = self._take_away(self._within(CLEARING))
         self._swept = True
         return found
 
     def _cleared(self) -> str:
-        """Take all away, also when the time for asking is over; returns why that failed."""
+        """Remove all, also if the time for asking is over; returns why that failed."""
         try:
             self._take_away(self._within(CLEARING))
         except AutoscalerError as error:
@@ -124,7 +128,7 @@ class ProbeHosts:
     def _put_up(self, administrator: Administrator, probe_hosts: Sequence[ProbeHost]) -> None:
         """At no instant could a job start on one: there is no execd, and it is disabled before it has slots.
 
-        Whatever the queue's own number of slots is, an entry of 0 stands before the host is attached.
+        Whatever the queue's own number of slots is, an entry of 0 exists before the host is attached.
         """
         if not probe_hosts:
             return
@@ -154,11 +158,11 @@ class ProbeHosts:
             administrator.configure("-aattr", "queue", "slots", opened, queue)
 
     def _take_away(self, administrator: Administrator) -> tuple[str, ...]:
-        """Whatever carries the prefix, in the order that leaves it findable by it; returns the names met.
+        """Remove all with the prefix, in an order that leaves it findable by it; returns the names.
 
         `qconf -dattr queue slots [HOST=N]` would set the entry, not delete it; of several `-purge` in one command only
-        the first is heeded, though all are said to be; and a name must resolve to be deleted. So what is left is looked
-        at, not believed.
+        the first is carried out, though all are reported so; and a name must resolve to be deleted. So the result is
+        looked up, not believed.
         """
         found, places = _look(administrator)
         if not found:
@@ -170,7 +174,7 @@ class ProbeHosts:
                 administrator.configure("-purge", "queue", "slots", f"{place.queue}@{name}")
             if place.attached:
                 administrator.configure("-dattr", "queue", "hostlist", ",".join(place.attached), place.queue)
-        administrator.configure("-de", ",".join(found))  # of one that is no execution host it is said, and no harm
+        administrator.configure("-de", ",".join(found))  # harmless for a name that is no execution host
         left, _ = _look(administrator)
         if left:
             raise GridEngineRefused(f"{', '.join(left)} could not be removed")
@@ -183,8 +187,8 @@ class ProbeHosts:
         return administrator.verify([str(job) for job in jobs])
 
     def _ask_one_by_one(self, administrator: Administrator, answers: Mapping[int, Spoken]) -> dict[int, Spoken]:
-        """What was said of several jobs at once is told apart by its order alone where no job was named in it: a job
-        that such words would doom is asked about again by itself.
+        """If an answer about several jobs names none, it belongs to a job by its order alone: a job that such an answer
+        would doom is asked about again by itself.
         """
         doomed = [(job, said) for job, (answer, said) in answers.items() if answer is Answer.IMPOSSIBLE]
         doubtful = [job for job, said in doomed if not said.startswith(f"Job {job} ")]
@@ -197,9 +201,9 @@ class ProbeHosts:
 
 
 def verdicts(jobs: Sequence[int], said: str) -> dict[int, Spoken]:
-    """What `qalter -w v JOBS` said of each job, in their order: lines that name it, then one that ends its part.
+    """The answer of `qalter -w v JOBS` for each job, in their order: lines that name it, then one that ends its part.
 
-    Anything that is not exactly one known ending a job, in order and about that job, is no answer about any of them.
+    Output without exactly one known ending for each job, in order and about that job, is no answer about any of them.
     """
     parts: list[list[str]] = [[]]
     for line in filter(None, map(str.strip, said.splitlines())):
@@ -250,8 +254,8 @@ NUMBERINGS = 1_000_000
 def fresh_names(count: int, now: float) -> list[str]:
     """Names that no question of an earlier second had.
 
-    The qmaster looks names up again that it met, for minutes after their last use. One of a probe host is unknown by
-    then, and stays so for it when the next question has put the same name into the hosts file.
+    The qmaster looks names that it met up again, for minutes after their last use. A probe host's name is unknown by
+    then, and would stay unknown for qmaster when the next question has put the same name into the hosts file.
     """
     first = int(now) % NUMBERINGS * MOST + 1
     return [f"{PROBE_HOST_PREFIX}{number}" for number in range(first, first + count)]
@@ -262,7 +266,7 @@ def fresh_names(count: int, now: float) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a queue names probe hosts."""
+    """Probe hosts in one queue."""
 
     queue: str
     attached: tuple[str, ...]
@@ -270,7 +274,7 @@ class _Place:
 
 
 def _look(administrator: Administrator) -> tuple[tuple[str, ...], list[_Place]]:
-    """Every name that carries the prefix, and where queues have it."""
+    """Every name with the prefix, and the queues that have it."""
     hosts = _reserved(read_names(administrator.show("-sel")))
     places = list(_places(administrator.show("-sq", "*")))
     in_queues = (name for place in places for name in (*place.attached, *place.slots))
@@ -291,7 +295,7 @@ def _reserved(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _addresses(names: Iterable[str]) -> dict[str, str]:
-    """Loopback, where nothing listens; the same name always the same address, since Grid Engine remembers those."""
+    """Loopback, where nothing listens; the same name always has the same address, since Grid Engine remembers those."""
     return {name: _address(int(number)) for name in names if (number := re.sub(r"\D", "", name) or "0")}
 
 
@@ -301,7 +305,7 @@ def _address(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Hurried:
-    """A runner whose commands must all have ended at one time."""
+    """A runner whose commands must all have ended by one time."""
 
     inner: Runner
     stopwatch: Callable[[], float]

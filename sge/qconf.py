@@ -1,7 +1,7 @@
 """Texts of `qconf -s…` as values: queues, PEs, host groups, hosts, quotas and plain name lists.
 
-Attributes stand one a line, name and value; a backslash at the end continues a line. Values may differ by host or
-host group: `8,[node=4],[@big=16]`. NONE means empty. A text that is not what its command prints raises ValueError.
+Attributes stand one a line, name and value; a backslash at the end continues a line. Values may differ by host or host
+group: `8,[node=4],[@big=16]`. NONE means empty. A text of another form raises ValueError.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from sge.units import read_boolean
 
 _CONTINUED = re.compile(r"\\[ \t]*\r?\n[ \t]*")
 _IN_BRACKETS = r"\([^()]*\)|\[[^\[\]]*\]"
-"""What belongs together in the value of a resource map: `(0 1)`, `(gpu0[mem=80G] gpu1)`, `[same=id]`."""
+"""A bracketed part in the value of a resource map: `(0 1)`, `(gpu0[mem=80G] gpu1)`, `[same=id]`."""
 _OVERRIDE = re.compile(rf"\([^()]*\)|\[([^=\[\]]+)=((?:[^()\[\]]|{_IN_BRACKETS})*)\]")
 _ASSIGNMENT = re.compile(rf"(?:[^\s,()\[\]]|{_IN_BRACKETS}|[()\[\]])+")
 _QTYPE = "BATCH INTERACTIVE"
-"""As Grid Engine has it where nothing else is said."""
+"""Grid Engine's default."""
 _EMPTY = frozenset({"", "none"})
 _LIMITS = tuple(
     f"{kind}_{what}" for kind in ("s", "h") for what in ("rt", "cpu", "fsize", "data", "stack", "core", "rss", "vmem")
@@ -40,7 +40,7 @@ def joined(text: str) -> str:
 
 
 def replaced(text: str, values: Mapping[str, str]) -> str:
-    """An object with other values of these attributes; one that it did not have is added at the end."""
+    """An object with other values of these attributes; a new attribute is added at the end."""
     kept = [line for line in joined(text).splitlines() if line.split(maxsplit=1)[:1] not in ([name] for name in values)]
     return "\n".join([*kept, *(f"{name} {value}" for name, value in values.items())]) + "\n"
 
@@ -146,7 +146,7 @@ def read_host_group(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def resolve_host_groups(groups: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
-    """Host groups with nested groups put in their place. Groups that nobody defined, and circles, add nothing."""
+    """Host groups with nested groups resolved. Undefined groups, and circles, add nothing."""
     return {name: resolve_hosts(members, groups, (name,)) for name, members in groups.items()}
 
 
@@ -214,7 +214,7 @@ _SPACE_IN_LIST = re.compile(r"\s*,\s*|(?<=\{)\s+|\s+(?=\})")
 def read_quotas(text: str, aside: Aside | None = None) -> tuple[QuotaSet, ...]:
     """`qconf -srqs`: all sets in their order, each `{`, lines of name, enabled and `limit`, `}`. A limit is as
     `name=small users {*} queues !fast.q hosts @linux to slots=10,lic=$num_proc*2`. "no resource quota set …" means
-    none. A set with a line that cannot be read is put aside, the others hold; without an `aside` it raises ValueError
+    none. A set with a line that cannot be read is set aside, the others hold; without an `aside` it raises ValueError
     with that line.
     """
     sets: list[QuotaSet] = []
@@ -242,7 +242,7 @@ def _read_set(body: str) -> QuotaSet:
 
 
 def _read_rule(text: str) -> QuotaRule:
-    """What stands behind `limit`: an optional name, filters, and after `to` the limits."""
+    """The text behind `limit`: an optional name, filters, and after `to` the limits."""
     words = _SPACE_IN_LIST.sub(lambda found: "," if "," in found[0] else "", text).split()
     name, filters, each = "", {}, set()
     while words and words[0] != "to":

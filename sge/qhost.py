@@ -1,4 +1,4 @@
-"""`qhost -q -F -xml`: what every execution host offers, what is left of it, and its queue instances once more."""
+"""`qhost -q -F -xml`: every execution host's resources, the part that is left, and its queue instances once more."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ class HostOffer:
     consumables: Mapping[str, str]
     fixed: Mapping[str, str]
     reports: bool
-    """Whether values are there that only a living execd sends."""
+    """Whether it has values that only a living execd sends."""
     instances: tuple[QueueInstance, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """What one qhost says."""
+    """One output of qhost."""
 
     hosts: tuple[HostOffer, ...]
     global_consumables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     unread: frozenset[str] = frozenset()
-    """Hosts that it tells of in a way that cannot be understood; '' for one whose name cannot be either."""
+    """Hosts whose entries cannot be understood; '' for one whose name cannot be either."""
     set_aside: tuple[Reason, ...] = ()
 
 
 def read_qhost(data: bytes) -> Offers:
-    """Read a whole listing. Raises GridEngineNotObservable where it is none; a host that cannot be understood is set
+    """Read a whole listing. Raises GridEngineNotObservable if it is unusable; a host that cannot be understood is set
     aside.
     """
     data = document_in(data, b"qhost", _SHOWN)

@@ -1,7 +1,7 @@
-"""`qstat -u '*' -r -f -xml`: who occupies which queue instance, and what waits.
+"""`qstat -u '*' -r -f -xml`: the jobs in each queue instance, and the waiting ones.
 
-A listing that failed as a whole (cut short, empty, another root) raises; an element in it that cannot be understood
-is set aside. Without -f running jobs stand beside each other and name their queue instance; both layouts are read.
+A listing that failed as a whole (cut short, empty, another root) raises; an element in it that cannot be understood is
+set aside. Without -f running jobs stand beside each other and name their queue instance; both layouts are read.
 """
 
 from __future__ import annotations
@@ -38,23 +38,21 @@ _TAIL = 400
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What one qstat says. `resources` are by host what Queue-Lists tell besides: `hl` (arch among them), `hc`,
-    `hf`.
-    """
+    """One output of qstat. `resources`: by host, further values of Queue-Lists: `hl` (arch among them), `hc`, `hf`."""
 
     zone: tzinfo
-    """In which its times were read."""
+    """The zone in which its times were read."""
     instances: tuple[QueueInstance, ...]
     job_categories: tuple[JobCategory, ...]
     resources: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=lambda: MappingProxyType({}))
     set_aside: tuple[Reason, ...] = ()
     unplaced: bool = False
-    """Whether a queue instance is among it that may be busy, and of which host nobody can tell."""
+    """Whether it has a queue instance that may be busy on an unknown host."""
 
 
 class ListingReader:
-    """Reads one listing after the other, and of each only what the one before did not have. What it gives is equal to
-    what `read_qstat` gives; categories whose jobs are the same are the same objects. Not for use by two threads.
+    """Reads one listing after the other, and of each only what the one before did not have. Its results equal those of
+    `read_qstat`; categories whose jobs are the same are the same objects. Not for use by two threads.
     """
 
     def __init__(self) -> None:
@@ -62,7 +60,7 @@ class ListingReader:
         self._known = KnownJobs()
 
     def read(self, data: bytes, zone: tzinfo) -> Listing:
-        """As `read_qstat`. A listing that cannot be read leaves what is known as it is."""
+        """As `read_qstat`. After a listing that cannot be read the known jobs stay as they are."""
         if self._zone is None or zone != self._zone:
             self._zone, self._known = zone, KnownJobs()
         reader = JobReader(Clock(zone), Aside(), known=self._known)
@@ -124,7 +122,7 @@ def split_instance(name: str) -> tuple[str, str]:
 
 
 def _sections(data: bytes) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Where the queue instances and where the waiting jobs stand. Raises where the frame around them has a gap."""
+    """The ranges of the queue instances and of the waiting jobs. Raises if the frame around them has a gap."""
     end = _END.search(data, max(len(data) - _TAIL, 0))
     opened = _SECTION.search(data)
     if end is None or opened is None:
@@ -161,9 +159,7 @@ def _gap(what: str) -> GridEngineNotObservable:
 
 
 def _blocks(data: bytes, begin: int, end: int) -> Iterator[tuple[int, int, bool]]:
-    """Stretches of queue_info: each Queue-List (whether it is whole), and what stands between them if it is more than
-    space.
-    """
+    """Stretches of queue_info: each Queue-List (whether it is whole), and text between them other than space."""
     at = begin
     while at < end:
         opened = data.find(_BLOCK, at, end)
@@ -219,7 +215,7 @@ def _gather_resources(head: bytes, resources: dict[str, dict[str, str]]) -> None
 
 
 def _with_loose(instances: list[QueueInstance], loose: list[Placed]) -> tuple[QueueInstance, ...]:
-    """Give jobs that name their queue instance to it, making it where no Queue-List told of it."""
+    """Give jobs that name their queue instance to it, making it if there is no Queue-List of it."""
     by_name = {(i.queue, i.host): i for i in instances}
     for name, job in loose:
         key = split_instance(name)

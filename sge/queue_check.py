@@ -1,4 +1,4 @@
-"""Whether workers of the autoscaled queues would start the jobs that wait: reported by `doctor`."""
+"""Whether workers of the autoscaled queues would start the waiting jobs: reported by `doctor`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REMEDY = "`qconf -mattr queue qtype BATCH QUEUE` and `qconf -aattr queue ckpt_l
 
 
 def queue_finding(texts: Mapping[str, str], arrays: Sequence[NodeArrayPolicy]) -> Finding:
-    """What was found. `texts`: the configuration by file stem."""
+    """The finding. `texts`: the configuration by file stem."""
     queues = list(_on_workers(texts, arrays))
     odd = [queue for queue in queues if BATCH not in queue.qtype]
     told = [
@@ -33,7 +33,7 @@ def queue_finding(texts: Mapping[str, str], arrays: Sequence[NodeArrayPolicy]) -
 
 
 def _on_workers(texts: Mapping[str, str], arrays: Sequence[NodeArrayPolicy]) -> Iterator[Queue]:
-    """The queues of these node arrays as their workers would have them; one that cannot be read is told elsewhere."""
+    """The queues of these node arrays on their workers; one that cannot be read is reported elsewhere."""
     for array in arrays:
         with suppress(ValueError, KeyError):
             yield queue_at(read_queue(texts[f"sq_{array.queue}"]), (array.host_group,))

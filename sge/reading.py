@@ -1,7 +1,7 @@
-"""Asks Grid Engine once for everything a pass needs, and hands on its raw outputs.
+"""Reads everything that a pass needs from Grid Engine once, and returns its raw outputs.
 
-Every call has a timeout. A call that fails, hangs or answers nothing ends the reading with GridEngineNotObservable: a
-part of an observation is none (rule 2).
+Every call has a timeout. A call that fails, hangs or answers nothing ends the reading with GridEngineNotObservable: an
+incomplete observation does not count (rule 2).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Outputs:
     """Raw outputs of one reading, as a record folder keeps them.
 
     Keys of `qconf` are file stems of the folder: `sc`, `sq_main.q`, `sp_mpi`, `shgrp_@allhosts`, `se_global`, `srqs`,
-    `sel`, `sckptl`, `ssconf`, `sconf`; where something names them, `scal_nights`, `su_staff` and `se_HOST`. Missing
-    pieces mean the defaults that `sge.cluster.cluster_from` documents.
+    `sel`, `sckptl`, `ssconf`, `sconf`; if something names them, `scal_nights`, `su_staff` and `se_HOST`. Missing pieces
+    mean the defaults that `sge.cluster.cluster_from` documents.
     """
 
     qstat: bytes
@@ -54,13 +54,13 @@ def read_outputs(
 ) -> tuple[Outputs, dict[str, float]]:
     """Read everything once. Also returns seconds spent: `read` (waiting for Grid Engine) and `parse`.
 
-    `wanted` is given the waiting job categories, and what of jobs makes a difference in this cell; it says which jobs
-    to ask `qstat -j` about, in one call; none means no call. `ours`: hosts that we made, so that none has lists of its
-    own. `reader`: has read the configuration before, and only confirms it; None: it is read.
-    `listings`: kept from reading to reading, it reads only what changed.
-    Jobs move while we read. qstat and qhost run directly after one another, and a host is busy that either shows
-    busy: a job that started in between still waits in one and occupies a slot in the other (in flight: nothing is
-    launched for it), one that ended in between keeps its host for a pass. Raises GridEngineNotObservable.
+    `wanted` gets the waiting job categories and the properties of jobs that matter in this cell; it returns the jobs to
+    ask `qstat -j` about, in one call; none means no call. `ours`: hosts that we made, so that none has lists of its
+    own. `reader`: has read the configuration before, and only confirms it; None: it is read. `listings`: kept from
+    reading to reading, it reads only what changed. Jobs move while we read. qstat and qhost run directly after one
+    another, and a host is busy if either shows it busy: a job that started in between still waits in one and occupies a
+    slot in the other (in flight: nothing is launched for it), one that ended in between keeps its host for a pass.
+    Raises GridEngineNotObservable.
     """
     began = time.monotonic()
     listing_bytes = _ask(runner, qstat.COMMAND, timeout)
@@ -83,7 +83,7 @@ def _ask(runner: Runner, argv: Sequence[str], timeout: float) -> bytes:
 
 
 def _ask_details(runner: Runner, ids: Sequence[int], timeout: float) -> bytes:
-    """The answer for all ids in one call. That jobs ended meanwhile makes qstat fail, and is no failure."""
+    """The answer for all ids in one call. If some jobs ended meanwhile, qstat fails, but that is no failure."""
     done = run(runner, ("qstat", "-j", ",".join(str(number) for number in ids), "-xml"), timeout)
     if b"<detailed_job_info" in done.stdout or b"<unknown_jobs" in done.stdout:
         return done.stdout

@@ -1,8 +1,8 @@
-"""Takes hosts out of Grid Engine, one or several at once: what concerns their common host group is edited once.
+"""Removes hosts from Grid Engine, one or several at once: their common host group is edited once.
 
-Of 8.1.9 `qconf -purge` takes one queue instance, and of several such switches carries out the first only, so that each
-host costs an edit of each queue that has slots of its own for it. `qconf -de` takes a list and judges each host of it
-alone.
+`qconf -purge` of 8.1.9 takes one queue instance, and of several such switches it carries out the first only, so that
+each host costs an edit of each queue that has slots of its own for it. `qconf -de` takes a list and judges each host of
+it alone.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ PER_HOST = 1.0
 
 @dataclass(frozen=True, slots=True)
 class RemovalOutcome:
-    """Either the host is no execution host any more, or Grid Engine refused and the host keeps what it had."""
+    """Either the host is no execution host any more, or Grid Engine refused and the host keeps its places."""
 
     removed: bool
     said: tuple[str, ...] = ()
     """Grid Engine's words: of a refusal, why."""
     restored: Membership | None = None
-    """What was put back after a refusal; the host stays disabled."""
+    """The restored places after a refusal; the host stays disabled."""
 
 
 class Told(Protocol):
-    """What Grid Engine said of a change."""
+    """Grid Engine's words about a change."""
 
     @property
     def said(self) -> tuple[str, ...]: ...
@@ -50,7 +50,7 @@ class Teller(Protocol):
 
 
 def membership_of(teller: Teller, hosts: Sequence[str]) -> Mapping[str, Membership]:
-    """What each of these hosts has in queues and host groups now."""
+    """The present places of each of these hosts in queues and host groups."""
     names = teller.show("-shgrpl").split()
     groups = [word for name in names if name.startswith("@") for word in ("-shgrp", name)]
     queues = teller.show("-sq", "*")
@@ -58,7 +58,7 @@ def membership_of(teller: Teller, hosts: Sequence[str]) -> Mapping[str, Membersh
 
 
 class Removal:
-    """One removal of some hosts. `known`: what the caller knows each should have, put back as well."""
+    """One removal of some hosts. `known`: the caller's own knowledge of each one's places, restored as well."""
 
     def __init__(self, teller: Teller, known: Mapping[str, Membership | None]) -> None:
         self._teller = teller
@@ -68,11 +68,12 @@ class Removal:
         """Grid Engine's words of a refusal."""
 
     def run(self) -> dict[str, RemovalOutcome | GridEngineRefused]:
-        """An outcome for each host. GridEngineRefused: what was to be put back or to be forgotten was refused as well.
+        """An outcome for each host. GridEngineRefused: the restoration, or the removal of other traces, was refused as
+        well.
 
-        Disabled first; then out of host groups and queues, where they leave no entry; then `qconf -de`, which Grid
-        Engine refuses while any job or reservation is on a host. Refused means that all it had is put back, and it
-        stays disabled. A host that is gone already counts as removed, and what it left behind is cleared away.
+        Hosts are disabled first; then removed from host groups and queues, so that they leave no entry there; then
+        `qconf -de`, which Grid Engine refuses while any job or reservation is on a host. After a refusal all its places
+        are restored, and it stays disabled. A host that is gone already counts as removed, and its remains are deleted.
         """
         hosts = [usable("host", host) for host in self._known]
         there = self._teller.show("-sel")
@@ -90,7 +91,7 @@ class Removal:
         return outcomes | self._forget([host for host in hosts if host not in self._refused])
 
     def _take_out(self, hosts: Sequence[str], had: Mapping[str, Membership]) -> None:
-        """Slots last: while they stand, one can see where a host belonged."""
+        """Slots last: while they stand, they show where a host belonged."""
         for group in dict.fromkeys(group for host in hosts for group in had[host].host_groups):
             members = [host for host in hosts if group in had[host].host_groups]
             self._each(members, _out_of("hostgroup", group))
@@ -102,7 +103,7 @@ class Removal:
                 self._each([host], _without_slots_in(queue))
 
     def _each(self, hosts: Sequence[str], command: Callable[[Sequence[str]], tuple[str, ...]]) -> None:
-        """Run it for those not refused so far. What Grid Engine refuses for several is asked for each alone."""
+        """Run it for those not refused so far. If Grid Engine refuses it for several, it is run for each alone."""
         some = [host for host in hosts if host not in self._refused]
         if not some:
             return
@@ -116,8 +117,8 @@ class Removal:
             self._each([host], command)
 
     def _delete(self, hosts: Sequence[str]) -> None:
-        """Grid Engine judges each host of the list alone, and names it in what it says. One of which it says nothing is
-        asked for alone: had it been deleted, it would then not exist.
+        """Grid Engine judges each host of the list alone, and names it in its output. A host that it does not name is
+        tried alone: if it had been deleted, it would then not exist.
         """
         said = self._tell(hosts, ("qconf", "-de", ",".join(hosts))) if hosts else ()
         for host in hosts:
@@ -131,7 +132,7 @@ class Removal:
                 self._delete([host])
 
     def _tell(self, hosts: Sequence[str], argv: tuple[str, ...]) -> tuple[str, ...]:
-        """What Grid Engine says; a failure whose words mean nothing that is known is a refusal, whomever they name."""
+        """Grid Engine's words; a failure with unknown words is a refusal, whichever host they name."""
         try:
             return self._teller.tell(*argv, longer=PER_HOST * (len(hosts) - 1)).said
         except GridEngineRefused as error:
@@ -152,9 +153,10 @@ class Removal:
         return RemovalOutcome(removed=False, said=said, restored=whole)
 
     def _forget(self, hosts: Sequence[str]) -> dict[str, RemovalOutcome | GridEngineRefused]:
-        """Their other traces: submit or admin host if somebody made it one, and the configuration that its execd made.
+        """Delete their other traces: submit or admin host if somebody made it one, and the configuration that its execd
+        made.
 
-        Of a name that resolves no more Grid Engine complains, and takes the configuration away all the same.
+        If a name no longer resolves, Grid Engine complains, but deletes the configuration all the same.
         """
         outcomes: dict[str, RemovalOutcome | GridEngineRefused] = {
             host: RemovalOutcome(removed=True, said=self._said.get(host, ())) for host in hosts

@@ -1,8 +1,8 @@
-"""Splits what one `qconf` with many switches printed, where nothing but hosts' places changed: the list of
-execution hosts, queues and host groups, which are all that a worker changes that joins or leaves.
+"""Splits the output of one `qconf` with many switches, if only hosts' places changed: the list of execution hosts,
+queues and host groups, which are all that changes when a worker joins or leaves.
 
-Everything else of the output must stand as before, each stretch at one place only, and what is between must be what its
-switches print: a list of names, or exactly the objects that were asked for. Otherwise nothing is told apart.
+Everything else of the output must stand as before, each stretch at one place only, and the text in between must be
+possible output of its switches: a list of names, or exactly the requested objects. Otherwise nothing is split.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from sge.qconf import read_attributes
 
 _HOSTS = "-sel"
 _OBJECTS = {"-sq": "qname", "-shgrp": "group_name"}
-"""Switches, and the attribute that what they print begins with."""
+"""Switches, and the first attribute of their output."""
 _NAMES = re.compile(rb"(?:\S+\n)*")
 
 
 class Shown(NamedTuple):
-    """What some switches of qconf printed, and what was understood of it: '' for a list that is empty."""
+    """The output of some switches of qconf, and its meaning: '' for a list that is empty."""
 
     switches: tuple[str, ...]
     printed: bytes
@@ -29,7 +29,7 @@ class Shown(NamedTuple):
 
 
 def split_output(before: Sequence[Shown], now: bytes) -> list[Shown] | None:
-    """What each of these switches prints now, where all of them together print `now`; None: that is not certain."""
+    """The present output of each of these switches, if all of them together print `now`; None: that is not certain."""
     fixed, moving = _stretches(before)
     if not now.startswith(fixed[0]):
         return None
@@ -47,7 +47,7 @@ def split_output(before: Sequence[Shown], now: bytes) -> list[Shown] | None:
 
 
 def _stretches(before: Sequence[Shown]) -> tuple[list[bytes], list[Shown]]:
-    """What must stand as before, and the parts that may differ, each between two of those."""
+    """The stretches that must stand as before, and the parts that may differ, each between two of those."""
     fixed, moving = [b""], list[Shown]()
     for part in before:
         if part.switches[0] == _HOSTS or part.switches[0] in _OBJECTS:
@@ -68,7 +68,7 @@ def _places(text: bytes, stretch: bytes, begin: int) -> Iterator[int]:
 
 
 def _may_print(before: Shown, text: str) -> bool:
-    """Whether its switches may print this: nothing was cut off, and no object came, went, or lacks an attribute."""
+    """Whether its switches may print this: nothing was cut off, and no object came, went, or misses an attribute."""
     if before.switches[0] == _HOSTS:
         return _NAMES.fullmatch(text.encode()) is not None
     first = _OBJECTS[before.switches[0]]

@@ -1,7 +1,7 @@
 """Grid Engine's notations as numbers: memory, durations, booleans, times, task lists and slot ranges.
 
-Every function takes the text as Grid Engine prints it and raises ValueError, naming the text, where it is none of the
-known notations. Memory comes out in bytes, durations in seconds, times as Unix seconds.
+Every function takes the text as Grid Engine prints it and raises ValueError, naming the text, for any other notation.
+Memory is in bytes, durations in seconds, times in Unix seconds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ milliseconds they would lie after the year 5000.
 
 
 def read_memory(text: str) -> float | None:
-    """Bytes: `4G` (powers of 1024), `4g` (powers of 1000), `489.848M`, `infinity`; None for what is not known (`-`)."""
+    """Bytes: `4G` (powers of 1024), `4g` (powers of 1000), `489.848M`, `infinity`; None for an unknown value (`-`)."""
     if text.strip().lower() in _UNKNOWN:
         return None
     return _read(text, "MEMORY", "an amount of memory")
@@ -46,7 +46,7 @@ def _read(text: str, kind: str, meaning: str) -> float:
 
 
 def count_tasks(text: str) -> int:
-    """How many tasks a task list stands for, without expanding it: `7`, `1-100:3`, `5-19:2`, `1-3:1,7`."""
+    """The number of tasks in a task list, without expanding it: `7`, `1-100:3`, `5-19:2`, `1-3:1,7`."""
     count = 0
     for part in text.split(","):
         found = _TASKS.fullmatch(part.strip())
@@ -78,8 +78,8 @@ LAST = 253_370_764_800.0
 
 
 def epoch_seconds(number: int) -> float:
-    """A time since 1970 in seconds, whether it is told in those, in milliseconds or in microseconds. Raises ValueError
-    for one that no calendar has.
+    """A time since 1970 in seconds, given in seconds, milliseconds or microseconds. Raises ValueError for one beyond
+    all calendars.
     """
     parts = 10**6 if number >= _MICROSECONDS else 10**3 if number >= _MILLISECONDS else 1
     if not 0 <= number // parts <= LAST:
@@ -91,8 +91,8 @@ class Clock:
     """Reads times that Grid Engine prints without a zone, as local times of the qmaster's.
 
     Dialects: `2019-05-15T13:16:51`, with `.092` or six digits of fraction, epoch seconds, milliseconds, microseconds. A
-    listing names few minutes but many seconds, so what is remembered is the minute. A time that the end of summer time
-    makes ambiguous is taken as the earlier one.
+    listing names few minutes but many seconds, so the minute is cached. A time that the end of summer time makes
+    ambiguous is taken as the earlier one.
     """
 
     def __init__(self, zone: tzinfo) -> None:
