@@ -1,1 +1,1 @@
-"""Where workers come from: one provider per cloud, plus a local one and one in memory."""
+"""The sources of workers: one provider per cloud, plus a local one and one in memory."""

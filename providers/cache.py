@@ -1,4 +1,6 @@
-"""What is asked of a cloud seldom and used in every pass: asked for at first use, renewed later on another thread."""
+"""Answers of a cloud that are needed in every pass but change seldom: requested at first use, renewed later on another
+thread.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ Value = TypeVar("Value")
 
 @dataclass(slots=True)
 class Cached(Generic[Value]):
-    """The answer of `ask`, at first waited for, renewed off the caller's thread once it is older than `max_age`.
+    """The answer of `ask`: the first call waits for it, and it is renewed off the caller's thread once it is older than
+    `max_age`.
 
     A renewal that fails leaves the old answer, and is tried again after a tenth of `max_age`.
     """
@@ -32,7 +35,7 @@ class Cached(Generic[Value]):
     _guard: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def get(self) -> Value:
-        """The answer; raises what the very first asking raises."""
+        """The answer; raises the errors of the very first call."""
         with self._guard:
             if self._value is None:
                 return self._keep(self.ask())

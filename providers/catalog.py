@@ -1,9 +1,9 @@
-"""What instance types there are, how large and at what price: `conf/catalog/`, and the operator's own file over it.
+"""The catalogue of instance types, with sizes and prices: `conf/catalog/`, and the operator's own file over it.
 
 Prices are on-demand and spot figures an hour in each file's currency; one that no public source confirms is absent and
 stays unknown (rule 5: under a price cap an unknown price is no launch). Providers that can ask their cloud do so and
-use this only where it gives no answer; `local` and `fake` rent out exactly what stands here. `catalog_text` writes
-a file that `load_catalog` reads again as the same figures.
+use this only if it gives no answer; `local` and `fake` rent out exactly these types. `catalog_text` writes a file that
+`load_catalog` reads again as the same figures.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _FIELDS: Mapping[str, type | tuple[type, ...]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One instance type in one region, with what is known of its price an hour."""
+    """One instance type in one region, with its prices an hour as far as they are known."""
 
     type: InstanceType
     cloud: str = ""
     region: str = ""
     currency: str = "USD"
     as_of: str = ""
-    """Date of the figures, ISO 8601; '' where the file gives none."""
+    """Date of the figures, ISO 8601; '' if the file gives none."""
     on_demand: float | None = None
     spot: float | None = None
 
@@ -69,7 +69,7 @@ class Catalog:
         return MappingProxyType({name: offer.type for name, offer in self.offers.items()})
 
     def buckets(self, price_types: Iterable[PriceType] = tuple(PriceType)) -> tuple[Bucket, ...]:
-        """One bucket for every type and price type, available as far as is known."""
+        """One bucket for every type and price type, with unknown availability."""
         wanted = tuple(price_types)
         return tuple(
             Bucket(BucketKey(name, price_type=price_type), offer.type, offer.price(price_type))
@@ -81,7 +81,7 @@ class Catalog:
 def load_catalog(own: Path | None = None) -> Catalog:
     """Read `conf/catalog/*.toml`, and `own` over them: it adds types and overrides single figures of known ones.
 
-    Raises SettingsError naming file, type and field of what is wrong.
+    Raises SettingsError naming the wrong file, type and field.
     """
     folder = resources.files("autoscaler.conf") / "catalog"
     files = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".toml")), key=lambda entry: entry.name)
@@ -98,20 +98,20 @@ def load_catalog(own: Path | None = None) -> Catalog:
 
 
 def currency_of(own: Path | None) -> str:
-    """The currency of the operator's own file; of those that come with us, dollars."""
+    """The currency of the operator's own file; of the included ones, dollars."""
     try:
         head = {} if own is None else read_toml(read_text(own))
     except (OSError, ValueError):
-        head = {}  # said by whoever reads its figures
+        head = {}  # the function that reads its figures reports the error
     return str(head.get("currency") or "USD")
 
 
 def family_of(name: str, cloud: str | None = None) -> str:
-    """The family of an instance type by its name alone, so that types no catalogue knows have one, too.
+    """The family of an instance type by its name alone, so that types in no catalogue have one, too.
 
     AWS: the part before the dot (`c5.2xlarge` → c5). GCP: the name less its size (`n2-standard-8` → n2-standard).
     Azure: the name without tier, underscores and first number (`Standard_D2s_v3` → Dsv3); without an underscore it is
-    its own family. `cloud` is AWS, AZURE or GCP in any case; None: told by the name's category.
+    its own family. `cloud` is AWS, AZURE or GCP in any case; None: it follows from the form of the name.
     """
     match (cloud or _cloud_by_shape(name)).lower():
         case "aws":
@@ -191,7 +191,7 @@ def _offer(name: str, figures: Any, head: Mapping[str, str], known: Offer | None
 
 
 def _elsewhere(known: Offer | None, head: Mapping[str, str]) -> Offer | None:
-    """A known type in a file's region: what it costs in another is no price of it there."""
+    """A known type in a file's region: its price in another region does not hold there."""
     if known is None or head.get("region", known.region) == known.region:
         return known
     return replace(known, on_demand=None, spot=None, as_of="")
@@ -237,5 +237,5 @@ def _line(offer: Offer) -> str:
 
 
 def _number(value: float) -> str:
-    """As TOML writes it, and nothing of it lost."""
+    """As TOML writes it, without loss."""
     return f"{int(value)}" if value == int(value) else repr(value)

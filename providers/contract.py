@@ -41,7 +41,7 @@ from providers.settings import prefix_of
 
 
 class Fault(StrEnum):
-    """What a control plane is asked to do wrong."""
+    """The faults that a control plane can play."""
 
     OUT_OF_CAPACITY = "out_of_capacity"
     """None of the bucket that `ProviderContract.choose` picks is left."""
@@ -62,7 +62,7 @@ class Fault(StrEnum):
     LAG = "lag"
     """Launches show in listings only after a while, the longer the better: no earlier than this is healed."""
     ACCEPTED_THEN_DEAD = "accepted_then_dead"
-    """Launches are accepted, and none of their machines comes up, for a cause that the cloud tells."""
+    """Launches are accepted, and none of their machines comes up, for a cause that the cloud reports."""
     STOPPED = "stopped"
     """Somebody stops a machine without ending it (`ControlPlane.stop`)."""
     ENDED_OUTSIDE = "ended_outside"
@@ -72,7 +72,7 @@ class Fault(StrEnum):
 
 
 class LostAnswer(BaseException):
-    """Acts out that the process dies between call and answer, where a provider has no network to lose an answer on."""
+    """Plays the death of the process between call and answer, for a provider without a network to lose an answer on."""
 
 
 class ControlPlane(ABC):
@@ -87,11 +87,11 @@ class ControlPlane(ABC):
 
     @abstractmethod
     def connect(self, cell: str) -> Provider:
-        """A new provider for the machines of `cell`, as after a restart: it knows only what the control plane knows."""
+        """A new provider for the machines of `cell`, as after a restart: it knows only the control plane's state."""
 
     @abstractmethod
     def billable(self) -> Collection[str]:
-        """What costs money now, whoever's, by a way of its own: machines, disks, addresses."""
+        """Everything that costs money now, of all owners, found in a way of its own: machines, disks, addresses."""
 
     @abstractmethod
     def inject(self, fault: Fault) -> None:
@@ -102,11 +102,11 @@ class ControlPlane(ABC):
         """Let providers connected from now on meet no fault."""
 
     def stop(self, worker_id: str) -> None:
-        """As somebody with the cloud's own tools: stop a machine, so that it can be started again."""
+        """Stop a machine so that it can be started again, as somebody with the cloud's own tools would."""
         raise NotImplementedError(f"name {Fault.STOPPED} in `cannot`, or do it")
 
     def end(self, worker_id: str) -> None:
-        """As somebody with the cloud's own tools: end a machine."""
+        """End a machine, as somebody with the cloud's own tools would."""
         raise NotImplementedError(f"name {Fault.ENDED_OUTSIDE} in `cannot`, or do it")
 
     def settle(self) -> None:
@@ -116,7 +116,7 @@ class ControlPlane(ABC):
 
 CELL, OTHER_CELL = "contract-cell", "contract-other"
 LOOKS = 200
-"""Whoever waits looks so often at least: on a busy machine that takes as many times as long as all else does."""
+"""A wait checks at least so often: on a busy machine that takes as many times as long as all else does."""
 
 
 class ProviderContract:
@@ -131,7 +131,7 @@ class ProviderContract:
         return plane.connect(CELL)
 
     def choose(self, buckets: Sequence[Bucket]) -> Bucket:
-        """The bucket that the tests order from: the smallest on-demand one that can be had."""
+        """The bucket that the tests order from: the smallest available on-demand one."""
         usable = [bucket for bucket in buckets if bucket.problem is None]
         on_demand = [bucket for bucket in usable if bucket.key.price_type is PriceType.ON_DEMAND]
         return min(on_demand or usable, key=lambda bucket: (bucket.type.vcpus, bucket.key))
@@ -157,7 +157,7 @@ class ProviderContract:
             plane.settle()
 
     def possible(self, plane: ControlPlane, *faults: Fault) -> None:
-        """Skip the test where one of these cannot happen."""
+        """Skip the test if one of these cannot happen."""
         for fault in faults:
             if reason := plane.cannot.get(fault):
                 pytest.skip(f"{fault.value} does not apply: {reason}")
@@ -316,7 +316,7 @@ class ProviderContract:
         assert len(again.ids) == order.count
 
     def test_killed_between_making_a_machine_and_noting_it_leaves_one_that_is_listed(self, plane: ControlPlane) -> None:
-        """With what nobody asks again for, too, nothing is left behind."""
+        """Nothing is left behind, even if the order is never requested again."""
         provider, order = self.at_fault(plane, Fault.LOST_ANSWER)
         with pytest.raises((Unreachable, LostAnswer)):
             provider.launch(order)
@@ -396,7 +396,7 @@ class ProviderContract:
         self.until(plane, lambda: list(plane.billable()) == [])
 
     def test_a_machine_that_is_accepted_and_never_comes_up_says_why(self, plane: ControlPlane) -> None:
-        """Without its `failure` nothing tells it from one that was lost: it would be ordered again for ever."""
+        """Without its `failure` it looks like one that was lost: it would be ordered again for ever."""
         provider, order = self.at_fault(plane, Fault.ACCEPTED_THEN_DEAD)
         (worker_id,) = provider.launch(order).ids
         self.until(plane, lambda: (found := _worker(provider, worker_id)) is not None and found.failure is not None)

@@ -1,5 +1,5 @@
-"""Finds what others may add by name: entry points of a group, or an import path `package.module:Class` for one that is
-installed nowhere. Nothing is imported that was not chosen.
+"""Finds extensions by name: entry points of a group, or an import path `package.module:Class` for one that is not
+installed. Only the chosen one is imported.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from autoscaler.errors import SettingsError
 
 @dataclass(frozen=True, slots=True)
 class Extensions:
-    """One kind of them."""
+    """One kind of extension."""
 
     group: str
-    """Of entry points."""
+    """The group of entry points."""
     what: str
-    """As errors call one: `provider`."""
+    """The kind's name in errors: `provider`."""
     remedy: str = "install what it needs"
-    """What to do where an installed one cannot be imported; `{name}` stands for its name."""
+    """The remedy if an installed one cannot be imported; `{name}` stands for its name."""
 
     def known(self) -> tuple[str, ...]:
-        """Names of all that are installed, sorted."""
+        """Names of all installed ones, sorted."""
         return tuple(self._points())
 
     def find(self, name: str) -> object:
-        """What is behind a name or import path. Raises SettingsError that lists what is known and what is close."""
+        """The object behind a name or import path. Raises SettingsError that lists the known ones and a close one."""
         if ":" in name:
             return self._imported(name)
         points = self._points()

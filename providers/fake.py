@@ -1,7 +1,7 @@
-"""A provider in memory, for tests and simulation: it passes the contract, and every fault of a cloud can be asked for.
+"""A provider in memory, for tests and simulation: it passes the contract, and can play every fault of a cloud.
 
 `FakeCloud` is the cloud: machines, stock, faults, a clock that is passed in. `FakeProvider` is one client of it, tagged
-with one cell; two clients of one cloud act out a restart, two tags two clusters. Nothing outlives the process.
+with one cell; two clients of one cloud play a restart, two tags two clusters. Nothing outlives the process.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LISTED_AFTER_END = 600.0
 
 @dataclass(slots=True)
 class Faults:
-    """What goes wrong, until it is set back. Counts are of calls still to be hit."""
+    """Faults, until they are set back. Counts are of calls that will still fail."""
 
     out_of_capacity: set[str] = field(default_factory=set)
     """Instance types, or `type/zone`, of which none is left."""
@@ -50,15 +50,17 @@ class Faults:
     dies_at_once: str | None = None
     """Launches are accepted, and each machine ends before it is up, for this cause."""
     refused: str | None = None
-    """Every launch is refused for good, in these words."""
+    """Every launch is refused for good, with these words."""
     unreachable: int = 0
     """Calls that never arrive."""
     malformed: int = 0
-    """Listings that come back as nonsense."""
+    """Listings that cannot be understood."""
     lost_answers: int = 0
     """Launches that happen, but whose answer never arrives."""
     crash: type[BaseException] = Unreachable
-    """What a lost answer raises: something else acts out that the process dies between call and answer."""
+    """The error after a lost answer: another one than Unreachable plays the death of the process between call and
+    answer.
+    """
     listing_lag: float = 0.0
     """Seconds after which a launch or an end shows in listings."""
     answer_delay: float = 0.0
@@ -106,21 +108,21 @@ class FakeCloud:
         return [machine.id for machine in self.machines.values() if machine.ended_at is None]
 
     def kill(self, worker_id: str, message: str = "ended by the cloud", ending: Ending = Ending.UNKNOWN) -> None:
-        """Sudden death of a machine, the end of one by request, and (with its `ending`) one's own or a foretold end."""
+        """Sudden death of a machine, the end of one by request, and (with its `ending`) its own or an announced end."""
         with self.guard:
             machine = self.machines[worker_id]
             if machine.ended_at is None:
                 self.machines[worker_id] = replace(machine, ended_at=self.clock(), message=message, ending=ending)
 
     def come_true(self) -> None:
-        """End what notices said would end by now."""
+        """End the machines whose notices are due."""
         with self.guard:
             for notice in self.notices:
                 if notice.kind != "rebalance" and notice.at <= self.clock():
                     self.kill(notice.worker_id, "taken back, as its notice said", Ending.INTERRUPTED)
 
     def create(self, order: LaunchOrder, cell: str | None) -> Launched:
-        """Make what is missing of an order: the machines of a token are made once, however often it is asked."""
+        """Make the missing machines of an order: each token's machines are made once, however often requested."""
         with self.guard:
             ids = [
                 machine.id for machine in self.machines.values() if (machine.cell, machine.token) == (cell, order.token)

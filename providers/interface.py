@@ -1,6 +1,6 @@
-"""The contract between the autoscaler and whoever rents out machines.
+"""The contract between the autoscaler and the providers of machines.
 
-The docstrings here are the contract; `providers.contract` tests it. A provider knows no Grid Engine and decides
+The docstrings here are the contract; `providers.contract` tests it. A provider does not know Grid Engine and decides
 nothing. It is called from more than one thread: `launch` and `terminate` run off the loop's thread.
 """
 
@@ -38,32 +38,32 @@ __all__ = [
 
 
 class ProviderError(AutoscalerError):
-    """Base of what a provider may raise."""
+    """Base of a provider's errors."""
 
 
 class OutOfCapacity(ProviderError):
     """The cloud has none left of this bucket.
 
-    The loop lets the bucket rest after the set number of these and tries the next candidate at once.
+    The loop puts the bucket into backoff after the set number of these and tries the next candidate at once.
     """
 
 
 class QuotaReached(ProviderError):
     """The account's quota is full; the message says which and by how much.
 
-    The bucket rests like one out of capacity.
+    The bucket gets a backoff as if out of capacity.
     """
 
 
 class Throttled(ProviderError):
     """Too many calls: nothing of the order was made by this call.
 
-    Raised only after the provider's own bounded backoff. The order is closed, unless an earlier call of its token got
-    no answer; what is still wanted after a wait is ordered anew. Where anything may have been made, raise Unreachable.
+    Raised only after the provider's own bounded retries. The order is closed, unless an earlier call of its token got
+    no answer; after a wait a plan orders anew what is still needed. If anything may have been made, raise Unreachable.
     """
 
     retry_after: float | None = None
-    """Seconds that the cloud asks to wait; None: it did not say."""
+    """Seconds that the cloud asks to wait; None: it does not say."""
 
 
 class Refused(ProviderError):
@@ -76,60 +76,60 @@ class Refused(ProviderError):
 class Unreachable(ProviderNotObservable, ProviderError):
     """No answer, or none that can be understood.
 
-    What was asked may or may not have happened: the loop keeps the order open and looks again.
+    The call may or may not have had its effect: the loop keeps the order open and observes again.
     """
 
     @classmethod
     def of(cls, error: ProviderError) -> Unreachable:
-        """A listing that is not whole is none, whatever the reason."""
+        """A listing that is not whole does not count, whatever the reason."""
         if isinstance(error, Unreachable):
             return error
         return cls(f"too many calls: {error}" if isinstance(error, Throttled) else str(error))
 
 
 OLD_PRICES = 30
-"""Days after which people are told that prices are old."""
+"""Days after which operators are warned that prices are old."""
 GROUP_ID = "group_id"
 """Tag of an order whose machines are (the rest of) one group, near each other."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchOrder:
-    """One candidate of a launch. The same `token` asked twice gives the same workers, never more."""
+    """One candidate of a launch. The same `token` requested twice gives the same workers, never more."""
 
     token: str
     """Unique per candidate tried, made and journalled before the call; [a-zA-Z0-9-], at most 64 characters."""
     order_id: str
     cell: str
-    """This cell's own unique tag: what ours is (rule 4)."""
+    """This cell's own unique tag, which marks its machines (rule 4)."""
     node_array: str
     buckets: tuple[Bucket, ...]
     """Any of these, in order of preference; all of one instance type and price type."""
     count: int
     boot_script: str
-    """What the machine runs at its first boot, as root. A machine that no master takes, or that has none any more,
-    ends itself by `shutdown`: a provider sees to it that such a machine costs nothing. Where `enrols_itself`, it only
-    notes what scripts on the machine may ask for, under the id that it finds as RUN_ID. It holds the secret of the
-    order, if there is one, unless `key` does.
+    """The script that the machine runs at its first boot, as root. A machine that no master accepts, or that has lost
+    its master, ends itself by `shutdown`: the provider must make sure that such a machine costs nothing. If the
+    provider `enrols_itself`, the script only writes the worker configuration, under the id that it finds as RUN_ID. It
+    contains the secret of the order, if there is one, unless `key` does.
     """
     tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """What its machines carry besides. With GROUP_ID they belong near each other: all of them in one zone, and in one
-    placement group where the cloud has them, or none of them where it can be asked so; their workers are listed with
-    that `group_id`.
+    """Further tags of its machines. With GROUP_ID they belong near each other: all of them in one zone, and in one
+    placement group if the cloud has them, or none of them if the cloud accepts such a request; their workers are listed
+    with that `group_id`.
     """
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """What the operator set for this node array, by environment name without its suffix: for providers whose machines
+    """The operator's settings for this node array, by environment name without its suffix: for providers whose machines
     join by themselves, or that have an image or disk for each array.
     """
     key: str = field(default="", repr=False)
-    """The secret of the order, where its machines read that in their own metadata; '' where there is none, or the boot
-    script holds it.
+    """The secret of the order, if its machines read that in their own metadata; '' if there is none, or the boot script
+    contains it.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """What came of an order: fewer than asked is an answer, not an error."""
+    """The result of an order: fewer than requested is an answer, not an error."""
 
     ids: tuple[str, ...]
     shortfalls: tuple[tuple[BucketKey, ProviderError], ...] = ()
@@ -137,7 +137,7 @@ class Launched:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that will fail, found before anything was launched."""
+    """A future failure, found before anything was launched."""
 
     what: str
     remedy: str
@@ -157,8 +157,8 @@ class Provider(Protocol):
     """An `ExtensionSettings` that declares the provider's settings under its own prefix."""
 
     def buckets(self) -> Sequence[Bucket]:
-        """All that may be ordered, problems included. A size that is known by name only has 0 vCPUs and no memory: the
-        file of VM sizes may tell what it is, else it is left out.
+        """All that may be ordered, problems included. A size of which only the name is known has 0 vCPUs and no memory:
+        the file of VM sizes may describe it, else it is left out.
 
         Cached as the provider sees fit. Raises Unreachable; never a silent part.
         """
@@ -172,42 +172,42 @@ class Provider(Protocol):
         ...
 
     def launch(self, order: LaunchOrder) -> Launched:
-        """Ask for machines; returns within 30 s, when the order is accepted. Readiness shows only in `workers()`.
+        """Request machines; returns within 30 s, when the order is accepted. Readiness shows only in `workers()`.
 
-        With no machine at all: the ids are empty and `shortfalls` says why for each bucket tried. Raises Throttled,
-        Refused, Unreachable.
+        If there is no machine at all, the ids are empty and `shortfalls` says why for each bucket tried. Raises
+        Throttled, Refused, Unreachable.
         """
         ...
 
     def terminate(self, ids: Sequence[str]) -> None:
         """End these machines, disks and addresses included.
 
-        Already gone counts as done; an id that is not this cell's is refused.
+        Missing machines count as done; an id that is not this cell's is refused.
         """
         ...
 
     def check(self) -> Sequence[Problem]:
-        """What would fail: credentials, network, image, permissions. Changes nothing."""
+        """Find what would fail: credentials, network, image, permissions. Changes nothing."""
         ...
 
 
 @runtime_checkable
 class HasConsole(Protocol):
-    """A provider that can show what a machine last printed."""
+    """A provider that can show a machine's last output."""
 
     def console(self, worker_id: str) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
 class CallBudget:
-    """How calls to a cloud are paced in this process."""
+    """The state of the rate limit of calls to a cloud in this process."""
 
     left: int = 0
     """Calls that may start at once."""
     waiting: int = 0
     """Calls that wait for their turn."""
     calls: int = 0
-    """That were made since the process began; repeated ones count each time."""
+    """Calls made since the process began; repeated ones count each time."""
     throttled: int = 0
     """Of these, those that the cloud answered with "too many calls"."""
     waited_s: float = 0.0
@@ -216,20 +216,20 @@ class CallBudget:
 
 @runtime_checkable
 class HasCallBudget(Protocol):
-    """A provider that paces its calls, as by `providers.rate_limiter`."""
+    """A provider that limits the rate of its calls, as by `providers.rate_limiter`."""
 
     def call_budget(self) -> CallBudget:
-        """At this moment. Asks the cloud nothing."""
+        """At this moment. Makes no call to the cloud."""
         ...
 
 
 @runtime_checkable
 class HasCatalog(Protocol):
-    """A provider whose cloud tells sizes and prices, to be written down as a catalogue."""
+    """A provider whose cloud reports sizes and prices, to be written down as a catalogue."""
 
     def offers(self, as_of: str) -> Sequence[Offer]:
-        """Every type of the one region this provider works in, with the prices of today (`as_of`, ISO 8601) as far as
-        the cloud told them just now: no price of any catalogue is among them. Raises ProviderError.
+        """Every type of the provider's one region, with today's prices (`as_of`, ISO 8601) as far as the cloud reported
+        them just now: no price of any catalogue is among them. Raises ProviderError.
         """
         ...
 
@@ -246,36 +246,36 @@ class HasLocation(Protocol):
 
 @runtime_checkable
 class HasInterruptions(Protocol):
-    """A provider that can tell of machines about to be taken."""
+    """A provider that reports interruption notices."""
 
     def interruptions(self) -> Sequence[Interruption]: ...
 
 
 @runtime_checkable
 class Operates(Protocol):
-    """A provider that knows further verbs (start, restart, reimage, …)."""
+    """A provider with further operations (start, restart, reimage, …)."""
 
     def operate(self, worker_id: str, verb: str) -> None: ...
 
 
 class HasDefaults(Protocol):
-    """A provider whose platform has a word on settings of queues. Asked once at start, of the class itself."""
+    """A provider whose platform has defaults for settings of queues. Asked once at start, of the class itself."""
 
     @staticmethod
     def defaults(settings: Any) -> Mapping[str, str]:
-        """Setting by environment name → text, for what neither environment nor file gives. `settings`: the
+        """Setting by environment name → text, for settings that neither environment nor file gives. `settings`: the
         provider's own. Raises ProviderError; our defaults hold then.
         """
         ...
 
 
 class HasPriceDate(Protocol):
-    """A provider whose prices are figures of a file. Asked of the class itself, which asks its cloud nothing."""
+    """A provider whose prices are figures of a file. Asked of the class itself, without a call to its cloud."""
 
     @staticmethod
     def oldest_price(settings: Any) -> date | None:
-        """The date of the oldest price that holds; None: no price is known, or none is dated. `settings`: the
-        provider's own.
+        """The date of the oldest price in force; None: no price is known, or none is dated. `settings`: the provider's
+        own.
         """
         ...
 
@@ -285,7 +285,7 @@ class HasRunLog(Protocol):
     """A provider whose platform keeps a log and tags of the very run in which the autoscaler works."""
 
     def tell(self, line: str) -> None:
-        """Append a line to that log. Raises ProviderError; the line is then not told again."""
+        """Append a line to that log. Raises ProviderError; the line is then not repeated."""
         ...
 
     def mark(self, tags: Mapping[str, str]) -> None:

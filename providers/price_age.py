@@ -1,4 +1,4 @@
-"""How old the prices are that a provider takes from its catalogue, and what to say of old ones."""
+"""The age of a provider's catalogue prices, and the warning about old ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from providers.interface import OLD_PRICES, Problem
 def oldest_price(own: Path | None, cloud: str, region: str, *, only_own: bool = False) -> date | None:
     """The date of the oldest price of a region in the catalogue; None: no price is known, or none is dated.
 
-    `own`: the operator's file, over the one that comes with us; `only_own`: its figures alone.
+    `own`: the operator's file, over the included one; `only_own`: only its figures.
     """
     came = load_catalog().offers if only_own else {}
     offers = [offer for name, offer in load_catalog(own).offers.items() if came.get(name) != offer]
@@ -23,7 +23,7 @@ def oldest_price(own: Path | None, cloud: str, region: str, *, only_own: bool = 
 
 
 def of_old_prices(oldest: date | None, remedy: str) -> Iterator[Problem]:
-    """A warning where they are too old to go by."""
+    """A warning if they are too old."""
     if oldest is not None and (datetime.now(UTC).date() - oldest).days > OLD_PRICES:
         what = f"the prices, which a price cap uses, are of {oldest}, older than {OLD_PRICES} days"
         yield Problem(what, remedy, fatal=False)

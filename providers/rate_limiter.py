@@ -1,4 +1,4 @@
-"""One rate limit for each cloud and process, and patience with a cloud that says "too many calls".
+"""One rate limit for each cloud and process, and retries if a cloud answers "too many calls".
 
 Every thread's calls to a cloud go through its one `RateLimiter`: they start at most so often, and once the cloud asked
 any of them to slow down, all wait. Waits are jittered, so that clusters throttled together do not come back together.
@@ -21,7 +21,7 @@ Answer = TypeVar("Answer")
 
 RATE, BURST = 20.0, 20
 PATIENCE = 8.0
-"""Seconds after which a throttled call is given up: a launch has 30 s for all it does."""
+"""Seconds after which a throttled call is given up: a whole launch has 30."""
 FIRST_WAIT = 0.25
 LONGEST_WAIT = 5.0
 
@@ -33,18 +33,18 @@ class RateLimiter:
     rate: float = RATE
     """Calls a second in the long run."""
     burst: int = BURST
-    """Calls that may start at once after a rest."""
+    """Calls that may start at once after a pause."""
     patience: float = PATIENCE
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     _next: float = field(default=float("-inf"), init=False)
-    """When the next call would start if none of the burst were left over."""
+    """The time at which the next call would start if none of the burst were left over."""
     _quiet_until: float = field(default=float("-inf"), init=False)
     _told: CallBudget = field(default_factory=CallBudget, init=False)
     _guard: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def budget(self) -> CallBudget:
-        """What is left now, and what it came to so far."""
+        """The present state, and totals so far."""
         with self._guard:
             now = self.clock()
             first = max(self._next, now - (self.burst - 1) / self.rate)
@@ -52,7 +52,9 @@ class RateLimiter:
             return replace(self._told, left=0 if quiet else int((now - first) * self.rate + 1e-6) + 1)
 
     def call(self, ask: Callable[[], Answer]) -> Answer:
-        """What `ask` answers, asked again while it raises Throttled; after `patience` seconds that is raised."""
+        """The answer of `ask`, which is called again while it raises Throttled; after `patience` seconds that error is
+        raised.
+        """
         jittered = wait_random_exponential(multiplier=FIRST_WAIT, min=FIRST_WAIT / 5, max=LONGEST_WAIT)
         began = self.clock()
 
@@ -84,7 +86,7 @@ class RateLimiter:
             raise
 
     def _turn(self) -> None:
-        """Wait until a call may start. Raises Throttled where the cloud wants quiet for longer than our patience."""
+        """Wait until a call may start. Raises Throttled if the cloud's pause is longer than our patience."""
         if (seconds := self._take_or_wait()) <= 0:
             return
         began = self.clock()
@@ -135,8 +137,8 @@ _registry = threading.Lock()
 
 
 def rate_limiter_of(cloud: str, rate: float = RATE, burst: int = BURST) -> RateLimiter:
-    """The process's one pace for a cloud: name its account or endpoint too where limits are counted by that. What was
-    last given holds for all.
+    """The process's one rate limiter for a cloud: name its account or endpoint too if limits are counted by that. The
+    last given limits hold for all.
     """
     with _registry:
         pace = _paces.setdefault(cloud, RateLimiter())

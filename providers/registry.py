@@ -1,7 +1,7 @@
 """Finds a provider by name and makes it: entry points of the group `sge_autoscaler.providers`, or an import path
-`package.module:Class` for one that is installed nowhere.
+`package.module:Class` for one that is not installed.
 
-Its settings come from values under its own prefix. Nothing of a cloud is imported for a provider that was not chosen.
+Its settings come from values under its own prefix. Libraries of other clouds are not imported.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ATTRIBUTES = ("name", "enrols_itself", "Settings")
 def load(name: str, values: Mapping[str, str], cell: str) -> Provider:
     """The provider `name`, with settings from `values` (environment names to text), for machines tagged `cell`.
 
-    Raises SettingsError: unknown name, what is no provider, wrong or unknown settings.
+    Raises SettingsError: unknown name, an object that is no provider, wrong or unknown settings.
     """
     found = provider_class(name)
     settings = read_settings(found.Settings, values)
@@ -35,9 +35,9 @@ def load(name: str, values: Mapping[str, str], cell: str) -> Provider:
 
 
 def platform_defaults(name: str, values: Mapping[str, str]) -> Mapping[str, str]:
-    """What the platform behind the provider `name` says for settings that nobody set; nothing where it has no word.
+    """The defaults of the platform behind the provider `name` for settings that nobody set; empty if it has none.
 
-    Raises ProviderError, and SettingsError where the provider's own settings are wrong.
+    Raises ProviderError, and SettingsError if the provider's own settings are wrong.
     """
     found = provider_class(name)
     defaults = getattr(found, "defaults", None)
@@ -47,9 +47,9 @@ def platform_defaults(name: str, values: Mapping[str, str]) -> Mapping[str, str]
 
 
 def oldest_price(name: str, values: Mapping[str, str]) -> date | None:
-    """The date of the oldest price that the provider `name` goes by; None where it asks its cloud, or knows none.
+    """The date of the oldest price that the provider `name` uses; None if it asks its cloud, or knows none.
 
-    Raises SettingsError where the provider's own settings are wrong.
+    Raises SettingsError if the provider's own settings are wrong.
     """
     found = provider_class(name)
     told = getattr(found, "oldest_price", None)
@@ -57,15 +57,15 @@ def oldest_price(name: str, values: Mapping[str, str]) -> date | None:
 
 
 def currency(name: str, values: Mapping[str, str]) -> str:
-    """The currency of the provider's prices: that of the operator's own catalogue, else dollars, in which clouds and
-    the included catalogue tell them. Raises SettingsError where the provider's own settings are wrong.
+    """The currency of the provider's prices: that of the operator's own catalogue, else dollars, the currency of clouds
+    and of the included catalogue. Raises SettingsError if the provider's own settings are wrong.
     """
     settings = read_settings(provider_class(name).Settings, values)
     return currency_of(getattr(settings, "catalog", None))
 
 
 def provider_class(name: str) -> type[Provider]:
-    """The class behind a name or import path. Raises SettingsError that lists what is known and what is close."""
+    """The class behind a name or import path. Raises SettingsError that lists the known ones and a close one."""
     return _checked(name, _PROVIDERS.find(name))
 
 
@@ -77,8 +77,8 @@ def known() -> tuple[str, ...]:
 def known_prefixes(chosen: str | None = None) -> tuple[str, ...]:
     """Environment prefixes under which providers declare settings of their own, sorted.
 
-    Of an installed one by its name, so that no cloud's library is imported in vain; of the `chosen` one as it says
-    itself, unless it cannot be imported: making it then says what to install.
+    An installed one's follows from its name, so that no cloud's library is imported in vain; the `chosen` one's from
+    its class, unless that cannot be imported: making it then says what to install.
     """
     prefixes = {f"CP_CAP_AUTOSCALE_{name.upper()}_" for name in known()}
     if chosen is not None:

@@ -1,8 +1,8 @@
 """A REST client for providers: every call has an end, verifies certificates, decodes JSON, raises our errors.
 
-It retries what may be asked again, with jitter, within one time limit for all tries; being told to slow down is
-`providers.rate_limiter`'s to wait out, for all threads together.
-What it does not know is whose API it is: paths, bodies and the meaning of a refusal are the provider's.
+It retries calls that may be repeated, with jitter, within one time limit for all tries; if a server asks to slow down,
+`providers.rate_limiter` waits, for all threads together. It does not know whose API it is: paths, bodies and the
+meaning of a refusal are the provider's.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from providers.interface import ProviderError, Refused, Throttled, Unreachable
 from providers.rate_limiter import RateLimiter, rate_limiter_of
 
 LARGEST_ANSWER = 256 * 1024 * 1024
-"""Bytes of an answer that are read: a listing of 100,000 nodes has about a tenth of that."""
+"""Limit of an answer in bytes: a listing of 100,000 nodes has about a tenth of that."""
 _PIECE = 65536
 _WORDS = 400
-"""Characters of a server's own words that stand in a message."""
+"""Characters of a server's own words that a message contains."""
 _TOO_MANY = 429
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long to wait, in seconds, and how often to ask."""
+    """Time limits in seconds, and the number of tries."""
 
     connect: float = 5.0
     read: float = 20.0
-    """Of silence, between two pieces of an answer."""
+    """Between two pieces of an answer."""
     total: float = 20.0
     """From the first try to the last answer, name look-up and pauses included; with the patience of `RateLimiter`
     when throttled it stays below the 30 s that an order may take."""
     tries: int = 4
     pause: float = 0.5
-    """Before the second try at most; it doubles from try to try."""
+    """Longest pause before the second try; it doubles from try to try."""
 
 
 class Deadline:
@@ -60,7 +60,7 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds; 0 when it has passed."""
+        """Seconds; 0 if it has passed."""
         return max(0.0, self._end - self._clock())
 
 
@@ -75,7 +75,7 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def json(self) -> Any:
-        """The decoded body. Raises Unreachable for what is no JSON: what was asked may have happened or not."""
+        """The decoded body. Raises Unreachable for a body that is no JSON: the call may have had its effect or not."""
         try:
             return json.loads(self.text)
         except (ValueError, RecursionError) as error:
@@ -90,7 +90,7 @@ class Answer:
 
     @property
     def words(self) -> str:
-        """What the server says in it, on one line and cut short, without the markup of an error page."""
+        """The server's words, on one line and cut short, without the markup of an error page."""
         plain = re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", self.text, flags=re.DOTALL | re.IGNORECASE)
         return " ".join(plain.split())[:_WORDS]
 
@@ -99,7 +99,7 @@ class Rest:
     """One server, with a connection pool. Safe to be called from several threads.
 
     `verify`: True for the system's certificates, a path for others, False for none. `hidden` are values (passwords,
-    tokens) that stand in no message, whatever a server echoes; it is asked anew each time, for tokens that change.
+    tokens) that no message contains, whatever a server echoes; it is called each time, for tokens that change.
     """
 
     def __init__(
@@ -132,8 +132,8 @@ class Rest:
     ) -> Answer:
         """One call; `path` is made of quoted segments (`segment`), `body` is sent as JSON.
 
-        `repeat`: whether asking twice is as good as once, so that a lost answer or a server error may be tried again;
-        None: for GET only. A status outside `accept` raises: 429 Throttled, other 4xx Refused, all else Unreachable.
+        `repeat`: whether the call may be made twice, so that a lost answer or a server error may be tried again; None:
+        for GET only. A status outside `accept` raises: 429 Throttled, other 4xx Refused, all else Unreachable.
         """
         patience = deadline or Deadline(self.limits.total)
         again = method == "GET" if repeat is None else repeat
@@ -168,7 +168,9 @@ class Rest:
         body: Mapping[str, Any] | None,
         patience: Deadline,
     ) -> Answer:
-        """One try, on a thread of its own: neither a name server nor a server that drips may hold its caller."""
+        """One try, on a thread of its own: neither a name server nor a server that answers byte by byte may block its
+        caller.
+        """
         if patience.left <= 0:
             raise _Lost(f"{what} was given up: there is no time left for it", arrived=False)
         call = on_thread(lambda: self._exchange(method, what, params, body, patience), "rest")
@@ -228,13 +230,13 @@ class Rest:
 
 
 def segment(text: str) -> str:
-    """`text` as one segment of a path, whatever stands in it."""
+    """`text` as one segment of a path, with any characters in it."""
     return quote(text, safe="")
 
 
 def checked_url(url: str) -> str:
-    """The address of a server without its last slash. Raises SettingsError for what is none, never showing it whole:
-    a password may stand in it.
+    """The address of a server without its last slash. Raises SettingsError for any other text, never showing it whole:
+    it may contain a password.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -248,7 +250,7 @@ def checked_url(url: str) -> str:
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Whatever goes wrong with a listing is one thing, it was not read: a provider's errors become Unreachable."""
+    """Turns a provider's errors into Unreachable: whatever goes wrong with a listing, it was not read."""
     try:
         yield
     except Unreachable:
@@ -271,7 +273,7 @@ class _Failed(Exception):
 
 
 class _Lost(Exception):
-    """No answer. `arrived`: the server may have heard what was asked."""
+    """No answer. `arrived`: the server may have received the call."""
 
     def __init__(self, message: str, *, arrived: bool) -> None:
         super().__init__(message)
@@ -289,7 +291,7 @@ def _worth_repeating(error: BaseException, *, again: bool) -> bool:
 
 
 def _pause(longest_first: float) -> Callable[[tenacity.RetryCallState], float]:
-    """What a server that is unavailable asks for, else a random time that grows."""
+    """The pause that an unavailable server asks for, else a random time that grows."""
     jitter = tenacity.wait_random_exponential(multiplier=longest_first, max=8.0)
 
     def wait(state: tenacity.RetryCallState) -> float:
@@ -301,7 +303,7 @@ def _pause(longest_first: float) -> Callable[[tenacity.RetryCallState], float]:
 
 
 class _StopBefore(tenacity.stop.stop_base):
-    """No pause that would end after the deadline is begun."""
+    """Stops before a pause that would end after the deadline."""
 
     def __init__(self, patience: Deadline) -> None:
         self._patience = patience
@@ -324,7 +326,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _read(response: requests.Response, patience: Deadline) -> str:
-    """The body to its end. Raises requests' own errors when it breaks off, drips too long or is endless."""
+    """The body to its end. Raises requests' own errors if it breaks off, takes too long or is endless."""
     pieces, size = list[bytes](), 0
     for piece in response.iter_content(_PIECE):
         pieces.append(piece)
@@ -337,7 +339,7 @@ def _read(response: requests.Response, patience: Deadline) -> str:
 
 
 def _arrived(error: requests.exceptions.RequestException) -> bool:
-    """Whether the server may have heard the call: not where no connection (or no trusted one) came about."""
+    """Whether the server may have received the call: not if there was no connection (or no trusted one)."""
     if isinstance(error, requests.exceptions.ConnectTimeout | requests.exceptions.SSLError):
         return False
     return "NewConnectionError" not in repr(error) and "NameResolutionError" not in repr(error)

@@ -1,8 +1,8 @@
-"""A provider's own settings, or a policy's: declared by it as a pydantic model, read here from values that were given,
-never from the process's environment behind our back.
+"""A provider's own settings, or a policy's: it declares them as a pydantic model, and they are read here from given
+values, never directly from the process's environment.
 
 Unknown names under a provider's prefix are errors with a suggestion, as everywhere in this project. A secret is given
-as it is, or by reference (`env:NAME`, `file:PATH`), and hidden wherever it is printed.
+as it is, or by reference (`env:NAME`, `file:PATH`), and is hidden in all output.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from autoscaler.outside_files import read_text
 
 
 class ExtensionSettings(BaseModel):
-    """Of a provider or a policy. A field listens to the environment name of prefix and field (`…_BOOT_DELAY`), or to
-    its `validation_alias`; its value comes as text.
+    """Settings of a provider or a policy. A field's environment name is prefix and field (`…_BOOT_DELAY`), or its
+    `validation_alias`; its value is text.
     """
 
     model_config = ConfigDict(
@@ -67,10 +67,10 @@ def prefix_of(model: type[ExtensionSettings]) -> str:
 
 
 def read_settings(model: type[Model], values: Mapping[str, str], *, of: str = "the provider") -> Model:
-    """Make the settings from `values` (environment names to text); what is under no name of the model is ignored.
+    """Make the settings from `values` (environment names to text); names that the model does not have are ignored.
 
-    `of`: whose they are, for the error. Empty text counts as not given. Raises SettingsError that names every unknown
-    and every wrong value at once.
+    `of`: the owner, for the error. Empty text counts as not given. Raises SettingsError that names every unknown and
+    every wrong value at once.
     """
     prefix, names = prefix_of(model), _names(model)
     given = {name.upper(): text for name, text in values.items() if text != ""}
@@ -91,7 +91,7 @@ def main_names(model: type[ExtensionSettings]) -> dict[str, str]:
 
 
 def _names(model: type[ExtensionSettings]) -> dict[str, str]:
-    """Every name the model listens to, with its field."""
+    """Every name that the model accepts, with its field."""
     prefix = prefix_of(model)
     return {name: field for field, info in model.model_fields.items() for name in _names_of(prefix, field, info)}
 
@@ -109,7 +109,7 @@ def _names_of(prefix: str, field: str, info: FieldInfo) -> tuple[str, ...]:
 
 
 def _by_field(model: type[ExtensionSettings], given: Mapping[str, str]) -> dict[str, str]:
-    """What is given for each field, by the first of its names that is given."""
+    """Each field's value, by the first of its names that is given."""
     names = {field: _names_of(model.env_prefix, field, info) for field, info in model.model_fields.items()}
     found = {field: [given[name] for name in listened if name in given] for field, listened in names.items()}
     return {field: texts[0] for field, texts in found.items() if texts}

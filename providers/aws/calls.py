@@ -1,7 +1,7 @@
-"""Calls to AWS: one client a service, one pace for all, every answer whole or a typed error.
+"""Calls to AWS: one client a service, one rate limit for all, every answer whole or a typed error.
 
-botocore's own retries are off. It would hide an empty zone behind minutes of asking again, and its backoff knows
-nothing of the other threads; `rate_limiter` waits for all of them, and who has another candidate tries that.
+botocore's own retries are off. They would hide an empty zone behind minutes of retries, and do not know the other
+threads; `rate_limiter` waits for all of them, and an order with another candidate tries that.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from providers.interface import Refused, Unreachable
 from providers.rate_limiter import RateLimiter, rate_limiter_of
 
 CONNECT_TIMEOUT, READ_TIMEOUT = 5, 20
-"""Seconds; a launch has 30 for all it does."""
+"""Seconds; a whole launch has 30."""
 PRICE_LIST_REGION = "us-east-1"
-"""Where AWS answers for the prices of every region."""
+"""The region that answers for the prices of every region."""
 MOST_PAGES = 1000
 _FAILURES = (BotoCoreError, ClientError, ResponseParserError, ValueError)
-"""All that a client raises: a value that is no date or number is an answer that cannot be understood."""
+"""All errors of a client: a value that is no date or number makes the answer invalid."""
 
 Answer = dict[str, Any]
 
 
 class Calls:
-    """AWS as this cell's credentials see it. Clients are made when first needed; all threads share them."""
+    """AWS with this cell's credentials. Clients are made when first needed; all threads share them."""
 
     def __init__(self, settings: AwsSettings, rate_limiter: RateLimiter | None = None) -> None:
         self.settings = settings
@@ -46,7 +46,8 @@ class Calls:
     def ask(self, operation: str, *, service: str = "ec2", **parameters: Any) -> Answer:
         """One call's answer. Raises the errors of `providers.interface` and of `providers.aws.errors`.
 
-        What is not EC2's is no answer, whatever its status: a proxy's page would read as if nothing had been launched.
+        An answer that is not EC2's does not count, whatever its status: a proxy's page would look as if nothing had
+        been launched.
         """
         method = getattr(self._client(service), operation)
 
@@ -64,7 +65,7 @@ class Calls:
     def pages(self, operation: str, key: str, *, service: str = "ec2", **parameters: Any) -> Iterator[Any]:
         """Every entry under `key` of all pages; an error on any page is an error of the whole.
 
-        An answer without `key` is none: a proxy's page with status 200 would otherwise be an empty listing.
+        An answer without `key` does not count: a proxy's page with status 200 would otherwise be an empty listing.
         """
         token: str | None = None
         for _ in range(MOST_PAGES):
@@ -80,7 +81,7 @@ class Calls:
 
     @property
     def region(self) -> str:
-        """The region of all calls. Raises Refused where neither settings nor profile name one."""
+        """The region of all calls. Raises Refused if neither settings nor profile name one."""
         return str(self._client("ec2").meta.region_name)
 
     def _client(self, service: str) -> Any:

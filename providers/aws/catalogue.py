@@ -1,8 +1,8 @@
-"""Which instance types the region's zones have, how large they are, which of them these settings offer, for how much.
+"""Which instance types the region's zones have, their sizes, which of them these settings offer, and their prices.
 
-Asked of EC2 once a day. Where that is not allowed, the types of `conf/catalog/` stand in, in every zone with a subnet.
+EC2 is asked once a day. If that is not allowed, the types of `conf/catalog/` are used, in every zone with a subnet.
 Prices are US dollars an hour: of AWS's price list and spot price history, else the catalogue's. The operator's own
-catalogue wins over the price list (discounts are not in it). A price nobody tells stays unknown.
+catalogue wins over the price list (discounts are not in it). A price in none of them stays unknown.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def offered_types(
 
 
 def one_type(calls: Calls, name: str, known: Catalog) -> InstanceType:
-    """A type that is not offered here and yet runs, such as one whose family was taken out of the settings."""
+    """A type that is not offered here and yet runs, such as one whose family was removed from the settings."""
     try:
         (details,) = calls.ask("describe_instance_types", InstanceTypes=[name])["InstanceTypes"]
     except Refused:
@@ -104,7 +104,7 @@ def _type(found: Mapping[str, Any]) -> InstanceType | None:
 
 PRODUCT = "Linux/UNIX"
 FEW_TYPES = 100
-"""So many types are asked for by name; more, and the whole region's history is the shorter question."""
+"""So many types are requested by name; for more, the whole region's history is the shorter request."""
 _LISTED = {
     "operatingSystem": "Linux",
     "preInstalledSw": "NA",
@@ -129,7 +129,7 @@ class Prices:
 
 
 def listed_prices(calls: Calls, region: str) -> Mapping[str, float]:
-    """The price list's on-demand prices of a region; empty where it may not be asked. Raises nothing."""
+    """The price list's on-demand prices of a region; empty if access is not allowed. Raises nothing."""
     filters = [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in _LISTED.items()]
     filters.append({"Type": "TERM_MATCH", "Field": "regionCode", "Value": region})
     try:
@@ -144,7 +144,7 @@ def listed_prices(calls: Calls, region: str) -> Mapping[str, float]:
 
 
 def spot_prices(calls: Calls, types: Collection[str]) -> Mapping[tuple[str, str], float]:
-    """What spot machines cost now, by type and zone; empty where it may not be asked. Raises nothing."""
+    """The present price of spot machines, by type and zone; empty if access is not allowed. Raises nothing."""
     named: dict[str, Any] = {"InstanceTypes": sorted(types)} if len(types) <= FEW_TYPES else {}
     now = datetime.now(UTC)
     latest: dict[tuple[str, str], tuple[datetime, float]] = {}
@@ -168,7 +168,7 @@ def spot_prices(calls: Calls, types: Collection[str]) -> Mapping[tuple[str, str]
 
 
 def catalog_prices(catalog: Catalog, region: str, price_type: PriceType) -> Mapping[str, float]:
-    """The catalogue's figures, as far as they are this region's: another's prices would only look like knowledge."""
+    """The catalogue's figures if they are of this region: another region's prices are wrong here."""
     found = {
         name: offer.price(price_type)
         for name, offer in catalog.offers.items()
@@ -178,7 +178,7 @@ def catalog_prices(catalog: Catalog, region: str, price_type: PriceType) -> Mapp
 
 
 def _listed(entry: Mapping[str, Any]) -> tuple[str, float] | None:
-    """Type and dollars an hour of one entry of the price list; None for what is rented some other way."""
+    """Type and dollars an hour of one entry of the price list; None for other kinds of rent."""
     name = entry.get("product", {}).get("attributes", {}).get("instanceType")
     for term in entry.get("terms", {}).get("OnDemand", {}).values():
         for dimension in term.get("priceDimensions", {}).values():

@@ -1,4 +1,4 @@
-"""What would fail, found before anything is launched: each part looked at by itself, then a launch tried dry."""
+"""Finds what would fail before anything is launched: each part by itself, then a dry launch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CREDENTIALS = "set AWS_PROFILE, or give this machine an instance profile, as for
 
 
 def problems(calls: Calls, settings: AwsSettings, market: Market, cell: str) -> Iterator[Problem]:
-    """Nothing is changed. Raises Unreachable and Throttled: then nothing is known."""
+    """Changes nothing. Raises Unreachable and Throttled: then nothing is known."""
     try:
         calls.region  # noqa: B018 - looked up for its error
     except Refused as error:
@@ -66,7 +66,7 @@ def problems(calls: Calls, settings: AwsSettings, market: Market, cell: str) -> 
 
 
 def _dry_runs(calls: Calls, settings: AwsSettings, market: Market, cell: str) -> Iterator[Problem]:
-    """A launch of the smallest type, in every way that orders take, without launching."""
+    """A launch of the smallest type, in every way that orders can be made, without launching."""
     terms = market.terms()
     smallest = min(_usable(market), key=lambda bucket: (bucket.type.vcpus, bucket.type.memory, bucket.key))
     alike = tuple(
@@ -84,7 +84,7 @@ def _dry_runs(calls: Calls, settings: AwsSettings, market: Market, cell: str) ->
 
 
 def _usable(market: Market) -> list[Bucket]:
-    """What may be ordered: on-demand machines, or spot ones where the launch template wants no others."""
+    """The buckets that may be ordered: on-demand machines, or spot ones if the launch template allows no others."""
     can = [bucket for bucket in market.buckets() if bucket.problem is None]
     return [bucket for bucket in can if bucket.key.price_type is PriceType.ON_DEMAND] or can
 
@@ -95,7 +95,7 @@ def _fleet(
     template = fleet_template(order, settings, market.terms())
     fleet = fleet_request(order, found, settings, market.terms(), template["LaunchTemplateName"])
     yield from _tried(lambda: calls.ask("create_launch_template", **template, DryRun=True), "a fleet's launch template")
-    # The template is not there, so anything but a missing permission says nothing.
+    # The template does not exist, so an error other than a missing permission proves nothing.
     for problem in _tried(lambda: calls.ask("create_fleet", **fleet, DryRun=True), "a launch over several zones"):
         if UNAUTHORIZED in problem.what:
             yield problem
@@ -131,7 +131,7 @@ def _tried(ask: Callable[[], object], what: str, *, fatal: bool = True) -> Itera
     except (
         OutOfCapacity,
         QuotaReached,
-    ) as error:  # it passes, and other types may be had: nobody is kept from starting
+    ) as error:  # it passes, and other types may be available: this keeps no service from starting
         yield Problem(
             f"{what} of the smallest type would fail now: {error}", "allow other types or zones as well", False
         )

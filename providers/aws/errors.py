@@ -1,7 +1,8 @@
-"""What EC2's error codes mean for the loop. They are those of AWS's reference, "Error codes for the Amazon EC2 API".
+"""The meaning of EC2's error codes for the loop. They are those of AWS's reference, "Error codes for the Amazon EC2
+API".
 
-A code we do not know is a refusal when EC2 calls it the client's fault, and no answer when it is the server's: what
-must never happen is that a permanent fault is asked again for ever, or that a passing one stops a node array.
+An unknown code is a refusal if EC2 calls it the client's fault, and no answer if it is the server's: a permanent fault
+must never be retried for ever, and a passing one must never stop a node array.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ CAPACITY = frozenset(
         "VolumeTypeNotAvailableInZone",
     }
 )
-"""None of this bucket now; another zone, type or price type may have some. So it is said of a type that a zone of a
+"""None of this bucket now; another zone, type or price type may have some. EC2 also says so of a type that a zone of a
 fleet does not have (`InvalidFleetConfiguration`), and of an image that is not copied yet (`InvalidAMIID.Unavailable`).
 """
 QUOTA = frozenset(
@@ -63,7 +64,9 @@ QUOTA = frozenset(
         "VolumeLimitExceeded",
     }
 )
-"""The account may have no more of it now. So for an account that AWS still verifies, which takes it some hours."""
+"""The account may have no more of it now. EC2 also says so of an account that it still verifies, which takes some
+hours.
+"""
 THROTTLED = frozenset(
     {
         "ClientRequestLimitExceeded",
@@ -91,7 +94,7 @@ PASSING = frozenset(
         "Unavailable",
     }
 )
-"""Comes right by itself, or by whoever renews the credentials: nothing is decided meanwhile."""
+"""Passes by itself, or when somebody renews the credentials: nothing is decided meanwhile."""
 MISMATCH = "IdempotentParameterMismatch"
 TERMINATED = "IdempotentInstanceTerminated"
 DRY_RUN = "DryRunOperation"
@@ -123,7 +126,7 @@ class MachineUnknown(ProviderError):
 
 
 class TemplateMissing(Refused):
-    """There is no such launch template. That of a fleet can be made again."""
+    """There is no such launch template. A fleet's template can be made again."""
 
 
 class SubnetMissing(Refused):
@@ -135,11 +138,13 @@ class TemplateExists(ProviderError):
 
 
 class TokenMismatch(ProviderError):
-    """The token was used before with other parameters: what was made of it stands, and only a listing can say what."""
+    """The token was used before with other parameters: the earlier order stands, and only a listing can show its
+    machines.
+    """
 
 
 class TokenEnded(ProviderError):
-    """The machine that was made of this token has ended already."""
+    """The machine of this token has ended already."""
 
 
 _MEANINGS: Mapping[str, type[ProviderError]] = MappingProxyType(
@@ -160,7 +165,7 @@ def code_of(error: ClientError) -> str:
 
 
 def error_for(code: str, message: str, *, status: int = 400) -> ProviderError:
-    """The typed error for an error code of EC2; `status` is the HTTP status, where there is one of its own."""
+    """The typed error for an error code of EC2; `status` is the HTTP status, if there is one."""
     said = f"{code}: {message}" if message else code
     if code in _MEANINGS:
         return _MEANINGS[code](said)
@@ -176,7 +181,7 @@ def error_for(code: str, message: str, *, status: int = 400) -> ProviderError:
 
 
 def translated(error: Exception, what: str) -> ProviderError:
-    """What botocore raised, as the contract has it. `what` names the call."""
+    """botocore's error as one of the contract. `what` names the call."""
     match error:
         case ClientError():
             details = error.response.get("Error", {})

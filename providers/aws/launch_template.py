@@ -1,5 +1,5 @@
-"""What an operator's launch template may say of workers: what is merged with our own terms, and what is refused by name
-because a worker could then not be joined, or never be ended.
+"""Checks an operator's launch template: which of its values are merged with our own terms, and which are refused by
+name because a worker could then not be joined, or never be ended.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from providers.interface import Refused
 
 NO_ON_DEMAND = "the launch template requests spot machines (InstanceMarketOptions), so it cannot launch on-demand ones"
 PROTECTIONS = ("DisableApiTermination", "DisableApiStop")
-"""Either keeps TerminateInstances from ending a machine."""
+"""Either setting keeps TerminateInstances from ending a machine."""
 METADATA = {"HttpTokens": "required", "HttpEndpoint": "enabled"}
 
 
 def refuse_unfit(template: Mapping[str, Any], name: str) -> None:
-    """Raise Refused that names what no worker can be launched with."""
+    """Raise Refused that names the value with which no worker can be launched."""
     problem = _problem(template)
     if problem:
         raise Refused(f"the launch template {name} cannot be used: {problem}")
@@ -47,7 +47,7 @@ def spot_only(template: Mapping[str, Any]) -> bool:
 
 
 def spot_price(template: Mapping[str, Any]) -> str | None:
-    """The most that the template lets a spot machine cost an hour."""
+    """The template's price limit for a spot machine an hour."""
     price = template.get("InstanceMarketOptions", {}).get("SpotOptions", {}).get("MaxPrice")
     return None if price is None else str(price)
 
@@ -74,7 +74,7 @@ def metadata_options(template: Mapping[str, Any], *, with_tags: bool) -> dict[st
 
 
 def tags_of(template: Mapping[str, Any], kind: str) -> dict[str, str]:
-    """The operator's own tags for what is of this kind, which ours are laid over."""
+    """The operator's own tags for resources of this kind; ours override them."""
     return {
         key: value
         for each in template.get("TagSpecifications", ())
@@ -84,7 +84,7 @@ def tags_of(template: Mapping[str, Any], kind: str) -> dict[str, str]:
 
 
 def refuse_unreadable(keys: Collection[str]) -> None:
-    """Raise Refused for a tag that cannot be read on the machine: EC2 then refuses to show it any."""
+    """Raise Refused for a tag that is not valid in a machine's metadata: EC2 then shows none of its tags there."""
     unfit = sorted(key for key in keys if not tags.READABLE.fullmatch(key))
     if unfit:
         raise Refused(

@@ -1,4 +1,4 @@
-"""What EC2 says of a machine, as a Worker."""
+"""A machine of EC2 as a Worker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ ENDINGS: Mapping[str, Ending] = MappingProxyType(
         "Server.SpotInstanceTermination": Ending.INTERRUPTED,
     }
 )
-"""By state reason. A machine that a call ended (`Client.UserInitiatedShutdown`) says not whose call that was."""
+"""By state reason. The reason of a machine that a call ended (`Client.UserInitiatedShutdown`) does not say whose call
+it was.
+"""
 
 _CAPACITY = frozenset({"Server.InsufficientInstanceCapacity"})
 _QUOTA = frozenset({"Client.VolumeLimitExceeded"})
@@ -40,7 +42,7 @@ _WANTED = frozenset(
         *ENDINGS,
     }
 )
-"""Somebody asked for its end, or it is taken for none of its own: that tells nothing of launches."""
+"""Somebody requested its end, or the cause is not its own: that says nothing about launches."""
 
 
 def worker(
@@ -73,8 +75,8 @@ def worker(
 
 
 def _failure(state: str, code: str) -> str | None:
-    """Of one that ends or has ended, why; one that is stopped does not come up by itself, whoever stopped it, and is to
-    be ended: its disks are paid for.
+    """Why a machine ends or has ended. A stopped machine does not come up by itself, whoever stopped it, and must be
+    ended: its disks are paid for.
     """
     if state in ("shutting-down", "terminated"):
         return failure_of(code)
@@ -82,7 +84,7 @@ def _failure(state: str, code: str) -> str | None:
 
 
 def state_reason(instance: Mapping[str, Any]) -> str:
-    """The code of why it is in its state; '' where EC2 says nothing, or only in prose (`User initiated (…)`)."""
+    """The code of why it is in its state; '' if EC2 gives none, or only prose (`User initiated (…)`)."""
     said = (
         instance.get("StateReason", {}).get("Code") or (instance.get("StateTransitionReason") or "").partition(":")[0]
     )
@@ -90,8 +92,8 @@ def state_reason(instance: Mapping[str, Any]) -> str:
 
 
 def failure_of(code: str) -> str | None:
-    """The kind of failure of a machine that ended for this reason, should it never have come up. EC2 accepts a launch
-    and ends it then, where a key cannot be used, a volume exceeds a limit, or its own host fails.
+    """The kind of failure if a machine ended for this reason before it came up. EC2 accepts a launch and ends it then,
+    if a key cannot be used, a volume exceeds a limit, or its own host fails.
     """
     if not code or code in _WANTED:
         return None
@@ -99,7 +101,7 @@ def failure_of(code: str) -> str | None:
 
 
 def _message(instance: Mapping[str, Any], code: str) -> str | None:
-    """EC2's words, with the code that one can look up."""
+    """EC2's words, with the code to look up."""
     words = instance.get("StateReason", {}).get("Message") or instance.get("StateTransitionReason") or ""
     said = words if words.startswith(code) else f"{code}: {words}"
     if instance["State"]["Name"] == "stopped":

@@ -1,6 +1,6 @@
-"""What can be had here and for how much: instance types × zones × price types, as far as these settings go.
+"""The offers here and their prices: instance types × zones × price types, as these settings allow.
 
-Everything is asked seldom and kept, so that a pass costs no call; only the very first one waits for the answers.
+Everything is asked for seldom and cached, so that a pass costs no call; only the very first one waits for the answers.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Market:
         self._spot = Cached(self._ask_spot, 10 * MINUTE, executor=self.executor)
 
     def terms(self, settings: AwsSettings | None = None) -> Terms:
-        """What all orders have in common, or those of a node array with `settings` of its own. Raises ProviderError."""
+        """The common terms of all orders, or those of a node array with `settings` of its own. Raises ProviderError."""
         own = settings or self.settings
         key = own.image, own.disk
         with self._guard:
@@ -68,15 +68,15 @@ class Market:
         return kept.get()
 
     def forget_terms(self) -> None:
-        """Something of them is gone: they are looked up anew."""
+        """Something in them is gone: look them up anew."""
         with self._guard:
             self._terms.clear()
 
     def buckets(self) -> Sequence[Bucket]:
-        """All that may be ordered; made anew only when an answer it rests on was renewed. Raises ProviderError.
+        """All that may be ordered; made anew only if an answer that it uses was renewed. Raises ProviderError.
 
-        Where nothing can be ordered for good (no such image), that is said of every type: workers there are still have
-        to be looked after.
+        If nothing can ever be ordered (no such image), each type has that as its problem: existing workers still have
+        to be managed.
         """
         try:
             terms, offered, prices = self.terms(), self._offered.get(), self._prices()
@@ -101,16 +101,16 @@ class Market:
         return self._others[name]
 
     def prices(self) -> Prices:
-        """What is known of prices. Raises ProviderError."""
+        """The known prices. Raises ProviderError."""
         try:
             return self._prices()
         except Refused:
             return Prices()
 
     def offers(self, as_of: str) -> Sequence[Offer]:
-        """Types and prices as AWS tells them now; of spot prices the highest of the zones, as a cap must take it.
+        """Types and prices from AWS now; of spot prices the highest of the zones, since a price cap needs that one.
 
-        Raises ProviderError, and Refused where the price list tells nothing.
+        Raises ProviderError, and Refused if the price list is empty.
         """
         offered, zones = self._offered.get(), self.terms().zones
         listed = listed_prices(self.calls, self.calls.region)
@@ -130,7 +130,7 @@ class Market:
         ]
 
     def oldest_price(self) -> date | None:
-        """Of the on-demand prices that stand in for those that AWS does not tell. Raises ProviderError."""
+        """The oldest on-demand price that is used where AWS gives none. Raises ProviderError."""
         told = self.settings.prices == "ask" and bool(listed_prices(self.calls, self.calls.region))
         return oldest_price(self.settings.catalog, "aws", self.calls.region, only_own=told)
 
@@ -163,7 +163,7 @@ class Market:
         return offered_types(self.calls, self.terms().zones, self.settings.families, self.catalog)
 
     def _ask_listed(self) -> Mapping[str, float]:
-        """AWS's list over the figures that come with us, and the operator's own file over both."""
+        """AWS's list over the included figures, and the operator's own file over both."""
         region = self.calls.region
         known = catalog_prices(self.catalog, region, PriceType.ON_DEMAND)
         if self.settings.prices == "catalog":

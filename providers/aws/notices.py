@@ -1,7 +1,7 @@
-"""Notices that a machine will be taken, or may be: from the state of its spot request, and from EC2's events where the
-settings name a queue that gets them (EventBridge to SQS).
+"""Interruption notices and warnings: from the state of a machine's spot request, and from EC2's events if the settings
+name a queue that gets them (EventBridge to SQS).
 
-A worker's own metadata tells the same two minutes ahead, but only on the machine: that is for the boot script to watch.
+A worker's own metadata has the same notice two minutes ahead, but only the machine can read it: the boot script does.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ WARNING = 120.0
 MARKED = {"marked-for-termination": "terminate", "marked-for-stop": "stop"}
 """States of a spot request before its machine is taken."""
 MOST_MESSAGES = 10
-"""What SQS gives at once."""
+"""The most messages of one SQS call."""
 ROUNDS = 20
 """So many batches of messages are read in one observation; the rest waits for the next."""
 
 
 @dataclass(slots=True)
 class Notices:
-    """What is known of coming ends, by machine and kind. A queue serves one cell: what was read is deleted from it."""
+    """The known notices, by machine and kind. A queue serves one cell: messages that were read are deleted from it."""
 
     calls: Calls
     queue: str | None = None
@@ -44,7 +44,9 @@ class Notices:
         return sorted(self._told.values(), key=lambda notice: (notice.at, notice.worker_id, notice.kind))
 
     def _of_requests(self) -> Iterable[Interruption]:
-        """Whoever's: the requests of a fleet carry no tags. `look` keeps those of living workers, few as they are."""
+        """Of all owners: the requests of a fleet carry no tags. `look` keeps those of living workers, since they are
+        few.
+        """
         requests = self.calls.pages(
             "describe_spot_instance_requests",
             "SpotInstanceRequests",
@@ -76,7 +78,7 @@ class Notices:
 
 
 def notice_of(body: str) -> Interruption | None:
-    """The notice in one of EventBridge's messages; None for another event, or what is none at all."""
+    """The notice in one of EventBridge's messages; None for any other event or text."""
     try:
         event: Mapping[str, Any] = json.loads(body)
         at = datetime.fromisoformat(event["time"]).timestamp()

@@ -1,8 +1,8 @@
-"""One order as one idempotent request, and its answer as the contract has it.
+"""One order as one idempotent request, and its answer by the contract.
 
-An order with one place (a subnet) is RunInstances; one with several is an instant fleet, because a row of single
-requests that is cut short could not be told from one that was never begun, and asked again might launch twice.
-Tightly coupled orders are met whole, in one zone and placement group, or not at all.
+An order with one place (a subnet) is RunInstances. One with several is an instant fleet: a row of single requests that
+was cut short looks like one that never began, and a repetition might launch twice. Tightly coupled orders are met
+whole, in one zone and placement group, or not at all.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ from providers.interface import (
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A subnet that an order may be met in, and the bucket that this is."""
+    """A subnet in which an order may be met, and its bucket."""
 
     bucket: BucketKey
     subnet: str
 
 
 def places(order: LaunchOrder, terms: Terms) -> tuple[Place, ...]:
-    """Where the order may be met, in its order of preference. Raises Refused where no subnet is in any of its zones.
+    """The places in which the order may be met, in its order of preference. Raises Refused if no subnet is in any of
+    its zones.
 
-    With a placement group among the buckets the work is tightly coupled: then only such buckets serve.
+    A placement group among the buckets means that the work is tightly coupled: then only such buckets serve.
     """
     grouped = tuple(bucket for bucket in order.buckets if bucket.key.placement_group != ANY)
     found = [Place(bucket.key, subnet) for bucket in grouped or order.buckets for subnet in _subnets(bucket, terms)]
@@ -60,7 +61,7 @@ def _subnets(bucket: Bucket, terms: Terms) -> Sequence[str]:
 
 
 def client_token(order: LaunchOrder, kind: str) -> str:
-    """EC2's token: 64 characters, of the account's whole region, so cell and instance type are in it."""
+    """EC2's token: 64 characters, unique in the account's whole region, so cell and instance type are in it."""
     words = (order.cell, order.token, order.buckets[0].type.name, order.buckets[0].key.price_type, kind)
     return hashlib.sha256("\0".join(words).encode()).hexdigest()
 
@@ -95,12 +96,12 @@ def run_request(order: LaunchOrder, place: Place, settings: AwsSettings, terms: 
 
 
 def _tagged(template: Mapping[str, Any], ours: tags.Tags, kinds: Sequence[str]) -> list[dict[str, object]]:
-    """Things of these kinds with the operator's own tags for them, and ours."""
+    """Tags of resources of these kinds: the operator's own, and ours."""
     return [each for kind in kinds for each in tags.specifications({**tags_of(template, kind), **ours}, [kind])]
 
 
 def _reads_its_tags(order: LaunchOrder, template: Mapping[str, Any]) -> bool:
-    """Whether something of the order is told its machines by their tags. Raises Refused where they cannot read them."""
+    """Whether the order's machines need their tags. Raises Refused if they cannot read them."""
     if not order.key and GROUP_ID not in order.tags:
         return False
     refuse_unreadable({**tags_of(template, "instance"), **tags.machine_tags(order)})
@@ -108,12 +109,12 @@ def _reads_its_tags(order: LaunchOrder, template: Mapping[str, Any]) -> bool:
 
 
 def _spot_price(settings: AwsSettings, template: Mapping[str, Any]) -> str | None:
-    """The most that a spot machine may cost an hour: the settings', else the launch template's."""
+    """The highest price of a spot machine an hour: the settings', else the launch template's."""
     return spot_price(template) if settings.spot_max_price is None else f"{settings.spot_max_price:g}"
 
 
 def run_answer(order: LaunchOrder, place: Place, answer: Mapping[str, Any]) -> Launched:
-    """RunInstances gives what there is, from MinCount up, and does not say why it was not more."""
+    """RunInstances gives as many as there are, from MinCount up, and does not say why it was not more."""
     ids = tuple(instance["InstanceId"] for instance in answer["Instances"])
     if len(ids) >= order.count:
         return Launched(ids)
@@ -122,7 +123,7 @@ def run_answer(order: LaunchOrder, place: Place, answer: Mapping[str, Any]) -> L
 
 
 def fleet_template(order: LaunchOrder, settings: AwsSettings, terms: Terms) -> dict[str, Any]:
-    """CreateLaunchTemplate for a fleet: all that a fleet's own request cannot say, named by what it says.
+    """CreateLaunchTemplate for a fleet: everything that a fleet's own request cannot contain, named by its content.
 
     Nothing in it is of one order alone: an account holds a limited number of templates.
     """
@@ -181,7 +182,7 @@ def fleet_request(
 
 
 def fleet_answer(order: LaunchOrder, found: Sequence[Place], answer: Mapping[str, Any]) -> Launched:
-    """What a fleet gave. Raises Refused where it gave nothing and every place was refused for good."""
+    """A fleet's answer. Raises Refused if it gave nothing and every place was refused for good."""
     ids = tuple(worker_id for part in answer.get("Instances", ()) for worker_id in part["InstanceIds"])
     if len(ids) >= order.count:
         return Launched(ids)
@@ -204,14 +205,14 @@ def fleet_answer(order: LaunchOrder, found: Sequence[Place], answer: Mapping[str
 
 
 def _of_one_place(error: ProviderError, place: Place) -> ProviderError:
-    """What one place of several answered: a subnet that is wrong rests, and does not stop the good ones."""
+    """The answer of one place of several: a wrong subnet gets a backoff, and does not stop the good ones."""
     if isinstance(error, OutOfCapacity | QuotaReached):
         return error
     return OutOfCapacity(f"AWS refused {place.subnet}, but not the others: {error}")
 
 
 def _coupled(order: LaunchOrder, key: BucketKey) -> bool:
-    """Whether its machines are of use only together: they are to be one group, or in one placement group."""
+    """Whether its machines are of use only together: as one group, or in one placement group."""
     return GROUP_ID in order.tags or key.placement_group != ANY
 
 
@@ -230,7 +231,7 @@ def _override(place: Place, priority: float, settings: AwsSettings, template: Ma
 
 
 def _networked(request: dict[str, Any], subnet: str, settings: AwsSettings, terms: Terms) -> dict[str, Any]:
-    """The request with its subnet. A template with network cards of its own wants those to carry subnet and groups."""
+    """The request with its subnet. If a template has network cards of its own, these carry subnet and groups."""
     cards = terms.template.get("NetworkInterfaces")
     if not cards:
         return {**request, "SubnetId": subnet}

@@ -1,7 +1,7 @@
 """Machines of Amazon EC2.
 
-Every order is one idempotent request (`orders`), every listing is whole or an error (`calls`), and what carries another
-cell's tag is neither listed nor ended (`tags`). What can be had, and for how much, is the `market`'s.
+Every order is one idempotent request (`orders`), every listing is whole or an error (`calls`), and machines with
+another cell's tag are neither listed nor ended (`tags`). The `market` has the offers and their prices.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from providers.price_age import oldest_price
 
 MOST_A_PAGE, MOST_A_CALL = 1000, 500
 OLD_TEMPLATE = timedelta(days=7)
-"""A fleet's launch template that is older and not in use is deleted; one that is needed again is made again."""
+"""Age from which a fleet's launch template that is not in use is deleted; one that is needed again is made again."""
 SWEEP_EVERY, MOST_SWEPT = 3600.0, 50
 """Seconds between two sweeps of old templates, and how many one deletes: a launch waits for it."""
 MACHINE = re.compile(r"i-[0-9a-f]{8,17}")
@@ -82,7 +82,7 @@ class AwsProvider:
 
     @staticmethod
     def oldest_price(settings: AwsSettings) -> date | None:
-        """Where AWS is asked, only the operator's own figures are known to hold over what it tells."""
+        """If AWS is asked, only the operator's own figures are known to be used over its answers."""
         return oldest_price(settings.catalog, "aws", settings.region or "", only_own=settings.prices == "ask")
 
     def buckets(self) -> Sequence[Bucket]:
@@ -159,7 +159,7 @@ class AwsProvider:
         return list(problems(self.calls, self.settings, self.market, self.cell))
 
     def console(self, worker_id: str) -> str:
-        """What the machine printed last, as EC2 keeps it; '' for one that is not ours."""
+        """The machine's last console output, as EC2 keeps it; '' for one that is not ours."""
         if not any(self._is_ours(found) for found in self._named([worker_id])):
             return ""
         try:
@@ -190,7 +190,7 @@ class AwsProvider:
         return fleet_answer(order, found, answer)
 
     def _make_template(self, template: Answer) -> None:
-        """Once for every node array and setting: they are in the name, and nothing of a single order is."""
+        """Once for every node array and setting: its name is made of them, and it has nothing of a single order."""
         name = template["LaunchTemplateName"]
         if name in self._templates:
             return
@@ -199,7 +199,7 @@ class AwsProvider:
         self._templates.add(name)
 
     def _sweep_templates(self) -> None:
-        """Once an hour, after a launch: a region holds a limited number. Left for the next time where it fails."""
+        """Once an hour, after a launch: a region holds a limited number. A failure is left for the next time."""
         if time.monotonic() - self._swept_at < SWEEP_EVERY:
             return
         self._swept_at = time.monotonic()
@@ -217,7 +217,7 @@ class AwsProvider:
                 self.calls.ask("delete_launch_template", LaunchTemplateId=each["LaunchTemplateId"])
 
     def _made_before(self, order: LaunchOrder, error: ProviderError) -> Launched:
-        """What a token gave whose request EC2 will not answer again: its machines ended, or the settings changed."""
+        """The result of a token that EC2 will not answer again: its machines ended, or the settings changed."""
         try:
             listed = list(self._described(tags.filters(cell=self.cell, token=order.token)))
         except Throttled as busy:
@@ -229,7 +229,7 @@ class AwsProvider:
         return Launched(ids, () if len(ids) >= order.count else ((order.buckets[0].key, ended),))
 
     def _named(self, ids: Sequence[str]) -> Iterable[Answer]:
-        """Those of these machines that are visible; a filter, unlike naming them, is no error for the others."""
+        """The visible ones of these machines. A filter, unlike ids, is no error for the others."""
         return self._described([{"Name": "instance-id", "Values": list(ids)}]) if ids else ()
 
     def _described(self, filters: Sequence[dict[str, Any]]) -> Iterable[Answer]:
@@ -244,7 +244,7 @@ class AwsProvider:
 
 
 def _none_of(order: LaunchOrder, error: ProviderError, found: Sequence[Place]) -> Launched:
-    """Nothing was given, by no place that was asked; a full quota says what would have been needed."""
+    """Nothing was given by any place; for a full quota the message says how much the order needs."""
     if isinstance(error, QuotaReached):
         type_ = order.buckets[0].type
         error = QuotaReached(f"{error} (asked for {order.count} {type_.name}: {order.count * type_.vcpus} vCPUs)")

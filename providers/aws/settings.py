@@ -13,7 +13,7 @@ from providers.settings import ByArray, ExtensionSettings, Names
 
 PREFIX = "CP_CAP_AUTOSCALE_AWS_"
 ARRAY_IMAGE, ARRAY_DISK = "CP_CAP_AUTOSCALE_INSTANCE_IMAGE", "CP_CAP_AUTOSCALE_INSTANCE_DISK"
-"""Set for a queue, suffix or not, they are its node array's own."""
+"""Settings that a queue may have, with or without suffix, for its own node array."""
 IMAGE = "ami-"
 
 
@@ -96,7 +96,7 @@ class AwsSettings(ExtensionSettings):
         return value
 
     def of_array(self, given: Mapping[str, str]) -> AwsSettings:
-        """These settings with what is set for one node array, of which images of other kinds (Docker's) are none."""
+        """These settings with those of one node array; an image of another kind (Docker's) is ignored."""
         own: dict[str, object] = {}
         if (image := given.get(ARRAY_IMAGE, "")).startswith(IMAGE):
             own["image"] = image

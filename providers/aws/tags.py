@@ -8,28 +8,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from providers.interface import GROUP_ID, LaunchOrder
 
 CELL = "sge-autoscaler-cell"
-"""This cell's own unique tag (rule 4). The permissions in conf/aws/policy.json rest on it."""
+"""This cell's own unique tag (rule 4). The permissions in conf/aws/policy.json depend on it."""
 ORDER = "sge-autoscaler-order"
 TOKEN = "sge-autoscaler-token"
 NODE_ARRAY = "sge-autoscaler-node-array"
 GROUP = "sge-autoscaler-group"
-"""Of a machine that is one of a group: which."""
+"""The group of a machine, if it belongs to one."""
 KEY = "sge-autoscaler-key"
 """The secret of its order, which a machine reads in its own metadata."""
 NAME = "Name"
 READABLE = re.compile(r"(?!\.{1,2}$|_index$)[A-Za-z0-9+=.,_:@-]+")
-"""Keys that EC2 shows in a machine's metadata; one other, and it refuses to show any."""
+"""Keys that EC2 shows in a machine's metadata; one other key, and it refuses to show any."""
 
 Tags = Mapping[str, str]
 
 
 def cell_tags(cell: str) -> dict[str, str]:
-    """What every thing of ours carries."""
+    """Tags of every resource of ours."""
     return {CELL: cell}
 
 
 def order_tags(order: LaunchOrder) -> dict[str, str]:
-    """What machines, disks and addresses of an order carry; the operator's own tags never win over ours."""
+    """Tags of machines, disks and addresses of an order; the operator's own tags never win over ours."""
     own = {name: value for name, value in order.tags.items() if name != GROUP_ID}
     return {
         NAME: f"{order.node_array} worker",
@@ -43,7 +43,7 @@ def order_tags(order: LaunchOrder) -> dict[str, str]:
 
 
 def machine_tags(order: LaunchOrder) -> dict[str, str]:
-    """Those of the machines themselves: they may read them."""
+    """Tags of the machines themselves, which may read them."""
     return {**order_tags(order), **({KEY: order.key} if order.key else {})}
 
 
@@ -69,5 +69,5 @@ def filters(**tags: str) -> list[dict[str, object]]:
 
 
 def _literal(value: str) -> str:
-    """EC2's filters know `*` and `?` as wildcards, which a tag may hold as letters."""
+    """EC2's filters use `*` and `?` as wildcards, which a tag may contain as letters."""
     return value.replace("\\", "\\\\").replace("*", "\\*").replace("?", "\\?")

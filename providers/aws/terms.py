@@ -1,7 +1,7 @@
-"""What every worker of these settings has in common, looked up once and kept: image, disks, subnets, launch template.
+"""The common terms of all workers of these settings, looked up once and cached: image, disks, subnets, launch template.
 
-What the settings leave open comes from the launch template, and what that leaves open from the image and the default
-VPC. Disks are always ended with their machine, whoever described them.
+Terms that the settings leave open come from the launch template, and terms that it leaves open from the image and the
+default VPC. Disks always end with their machine, whoever described them.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class Terms:
     devices: tuple[Mapping[str, Any], ...] = ()
     """Block device mappings, each to be deleted with its machine."""
     template: Mapping[str, Any] = field(default_factory=dict)
-    """Launch template data that the settings' template holds; empty without one."""
+    """Launch template data of the settings' template; empty without one."""
     template_name: Mapping[str, str] = field(default_factory=dict)
-    """That template as a launch names it: its id and the version that was looked at, so that both agree."""
+    """That template as a launch names it: its id and the version that was read, so that both agree."""
     arch: str | None = None
     """Of the image, in EC2's words; None: unknown."""
     missing: tuple[str, ...] = ()
-    """Subnets of the settings that do not exist, while others do."""
+    """Subnets of the settings that do not exist, if others do."""
 
     @property
     def zones(self) -> frozenset[str]:
@@ -114,7 +114,7 @@ def _image(calls: Calls, image: str | None) -> Mapping[str, Any]:
 def _subnets(
     calls: Calls, settings: AwsSettings, template: Mapping[str, Any]
 ) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
-    """Those that exist by zone, and those that do not: one bad one does not keep the others from serving."""
+    """Existing subnets by zone, and missing ones: a wrong one does not keep the others from serving."""
     named = settings.subnets or tuple(
         card["SubnetId"] for card in template.get("NetworkInterfaces", ()) if card.get("SubnetId")
     )
@@ -160,7 +160,7 @@ def _devices(
 
 
 def _asked_of(disk: Mapping[str, Any]) -> dict[str, Any]:
-    """A disk as a request describes it: an image's own encryption follows its snapshot and may not be said again."""
+    """A disk as a request describes it: an image's own encryption follows its snapshot and may not be given again."""
     plain = {name: value for name, value in disk.items() if name not in ("OutpostArn", "AvailabilityZone")}
     if not plain.get("Encrypted"):
         plain.pop("Encrypted", None)

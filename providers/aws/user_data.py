@@ -1,4 +1,4 @@
-"""What cloud-init is given: our boot script, behind whatever the operator's own launch template makes a machine do."""
+"""The user data for cloud-init: our boot script, after the user data of the operator's own launch template."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from email.mime.nonmultipart import MIMENonMultipart
 from providers.interface import Refused
 
 MOST_USER_DATA = 16384
-"""Bytes that EC2 takes, before base64."""
+"""EC2's limit in bytes, before base64."""
 _GZIP = b"\x1f\x8b"
 _KINDS = {
     b"#!": "x-shellscript",
@@ -26,9 +26,9 @@ _KINDS = {
     b"#part-handler": "part-handler",
     b"## template:": "jinja2",
 }
-"""How cloud-init tells by its first line what a text is. The longer of two that begin alike stands first."""
+"""The first lines by which cloud-init recognises a format. The longer of two that begin alike stands first."""
 _BOUNDARY = "==sge-autoscaler=="
-"""The same every time: user data are part of an idempotent request."""
+"""A fixed boundary: user data are part of an idempotent request."""
 _OURS = "zz-sge-autoscaler"
 """cloud-init runs scripts in the order of their file names; its own of `runcmd` is called `runcmd`."""
 
@@ -36,7 +36,7 @@ _OURS = "zz-sge-autoscaler"
 def user_data(boot_script: str, own: str = "") -> bytes:
     """User data that run the operator's `own` (base64, as a launch template holds them) and then the boot script.
 
-    Compressed where they are long. Raises Refused when that is not enough, or `own` is nothing that cloud-init knows.
+    Long ones are compressed. Raises Refused if that is not enough, or if cloud-init does not know the format of `own`.
     """
     plain = boot_script.encode()
     if own:

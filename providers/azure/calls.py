@@ -1,7 +1,7 @@
-"""Calls to Azure: one client, one pace for all threads, every answer whole or a typed error.
+"""Calls to Azure: one client, one rate limit for all threads, every answer whole or a typed error.
 
-The SDK's own retries are off: they would hide an empty zone or a full quota behind minutes of asking again, and know
-nothing of the other threads.
+The SDK's own retries are off: they would hide an empty zone or a full quota behind minutes of retries, and do not know
+the other threads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from providers.interface import Refused, Unreachable
 from providers.rate_limiter import RateLimiter, rate_limiter_of
 
 CONNECT_TIMEOUT, READ_TIMEOUT = 5, 20
-"""Seconds; a launch has 30 for all it does."""
+"""Seconds; a whole launch has 30."""
 BURST = 200
 """Calls that Azure lets one caller begin at once: the size of Resource Manager's bucket for a subscription's writes."""
 MOST_PAGES = 2000
@@ -36,7 +36,7 @@ Record = Mapping[str, Any]
 
 
 class Calls:
-    """Azure as these credentials see it. The client is made when first needed; all threads share it."""
+    """Azure with these credentials. The client is made when first needed; all threads share it."""
 
     def __init__(
         self,
@@ -76,8 +76,8 @@ class Calls:
     def pages(self, what: str, listing: Callable[..., Any]) -> list[Record]:
         """Every record of all pages, as Azure wrote it; an error on any page is an error of the whole.
 
-        `listing(client, **options)` is the SDK's. A page without `value` is none: a proxy's page with status 200 would
-        otherwise be an empty listing.
+        `listing(client, **options)` is the SDK's. A page without `value` does not count: a proxy's page with status 200
+        would otherwise be an empty listing.
         """
         pages: Iterator[Any] = self.ask(what, lambda client: listing(client, raw_response_hook=_whole(what)).by_page())
         found: list[Record] = []
@@ -89,7 +89,7 @@ class Calls:
         raise Refused(f"{what} has more than {MOST_PAGES} pages: Azure repeats itself")
 
     def machine(self, name: str) -> Record | None:
-        """A machine of the resource group by its name, whoever's; None: there is none."""
+        """A machine of the resource group by its name, even one that is not ours; None: there is none."""
         group = self.settings.resource_group
         try:
             return self.ask(f"looking at {name}", lambda client: client.virtual_machines.get(group, name))
@@ -97,15 +97,15 @@ class Calls:
             return None
 
     def get(self, path: str, version: str) -> Record:
-        """What Resource Manager answers to a GET of any of its providers, which the compute client knows nothing of."""
+        """Resource Manager's answer to a GET of any of its providers: the compute client does not know the others."""
         return self._sent("GET", f"{self.settings.endpoint}{path}?api-version={version}", path)
 
     def exists(self, path: str, version: str) -> None:
-        """Look whether something is there, whatever it is. Raises MachineUnknown, Refused."""
+        """Check that a resource exists, of whatever kind. Raises MachineUnknown, Refused."""
         self._answer("GET", f"{self.settings.endpoint}{path}?api-version={version}", path)
 
     def listed(self, path: str, version: str) -> list[Record]:
-        """What Resource Manager answers as a bare list."""
+        """Resource Manager's answer as a bare list."""
         answer = self._answer("GET", f"{self.settings.endpoint}{path}?api-version={version}", path)
         if not isinstance(answer, list):
             raise Unreachable(f"GET {path}: the answer is no list")
@@ -166,7 +166,7 @@ class Calls:
 
 
 class _LoopbackToken(SansIOHTTPPolicy[Any, Any]):
-    """The token for a server on this very machine: the SDK's own policy sends none without https."""
+    """The token for a server on this machine: the SDK's own policy sends none without https."""
 
     def __init__(self, credential: TokenCredential, scope: str) -> None:
         self._credential, self._scope = credential, scope

@@ -1,7 +1,7 @@
-"""Which sizes the region has, what this subscription may have of them, and how much of its quotas is left. Pure.
+"""The region's sizes, this subscription's restrictions of them, and the rest of its quotas. Pure.
 
-Resource SKUs tell sizes, zones and restrictions; usages tell quotas. A quota counts vCPUs by family and by region, and
-those of spot machines apart.
+Resource SKUs have sizes, zones and restrictions; usages have quotas. A quota counts vCPUs by family and by region, and
+those of spot machines separately.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Size:
     spot: bool
     infiniband: bool
     restricted: str | None = None
-    """Why it cannot be had in the whole region."""
+    """Why it is not available in the whole region."""
     restricted_zones: Mapping[str, str] = field(default_factory=dict)
-    """Why not in single zones."""
+    """Why it is not available in single zones."""
 
     def problem(self, zone: str) -> str | None:
-        """Why none can be had in `zone`, as far as restrictions go."""
+        """Why it is not available in `zone`, by restrictions."""
         if self.restricted:
             return self.restricted
         if zone != ANY and zone not in self.zones:
@@ -57,7 +57,7 @@ class Quota:
 
 
 def sizes(skus: Iterable[Mapping[str, Any]], location: str) -> dict[str, Size]:
-    """Every size of machine in a listing of resource SKUs; what has no vCPUs or no known architecture is left out."""
+    """Every size of machine in a listing of resource SKUs; those without vCPUs or known architecture are left out."""
     found: dict[str, Size] = {}
     for sku in skus:
         if sku.get("resourceType") == MACHINES and (size := _size(sku, location)) is not None:
@@ -76,7 +76,7 @@ def quotas(usages: Iterable[Mapping[str, Any]]) -> dict[str, Quota]:
 
 
 def counting(size: Size, price_type: PriceType, known: Mapping[str, Quota]) -> Sequence[tuple[Quota, int]]:
-    """The quotas that one machine counts in, each with how much."""
+    """The quotas that one machine counts in, each with the amount."""
     vcpus = size.type.vcpus
     cores = (SPOT,) if price_type is PriceType.SPOT else (size.quota_family, REGIONAL)
     counted = [(known[name], vcpus) for name in cores if name in known]
@@ -84,7 +84,7 @@ def counting(size: Size, price_type: PriceType, known: Mapping[str, Quota]) -> S
 
 
 def available(size: Size, price_type: PriceType, known: Mapping[str, Quota]) -> int | None:
-    """How many more the quotas allow; None: nothing is known."""
+    """How many more the quotas allow; None: unknown."""
     return min((quota.left // each for quota, each in counting(size, price_type, known)), default=None)
 
 
@@ -129,7 +129,7 @@ def _size(sku: Mapping[str, Any], location: str) -> Size | None:
 
 
 def _restrictions(sku: Mapping[str, Any], location: str) -> tuple[str | None, Mapping[str, str]]:
-    """Why it cannot be had in the region, and why not in single zones of it."""
+    """Why it is not available in the region, and why not in single zones of it."""
     whole: str | None = None
     parts: dict[str, str] = {}
     for each in sku.get("restrictions") or ():

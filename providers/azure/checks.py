@@ -1,4 +1,4 @@
-"""What would fail, found before anything is launched: credentials, permissions, network, image, sizes."""
+"""Finds what would fail before anything is launched: credentials, permissions, network, image, sizes."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ NEEDED = (
     "Microsoft.Network/networkInterfaces/join/action",
     "Microsoft.Network/virtualNetworks/subnets/join/action",
 )
-"""What launching and ending take; a whole role holds a little more (conf/azure/role.json)."""
+"""Permissions for launching and ending; the whole role has a few more (conf/azure/role.json)."""
 
 Answer = TypeVar("Answer")
 
 
 def problems(calls: Calls, settings: AzureSettings, market: Market) -> Iterator[Problem]:
-    """Nothing is changed. Raises Unreachable and Throttled: then nothing is known."""
+    """Changes nothing. Raises Unreachable and Throttled: then nothing is known."""
     try:
         calls.get(f"/subscriptions/{settings.subscription}", RESOURCES)
     except NoCredentials as error:
@@ -52,7 +52,7 @@ def problems(calls: Calls, settings: AzureSettings, market: Market) -> Iterator[
     if group is None:
         return
     yield from _permissions(calls, settings)
-    # Which machines run is told for a whole subscription only; without that no listing is whole.
+    # Azure gives the power states of a whole subscription only; without them no listing is complete.
     yield from _read(lambda: states(calls), "the states of the subscription's machines", ROLE)
     yield from _network(calls, settings)
     yield from _image(calls, settings)
@@ -65,7 +65,7 @@ def problems(calls: Calls, settings: AzureSettings, market: Market) -> Iterator[
 def _read(
     ask: Callable[[], Answer], what: str, remedy: str, *, fatal: bool = True
 ) -> Generator[Problem, None, Answer | None]:
-    """Yields a problem where it cannot be read; returns the answer."""
+    """Yields a problem if it cannot be read; returns the answer."""
     try:
         return ask()
     except (Unreachable, Throttled):
@@ -76,7 +76,7 @@ def _read(
 
 
 def _found(calls: Calls, path: str, version: str, what: str, setting: str) -> Generator[Problem, None, Record | None]:
-    """The same of something that a setting names."""
+    """The same for a resource that a setting names."""
     return (yield from _read(lambda: calls.get(path, version), what, f"check {setting}, or {ROLE}"))
 
 
@@ -92,7 +92,7 @@ def _permissions(calls: Calls, settings: AzureSettings) -> Iterator[Problem]:
 
 
 def _allows(granted: Record, action: str) -> bool:
-    """Whether one role allows an action: its patterns know `*`, and letters of either case."""
+    """Whether one role allows an action: its patterns may have `*`, and letters of either case."""
     return _matches(granted.get("actions") or (), action) and not _matches(granted.get("notActions") or (), action)
 
 
@@ -124,13 +124,13 @@ def _image(calls: Calls, settings: AzureSettings) -> Iterator[Problem]:
     elif "publisher" in reference:
         versions, version = versions_path(settings, reference), reference["version"]
         path = versions if version == "latest" else f"{versions}/{version}"
-        # Versions are a bare list, which is no record: only whether it is there is asked.
+        # Versions are a bare list, not a record: only their existence is checked.
         remedy = f"check {PREFIX}IMAGE: `az vm image list --all`"
         yield from _read(lambda: calls.exists(path, IMAGES), "the image", remedy)
 
 
 def _data_disks(calls: Calls, settings: AzureSettings) -> Iterator[Problem]:
-    """An image whose disks cannot be told leaves them behind with every worker."""
+    """Disks of an image that cannot be read would be left behind by every worker."""
     try:
         data_disks(calls, settings)
     except Refused as error:

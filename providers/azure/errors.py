@@ -1,8 +1,8 @@
-"""What Azure's error codes mean for the loop.
+"""The meaning of Azure's error codes for the loop.
 
-They come three ways, all of them read here: as an HTTP answer, as the end of a long-running operation (then the HTTP
-status is 200), and as a status of a machine that failed later (`ProvisioningState/failed/AllocationFailed`). A code we
-do not know is a refusal when Azure calls it the client's fault, and no answer when it is the server's.
+They come in three ways, all of them read here: as an HTTP answer, as the end of a long-running operation (then the HTTP
+status is 200), and as a status of a machine that failed later (`ProvisioningState/failed/AllocationFailed`). An unknown
+code is a refusal if Azure calls it the client's fault, and no answer if it is the server's.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ PASSING = frozenset(
         "ServerTimeout",
     }
 )
-"""Comes right by itself: nothing is decided meanwhile. So a call that met another one on the same thing (`Conflict`),
-and an identity so fresh that not all of Azure knows it (`PrincipalNotFound`).
+"""Passes by itself: nothing is decided meanwhile. It includes a call that met another one on the same resource
+(`Conflict`), and an identity so new that not all of Azure knows it (`PrincipalNotFound`).
 """
 WRAPPING = frozenset({"DeploymentFailed", "ResourceDeploymentFailure", "ResourceOperationFailure"})
-"""What is meant stands in their details."""
+"""The real error is in their details."""
 GRANTED = "RoleAssignmentExists"
 UNAUTHORIZED = "AuthorizationFailed"
 
 
 class NoCredentials(Unreachable):
-    """No token could be had: no credentials, or whoever gives them does not answer."""
+    """There was no token: no credentials, or their source does not answer."""
 
 
 class MachineUnknown(ProviderError):
-    """There is no such thing."""
+    """There is no such resource."""
 
 
 class AlreadyGranted(ProviderError):
@@ -70,7 +70,7 @@ class MachineExists(ProviderError):
 
 
 def kind_of(code: str, message: str) -> type[ProviderError] | None:
-    """What a code says by itself, whatever the HTTP status; None: nothing."""
+    """The kind of error that a code alone determines, whatever the HTTP status; None: undetermined."""
     if code in CAPACITY:
         return OutOfCapacity
     if (
@@ -85,7 +85,7 @@ def kind_of(code: str, message: str) -> type[ProviderError] | None:
 
 
 def translated(error: AzureError, what: str) -> ProviderError:
-    """What the SDK raised, as the contract has it. `what` names the call."""
+    """The SDK's error as one of the contract. `what` names the call."""
     if isinstance(error, HttpResponseError) and error.response is not None:
         code, message = words_of(error)
         return error_for(code, message, what, status=int(error.status_code or 0), retry_after=_retry_after(error))
@@ -97,7 +97,7 @@ def translated(error: AzureError, what: str) -> ProviderError:
 def error_for(
     code: str, message: str, what: str, *, status: int = 200, retry_after: float | None = None
 ) -> ProviderError:
-    """The typed error for an error code of Azure. A failed operation has status 200: its code alone tells."""
+    """The typed error for an error code of Azure. A failed operation has status 200: then only the code counts."""
     said = f"{what}: {code or f'HTTP {status}'}" + (f": {_brief(message)}" if message else "")
     if status == 429:
         kind: type[ProviderError] = Throttled
@@ -117,7 +117,7 @@ def error_for(
 
 
 def words_of(error: HttpResponseError) -> tuple[str, str]:
-    """The code and message that matter: the innermost of those that only wrap others."""
+    """The code and message of the innermost error: the others only wrap it."""
     found = error.error
     if found is None:
         return "", _brief(str(error.message))
@@ -141,6 +141,6 @@ def _retry_after(error: HttpResponseError) -> float | None:
 
 
 def _brief(text: str) -> str:
-    """One line, of a length that can be read."""
+    """One line of readable length."""
     line = " ".join(text.split())
     return line if len(line) <= 500 else f"{line[:497]}..."

@@ -1,8 +1,8 @@
 """Lets a worker delete its own machine, and no other: a role for its own identity, on that machine alone.
 
-A shut down machine of Azure stays paid for, so one that finds no master must be able to ask for its own end. A fresh
-identity is not known everywhere at once, and a process may be killed between making a machine and granting it this:
-what was not granted is tried again with later listings.
+A machine of Azure is paid for even when it is shut down, so a worker that finds no master must be able to request its
+own end. A new identity is not known everywhere at once, and a process may be killed between making a machine and
+granting the role: later listings try missing grants again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from providers.interface import ProviderError, Throttled, Unreachable
 
 VERSION = "2022-04-01"
 TRIED_FOR = 3600.0
-"""Seconds of a machine's life for which its grant is tried. After that it is there, or is refused for good."""
+"""Seconds after a machine's creation in which its grant is tried. After that it is there, or is refused for good."""
 AGAIN_AFTER = 5.0
 _GRANTS = uuid.UUID("0e0a2a57-5f7c-5b0a-9a3f-6d1f2c7b4e55")
 
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class Grants:
-    """Who has its role, as far as this process knows. Safe to be used by several threads."""
+    """Which machines have their role, as far as this process knows. Safe to be used by several threads."""
 
     def __init__(self, calls: Calls, executor: Executor, clock: Callable[[], float] = time.monotonic) -> None:
         self._calls, self._executor, self._clock = calls, executor, clock
@@ -41,7 +41,7 @@ class Grants:
         self._guard = threading.Lock()
 
     def of_new(self, name: str, machine: Record) -> None:
-        """Of a machine that was just made."""
+        """Grant it to a machine that was just made."""
         if self._wanted(name, machine):
             self._grant(name, machine)
 
@@ -71,7 +71,7 @@ class Grants:
             self._grant(name, machine)
 
     def _grant(self, name: str, machine: Record) -> None:
-        """One that fails is told: the machine works all the same, and is ended by the master as ever."""
+        """A failure is logged: the machine works all the same, and the master ends it as usual."""
         role, scope = self._calls.settings.worker_role, str(machine["id"])
         path = f"{scope}/providers/Microsoft.Authorization/roleAssignments/{uuid.uuid5(_GRANTS, f'{scope} {role}')}"
         principal = machine["identity"]["principalId"]

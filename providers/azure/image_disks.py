@@ -1,4 +1,4 @@
-"""Which data disks an image brings. Azure keeps them when the machine ends, unless each is said to be deleted then."""
+"""The data disks of an image. Azure keeps them when the machine ends, unless the request deletes each of them then."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUMBERS = re.compile(r"\d+")
 
 
 def data_disks(calls: Calls, settings: AzureSettings) -> tuple[int, ...]:
-    """Their numbers (LUN). Raises Refused where the image may not be read, Unreachable, Throttled."""
+    """Their numbers (LUN). Raises Refused if the image may not be read, Unreachable, Throttled."""
     reference = image_reference(settings.image)
     try:
         if "id" in reference and "/galleries/" not in reference["id"].lower():
@@ -31,8 +31,8 @@ def data_disks(calls: Calls, settings: AzureSettings) -> tuple[int, ...]:
 
 
 def _path_of_others(settings: AzureSettings) -> str:
-    """Where an image of a gallery that somebody shares or publishes is read: its id is below no subscription, and it is
-    looked up in the region.
+    """The path of an image in a shared or public gallery: its id is below no subscription, and it is looked up in the
+    region.
     """
     return f"/subscriptions/{settings.subscription}/providers/{COMPUTE}/locations/{settings.location}{settings.image}"
 
@@ -46,7 +46,7 @@ def _of_gallery(calls: Calls, image: str) -> tuple[int, ...]:
 
 
 def versions_path(settings: AzureSettings, of: Mapping[str, str]) -> str:
-    """Where the versions of an image of the marketplace are listed."""
+    """The path that lists the versions of an image of the marketplace."""
     return (
         f"/subscriptions/{settings.subscription}/providers/{COMPUTE}/locations/{settings.location}/publishers/"
         f"{of['publisher']}/artifacttypes/vmimage/offers/{of['offer']}/skus/{of['sku']}/versions"

@@ -1,4 +1,4 @@
-"""What Azure says of a machine, as a Worker."""
+"""A machine of Azure as a Worker."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ _DOWN = frozenset({"stopped", "deallocated", "deallocating"})
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What the instance view of a machine says."""
+    """The instance view of a machine."""
 
     power: str = ""
-    """`running`, `stopped`, `deallocated`, …; '' where nothing is said."""
+    """`running`, `stopped`, `deallocated`, …; '' if Azure does not say."""
     failed: str = ""
-    """Code of the failure that its making ended with; '' for none."""
+    """Code of the failure with which its creation ended; '' for none."""
     message: str = ""
 
 
 def states(calls: Calls) -> list[Record]:
-    """The states of all machines of the subscription: Azure tells them for several at once in no other way."""
+    """The states of all machines of the subscription: Azure has no other call for several at once."""
     return calls.pages(
         "the states of machines", lambda client, **more: client.virtual_machines.list_all(status_only="true", **more)
     )
 
 
 def status(view: Mapping[str, Any] | None) -> Status:
-    """An instance view as far as it matters."""
+    """The relevant part of an instance view."""
     power = failed = message = ""
     for each in (view or {}).get("statuses") or ():
         code = str(each.get("code") or "")
@@ -75,7 +75,7 @@ def failure_of(provisioning: str, seen: Status) -> str | None:
 
 
 def message_of(provisioning: str, seen: Status) -> str | None:
-    """Azure's last word on a machine that is not simply up or on its way."""
+    """Azure's last message about a machine that is neither up nor on its way."""
     if provisioning == "Failed":
         said = f"{seen.failed}: {seen.message}".strip(": ")
         return said or "Azure could not make it; its activity log says why"
@@ -145,7 +145,7 @@ def addresses(cards: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _set_name(set_id: str, settings: AzureSettings) -> str:
-    """An availability set as the settings name it: Azure writes ids in capitals as it likes."""
+    """An availability set as the settings name it: Azure may write ids in capitals."""
     for name in settings.availability_sets.values():
         if settings.id_of("Microsoft.Compute", "availabilitySets", name).lower() == set_id.lower():
             return name

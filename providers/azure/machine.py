@@ -1,4 +1,4 @@
-"""A new machine as Azure is asked for it: disk, card and address are described inside it and end with it."""
+"""The request for a new machine of Azure: disk, card and address are described inside it and end with it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from providers.azure.settings import COMPUTE, NETWORK, AzureSettings
 from providers.interface import LaunchOrder, Refused
 
 NETWORK_VERSION = "2022-11-01"
-"""Version of the network API that the card's description below is written in."""
+"""Version of the network API for the card's description below."""
 MOST_CUSTOM_DATA = 65535
-"""Bytes that Azure takes, before base64."""
+"""Azure's limit in bytes, before base64."""
 
 Body = dict[str, Any]
 
@@ -23,9 +23,9 @@ Body = dict[str, Any]
 def body(
     order: LaunchOrder, name: str, key: BucketKey, settings: AzureSettings, data_disks: Sequence[int] = ()
 ) -> Body:
-    """The machine `name` of an order, in the bucket `key`. Raises Refused for what Azure would never take.
+    """The machine `name` of an order, in the bucket `key`. Raises Refused for values that Azure never accepts.
 
-    `data_disks`: numbers of those that the image brings.
+    `data_disks`: numbers of the image's.
     """
     storage: Body = {"imageReference": image_reference(settings.image), "osDisk": _disk(settings)}
     if data_disks:
@@ -77,7 +77,7 @@ def image_reference(image: str) -> dict[str, str]:
 
 
 def custom_data(boot_script: str) -> str:
-    """The boot script as cloud-init takes it, compressed where it is long. Raises Refused when that is not enough."""
+    """The boot script in cloud-init's form, compressed if it is long. Raises Refused if that is not enough."""
     data = boot_script.encode()
     if len(data) > MOST_CUSTOM_DATA:
         data = gzip.compress(data, mtime=0)

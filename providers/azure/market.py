@@ -1,6 +1,6 @@
-"""What can be had here and for how much: sizes × zones × price types × availability sets, as far as these settings go.
+"""The offers here and their prices: sizes × zones × price types × availability sets, as these settings allow.
 
-Sizes are asked for once a day and quotas once a minute, behind the user's back; only the first look waits.
+Sizes are asked for once a day and quotas once a minute, on another thread; only the first call waits.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Market:
         self._data_disks = Cached(self._ask_data_disks, HOUR, executor=self.executor)
 
     def buckets(self) -> Sequence[Bucket]:
-        """All that may be ordered, and why not what may not. Raises ProviderError."""
+        """All that may be ordered, and the problems of the others. Raises ProviderError."""
         known = self._quotas.get()
         return [bucket for size in self._offered() for bucket in self._buckets_of(size, known)]
 
@@ -59,13 +59,13 @@ class Market:
         return InstanceType(name, family_of(name, "azure"), 1, 0)
 
     def offers(self, as_of: str) -> Sequence[Offer]:
-        """Sizes as this subscription has them now, at the prices that Azure's list tells. Raises ProviderError."""
+        """Sizes as this subscription has them now, at the prices of Azure's list. Raises ProviderError."""
         location = self.settings.location
         known = ask_prices(location, self.settings.price_list)
         return offers((size.type for size in self._offered()), known, location, as_of)
 
     def price(self, name: str, price_type: PriceType) -> float | None:
-        """The catalogue's figure, as far as it is this region's: another's would only look like knowledge."""
+        """The catalogue's figure if it is of this region: another region's price is wrong here."""
         offer = self.catalog.offers.get(name)
         if offer is None or offer.cloud.lower() != "azure" or offer.region != self.settings.location:
             return None
@@ -76,7 +76,7 @@ class Market:
         return self._data_disks.get()
 
     def _ask_data_disks(self) -> tuple[int, ...]:
-        """None where the image may not be read: `check` says so."""
+        """None if the image may not be read: `check` reports that."""
         try:
             return data_disks(self.calls, self.settings)
         except Refused:
@@ -85,7 +85,7 @@ class Market:
             raise Unreachable(f"the image cannot be understood: {error!r}") from error
 
     def _ask_quotas(self) -> Mapping[str, Quota]:
-        """The usages as they are now."""
+        """The present usages."""
         location = self.settings.location
         found = self.calls.pages("the usages", lambda client, **more: client.usage.list(location, **more))
         try:
@@ -105,7 +105,7 @@ class Market:
             raise Unreachable(f"the resource SKUs cannot be understood: {error!r}") from error
 
     def _buckets_of(self, size: Size, known: Mapping[str, Quota]) -> list[Bucket]:
-        """In no set: wherever; in a set: on demand and in no zone, since Azure takes nothing else there."""
+        """In no set: anywhere; in a set: on demand and in no zone, since Azure accepts nothing else there."""
         name = size.type.name
         keys = [
             BucketKey(name, ANY, zone, price_type)

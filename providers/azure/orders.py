@@ -1,7 +1,7 @@
 """Orders: one creating call for each machine, a few at a time, and never twice for one token.
 
-The first machine of an order is asked for alone. When it is there already, the order was made before: then what exists
-of it is the answer and nothing more is made, since what is lacking may have been refused or ended. So a repeated order
+The first machine of an order is requested alone. If it exists already, the order was made before: then the existing
+machines are the answer and nothing more is made, since missing ones may have been refused or ended. So a repeated order
 costs no listing, and a crash at any instant leads to one set of machines.
 """
 
@@ -33,30 +33,30 @@ from providers.interface import (
 from providers.rest import Deadline
 
 LANES = 8
-"""Machines that are asked for at the same time."""
+"""Machines that are requested at the same time."""
 PATIENCE = 25.0
-"""Seconds for one order; whatever was not asked for by then falls short."""
+"""Seconds for one order; machines that were not requested by then are missing from the answer."""
 LAST_CALL = 5.0
-"""No machine is asked for any more when fewer seconds are left."""
+"""No further machine is requested with fewer seconds left."""
 LOCKS = 64
 REMEMBERED = 1000
-"""Orders whose answers are kept."""
+"""Orders whose answers are cached."""
 
 Made = Callable[[str, Record], None]
 
 
 @dataclass(slots=True)
 class _Progress:
-    """What came of the calls of one order. Changed under `guard` only."""
+    """The results of the calls of one order. Changed under `guard` only."""
 
     ids: set[str] = field(default_factory=set)
     short: dict[BucketKey, ProviderError] = field(default_factory=dict)
     failed: ProviderError | None = None
-    """What no other bucket could mend."""
+    """An error that no other bucket could avoid."""
     guard: threading.Lock = field(default_factory=threading.Lock)
 
     def fail(self, error: ProviderError) -> None:
-        """One without an answer weighs more than a refusal of another machine: it may have been made."""
+        """A missing answer weighs more than a refusal of another machine: the machine may have been made."""
         if self.failed is None or isinstance(error, Unreachable):
             self.failed = error
 
@@ -66,12 +66,12 @@ class _Progress:
 
 
 class Orders:
-    """Asks for machines. Safe to be used by several threads: one token is worked on by one of them at a time."""
+    """Requests machines. Safe to be used by several threads: only one works on a token at a time."""
 
     def __init__(
         self, calls: Calls, made: Made = lambda name, record: None, data_disks: Callable[[], Sequence[int]] = tuple
     ) -> None:
-        """`made` is told of every new machine, with what Azure answered; `data_disks` tells those of the image."""
+        """`made` is called with every new machine and Azure's answer; `data_disks` returns those of the image."""
         self._calls, self._settings, self._made, self._data_disks = calls, calls.settings, made, data_disks
         self._locks = [threading.Lock() for _ in range(LOCKS)]
         self._answers: dict[str, tuple[str, ...]] = {}
@@ -93,7 +93,7 @@ class Orders:
             return self._concluded(order, progress)
 
     def _create(self, order: LaunchOrder, name: str, progress: _Progress, deadline: Deadline) -> None:
-        """Ask for one machine in the first bucket that has it. Raises MachineExists."""
+        """Request one machine in the first bucket that has it. Raises MachineExists."""
         for bucket in progress.untried(order):
             if deadline.left < LAST_CALL:
                 return
@@ -115,7 +115,7 @@ class Orders:
                 return
 
     def _or_existing(self, order: LaunchOrder, name: str, progress: _Progress, deadline: Deadline) -> None:
-        """One of the others. It may exist, when the first machine of an order that was made before has ended since."""
+        """Request one of the others. It may exist, if the first machine of an earlier order has ended since."""
         try:
             self._create(order, name, progress, deadline)
         except MachineExists:
@@ -140,7 +140,7 @@ class Orders:
         return self._calls.ask(f"creating {name}", put)
 
     def _existing(self, order: LaunchOrder) -> tuple[str, ...]:
-        """Which machines of an order exist: by name, since a listing may lag. Raises Refused where one is not ours."""
+        """The existing machines of an order: by name, since a listing may lag. Raises Refused if one is not ours."""
         wanted = tags.names(order)
         with ThreadPoolExecutor(min(LANES, len(wanted)), thread_name_prefix="order") as lanes:
             found = list(lanes.map(self._calls.machine, wanted))
@@ -153,7 +153,7 @@ class Orders:
         return tuple(name for name, record in zip(wanted, found, strict=True) if record is not None)
 
     def _concluded(self, order: LaunchOrder, progress: _Progress) -> Launched:
-        """The answer, or the error that stands for it: an order that may have happened in part stays open."""
+        """The answer, or an error in its place: an order that may have happened in part stays open."""
         ids = tuple(name for name in tags.names(order) if name in progress.ids)
         error = progress.failed
         if error is not None and (not ids or not isinstance(error, Throttled | Refused)):

@@ -1,6 +1,6 @@
 """Azure's public list of retail prices, from which the operator makes a catalogue file to keep.
 
-The list is asked by nobody but the operator: it is long, changes about once a month, and every pass must know prices
+Only the operator's command reads the list: it is long, changes about once a month, and every pass must know prices
 without a call. Dollars an hour, pay as you go, Linux.
 """
 
@@ -22,14 +22,14 @@ MOST_PAGES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What one size costs an hour; None: the list does not say."""
+    """One size's prices an hour; None: the list has none."""
 
     on_demand: float | None = None
     spot: float | None = None
 
 
 def ask_prices(location: str, address: str) -> Mapping[str, Price]:
-    """Every size's prices in a region. Raises Unreachable: a part of the list is none."""
+    """Every size's prices in a region. Raises Unreachable: an incomplete list does not count."""
     wanted = f"serviceName eq 'Virtual Machines' and armRegionName eq '{location}' and priceType eq 'Consumption'"
     items: list[Mapping[str, Any]] = []
     query: Mapping[str, str] | None = {"$filter": wanted}

@@ -1,8 +1,8 @@
 """Machines of Azure: single virtual machines in one resource group, each made only if it is absent.
 
-Every listing is whole or an error (`calls`), an order asked twice makes nothing twice (`orders`), and what carries
-another cell's tag is neither listed nor ended (`tags`). What can be had is the `market`'s. A machine's id is its name,
-which Azure keeps unique in the resource group.
+Every listing is whole or an error (`calls`), a repeated order makes nothing twice (`orders`), and machines with another
+cell's tag are neither listed nor ended (`tags`). The `market` has the offers. A machine's id is its name, which Azure
+keeps unique in the resource group.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from providers.interface import CallBudget, Launched, LaunchOrder, Problem, Prov
 from providers.price_age import oldest_price
 
 STATUS_AGE = 60.0
-"""Seconds after which it is asked again which machines run: a listing tells only how their making went."""
+"""Seconds between two requests for power states: a listing only has the result of creation."""
 LISTED_AFTER_END = 3600.0
 """Seconds that a machine is still listed once its end is certain."""
 MOST_DOUBTS = 20
-"""Machines of which one listing asks whether they are gone; the others are the next one's."""
+"""Machines for which one listing checks whether they are gone; the next listing checks the others."""
 NETWORK_VERSION = "2024-05-01"
 CONSOLE_TIMEOUT = (5.0, 20.0)
 
@@ -67,7 +67,7 @@ class AzureProvider:
         self._statuses_until = float("-inf")
         self._addresses: Mapping[str, str] = {}
         self._asked: set[str] = set()
-        """Machines whose end was asked for and accepted."""
+        """Machines whose end was requested and accepted."""
         self._living: dict[str, Worker] = {}
         self._gone: dict[str, tuple[Worker, float]] = {}
 
@@ -114,7 +114,7 @@ class AzureProvider:
         return self.orders.launch(order)
 
     def terminate(self, ids: Sequence[str]) -> None:
-        """What is not there is gone: a machine that no listing showed is looked up by its name, which does not lag."""
+        """A missing machine is gone: one that no listing showed is looked up by its name, which does not lag."""
         wanted = [worker_id for worker_id in dict.fromkeys(ids) if tags.MACHINE.fullmatch(worker_id)]
         if not wanted:
             return
@@ -150,7 +150,7 @@ class AzureProvider:
         address = found.get("serialConsoleLogBlobUri")
         if not address:
             return ""
-        try:  # the address itself is the permission: our token is not for its eyes
+        try:  # the address itself is the permission: our token must not go there
             answer = requests.get(str(address), timeout=CONSOLE_TIMEOUT)
             answer.raise_for_status()
         except requests.RequestException as error:
@@ -164,7 +164,7 @@ class AzureProvider:
         )
 
     def _seen(self, ours: Sequence[Record]) -> dict[str, Status]:
-        """What each machine's instance view says, asked for all at once. Of one that failed it is asked anew."""
+        """Each machine's instance view, all with one call. A failed machine is asked for separately."""
         if self.clock() >= self._statuses_until:
             self._statuses = {_key(each): status(each["properties"].get("instanceView")) for each in states(self.calls)}
             self._statuses_until = self.clock() + STATUS_AGE
@@ -190,13 +190,13 @@ class AzureProvider:
         living = {_key(machine) for machine in ours if machine["properties"]["provisioningState"] == "Succeeded"}
         if living - self._addresses.keys():
             path = f"{self.settings.group_path}/providers/{NETWORK}/networkInterfaces"
-            with contextlib.suppress(Refused):  # names alone do where a DNS knows them
+            with contextlib.suppress(Refused):  # names alone are enough if a DNS knows them
                 self._addresses = addresses(self.calls.get_pages(path, NETWORK_VERSION))
         return self._addresses
 
     def _ended(self, listed: Mapping[str, Worker]) -> list[Worker]:
-        """Machines that were listed once and are no more: their end is certain when it had begun, or when Azure knows
-        no such name.
+        """Machines that were listed once and are no more: their end is certain if it had begun, or if Azure knows no
+        such name.
         """
         now = self.clock()
         missing = [worker_id for worker_id in self._living if worker_id not in listed]
@@ -234,5 +234,5 @@ def _name(machine: Record) -> str:
 
 
 def _key(machine: Record) -> str:
-    """A machine's resource id: Azure writes its letters as it likes."""
+    """A machine's resource id in small letters: Azure may write it in capitals."""
     return str(machine["id"]).lower()

@@ -1,7 +1,7 @@
 """The tags that make a machine ours, and the names of machines: both are part of the creating call.
 
-A machine's name is made of cell, token and number. Asked for again, it is the same name, and Azure makes it only if it
-is absent: this is the idempotency that Azure has.
+A machine's name is made of cell, token and number. A repeated request has the same name, and Azure makes the machine
+only if it is absent: this is Azure's idempotency.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ ORDER = "sge-autoscaler-order"
 TOKEN = "sge-autoscaler-token"
 NODE_ARRAY = "sge-autoscaler-node-array"
 GROUP = "sge-autoscaler-group"
-"""Of a machine that is one of a group: which."""
+"""The group of a machine, if it belongs to one."""
 MACHINE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
-"""What a name of ours looks like, which is also the machine's host name."""
+"""The form of our names, which are also host names."""
 _LONGEST_ARRAY = 40
 _FORBIDDEN = re.compile(r"[<>%&\\?/]")
 
 
 def order_tags(order: LaunchOrder) -> dict[str, str]:
-    """What machines of an order carry; the operator's own tags never win over ours."""
+    """Tags of an order's machines; the operator's own tags never win over ours."""
     own = {_FORBIDDEN.sub("_", name): value for name, value in order.tags.items() if name != GROUP_ID}
     return {
         **own,

@@ -1,8 +1,8 @@
 """The platform's REST API: an envelope around every answer, a token that is renewed, dates in UTC.
 
-Everything raised is a provider's error: what cannot be understood is Unreachable, since it may have happened or not.
-The platform says no by HTTP 200 with `status: ERROR` and a sentence, seldom a code. The sentences that matter are told
-by their words: what may pass is asked again; whatever else it refuses would be refused again.
+Every error is a provider's error: an answer that cannot be understood is Unreachable, since the call may have happened
+or not. The platform refuses by HTTP 200 with `status: ERROR` and a sentence, seldom a code. Some sentences are
+recognised by their words: what may pass is tried again; any other refusal would be repeated.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_PAGES = 1000
 
 log = logging.getLogger(__name__)
 RATE, BURST = 100.0, 1000
-"""Of calls to a platform: an order is a call for each worker, so the burst is a large order's."""
+"""Limits of calls to a platform: an order is a call for each worker, so the burst is a large order's."""
 
 
 class Api:
@@ -37,7 +37,7 @@ class Api:
         self.rest, self.credential, self._duration = rest, credential, token_duration
 
     def get(self, path: str, params: Mapping[str, str | int] | None = None, *, deadline: Deadline | None = None) -> Any:
-        """The payload of a GET; None where the answer has none."""
+        """The payload of a GET; None if the answer has none."""
         return self._call("GET", path, params=params, deadline=deadline)
 
     def post(
@@ -48,11 +48,13 @@ class Api:
         repeat: bool,
         deadline: Deadline | None = None,
     ) -> Any:
-        """The payload of a POST. `repeat`: whether asking it twice is as good as once."""
+        """The payload of a POST. `repeat`: whether the call may be made twice."""
         return self._call("POST", path, body=body, repeat=repeat, deadline=deadline)
 
     def pages(self, path: str, wanted: Mapping[str, Any], size: int, deadline: Deadline) -> Iterator[dict[str, Any]]:
-        """Every element of a filtered listing, page after page; an element may come twice when it grows meanwhile."""
+        """Every element of a filtered listing, page after page; an element may come twice if the listing grows
+        meanwhile.
+        """
         seen, total = 0, -1
         for page in range(1, _MOST_PAGES + 1):
             if 0 <= total <= seen:
@@ -100,7 +102,7 @@ class Api:
         return opened(answer, what)
 
     def _renew_early(self) -> None:
-        """Renew the token while the old one is still good; where that fails, the old one serves on."""
+        """Renew the token while the old one is still good; if that fails, the old one stays in use."""
         if not self.credential.due:
             return
         try:
@@ -109,7 +111,7 @@ class Api:
             log.warning("the token of the platform could not be renewed yet: %s", error)
 
     def _new_token(self) -> str:
-        """A new token, asked for with the old one."""
+        """A new token, requested with the old one."""
         what = "GET user/token"
         answer = self.rest.ask(
             "GET", "user/token", params={"duration": round(self._duration)}, accept=(200, _UNAUTHORIZED)
@@ -124,12 +126,12 @@ class Api:
 
 
 def run_path(run_id: str | int, *rest: str) -> str:
-    """`run/12/task`, of one run, with whatever stands in the id."""
+    """`run/12/task`, of one run, with any characters in the id."""
     return "/".join(("run", segment(str(run_id)), *rest))
 
 
 def opened(answer: Answer, what: str) -> Any:
-    """The payload of the envelope `{payload, message, status}`. Raises what stands for `status: ERROR`."""
+    """The payload of the envelope `{payload, message, status}`. Raises the error for `status: ERROR`."""
     envelope = answer.record()
     status = envelope.get("status")
     if status in _GOOD:
@@ -141,7 +143,7 @@ def opened(answer: Answer, what: str) -> Any:
 
 
 def as_record(value: Any, what: str) -> dict[str, Any]:
-    """`value` as a JSON object, or Unreachable: what cannot be understood is no answer."""
+    """`value` as a JSON object, or Unreachable: another answer does not count."""
     if not isinstance(value, dict):
         raise Unreachable(f"{what} answered {type(value).__name__} instead of an object")
     return value
@@ -170,7 +172,7 @@ def unix_time(text: Any, what: str) -> float:
 
 
 def date_text(seconds: float) -> str:
-    """Unix seconds as the platform reads them."""
+    """Unix seconds in the platform's form."""
     return datetime.fromtimestamp(seconds, UTC).strftime(DATE)[:-3]
 
 
@@ -188,19 +190,19 @@ PREFERENCES: Mapping[str, str] = MappingProxyType(
         "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT": "ge.autoscaling.scale.up.polling.timeout",
     }
 )
-"""Setting → the preference that stands in for it; both in seconds."""
+"""Setting → the preference with its default; both in seconds."""
 PATIENCE = 8.0
 
 
 def defaults(api: Api) -> dict[str, str]:
-    """What the platform says, by setting; what it does not say is left out. Raises Unreachable."""
+    """The platform's defaults, by setting, as far as it has any. Raises Unreachable."""
     deadline = Deadline(PATIENCE)
     said = {setting: preference(api, name, deadline) for setting, name in PREFERENCES.items()}
     return {setting: str(value) for setting, value in said.items() if value not in (None, "")}
 
 
 def preference(api: Api, name: str, deadline: Deadline) -> Any:
-    """The value of one preference; None where the platform has none, or shows it to nobody. Raises Unreachable."""
+    """The value of one preference; None if the platform has none, or shows it to nobody. Raises Unreachable."""
     try:
         payload = api.get(f"preferences/{segment(name)}", deadline=deadline)
     except Unreachable:
@@ -222,15 +224,15 @@ _MISSING = re.compile(r"\b(not|wasn't|was not|cannot be|can't be) found|does ?n[
 _TAKEN = re.compile(r"spot|preempt|interrupt|reclaim", re.IGNORECASE)
 
 _QUOTED = re.compile(r"'[^']*'|\[[^\]]*\]")
-"""Names in a sentence are no part of what it says: a preference may be called a timeout."""
+"""Names in a sentence do not decide its meaning: a preference may be called a timeout."""
 
 
 class NotKnown(Refused):
-    """The platform knows nothing of this name or id."""
+    """The platform does not know this name or id."""
 
 
 def refusal(what: str, message: str) -> ProviderError:
-    """The error that stands for an answer `status: ERROR` to the call `what`."""
+    """The error for an answer `status: ERROR` to the call `what`."""
     said, words = f"{what}: the platform says: {message}", _QUOTED.sub(" ", message)
     if _CAPACITY.search(words):
         return OutOfCapacity(said)

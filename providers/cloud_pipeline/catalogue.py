@@ -1,8 +1,8 @@
-"""What can be had: the instance types that the platform allows in its region, and what each costs an hour.
+"""The offers: the instance types that the platform allows in its region, and the price of each an hour.
 
-The types are asked for once in a while, for each price type. The list has no prices: they are estimated type by type, a
-few at each observation, those of the master's own family first; what a run of the type costs is known from the run
-itself. Families are those that the platform's own templates write in `CP_CAP_AUTOSCALE_HYBRID_FAMILY`.
+The types are requested once in a while, for each price type. The list has no prices: they are estimated type by type, a
+few at each observation, those of the master's own family first; the price of a type in use is known from its run.
+Families are those that the platform's own templates write in `CP_CAP_AUTOSCALE_HYBRID_FAMILY`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from providers.interface import ProviderError, Unreachable
 from providers.rest import Deadline
 
 ALLOWED = "cluster.allowed.instance.types.docker"
-"""The key under which the types for runs of an image stand."""
+"""The key of the types for runs of an image."""
 ESTIMATES = 16
-"""Prices asked for at one observation."""
+"""Prices requested at one observation."""
 KEEP_PRICE = 3600.0
-"""Seconds that a price is kept; one that cannot be had is not asked for again until then, either."""
+"""Seconds that a price is cached; one that is not available is not requested again until then, either."""
 _LANES = 4
 _PATIENCE = 10.0
 
@@ -61,7 +61,7 @@ class Catalogue:
         )
 
     def allowed(self) -> Mapping[Kind, InstanceType]:
-        """Every allowed type, by name and price type; kept for a while."""
+        """Every allowed type, by name and price type; cached for a while."""
         with self._guard:
             if self._clock() >= self._types_until:
                 deadline = Deadline(20.0)
@@ -74,7 +74,7 @@ class Catalogue:
             return self._types
 
     def type_of(self, name: str) -> InstanceType:
-        """The type of a run that may be older than the list; of one that nobody knows the size is unknown: 0."""
+        """The type of a run that may be older than the list; if nobody knows its size, that is unknown: 0."""
         with self._guard:
             for price_type in PriceType:
                 if known := self._types.get((name, price_type)):
@@ -83,7 +83,7 @@ class Catalogue:
         return replace(offer.type, family=family) if offer else InstanceType(name, family, 0, 0)
 
     def learn(self, name: str, price_type: PriceType, per_hour: float) -> None:
-        """What a run of ours costs is what the next one will."""
+        """Take the price of a run of ours as the price of the next one."""
         with self._guard:
             self._prices[name, price_type] = _Price(per_hour, self._clock() + KEEP_PRICE)
 
@@ -100,7 +100,7 @@ class Catalogue:
         return [instance_type(item, self._settings.cloud) for item in as_records(listed, path)]
 
     def _estimate(self, types: Mapping[Kind, InstanceType]) -> None:
-        """Ask for a few prices that are not known (any more); what cannot be had stays unknown."""
+        """Request a few prices that are not known (any more); one that is not available stays unknown."""
         now, preferred = self._clock(), family_there(self._settings.instance_type, self._settings.cloud)
         with self._guard:
             fresh = {kind for kind, price in self._prices.items() if price.until > now}
@@ -137,7 +137,7 @@ class Catalogue:
 
 
 def instance_type(item: Mapping[str, Any], cloud: str) -> InstanceType:
-    """One entry of the list of allowed types: `memory` in GiB. Raises Unreachable where it is none."""
+    """One entry of the list of allowed types: `memory` in GiB. Raises Unreachable for an entry of another form."""
     name, vcpus, memory, gpus = item.get("name"), item.get("vcpu"), item.get("memory"), item.get("gpu") or 0
     sizes = (vcpus, memory, gpus)
     if not isinstance(name, str) or not all(isinstance(size, int | float) and size >= 0 for size in sizes):
@@ -153,7 +153,7 @@ def instance_type(item: Mapping[str, Any], cloud: str) -> InstanceType:
 
 
 def arch_of(name: str, cloud: str) -> str:
-    """What an execd on the type reports as `arch`: told by the names of the clouds' ARM families."""
+    """The `arch` that an execd on the type reports, by the names of the clouds' ARM families."""
     family = family_there(name, cloud)
     match cloud.lower():
         case "aws":
@@ -183,7 +183,7 @@ def family_there(name: str, cloud: str) -> str:
 
 
 def _gcp(name: str) -> str:
-    """Series and kind, without the size and with what follows it: `c3-standard-8-lssd` is a `c3-standard-lssd`."""
+    """Series and kind, without the size but with its suffix: `c3-standard-8-lssd` is a `c3-standard-lssd`."""
     parts = name.split("-")
     if "custom" in parts:
         return family_of(name, "gcp")

@@ -1,6 +1,6 @@
-"""The token of all calls: kept in memory only, renewed before it expires and when the platform no longer takes it.
+"""The token of all calls: kept in memory only, renewed before it expires and when the platform refuses it.
 
-When it ends stands in the token itself (a JWT's `exp`); one that does not tell is renewed at half its set duration.
+Its end is in the token itself (a JWT's `exp`); a token without it is renewed at half its set duration.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from requests import PreparedRequest
 from requests.auth import AuthBase
 
 EARLY = 0.25
-"""So much of its duration before its end a token is renewed."""
+"""A token is renewed so long before its end, as a share of its duration."""
 AGAIN = 60.0
-"""Seconds until a renewal that failed is tried again; the old token serves as long as it can."""
+"""Seconds until a renewal that failed is tried again; the old token stays in use as long as it can."""
 
 
 class Credential(AuthBase):
-    """The token in force. Safe to be used by several threads: one renews, the others take what it got."""
+    """The token in force. Safe to be used by several threads: one renews, the others take its result."""
 
     def __init__(self, token: str, duration: float, clock: Callable[[], float] = time.time) -> None:
         self._token, self._duration, self._clock = token, duration, clock
@@ -46,10 +46,10 @@ class Credential(AuthBase):
         return self._clock() >= self._renew_at
 
     def renew(self, ask: Callable[[], str], *, refused: str = "") -> bool:
-        """Replace the token by what `ask` returns; False where nobody got a better one.
+        """Replace the token by the result of `ask`; False if there is no better one.
 
-        `refused`: the token that was not taken; where another thread renewed it meanwhile, that is enough. What `ask`
-        raises is raised, and the old token stays.
+        `refused`: the token that the platform refused; if another thread has renewed it meanwhile, that is enough. An
+        error of `ask` is raised, and the old token stays.
         """
         with self._guard:
             if (refused and refused != self._token) or (not refused and not self.due):
@@ -69,7 +69,7 @@ class Credential(AuthBase):
 
 
 def expiry(token: str) -> float | None:
-    """When a JWT ends, as Unix seconds; None where it does not say, or is none."""
+    """The end of a JWT, as Unix seconds; None if it has none, or the text is no JWT."""
     parts = token.split(".")
     if len(parts) != 3:
         return None

@@ -1,8 +1,8 @@
-"""Which runs of the master run are workers of ours, and how each is: a whole listing, or an error.
+"""The runs of the master run that are our workers, with their states: a whole listing, or an error.
 
 The living are read page by page. Pages shift when runs come and go between two calls, so the compact list of all child
-runs is read afterwards, and what lives there but was on no page is loaded by itself. The same list tells which runs
-have ended of late. What a run was created with never changes: whose it is is read once.
+runs is read afterwards, and living runs that were on no page are loaded one by one. The same list has the runs that
+ended lately. A run's parameters never change: its owner is read once.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from providers.interface import ProviderError, Unreachable
 from providers.rest import Deadline, reading
 
 LISTED_AFTER_END = 3600.0
-"""Seconds that an ended worker is still listed, so that its end is known for sure."""
+"""Seconds that an ended worker is still listed, so that its end is certain."""
 PATIENCE = 45.0
 """Seconds for one listing, of which the observer waits for at most 60."""
 LANES = 8
 ASKED_FOR_SET_UP = 200
-"""Workers whose set-up is asked after in one listing, youngest first; the others are next time's."""
+"""Workers for which one listing checks the set-up, youngest first; the next listing checks the others."""
 CLOCKS_APART = 60.0
 
 
@@ -45,14 +45,14 @@ class _Child:
         return self.status in LIVING
 
     def ending_of(self, run: Run | None) -> Run | None:
-        """The ended run, made of what was known of it; None where it must be loaded, a failure for its reason."""
+        """The ended run, made of what was known of it; None if it must be loaded, as a failure is for its reason."""
         if run is None or self.status == "FAILURE":
             return None
         return run if run.is_final else replace(run, status=self.status, ended_at=self.ended_at)
 
 
 class Listing:
-    """Reads the workers of one cell. Called by one thread at a time, but for `known`."""
+    """Reads the workers of one cell. Called by one thread at a time, except `known`."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Listing:
         self._ended: dict[str, Run] = {}
 
     def workers(self) -> tuple[Worker, ...]:
-        """All living workers of ours and those that ended of late. Raises Unreachable, never gives a part."""
+        """All living workers of ours and those that ended lately. Raises Unreachable, never gives a part."""
         with reading("the list of workers"):
             deadline = Deadline(PATIENCE)
             living = {run.id: run for run in self._pages(deadline)}
@@ -95,7 +95,7 @@ class Listing:
             return self._known.get(run_id)
 
     def load(self, run_id: str, deadline: Deadline | None = None) -> Run | None:
-        """One run by its id, whoever's; None where there is none."""
+        """One run by its id, even one that is not ours; None if there is none."""
         if not run_id.isdigit():
             return None
         try:
@@ -121,7 +121,7 @@ class Listing:
         return run_id not in living and run_id not in self._foreign
 
     def _lately_ended(self, children: Iterable[_Child]) -> dict[str, Run | None]:
-        """Those that ended of late and are not known to be somebody else's; None: still to be loaded."""
+        """Those that ended lately and are not known to be somebody else's; None: still to be loaded."""
         since = self._clock() - LISTED_AFTER_END - CLOCKS_APART
         late = [child for child in children if not child.living and (child.ended_at is None or child.ended_at > since)]
         return {
@@ -131,14 +131,14 @@ class Listing:
         }
 
     def _load(self, run_ids: Iterable[str], deadline: Deadline) -> list[Run]:
-        """These runs, of which those that are not ours are remembered as such."""
+        """These runs; those that are not ours are remembered as such."""
         with ThreadPoolExecutor(LANES, thread_name_prefix="runs") as lanes:
             runs = [run for run in lanes.map(lambda run_id: self.load(run_id, deadline), run_ids) if run is not None]
         self._foreign |= {run.id for run in runs if run.cell != self._cell}
         return runs
 
     def _see_set_up(self, living: Iterable[Run], deadline: Deadline) -> None:
-        """Ask the initialized whether their set-up is done; that, once said, holds for good."""
+        """Check whether the set-up of initialized workers is done; once it is, it stays so."""
         runs = {run.id: run for run in living}
         self._set_up &= runs.keys()
         waiting = [run for run in runs.values() if run.initialized and run.id not in self._set_up]
@@ -153,7 +153,7 @@ class Listing:
         return any(item.get("status") == "SUCCESS" for item in self.set_up_log(run.id, deadline))
 
     def set_up_log(self, run_id: str, deadline: Deadline | None = None) -> list[dict[str, Any]]:
-        """The lines that a worker's set-up wrote so far; none before it has begun."""
+        """The lines of a worker's set-up so far; none before it has begun."""
         path = run_path(run_id, "task")
         try:
             payload = self._api.get(path, {"taskName": self._settings.setup_task}, deadline=deadline)

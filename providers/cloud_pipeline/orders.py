@@ -1,8 +1,8 @@
 """Orders: a run for each worker, created in a few lanes at a time, and never twice for one token.
 
-The platform knows no idempotency token. Ours travels inside each creating call as a parameter of the run, and before
-anything is created the runs of the token are listed: whoever finds some takes them for the answer. After a call whose
-answer was lost nothing is created for a while, since the platform may still be at it.
+The platform knows no idempotency token. Ours is a parameter of the run in each creating call, and before anything is
+created the runs of the token are listed: if there are some, they are the answer. After a call whose answer was lost
+nothing is created for a while, since the platform may still be working on it.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from providers.interface import Launched, LaunchOrder, ProviderError, Refused, T
 from providers.rest import Deadline
 
 LANES = 8
-"""Runs that are asked for at the same time."""
+"""Runs that are requested at the same time."""
 PATIENCE = 25.0
-"""Seconds for one order; whatever was not asked for by then falls short."""
+"""Seconds for one order; runs that were not requested by then are missing from the answer."""
 LAST_CALL = 5.0
-"""No run is asked for any more when fewer seconds are left: its answer might be lost."""
+"""No further run is requested with fewer seconds left: its answer might be lost."""
 LOCKS = 64
 REMEMBERED = 1000
-"""Orders whose answers are kept."""
+"""Orders whose answers are cached."""
 SETTLED = 60.0
-"""Seconds after a lost answer from which on the platform is taken to have done whatever it was going to do."""
+"""Seconds after a lost answer from which on the platform is assumed to have finished the call."""
 
 
 @dataclass(slots=True)
 class _Progress:
-    """What came of the calls of one order."""
+    """The results of the calls of one order."""
 
     ids: dict[int, str] = field(default_factory=dict)
     errors: list[ProviderError] = field(default_factory=list)
@@ -43,12 +43,12 @@ class _Progress:
 
     @property
     def halted(self) -> bool:
-        """Whether the next call would meet what this one met."""
+        """Whether the next call would have the same result."""
         return bool(self.errors) or self.lost is not None
 
 
 class Orders:
-    """Asks for workers. Safe to be used by several threads: one token is worked on by one of them at a time."""
+    """Requests workers. Safe to be used by several threads: only one works on a token at a time."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Orders:
         self._lost_at: dict[str, float] = {}
 
     def launch(self, order: LaunchOrder) -> Launched:
-        """See `Provider.launch`: what was made under the token before is the answer, else one run for each worker."""
+        """See `Provider.launch`: earlier runs of the token are the answer, else one run for each worker."""
         deadline = Deadline(PATIENCE)
         with self._locks[hash(order.token) % LOCKS]:
             if answered := self._answers.get(order.token):
@@ -81,7 +81,7 @@ class Orders:
         return lost_at is not None and self._clock() - lost_at < SETTLED
 
     def _made(self, order: LaunchOrder, deadline: Deadline) -> tuple[str, ...]:
-        """The runs that were created under this token, ended ones too, in the order in which they were asked for."""
+        """The runs that were created under this token, ended ones too, in the order of their requests."""
         runs = [run for run in self._listed(order, deadline) if run.parameters.get(TOKEN) == order.token]
         made = {run.id: run for run in runs if run.cell == order.cell}
         return tuple(run.id for run in sorted(made.values(), key=lambda run: (run.index, int(run.id))))
@@ -119,7 +119,7 @@ class Orders:
         return progress
 
     def _conclude(self, order: LaunchOrder, progress: _Progress) -> Launched:
-        """The answer, or the error that stands for it: with no run at all, what is to be asked again or never."""
+        """The answer, or an error in its place: if there is no run at all, whether to try again."""
         if progress.lost is not None:
             self._lost_at[order.token] = self._clock()
             raise progress.lost
@@ -143,7 +143,7 @@ class Orders:
 
 
 def _launched(order: LaunchOrder, ids: tuple[str, ...], why: str, error: ProviderError | None = None) -> Launched:
-    """Fewer than asked for is an answer; the error of the first call that failed says why."""
+    """Fewer than requested is an answer; the error of the first call that failed says why."""
     if len(ids) >= order.count:
         return Launched(ids)
     missing = order.count - len(ids)

@@ -1,8 +1,8 @@
-"""What a worker's run gets when it is created: the call's fields and the run's parameters. Pure.
+"""The request for a worker's run: the call's fields and the run's parameters. Pure.
 
 A worker enrols itself by its image. It must know its queue, and must not start a Grid Engine or an autoscaler of its
-own: it inherits the image of the master, which does. The boot script travels as a parameter and is run before the
-command: the platform writes commands into the run's log, and a secret is none of them.
+own: it inherits the image of the master, which does. The boot script is a parameter and runs before the command: the
+platform writes commands into the run's log, so a secret must not be in them.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _ROLE: Mapping[str, tuple[str, str]] = MappingProxyType(
     }
 )
 MOST_BOOT = 65536
-"""Letters of a boot script as a parameter: it is a variable of the run, of which Linux takes twice as many."""
+"""Characters of a boot script as a parameter: it is a variable of the run, of which Linux accepts twice as many."""
 _RUN_BOOT = f'printf %s "${BOOT}" | base64 -d | gzip -dc | sh'
 
 
 @dataclass(frozen=True, slots=True)
 class Inheritance:
-    """Which of the master run's parameters its workers get, too: by name, and by the beginning of the name."""
+    """The master run's parameters that its workers get, too: by name, and by prefix."""
 
     names: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class Inheritance:
 
 
 def inheritance(settings: CloudPipelineSettings, system_parameters: object) -> Inheritance:
-    """What the settings name, and what the platform marks as `passToWorkers` among its own parameters.
+    """The parameters that the settings name, and those that the platform marks as `passToWorkers` among its own.
 
     `system_parameters`: the value of its preference `launch.system.parameters`, JSON text; other values add nothing.
     """
@@ -75,7 +75,7 @@ def launch_body(
 ) -> dict[str, Any]:
     """The body of `POST run` for the `index`-th worker of an order.
 
-    What the node array's settings say goes before the master's own. Raises Refused where they say what cannot be.
+    Settings of the node array win over the master's own. Raises Refused if they are impossible.
     """
     own, bucket = order.settings, order.buckets[0]
     told = dict(inherited)
@@ -114,7 +114,7 @@ def launch_body(
 
 
 def _packed(boot_script: str) -> str:
-    """The same text every time. Raises Refused for one that a run's environment would not take."""
+    """The same text every time. Raises Refused for one that is too long for a run's environment."""
     packed = base64.b64encode(gzip.compress(boot_script.encode(), mtime=0)).decode("ascii")
     if len(packed) > MOST_BOOT:
         raise Refused(

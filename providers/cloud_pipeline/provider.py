@@ -1,8 +1,8 @@
 """Cloud Pipeline: workers are runs whose parent is the master run, in which the autoscaler itself works.
 
 The platform rents the machine, starts the image, and the image enrols the worker in Grid Engine, disabled; the boot
-script of an order only notes what scripts on it may ask for. The platform serves several clouds: this is how machines
-of GCP are rented.
+script of an order only writes the worker configuration. The platform serves several clouds: this is how machines of GCP
+are rented.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class CloudPipelineProvider:
 
     @staticmethod
     def defaults(settings: CloudPipelineSettings) -> Mapping[str, str]:
-        """What the platform's preferences say for settings that nobody set, by environment name."""
+        """The platform's defaults for settings that nobody set, by environment name."""
         return defaults(api_of(settings))
 
     def buckets(self) -> Sequence[Bucket]:
@@ -77,7 +77,7 @@ class CloudPipelineProvider:
         return self.orders.launch(order)
 
     def terminate(self, ids: Sequence[str]) -> None:
-        """Stop these runs. All are looked at first: where one is not ours, none is stopped."""
+        """Stop these runs. All are checked first: if one is not ours, none is stopped."""
         runs = [run for run in map(self._ours, ids) if run is not None and not run.is_final]
         with ThreadPoolExecutor(LANES, thread_name_prefix="stop") as lanes:
             list(lanes.map(self._stop, runs))
@@ -89,7 +89,7 @@ class CloudPipelineProvider:
         return problems(self.settings, self.api, self.catalogue)
 
     def console(self, worker_id: str) -> str:
-        """What the worker's set-up wrote, and why its run is in its state; '' for one that is not ours."""
+        """The output of the worker's set-up, and why its run is in its state; '' for one that is not ours."""
         run = self.listing.load(worker_id)
         if run is None or run.cell != self.cell:
             return ""
@@ -116,7 +116,7 @@ class CloudPipelineProvider:
                 self.api.post(run_path(self.settings.run_id, "tag"), {"tags": {**before, **tags}}, repeat=True)
 
     def _ours(self, run_id: str) -> Run | None:
-        """The run as it is known; None where there is none (any more). Raises Refused for one that is not ours."""
+        """The run as it is known; None if there is none (any more). Raises Refused for one that is not ours."""
         run = self.listing.known(run_id) or self.listing.load(run_id)
         if run is not None and run.cell != self.cell:
             raise Refused(f"run {run_id} was not launched by {self.cell}: left alone")
@@ -140,7 +140,7 @@ class CloudPipelineProvider:
                 self._stop(now, looked_again=True)
 
     def _inherited(self) -> Mapping[str, str]:
-        """What workers inherit of the master run's parameters; read again after a while."""
+        """The master run's parameters for workers; read again after a while."""
         with self._guard:
             if time.monotonic() >= self._passed_on_until:
                 deadline, own = Deadline(10.0), run_path(self.settings.run_id)
@@ -166,8 +166,8 @@ def api_of(settings: CloudPipelineSettings, rate_limiter: RateLimiter | None = N
 
 
 def problems(settings: CloudPipelineSettings, api: Api, catalogue: Catalogue) -> list[Problem]:
-    """All at once, but for what hangs on an earlier one: token and run, allowed types, image. Raises Unreachable: a
-    platform that does not answer now may do so later, and whoever waits for that asks again.
+    """All at once, except those that depend on an earlier one: token and run, allowed types, image. Raises Unreachable:
+    a platform that does not answer now may do so later, and the caller asks again.
     """
     found = _of_run(settings, api)
     if any(problem.fatal for problem in found):
@@ -205,7 +205,7 @@ def _of_types(settings: CloudPipelineSettings, catalogue: Catalogue) -> list[Pro
     if not allowed:
         what = f"no instance type is allowed in region {settings.region_id}"
         return [Problem(what, "ask the platform's administrators for instance types, or choose another region")]
-    # A type that is not allowed at all is told of every provider alike, by whoever checks settings.
+    # A type that is not allowed at all is reported for every provider alike, by the check of settings.
     if (settings.instance_type, PriceType.ON_DEMAND) in allowed and (
         settings.instance_type,
         PriceType.SPOT,

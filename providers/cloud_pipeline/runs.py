@@ -1,7 +1,7 @@
-"""A worker is a *run* of the platform whose parent is the master run. What its record says, in our words.
+"""A worker is a *run* of the platform whose parent is the master run: its record as our values.
 
-Whose it is, and of which order, stands in the run's parameters: they are part of the call that creates it and can be
-changed by nobody afterwards, while its tags can be edited by whoever sees the run.
+Its owner and its order are in the run's parameters: they are part of the call that creates it and nobody can change
+them afterwards, while anybody who sees the run can edit its tags.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CELL = "SGE_AUTOSCALER_CELL"
 ORDER = "SGE_AUTOSCALER_ORDER"
 TOKEN = "SGE_AUTOSCALER_TOKEN"
 INDEX = "SGE_AUTOSCALER_INDEX"
-"""Which of the workers that are asked for under one token this is, from 0."""
+"""The worker's number among those of one token, from 0."""
 NODE_ARRAY = "SGE_AUTOSCALER_NODE_ARRAY"
 GROUP = "SGE_AUTOSCALER_GROUP"
 BOOT = "SGE_AUTOSCALER_BOOT"
@@ -38,7 +38,7 @@ _SET_ASIDE: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What matters of one run's record."""
+    """The relevant part of one run's record."""
 
     id: str
     status: str
@@ -54,7 +54,7 @@ class Run:
     spot: bool
     price_per_hour: float | None
     reason: str
-    """Why its state is what it is, in the platform's words; '' where it says nothing."""
+    """Why it is in its state, in the platform's words; '' if it gives none."""
 
     @property
     def cell(self) -> str | None:
@@ -66,13 +66,13 @@ class Run:
 
     @property
     def index(self) -> int:
-        """-1: it does not say."""
+        """-1: unknown."""
         text = self.parameters.get(INDEX, "")
         return int(text) if text.isdigit() else -1
 
 
 def run_from(record: Mapping[str, Any]) -> Run:
-    """Read a run's record. Raises Unreachable where it holds less than every run has."""
+    """Read a run's record. Raises Unreachable if it lacks a field that every run has."""
     what = f"the record of run {record.get('id')}"
     run_id, status = record.get("id"), record.get("status")
     if not isinstance(run_id, int) or isinstance(run_id, bool) or not isinstance(status, str):
@@ -98,7 +98,7 @@ def run_from(record: Mapping[str, Any]) -> Run:
 
 
 def parameters_of(record: Mapping[str, Any]) -> dict[str, str]:
-    """A run's parameters, as resolved as the platform gives them."""
+    """A run's parameters, resolved as far as the platform does that."""
     what = f"the parameters of run {record.get('id')}"
     return {
         str(item.get("name")): str(item.get("resolvedValue") or item.get("value") or "")
@@ -108,7 +108,7 @@ def parameters_of(record: Mapping[str, Any]) -> dict[str, str]:
 
 
 def worker_from(run: Run, kind: InstanceType, *, ready: bool) -> Worker:
-    """The run as a worker. `kind`: its instance type; `ready`: whether its set-up has said that it is done."""
+    """The run as a worker. `kind`: its instance type; `ready`: whether its set-up is done."""
     return Worker(
         id=run.id,
         type=kind,
@@ -129,10 +129,10 @@ def worker_from(run: Run, kind: InstanceType, *, ready: bool) -> Worker:
 
 
 def state_of(run: Run) -> MachineState:
-    """A run is RUNNING for the platform from the moment it is created; a machine is it once it has an address.
+    """A run is RUNNING for the platform from its creation; a machine is RUNNING for us once it has an address.
 
-    A paused run has no machine, and may get one again: it is PENDING, so that nobody counts on it. Its end is asked
-    for like that of any machine that is silent or does not come.
+    A paused run has no machine, and may get one again: it is PENDING, so that nothing counts on it. Its end is
+    requested like that of any machine that is silent or does not come.
     """
     if run.is_final:
         return MachineState.TERMINATED
@@ -142,7 +142,7 @@ def state_of(run: Run) -> MachineState:
 
 
 def ending_of(run: Run) -> Ending:
-    """Why it ended: its command came to its end by itself, or its cloud took the machine back, as far as is known."""
+    """Why it ended: its command ended by itself, or its cloud took the machine back, as far as is known."""
     if run.status == "SUCCESS":
         return Ending.RELEASED
     if run.is_final and run.spot and is_interruption(run.reason):
@@ -151,7 +151,7 @@ def ending_of(run: Run) -> Ending:
 
 
 def failure_of(run: Run) -> str | None:
-    """The kind of failure of a run that ended before it had come up; None for every other."""
+    """The kind of failure of a run that ended before it was up; None for every other."""
     if run.status != "FAILURE" or run.initialized:
         return None
     return "capacity" if is_capacity(run.reason) else "boot"

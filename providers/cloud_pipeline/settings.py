@@ -1,4 +1,4 @@
-"""What the Cloud Pipeline provider needs to know, most of it from the environment that every master run has."""
+"""Settings of the Cloud Pipeline provider, most of them from the environment of every master run."""
 
 from __future__ import annotations
 

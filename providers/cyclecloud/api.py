@@ -1,4 +1,4 @@
-"""The calls of CycleCloud's REST API that we need, each with the statuses its reference names."""
+"""The calls of CycleCloud's REST API that we need, each with the statuses of its reference."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ ACCEPTED, CONFLICT = 202, 409
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What an end call says of one node."""
+    """The result of an end call for one node."""
 
     id: str
     error: str | None
 
 
 class Api:
-    """One cluster of one server. Errors are the contract's; a 409 is an answer where its meaning is the caller's."""
+    """One cluster of one server. Errors are the contract's; a 409 is returned if the caller has to interpret it."""
 
     def __init__(self, rest: Rest, cluster: str) -> None:
         self.rest, self.cluster = rest, cluster
@@ -38,9 +38,9 @@ class Api:
         return _nodes(self.rest.ask("GET", f"{self._path}/nodes", deadline=deadline))
 
     def nodes_of(self, request: str, deadline: Deadline) -> list[dict[str, Any]] | None:
-        """The nodes that exist of a creating request; None: the server does not know the request.
+        """The existing nodes of a creating request; None: the server does not know the request.
 
-        An answer without nodes says nothing of that, unless it names the operation.
+        An answer without nodes does not show that, unless it names the operation.
         """
         answer = self.rest.ask(
             "GET", f"{self._path}/nodes", params={"request_id": request}, accept=(200, 400, 404), deadline=deadline
@@ -63,8 +63,8 @@ class Api:
         return bool(operations)
 
     def create(self, request: str, node_set: Mapping[str, Any], deadline: Deadline) -> tuple[int, str] | Refused:
-        """Ask for nodes: how many are added, and what the server says of those that are not. Refused: a 409, either
-        for what was asked or because this request was made before.
+        """Request nodes: how many are added, and the server's message about the missing ones. Refused: a 409, either
+        because it refuses the request or because the request was made before.
         """
         body = {"requestId": request, "sets": [dict(node_set)]}
         answer = self.rest.ask(
@@ -84,7 +84,7 @@ class Api:
             raise Unreachable(f"{answer.what} answered without what was added: {error!r}") from error
 
     def manage(self, verb: str, ids: Sequence[str], deadline: Deadline) -> list[Ended] | Refused:
-        """Ask for something to be done with nodes: what it says of each. Refused: a 409, all of it was refused."""
+        """Request an operation on nodes: its result for each. Refused: a 409, all of it was refused."""
         answer = self.rest.ask(
             "POST",
             f"{self._path}/nodes/{segment(verb)}",

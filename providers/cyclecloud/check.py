@@ -1,4 +1,4 @@
-"""What would fail with this cluster, found by reading only: address, certificate, credentials, node arrays."""
+"""Finds what would fail with this cluster, by reading only: address, certificate, credentials, node arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PREFIX = "CP_CAP_AUTOSCALE_CYCLECLOUD_"
 
 
 def problems(api: Api, settings: CycleCloudSettings) -> Sequence[Problem]:
-    """All that is wrong, the fatal ones first."""
+    """All problems, the fatal ones first."""
     found = [*_of_transport(api, settings)]
     try:
         status = api.status()
@@ -92,7 +92,7 @@ def _of_prices(served: Sequence[NodeArray], settings: CycleCloudSettings) -> Ite
 
 
 def _twice(status: Status, settings: CycleCloudSettings) -> Iterator[Problem]:
-    """Two arrays that offer one thing to one of ours: only the first is ever used."""
+    """Two arrays that offer the same to one of ours: only the first is ever used."""
     first: dict[tuple[str, str, str, str], str] = {}
     for array in status.arrays:
         ours = settings.serves(array.name)

@@ -1,7 +1,7 @@
-"""Node records, read and written: whose a node is, what became of it, and what a new one is given. Pure.
+"""Node records, read and written: a node's owner, its state, and the attributes of a new one. Pure.
 
 A node is ours when its own configuration says so: `Configuration.sge_autoscaler` holds this cell's tag, the order and
-its token. It is set in the creating call, travels with every listing, and the store may be lost without it.
+its token. It is set in the creating call, is part of every listing, and does not depend on the store.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from providers.interface import GROUP_ID, LaunchOrder, Unreachable
 MARK = "sge_autoscaler"
 _REQUESTS = uuid.UUID("6a0a5f2e-6a0e-5d0c-9f55-3c1f3f0c8b52")
 _ENDING = frozenset({"Terminated", "Off", "Deallocated"})
-"""As TargetState: somebody asked for its end, or that it stops."""
+"""A node's TargetState if somebody asked to end or to stop it."""
 _GONE = frozenset({"Terminated", "Off"})
 READY, FAILED, DEALLOCATED = "Ready", "Failed", "Deallocated"
 _OF_A_MACHINE = ("InstanceId", "Hostname", "PrivateIp")
-"""What a node record has once its machine was acquired."""
+"""A field of a node record once its machine was acquired."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """What a node of ours carries."""
+    """The tag of a node of ours."""
 
     cell: str
     order: str
@@ -39,18 +39,18 @@ class Tag:
     node_array: str
     ordered_at: float
     group: str = ""
-    """The group that it is one of."""
+    """The group that it belongs to."""
 
 
 def request_id(cell: str, token: str, bucket: int) -> str:
-    """The id of one creating request, the same whoever asks it again: two cells with one token are two requests, and
-    so are the buckets of one order. A UUID, as all of CycleCloud's ids.
+    """The id of one creating request, the same for every repetition: two cells with one token are two requests, and so
+    are the buckets of one order. A UUID, as all of CycleCloud's ids.
     """
     return str(uuid.uuid5(_REQUESTS, f"{cell}\n{token}\n{bucket}"))
 
 
 def attributes(order: LaunchOrder, cell: str, ordered_at: float, boot: Boot) -> dict[str, Any]:
-    """The node attributes of a new node: our tag, and the boot script as far as it travels with it."""
+    """The node attributes of a new node: our tag, and the boot script in the form that the settings choose."""
     mark: dict[str, Any] = {
         **order.tags,
         "cell": cell,
@@ -71,14 +71,14 @@ def attributes(order: LaunchOrder, cell: str, ordered_at: float, boot: Boot) -> 
 
 
 def placement_group_of(order: LaunchOrder) -> str:
-    """The placement group that CycleCloud makes for a group of workers; '' for an order of none. In letters that Azure
-    takes in names.
+    """The placement group that CycleCloud makes for a group of workers; '' for an order without one. In characters that
+    Azure accepts in names.
     """
     return re.sub(r"[^A-Za-z0-9_-]", "_", order.tags.get(GROUP_ID, ""))
 
 
 def tag_of(record: Mapping[str, Any]) -> Tag | None:
-    """What a node carries of ours; None: it is nobody's of any autoscaler like us."""
+    """A node's tag; None: no autoscaler like ours made it."""
     configuration = record.get("Configuration")
     mark = configuration.get(MARK) if isinstance(configuration, dict) else None
     if not isinstance(mark, dict) or not mark.get("cell"):
@@ -109,10 +109,11 @@ def is_void(record: Mapping[str, Any]) -> bool:
 
 
 def state_of(record: Mapping[str, Any]) -> MachineState:
-    """A node runs once CycleCloud has set it up (`Ready`): before, its mounts and software may be missing.
+    """The state of a node. It runs once CycleCloud has set it up (`Ready`): before, its mounts and software may be
+    missing.
 
-    `TargetState` is what somebody asked for: a node that is `Off` and shall be started is on its way. One that is
-    deallocated counts as one that is not up, so that it is ended: as one that is ending it would stay for ever.
+    `TargetState` is the requested state: a node that is `Off` and is to be started is on its way. A deallocated node
+    counts as one that is not up, so that it is ended: counted as ending, it would stay for ever.
     """
     status, target = str(record.get("Status") or ""), str(record.get("TargetState") or "")
     if is_void(record) or (status in _GONE and target in (*_GONE, "")):
@@ -156,12 +157,12 @@ def worker_from(record: Mapping[str, Any], tag: Tag, arrays: Sequence[NodeArray]
 
 
 def same_region(one: str, other: str) -> bool:
-    """Whether both name one region: `East US` is `eastus`. Prices of another region are no prices."""
+    """Whether both name one region: `East US` is `eastus`. Prices of another region do not hold."""
     return bool(one) and one.replace(" ", "").lower() == other.replace(" ", "").lower()
 
 
 def _type(record: Mapping[str, Any], array: NodeArray | None, catalog: Catalog) -> InstanceType:
-    """As its bucket says it, else the catalogue; for a size that both dropped meanwhile, as the node itself says."""
+    """As its bucket describes it, else the catalogue; for a size that both dropped, as the node itself does."""
     name = str(record.get("MachineType") or "")
     bucket = array.bucket(name) if array else None
     if bucket is not None:
@@ -173,8 +174,8 @@ def _type(record: Mapping[str, Any], array: NodeArray | None, catalog: Catalog) 
 
 
 def _failure(record: Mapping[str, Any]) -> str | None:
-    """Why it will never come up. Without a machine it was the cloud that gave none; with one, its set-up failed, and
-    CycleCloud does nothing more with it by itself.
+    """Why it will never come up. Without a machine the cloud gave none; with one, its set-up failed, and CycleCloud
+    does nothing more with it by itself.
     """
     if _is_deallocated(record):
         return "boot"
@@ -191,7 +192,7 @@ def _price_type(record: Mapping[str, Any], array: NodeArray | None) -> PriceType
 
 
 def _message(record: Mapping[str, Any]) -> str | None:
-    """CycleCloud's last word on a node that is not simply ready or on its way."""
+    """CycleCloud's last message about a node that is neither ready nor on its way."""
     words = " ".join(str(record.get("StatusMessage") or "").split())
     if record.get("Status") == FAILED:
         return f"CycleCloud says Failed: {words}" if words else "CycleCloud says Failed; its event log says why"

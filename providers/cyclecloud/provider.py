@@ -1,8 +1,8 @@
 """Nodes of a CycleCloud cluster as workers. One status call shows buckets and nodes; an order is one creating call and
 one that lists its nodes.
 
-What makes an order idempotent is its request id: asked twice, the server refuses the second (409), and the nodes of
-the first are listed by it. Whose a node is stands in the node (`nodes.tag_of`).
+The request id makes an order idempotent: the server refuses the second request (409), and lists the nodes of the first
+by it. The node itself names its owner (`nodes.tag_of`).
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from providers.price_age import oldest_price
 from providers.rest import Deadline, Limits, Rest, reading
 
 FRESH = 5.0
-"""Seconds for which a status that was read for the workers serves for the buckets, too."""
+"""Seconds for which a status that was read for the workers is also used for the buckets."""
 KNOWN = 300.0
-"""Seconds for which an order finds its node array in an earlier status: templates change seldom."""
+"""Seconds for which an order uses the node array of an earlier status: templates change seldom."""
 VERBS = ("start", "restart", "reimage", "deallocate", "shutdown", "remove")
 
 
@@ -132,9 +132,9 @@ class CycleCloudProvider:
         return Launched(tuple(ids), tuple(errors.items()) if len(ids) < order.count else ())
 
     def _release_void(self, status: Status, deadline: Deadline) -> None:
-        """Clear away our nodes that never got a machine: they cost nothing, but count against the cluster's limits.
+        """Remove our nodes that never got a machine: they cost nothing, but count against the cluster's limits.
 
-        They are listed as terminated, so nobody asks for their end. One that stays is tried again with the next order.
+        They are listed as terminated, so nobody requests their end. One that stays is tried again with the next order.
         """
         void = [id_of(node) for node in status.nodes if is_void(node) and self._is_ours(node)]
         if void:
@@ -148,9 +148,9 @@ class CycleCloudProvider:
     def _create(
         self, request: str, node_set: Mapping[str, Any], deadline: Deadline
     ) -> tuple[tuple[str, ...], str] | None:
-        """The ids of new nodes, and what the server says of those that are lacking; None: the request was made before.
+        """The ids of new nodes, and the server's message about the missing ones; None: the request was made before.
 
-        A 409 has two meanings. Only the server's memory of the request tells them apart.
+        A 409 has two meanings. Only the server's record of the request distinguishes them.
         """
         answer = self.api.create(request, node_set, deadline)
         if isinstance(answer, Refused):
@@ -186,7 +186,7 @@ class CycleCloudProvider:
         return problems(self.api, self.settings)
 
     def interruptions(self) -> Sequence[Interruption]:
-        """Nodes of ours that CycleCloud says wait for their eviction, as the last listing showed them."""
+        """Nodes of ours that wait for their eviction in CycleCloud, as the last listing showed them."""
         now = self.clock()
         waiting = {id_of(node) for node in self._nodes if _evicted(node) and self._is_ours(node)}
         self._evictions = {worker_id: self._evictions.get(worker_id, now) for worker_id in waiting}
@@ -222,7 +222,7 @@ class CycleCloudProvider:
         )
 
     def _array_for(self, key: BucketKey, status: Status) -> NodeArray:
-        """The cluster's node array behind a bucket. Raises Refused where the template has none (any more)."""
+        """The cluster's node array behind a bucket. Raises Refused if the template has none (any more)."""
         for array in status.arrays:
             same = (array.zone, array.price_type) == (key.zone, key.price_type)
             if same and self.settings.serves(array.name) == key.node_array and array.bucket(key.instance_type):
@@ -245,8 +245,8 @@ class CycleCloudProvider:
         return node_set
 
     def _asked_before(self, order: LaunchOrder, deadline: Deadline) -> Launched:
-        """What exists of an order that was made before, whole or in part: nothing is added to it, since what it lacks
-        may have been ended.
+        """The existing nodes of an order that was made before, whole or in part: nothing is added to it, since missing
+        nodes may have been ended.
         """
         try:
             nodes = [(node, tag_of(node)) for node in self.api.nodes(deadline)]
@@ -259,7 +259,7 @@ class CycleCloudProvider:
         return Launched((), tuple((bucket.key, gone) for bucket in order.buckets))
 
     def _shortage(self, array: str, machine_type: str, added: int, message: str, deadline: Deadline) -> ProviderError:
-        """Why fewer were added: the server's words, and the counter that holds now."""
+        """Why fewer were added: the server's words, and the counter in force."""
         said = f"CycleCloud added {added} {machine_type}" + (f": {message}" if message else "")
         try:
             status = self.api.status(deadline)
@@ -275,8 +275,8 @@ class CycleCloudProvider:
         return OutOfCapacity(f"{said}; {least.words}")
 
     def _manage(self, verb: str, ids: Sequence[str], done: Callable[[Mapping[str, Any]], bool]) -> None:
-        """Have something done with nodes that are ours; what is gone already is done. Raises Refused before anything
-        is asked where one is not ours.
+        """Request an operation on nodes that are ours; nodes that are gone count as done. Raises Refused before any
+        request if one is not ours.
         """
         if not ids:
             return
@@ -303,13 +303,13 @@ class CycleCloudProvider:
             raise Refused(f"CycleCloud did not {verb} {words}")
 
     def _listed(self, ids: Sequence[str], deadline: Deadline) -> dict[str, Mapping[str, Any]]:
-        """Those of the nodes that exist, by id, in the order asked."""
+        """Those of the nodes that exist, by id, in the requested order."""
         known = {id_of(node): node for node in self.api.nodes(deadline) if node.get("NodeId")}
         return {worker_id: known[worker_id] for worker_id in dict.fromkeys(ids) if worker_id in known}
 
 
 def rest_for(settings: CycleCloudSettings) -> Rest:
-    """A client with the settings' credentials, certificates and patience."""
+    """A client with the settings' credentials, certificates and time limits."""
     password = settings.password.get_secret_value()
     return Rest(
         settings.url,
@@ -325,5 +325,5 @@ def _ends(node: Mapping[str, Any]) -> bool:
 
 
 def _evicted(node: Mapping[str, Any]) -> bool:
-    """Whether it waits for its eviction: the reference describes that state, and names no field for it."""
+    """Whether it waits for its eviction: the reference describes that state, but names no field for it."""
     return any("evict" in str(node.get(field) or "").lower() for field in ("Status", "State", "StatusMessage"))

@@ -1,4 +1,4 @@
-"""Settings of the CycleCloud provider: which server, which cluster, and how our node arrays are called there."""
+"""Settings of the CycleCloud provider: server, cluster, and the names of our node arrays there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Seconds = Annotated[float, Field(gt=0)]
 
 
 class Boot(StrEnum):
-    """How the boot script travels to a node."""
+    """How a node gets the boot script."""
 
     CLOUD_INIT = "cloud-init"
     """As the node's `CloudInit`: it runs before anything CycleCloud does on the node, and replaces the array's own."""

@@ -1,7 +1,7 @@
-"""What a cluster's status says can be had: node arrays and their buckets, as values. Pure.
+"""The node arrays and buckets of a cluster's status, as values. Pure.
 
-Field names and meanings: CycleCloud's REST reference, ClusterStatus. Of all counters that are given the least holds.
-A shortage that may pass is `available` 0; what no waiting changes is the bucket's `problem`.
+Field names and meanings: CycleCloud's REST reference, ClusterStatus. The smallest of the given counters holds. A
+shortage that may pass is `available` 0; a permanent one is the bucket's `problem`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STARTED = "Started"
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """One limit on a bucket: how many nodes it still allows, and would allow if nothing of it were used."""
+    """One limit of a bucket: how many nodes it still allows, and would allow if none were in use."""
 
     left: int
     ever: int
@@ -56,7 +56,7 @@ class Offered:
 
     @property
     def problem(self) -> str | None:
-        """Why nothing will ever be had of it, as things are set."""
+        """Why it will never give anything with the present settings."""
         if self.invalid is not None:
             return self.invalid
         return next((counter.words for counter in self.counters if counter.ever <= 0), None)
@@ -80,7 +80,7 @@ class NodeArray:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A cluster's status, with the records of its nodes as they came."""
+    """A cluster's status, with the unchanged records of its nodes."""
 
     cluster: str
     state: str
@@ -97,7 +97,7 @@ class Status:
 
 
 def status_from(record: Mapping[str, Any], cluster: str) -> Status:
-    """Read a status that was asked for with nodes=true. Raises Unreachable for what does not fit the reference."""
+    """Read a status that was requested with nodes=true. Raises Unreachable if it does not fit the reference."""
     try:
         nodes = record["nodes"]
         if not isinstance(nodes, list) or not all(isinstance(node, dict) for node in nodes):
@@ -149,7 +149,7 @@ def _bucket(
     name = str(record["definition"]["machineType"])
     if not name:
         raise ValueError("a machine type without a name")
-    # CycleCloud offers sizes that it knows by name only: what they are, the file of VM sizes may tell.
+    # CycleCloud offers some sizes of which it only knows the name: the file of VM sizes may describe them.
     machine: Mapping[str, Any] = record.get("virtualMachine") or {}
     vcpus, memory = int(machine.get("vcpuCount") or 0), float(machine.get("memory") or 0)
     if vcpus <= 0 or memory <= 0:
@@ -172,8 +172,8 @@ def _bucket(
 
 
 def _counters(record: Mapping[str, Any], vcpus: int, quota_vcpus: int) -> Iterator[Counter]:
-    """Every limit on a bucket that its own record gives. A counter that is absent limits nothing, nor does one of cores
-    where nobody said how many a machine has: CycleCloud keeps to it.
+    """Every limit of a bucket in its own record. An absent counter limits nothing, nor does one of cores if nobody
+    knows how many a machine has: CycleCloud enforces it.
     """
     if (left := record.get("availableCount")) is not None:
         yield Counter(int(left), max(1, int(left)), _none_left(record))
@@ -204,6 +204,6 @@ def _true(value: object) -> bool:
 
 
 def _zone(value: object) -> str:
-    """The one zone of a node array; ANY where it has several or none."""
+    """The one zone of a node array; ANY if it has several or none."""
     zones = value if isinstance(value, list) else str(value or "").replace(",", " ").split()
     return str(zones[0]) if len(zones) == 1 else ANY

@@ -1,7 +1,7 @@
 """Events of machines that nobody requested: interruption notices, sudden death, freezing, a machine's own shutdown.
 
 For the demo and for tests, which play them on machines of this control plane. A notice is a file in the machine's
-folder, and comes true when its time has come.
+folder, and takes effect when its time has come.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Notices:
     records: Records
 
     def give(self, worker_id: str, at: float, kind: str = "terminate") -> None:
-        """From now on the machine is known to end at `at` (`rebalance`: is advised to be left)."""
+        """Give notice that the machine ends at `at` (`rebalance`: advise to leave it)."""
         path = self.records.folder(worker_id) / _NOTICE
         draft = path.with_suffix(".new")
         draft.write_text(json.dumps({"at": at, "kind": kind}), encoding="utf-8")
@@ -39,7 +39,7 @@ class Notices:
         (self.records.folder(worker_id) / _NOTICE).unlink(missing_ok=True)
 
     def of(self, worker_id: str) -> Interruption | None:
-        """Raises Unreachable where a notice is there and cannot be read."""
+        """Raises Unreachable if a notice exists and cannot be read."""
         path = self.records.folder(worker_id) / _NOTICE
         try:
             notice = json.loads(path.read_bytes())
@@ -64,12 +64,12 @@ def release(machine: Machine, records: Records, tree: Tree) -> None:
 
 
 def kill(machine: Machine, tree: Tree) -> None:
-    """The machine dies at once, without a word."""
+    """The machine dies at once."""
     namespaces.end_host(tree, machine.name)
 
 
 def freeze(machine: Machine, tree: Tree, *, thaw: bool = False) -> None:
-    """Stop every process of the machine: it answers nothing and still exists. `thaw`: all go on where they were."""
+    """Stop every process of the machine: it answers nothing and still exists. `thaw`: all go on from there."""
     first = namespaces.holder(tree.place(machine.name) / "first")
     if first is None:
         return

@@ -1,9 +1,9 @@
 """The machines behind the records: hosts of a namespace tree, started, told apart and ended by name.
 
-Whether a machine lives is asked of the kernel: its PID 1 holds a lock for life, and PID and start time together tell
-it from a later host of the same name. Hosts belong to the tree: they outlive the autoscaler and die with the cell.
-A machine waits as long as a cloud needs to boot, and runs the ordered boot script once. It lives on when that has
-ended, well or not, as a cloud's does.
+The kernel knows whether a machine lives: its PID 1 holds a lock for life, and PID and start time together distinguish
+it from a later host of the same name. Hosts belong to the tree: they outlive the autoscaler and die with the cell. A
+machine waits as long as a cloud needs to boot, and runs the ordered boot script once. It lives on when that has ended,
+well or not, as a cloud's does.
 """
 
 from __future__ import annotations
@@ -17,26 +17,28 @@ from autoscaler import namespaces
 from autoscaler.namespaces import Tree, default_name
 
 _STARTED = 19
-"""Where a process's start time stands in /proc/PID/stat behind its name (proc(5): field 22)."""
+"""The index of a process's start time in /proc/PID/stat behind its name (proc(5): field 22)."""
 
 
 class Hosts(Protocol):
-    """Who starts and ends hosts. Errors are AutoscalerError with the kernel's words."""
+    """Starts and ends hosts. Errors are AutoscalerError with the kernel's words."""
 
     def start(self, name: str, boot: Sequence[str], env: Mapping[str, str]) -> int:
-        """Start the host and its program; does not wait for the program. Returns what `born` will say of it."""
+        """Start the host and its program; does not wait for the program. Returns the value that `born` has for it."""
         ...
 
     def end(self, name: str) -> None:
-        """Kill every process of the host at once; ended already is done."""
+        """Kill every process of the host at once; an ended host counts as done."""
         ...
 
     def born(self, name: str) -> int | None:
-        """What tells the living host of this name from others before and after it; None: no such host lives."""
+        """A value that distinguishes the living host of this name from others before and after it; None: no such host
+        lives.
+        """
         ...
 
     def address(self, name: str) -> str:
-        """Where a host of this name is reached."""
+        """The address of a host of this name."""
         ...
 
     def free_names(self) -> Sequence[str]:
@@ -69,7 +71,7 @@ class TreeHosts:
         return self.tree.address(name)
 
     def free_names(self) -> Sequence[str]:
-        """Only names as a cloud's DNS gives them: those of the cell's own hosts are not ours to use."""
+        """Only names of the form that a cloud's DNS gives: those of the cell's own hosts are not ours to use."""
         usual = {default_name(number) for number in range(2, 255)}
         return [name for name in self.tree.free_names() if name in usual]
 
@@ -80,7 +82,7 @@ class TreeHosts:
 
 
 def _started(pid: int) -> int | None:
-    """When a process started, in the kernel's ticks since boot; None once it has ended."""
+    """The start time of a process, in the kernel's ticks since boot; None once it has ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -123,7 +125,7 @@ def boot_argv(folder: Path, delay: float) -> tuple[str, ...]:
 
 
 def boot_environment(worker_id: str, instance_type: str) -> dict[str, str]:
-    """All that a machine knows when it starts: nothing of the autoscaler's environment reaches it."""
+    """The whole environment of a starting machine: nothing of the autoscaler's reaches it."""
     return {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": "/root",

@@ -1,4 +1,4 @@
-"""What the local control plane knows of its machines: a folder for each, which is the truth across restarts.
+"""The local control plane's records of its machines: a folder for each, which holds the state across restarts.
 
 `<state>/<id>/` holds `machine.json`, the boot script as ordered, `init.sh` and `console.log`. A folder appears whole or
 not at all, and `machine.json` is only ever replaced whole, so that a reader needs no lock and a crash leaves no half.
@@ -35,9 +35,9 @@ class Machine:
     cell: str
     token: str
     index: int
-    """Which of its order's machines: with cell and token it makes the id."""
+    """Its number in its order: with cell and token it makes the id."""
     number: int
-    """How many machines this control plane had made with it: what `every nth` counts by."""
+    """Its number among all machines of this control plane: the fault `every nth` counts by it."""
     name: str
     order_id: str
     node_array: str
@@ -50,29 +50,29 @@ class Machine:
     group_id: str | None = None
     address: str | None = None
     born: int | None = None
-    """What tells this machine from a later one of its name; None until its host was started."""
+    """Distinguishes this machine from a later one of its name; None until its host was started."""
     ended_at: float | None = None
     message: str | None = None
     ending: Ending = Ending.UNKNOWN
     failure: str | None = None
-    """Kind of LaunchFailure that its end is, unless it had come up."""
+    """The kind of LaunchFailure if it ends before it was up."""
 
     @property
     def never_started(self) -> bool:
-        """Whether it ended before there was a host: nobody was told of it."""
+        """Whether it ended before there was a host: no listing ever had it."""
         return self.born is None and self.ended_at is not None
 
     def seconds(self, now: float) -> float:
-        """So long it has been paid for."""
+        """Seconds for which it has been paid for."""
         return max(0.0, (now if self.ended_at is None else self.ended_at) - self.created_at)
 
     def cost(self, now: float) -> float | None:
-        """What it has cost; None where its price is unknown."""
+        """Its cost so far; None if its price is unknown."""
         return None if self.price_per_hour is None else self.price_per_hour * self.seconds(now) / 3600
 
 
 def machine_id(cell: str, token: str, index: int) -> str:
-    """The same for the same order, whoever asks and whenever: what makes a launch idempotent."""
+    """The same for every repetition of an order: this makes a launch idempotent."""
     return "i-" + hashlib.sha256(f"{cell}\n{token}\n{index}".encode()).hexdigest()[:17]
 
 
@@ -83,7 +83,7 @@ class Records:
     directory: Path
 
     def lock(self) -> FileLock:
-        """Held by whoever makes or ends machines; `acquire` it with `LOCK_TIMEOUT`."""
+        """Held while machines are made or ended; `acquire` it with `LOCK_TIMEOUT`."""
         self.directory.mkdir(parents=True, exist_ok=True)
         return FileLock(self.directory / ".lock", timeout=LOCK_TIMEOUT)
 
@@ -95,7 +95,7 @@ class Records:
         return (self.folder(worker_id) / "console.log").exists()
 
     def all(self) -> list[Machine]:
-        """Every machine of the directory, oldest first. Raises Unreachable where one cannot be read: never a part."""
+        """Every machine of the directory, oldest first. Raises Unreachable if one cannot be read: never a part."""
         try:
             names = [path.name for path in self.directory.iterdir() if not path.name.startswith(".")]
         except FileNotFoundError:
@@ -106,7 +106,7 @@ class Records:
         return sorted((machine for machine in found if machine is not None), key=lambda each: each.number)
 
     def find(self, worker_id: str) -> Machine | None:
-        """One machine; None where there is no record (any more). Raises Unreachable for a record out of order."""
+        """One machine; None if there is no record (any more). Raises Unreachable for an invalid record."""
         if worker_id in ("", "..") or Path(worker_id).name != worker_id:
             return None
         path = self.folder(worker_id) / _RECORD

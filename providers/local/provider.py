@@ -1,7 +1,7 @@
 """Machines on this very host: a worker is a host of namespaces on the master's network that runs the real boot script.
 
-It plays the cloud in the demo and in tests: sizes and prices of the catalogue, a boot delay, and what goes wrong in
-clouds on request. Its control plane is a state directory (`machines`), its machines hosts of the cell's tree (`hosts`).
+It plays the cloud in the demo and in tests: sizes and prices of the catalogue, a boot delay, and, on request, the
+faults of clouds. Its control plane is a state directory (`machines`), its machines hosts of the cell's tree (`hosts`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from providers.local.settings import LocalSettings
 LISTED_AFTER_END = 600.0
 """Seconds that a terminated machine is still listed."""
 LAST_LINE = 200
-"""Characters of a console's last line that are worth telling."""
+"""Characters of a console's last line that a message shows."""
 START_GRACE = 60.0
 """Seconds after which a machine whose host was never started counts as ended: its launch was cut short."""
 ARCHITECTURES = {"x86_64": "lx-amd64", "aarch64": "lx-arm64"}
@@ -111,7 +111,7 @@ class LocalProvider:
         return Launched(tuple(machine.id for machine in made), tuple(errors.items()) if len(made) < order.count else ())
 
     def _is_started(self, machine: Machine) -> bool:
-        """Start what a launch that was cut short had recorded only; False where that fails."""
+        """Start a machine that an interrupted launch had only recorded; False if that fails."""
         if machine.born is None:
             try:
                 self._start(machine)
@@ -120,7 +120,7 @@ class LocalProvider:
         return True
 
     def _make(self, order: LaunchOrder, bucket: Bucket, index: int, known: Sequence[Machine]) -> Machine:
-        """One machine more. Raises OutOfCapacity, QuotaReached or Refused."""
+        """Make one more machine. Raises OutOfCapacity, QuotaReached or Refused."""
         settings, number = self.settings, max((machine.number for machine in known), default=0) + 1
         living = [machine for machine in known if machine.ended_at is None]
         if bucket.type.name in settings.out_of_capacity:
@@ -149,7 +149,9 @@ class LocalProvider:
         return self._start(machine)
 
     def _free_name(self, known: Sequence[Machine]) -> str:
-        """A name nobody has, longest unused first: Grid Engine may still know a machine that just died by its name."""
+        """A name that is not in use, longest unused first: Grid Engine may still have a machine that just died under
+        its name.
+        """
         taken = {machine.name for machine in known if machine.ended_at is None}
         last_used = {machine.name: machine.number for machine in known}
         free = [name for name in self.hosts.free_names() if name not in taken]
@@ -160,7 +162,7 @@ class LocalProvider:
     def _start(self, machine: Machine) -> Machine:
         """Start the host of a recorded machine; one that a launch left half made is made anew.
 
-        Raises OutOfCapacity, or Refused where no host could be started here at all.
+        Raises OutOfCapacity, or Refused if no host could be started here at all.
         """
         argv = boot_argv(self.machines.folder(machine.id), self.settings.boot_delay)
         try:
@@ -203,7 +205,7 @@ class LocalProvider:
         return problems
 
     def console(self, worker_id: str) -> str:
-        """What the machine printed while it booted; '' for one that is not ours or has printed nothing."""
+        """The machine's output while it booted; '' for one that is not ours or has printed nothing."""
         machine = self.machines.find(worker_id)
         if machine is None or machine.cell != self.cell:
             return ""
@@ -211,7 +213,7 @@ class LocalProvider:
         return console.read_text(encoding="utf-8", errors="replace") if console.exists() else ""
 
     def _look(self, machine: Machine, now: float) -> Machine:
-        """The machine as it is now; what is new is recorded."""
+        """The machine as it is now; changes are recorded."""
         if machine.ended_at is not None:
             return machine
         born = self.hosts.born(machine.name)
@@ -243,7 +245,7 @@ class LocalProvider:
         return self._record_end(machine, message, ending, failure=failure)
 
     def _last_line(self, machine: Machine) -> str:
-        """What it printed last: often the only trace of why."""
+        """Its last output: often the only trace of the cause."""
         printed = self.console(machine.id).split("\n")
         last = next((line.strip() for line in reversed(printed) if line.strip()), "")
         return f"; it printed last: {last[-LAST_LINE:]}" if last else ""
@@ -280,7 +282,7 @@ class LocalProvider:
 
 
 def _listed(machine: Machine, seen_at: float) -> bool:
-    """A record whose host was never started is no machine yet: listed, it would keep its launch from being finished."""
+    """A record whose host was never started is no machine yet: if it were listed, its launch could not be finished."""
     if machine.created_at > seen_at or (machine.born is None and machine.ended_at is None):
         return False
     return machine.ended_at is None or machine.ended_at > seen_at - LISTED_AFTER_END
