@@ -1,1 +1,1 @@
-"""What reading and deciding cost, measured from outside against expat's bare walk of the same bytes."""
+"""Costs of reading and deciding, measured from outside against expat's bare walk of the same bytes."""

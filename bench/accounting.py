@@ -1,7 +1,7 @@
 """Measures how long one ended job takes to find in a long accounting file: by reading it, as without an index; by the
-index, while it grows and when it is whole; and what taking the file in costs, in steps.
+index, while it grows and when it is complete; and what indexing the file costs, in steps.
 
-CPU seconds of this process; the file is in the page cache. Exits 1 where a job is not found or a bar is passed.
+CPU seconds of this process; the file is in the page cache. Exits 1 if a job is not found or a bar is passed.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from autoscaler.store.accounting_index import AccountingIndex
 from sge.accounting import read_ends
 
 FOUND_BAR = 0.1
-"""CPU seconds for one job where the index is whole."""
+"""CPU seconds for one job if the index is complete."""
 STEP_BAR = 0.2
-"""CPU seconds for a megabyte that is taken in."""
+"""CPU seconds for a megabyte of indexing."""
 LINE = (
     "main.q:exec{host}:users:ann:job-{job}:{job}:sge:0:{at}:{at}:{end}:0:0:59:0.120:0.030:5120.000:0:0:0:0:1200:0:0:"
     "0.000:16:0:0:0:40:12:NONE:defaultdepartment:NONE:1:0:0.150:0.010:0.002:-U deadlineusers -l h_rt=3600:0.000:NONE:"
@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def write(file: Path, most: int) -> int:
-    """So many bytes of records; how many jobs they are of."""
+    """Write so many bytes of records; returns the number of their jobs."""
     job, size = 0, 0
     with file.open("w", encoding="ascii") as opened:
         while size < most:

@@ -1,9 +1,9 @@
 """Measures what it costs to ask: processor time and wall time of each command that shows something, on a private cell
-whose service runs, and again after it has ended (the command then looks for itself); and what answering costs the
-service in memory.
+with a running service, and again after it has ended (the command then reads for itself); and the memory that answering
+costs the service.
 
 Each figure is the median of several runs, absolute and as a multiple of `python -c pass` in the same run. Needs root
-and Debian's Grid Engine packages (`make setup`). Exits 1 where a bar is passed.
+and Debian's Grid Engine packages (`make setup`). Exits 1 if a bar is passed.
 """
 
 from __future__ import annotations

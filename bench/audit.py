@@ -1,7 +1,7 @@
-"""`make audit`: known vulnerabilities of the pinned requirements, as pip-audit finds them on PyPI, else in OSV.
+"""`make audit`: known vulnerabilities of the pinned requirements, from pip-audit with PyPI, else with OSV.
 
-Fails only where one is known. Where neither can be reached in time, or knows a version, it says so: a version of which
-nothing is known is not shown to be sound.
+Fails only if one is known. If neither service answers in time, or knows a version, it says so: a version of which
+nothing is known is not proven to be sound.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 REQUIREMENTS = ROOT / "requirements"
 SECONDS = 90.0
-"""For all of it: a network that swallows everything must not hold a build."""
+"""Seconds for all of it: a network that swallows everything must not hold up a build."""
 OF_ONE = "10"
 """Seconds that PyPI has for each answer."""
 COMMAND = (
@@ -34,8 +34,8 @@ def run(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def audit(file: Path, tell: Callable[[str], None], run: Run = run) -> bool:
-    """Whether no vulnerability of a file's versions is known; where nothing could be learnt, that is told. OSV is asked
-    where PyPI does not know all: a mirror of packages may have no advisories.
+    """Whether no vulnerability of a file's versions is known; missing knowledge is reported. OSV is asked if PyPI does
+    not know all: a mirror of packages may have no advisories.
     """
     answers = []
     for service in SERVICES:
@@ -61,7 +61,7 @@ def audit(file: Path, tell: Callable[[str], None], run: Run = run) -> bool:
 
 
 def _asked(file: Path, service: str, run: Run) -> list[dict[str, Any]] | str:
-    """What a service knows of a file's versions, else why it does not say."""
+    """A service's findings for a file's versions, else why it gives none."""
     try:
         done = run((*COMMAND, "--vulnerability-service", service, "-r", str(file)))
     except subprocess.TimeoutExpired:
@@ -78,7 +78,7 @@ def _unknown(found: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def main() -> int:
-    """What is installed for operators, and what developers run."""
+    """Audits the requirements for operators, and those for developers."""
     sound = [
         audit(REQUIREMENTS / name, lambda line: print(f"audit: {line}", flush=True)) for name in ("run.txt", "dev.txt")
     ]

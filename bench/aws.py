@@ -55,7 +55,7 @@ def measured(region: Region, zones: str) -> dict[str, tuple[float, float, int]]:
     provider.launch(order(provider, "warm-up", 1))
     provider.workers()
     gc.collect()
-    gc.freeze()  # else it is chance whose listing pays for looking through all of botocore's models
+    gc.freeze()  # else one of the two pays, by chance, for looking through all of botocore's models
     rounds = [one_round(region, provider, client, number) for number in range(ROUNDS)]
     return {
         what: (
@@ -75,7 +75,7 @@ def one_round(region: Region, provider: AwsProvider, client: Any, number: int) -
     ordered = timed(partial(client.run_instances, **request))
     region.tell("end_all")
     ordering = ordered, *counted(region, partial(provider.launch, ours))
-    if number % 2:  # whoever comes second pays for collecting the first one's garbage
+    if number % 2:  # the second one pays for collecting the first one's garbage
         found = counted(region, provider.workers)
         listing = timed(partial(listed, client)), *found
     else:
@@ -101,7 +101,7 @@ def order(provider: AwsProvider, token: str, count: int) -> LaunchOrder:
 
 
 def listed(client: Any) -> list[Any]:
-    """What a plain script would do."""
+    """The calls of a plain script."""
     pages = client.get_paginator("describe_instances").paginate(
         Filters=tags.filters(cell=CELL), PaginationConfig={"PageSize": 1000}
     )

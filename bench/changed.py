@@ -1,9 +1,9 @@
-"""`python -m bench.changed`: the unit tests of what was changed, for `make quick`.
+"""`python -m bench.changed`: the unit tests of changed files, for `make quick`.
 
-Changed is what git says since a commit, files that it does not know yet included; by default what is not committed,
-and where that is nothing, the last commit. A changed module of the core has all tests of the core and all cases, any
-other module the tests that import it, or else those that import any of its package. Tests on a real cell, campaigns and
-random histories are left to `make test`.
+Changed files are git's since a commit, including files that it does not know yet; by default those that are not
+committed, and if there are none, those of the last commit. A changed module of the core has all tests of the core and
+all cases, any other module the tests that import it, or else those that import any of its package. Tests on a real
+cell, campaigns and random histories are left to `make test`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 CORE = ("tests/core", "tests/cases", "tests/test_imports.py")
 DOCS = "tests/test_docs.py"
 LONG = ("tests/grid_engine", "tests/soak", "tests/properties", "tests/clouds", "tests/simulated")
-"""Not for a loop of seconds: a real cell, campaigns, random histories, and what only helps those."""
+"""Not for a loop of seconds: a real cell, campaigns, random histories, and modules that only help those."""
 
 
 def changed_since(commit: str) -> list[str]:
@@ -68,7 +68,7 @@ def _is_within(path: str, folders: Iterable[str]) -> bool:
 
 
 def imports_of_tests() -> dict[str, set[str]]:
-    """Every unit test → what it imports, as modules and as names in them; also by way of what only helps tests."""
+    """Every unit test → its imports, as modules and as names in them; also through helpers of tests."""
     named = {file.relative_to(ROOT).as_posix(): file for file in (ROOT / "tests").rglob("*.py")}
     imported = {name: _imported(file) for name, file in sorted(named.items())}
     modules = {name.removesuffix(".py").replace("/", "."): name for name in imported}

@@ -1,9 +1,9 @@
 """`python -m bench.clouds`: ordering and listing 1,000 workers by each cloud's provider, against its bare client on the
 same server, one of those that play the clouds in the tests. (AWS, which has more ways to order: `python -m bench.aws`.)
 
-The bare client is what a plain script would do: the same requests, one after another, by the library that the provider
-itself uses. Each round does both, in turns first; figures are the medians of the rounds' ratios. Ends with 1 where a
-provider takes more than half as long again.
+The bare client makes the calls of a plain script: the same requests, one after another, by the library that the
+provider itself uses. Each round does both, in turns first; figures are the medians of the rounds' ratios. Ends with 1
+if a provider takes more than half as long again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tests.clouds.played import played, served
 WORKERS, ROUNDS, MOST = 1000, 5, 1.5
 CELL = "bench"
 WITHOUT_PACE = 1e6
-"""Calls a second: what is measured is the provider's own work, not the pace that a real cloud is asked at."""
+"""Calls a second: the provider's own work is measured, not the rate limit of a real cloud."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Counts Grid Engine commands: of a first and of a later pass, and of workers that join and leave together.
 
-A counting runner answers as 8.1.9 does, for a cell of several queues, parallel environments and host groups; everything
-that asks is the real thing. How long the commands take is qmaster's affair. Exits 1 where a bar is passed.
+A counting runner answers as 8.1.9 does, for a cell of several queues, parallel environments and host groups; all
+callers are the real code. How long the commands take depends on qmaster, so it is not measured. Exits 1 if a bar is
+passed.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ JOINING = 200
 EDITS_BAR = 2 * -(-JOINING // AT_ONCE)
 """Of host group and queue together."""
 REMOVAL_BAR = JOINING + 10 * -(-JOINING // AT_ONCE)
-"""Commands for as many that leave: an edit of the queue for each, as 8.1.9 has none for several, and ten for all that
-leave together.
+"""Commands for as many workers that leave: an edit of the queue for each, as 8.1.9 has none for several, and ten for
+all of them together.
 """
 QUEUES, PES, HOST_GROUPS = 4, 10, 12
 
 
 @dataclass
 class CountingRunner:
-    """Answers from recorded texts, and says of each change that it was made."""
+    """Answers from recorded texts, and confirms each change."""
 
     outputs: Outputs
     asked: list[tuple[str, ...]] = field(default_factory=list)
@@ -127,7 +128,7 @@ def with_workers(outputs: Outputs, names: Sequence[str]) -> Outputs:
 
 
 def joins(workers: int) -> Counter[str]:
-    """Commands for workers that join together, and of them the edits of what they have in common."""
+    """Commands for workers that join together, and how many of them edit shared objects."""
     runner = CountingRunner(cell())
     batches = Batches(Administrator(runner))
     hosts = [NewHost(f"worker{number}", 8, (("h_vmem", "32G"),)) for number in range(workers)]
@@ -142,7 +143,7 @@ def joins(workers: int) -> Counter[str]:
 
 
 def removals(workers: int) -> Counter[str]:
-    """Commands for workers that leave together, and of them the edits of what they have in common."""
+    """Commands for workers that leave together, and how many of them edit shared objects."""
     names = [f"worker{number}" for number in range(workers)]
     outputs = with_workers(cell(), names)
     shown = {"sq_*": outputs.qconf["sq_main.q"], **dict.fromkeys(("ss", "sh", "sconfl"), "master\n")}

@@ -1,6 +1,6 @@
 """How long a job waits for its start while the context of thousands of others is written: `python -m bench.contexts`.
 
-On a private cell so many jobs are held. A job that fits is submitted again and again, and tells when it starts: first
+On a private cell so many jobs are held. A job that fits is submitted again and again, and reports when it starts: first
 while nothing is written, then while the contexts are written as the autoscaler does (two commands a second, 200 jobs
 each), then again without. Needs root and Debian's Grid Engine.
 """

@@ -63,7 +63,7 @@ def fill(file: Path, jobs: int) -> None:
 
 
 class Loop:
-    """What the last pass of a cell with 2,000 waiting jobs saw."""
+    """The last pass of a cell with 2,000 waiting jobs."""
 
     unobserved = ""
 
@@ -77,7 +77,7 @@ def serve(folder: Path, ended: Event) -> None:
     store = Store.open(folder / "cell.sqlite")
     now = Now(time.time(), "cell", "fake", True, None)
     answers = Answers(Loop(), store, lambda: status(store, now))
-    answers.turns = Turns(lambda: time.monotonic() * 1e6)  # nobody is told to wait
+    answers.turns = Turns(lambda: time.monotonic() * 1e6)  # no caller has to wait
     api = Api(requests=RequestService(store, lambda: ("execute",)), answers=answers, local=LocalRoles(None, list))
     with served_locally(lambda: make_app(api), folder / "a.sock"):
         ended.wait()

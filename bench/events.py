@@ -1,8 +1,7 @@
-"""`python -m bench.events`: what the events of jobs add to a pass.
+"""`python -m bench.events`: the cost of jobs' events in a pass.
 
-The pass is bytes → plan of a busy cell; the events' part compares it with what was told before and writes what is new
-to a store on disk. Measured are the first pass of a new store, a pass in which nothing is new, and a pass with twenty
-new jobs. CPU seconds, the best of several rounds.
+The pass is bytes → plan of a busy cell; the events' part compares it with earlier reports and writes the news to a store
+on disk. Measured are the first pass of a new store, a pass without news, and a pass with twenty new jobs. CPU seconds, the best of several rounds.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from sge.qstat import ListingReader
 NEW = 20
 POLL = 10.0
 BAR = 0.02
-"""Share of a pass that events may take where something is new."""
+"""Share of a pass that events may take if there is news."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class Cost:
     same: float
     """Of its events."""
     whole_new: float
-    """Of a later pass that shows twenty new jobs besides."""
+    """Of a later pass that also shows twenty new jobs."""
     new: float
     """Of its events."""
 
@@ -99,14 +98,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=50_000, help="waiting jobs (default 50,000)")
     parser.add_argument("--rounds", type=int, default=5)
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     kept = True
     for name, mix in (
-        ("with arrays", Mix(jobs=asked.jobs)),
-        ("without arrays", Mix(jobs=asked.jobs, arrays=False)),
-        ("one category a job", Mix(jobs=asked.jobs, arrays=False, unique=True)),
+        ("with arrays", Mix(jobs=options.jobs)),
+        ("without arrays", Mix(jobs=options.jobs, arrays=False)),
+        ("one category a job", Mix(jobs=options.jobs, arrays=False, unique=True)),
     ):
-        cost = measure(mix, asked.rounds)
+        cost = measure(mix, options.rounds)
         print(f"{name}: first pass {cost.first_pass:.3f} s, a later one {cost.whole:.3f} s")
         for what, seconds, whole in (
             ("first of a new store", cost.first, cost.first_pass),

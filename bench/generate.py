@@ -1,13 +1,13 @@
 """A busy cluster as Grid Engine 8.1.9 prints it, made up from a seed.
 
 Waiting jobs: 55 % single-slot, 25 % on one host (2-16 slots), 15 % spread (8-64 slots), 5 % arrays of 1,000 tasks; a
-third ask for memory. Running: full hosts of 16 slots. The element layout, indentation and order of children are those
+third request memory. Running: full hosts of 16 slots. The element layout, indentation and order of children are those
 of `qstat -r -f -xml`; waiting jobs stand by priority, as Grid Engine lists them.
 
-With `unique`, every waiting job has a run time and a memory limit of its own, as workflow managers ask for. With
-another `turn` the same jobs wait and run, and what changed is what changes between two passes of a busy cell in which
-nothing is submitted, starts or ends: usage moves the priorities of all jobs of an owner (one owner's keep their order),
-and hosts report other loads.
+With `unique`, every waiting job has a run time and a memory limit of its own, as workflow managers request them. With
+another `turn` the same jobs wait and run, and only those values change that change between two passes of a busy cell in
+which nothing is submitted, starts or ends: usage moves the priorities of all jobs of an owner (one owner's keep their
+order), and hosts report other loads.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PEAK = 3 * 86400
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """How many of what."""
+    """The sizes of a generated cluster."""
 
     jobs: int = 50_000
     hosts: int = 100
@@ -61,7 +61,7 @@ def _time(dice: random.Random) -> str:
 
 
 def _waiting_job(dice: random.Random, number: int, mix: Mix, shares: list[float]) -> tuple[float, str]:
-    """Its priority and its element. `shares`: what is due to each owner, in this turn."""
+    """Its priority and its element. `shares`: each owner's share in this turn."""
     name = f"{dice.choice(_NAMES)}_{number}"
     kind = dice.random()
     slots, tasks, pe = 1, "", ""

@@ -1,7 +1,7 @@
-"""Measures what the autoscaler costs while nothing happens: a private cell, provider local, all settings as shipped.
+"""Measures the autoscaler's cost while nothing happens: a private cell, provider local, all settings as shipped.
 
 Processor time is that of the service, of every command that it ran, and of `qevent`; memory is the service's resident
-size at the end. Needs root and Debian's Grid Engine packages (`make setup`). Exits 1 where a bar is passed.
+size at the end. Needs root and Debian's Grid Engine packages (`make setup`). Exits 1 if a bar is passed.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def environment(cell: Cell) -> dict[str, str]:
 
 
 def measure(service: Running, seconds: float) -> tuple[Spent, float]:
-    """What was spent in so many seconds, and the megabytes resident after them. Raises RuntimeError where it ended."""
+    """The processor time of so many seconds, and the megabytes resident after them. Raises RuntimeError if it ended."""
     time.sleep(SETTLING)
     pid = service_below(service.pid)
     before = spent(pid)
@@ -93,7 +93,7 @@ def measure(service: Running, seconds: float) -> tuple[Spent, float]:
 
 
 def service_below(pid: int) -> int:
-    """The process of the service: it is started by one that enters the cell."""
+    """The service's process: a child of the process that enters the cell."""
     for below in (pid, *descendants(pid)):
         words = Path(f"/proc/{below}/cmdline").read_bytes().split(b"\0")
         if any(word.endswith(b"sge-autoscaler") for word in words[:2]):

@@ -1,9 +1,9 @@
-"""`python -m bench.monitor`: what the monitor adds to a pass, and how large the history grows.
+"""`python -m bench.monitor`: the cost of the monitor in a pass, and the size of the history.
 
 The pass is bytes → plan of a cluster with a thousand workers, full of jobs; the monitor's part is its sample, the jobs
 that began and its rows, committed to a file. Both are timed in turn in one process, the best of several rounds each.
-Then a store sees as many days as asked for, a look a minute, which fills as many rows as more of them would, and is
-cleaned up hourly as the loop does it.
+Then a store gets as many days as requested, an observation a minute, which fills as many rows as more of them would,
+and is cleaned up hourly as the loop does it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def measure(jobs: int, rounds: int) -> Cost:
 
 
 def _see(monitor: Monitor, snapshot: Snapshot, decided: Plan) -> None:
-    """With the sight that the loop makes for it."""
+    """With the observed workers that the loop makes for it."""
     sight = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
     monitor.see(snapshot, decided, sight)
 

@@ -1,13 +1,12 @@
 """`make mutants`: which small changes of the code do the fast tests notice? A seeded sample a room, in bounded time.
 
 pytest collects the tests that `bench.changed` finds for the chosen files, once. One run of them, without a change,
-tells which test calls which function. Then every mutant has a forked process of its own, where the function's code is
-exchanged in memory and only those tests run, up to the first that fails. No file of the product is ever written, so an
-interrupted run leaves nothing changed. A mutant that runs into its time limit counts as noticed.
+records which test calls which function. Then every mutant has a forked process of its own, in which the function's code
+is exchanged in memory and only those tests run, up to the first that fails. No file of the product is ever written, so
+an interrupted run leaves nothing changed. A mutant that runs into its time limit counts as noticed.
 
-What survives is written to tests/mutants/survivors.md, and is tried again by every later run of its room. A person
-moves a line to the equivalent ones there, with the reason; such a line stays while the code does, and counts neither
-way.
+Survivors are written to tests/mutants/survivors.md, and every later run of their room tries them again. A person moves
+a line to the equivalent ones there, with the reason; such a line stays while the code does, and does not count.
 """
 
 from __future__ import annotations
@@ -42,16 +41,16 @@ FOLDERS = (
 )  # fmt: skip
 SURVIVORS = ROOT / "tests/mutants/survivors.md"
 LEAST_SECONDS, MEMORY = 10.0, 4 << 30
-"""Of a mutant's process: so long it may run at least, and so many bytes it may take."""
+"""Limits of a mutant's process: the shortest time limit in seconds, and the most bytes."""
 
 
 def room_of(path: str) -> str:
-    """The folder of a file, which is what figures are reported for."""
+    """The folder of a file, for which figures are reported."""
     return str(PurePath(path).parent)
 
 
 def choose(rooms: Iterable[str], *, count: int, seed: int, listed: Survivors) -> list[Mutant]:
-    """`count` mutants of each room below one of `rooms`, and what survived there before; each room in turn."""
+    """`count` mutants of each room below one of `rooms`, and earlier survivors there; each room in turn."""
     found: dict[str, list[Mutant]] = defaultdict(list)
     for file in sorted(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")):
         path = file.relative_to(ROOT).as_posix()
@@ -67,7 +66,7 @@ def choose(rooms: Iterable[str], *, count: int, seed: int, listed: Survivors) ->
 
 
 def relevant_tests(paths: Iterable[str]) -> list[str]:
-    """What may notice a change of these files: as for `make quick`, and all tests of the same room."""
+    """Tests that may notice a change of these files: those of `make quick`, and all tests of the same room."""
     imports = imports_of_tests()
     found = set(select_tests(paths, imports))
     for path in paths:
@@ -79,13 +78,13 @@ def relevant_tests(paths: Iterable[str]) -> list[str]:
 
 
 class Sampler:
-    """A pytest plugin: instead of running the tests once it runs those that matter once a mutant."""
+    """A pytest plugin: instead of running all tests once it runs, for each mutant, those that call its function."""
 
     def __init__(self, mutants: Sequence[Mutant], *, root: Path, until: float, tell: Callable[[str], None]) -> None:
         self.mutants = mutants
         self._root, self._until, self._tell = root, until, tell
         self.noticed: dict[Mutant, bool] = {}
-        """Without those that time did not suffice for, and those that Python does not take."""
+        """Without those that were not tried in time, and those that Python does not accept."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -113,7 +112,7 @@ class Sampler:
             return
         instead = {function: _code_at(code, function.__code__) for function in functions}
         if any(new and len(new.co_freevars) != len(function.__code__.co_freevars) for function, new in instead.items()):
-            return  # Python takes no code for a function that uses other variables from around it
+            return  # Python accepts no code for a function that uses other variables from around it
         wanted = {number for f in functions for number in calls.of.get(id(f.__code__), ())}
         limit = max(LEAST_SECONDS, 3 * sum(calls.seconds[number] for number in wanted))
         tests = [items[number] for number in sorted(wanted, key=lambda number: calls.seconds[number])]
@@ -129,7 +128,7 @@ class Sampler:
 
 
 class _Calls:
-    """Which test calls what, by the tests' numbers and the `id` of code."""
+    """Which test calls which function, by the tests' numbers and the `id` of code."""
 
     def __init__(self) -> None:
         self.of: dict[int, list[int]] = defaultdict(list)
@@ -178,7 +177,7 @@ def _traced(items: Sequence[pytest.Item], codes: set[int]) -> Iterator[tuple[int
 
 
 def _all_pass(items: Sequence[pytest.Item], then: Sequence[pytest.Item] = ()) -> bool:
-    """Whether all pass; stops at the first that does not. `then`: the test after them, for what fixtures they share."""
+    """Whether all pass; stops at the first that fails. `then`: the test after them, for their shared fixtures."""
     failed: list[str] = []
 
     class Watch:
@@ -197,7 +196,7 @@ def _all_pass(items: Sequence[pytest.Item], then: Sequence[pytest.Item] = ()) ->
 
 
 def _functions_of(file: Path, name: str) -> list[FunctionType]:
-    """The function objects of a file's function and of those inside it: none where no test imports the file."""
+    """The function objects of a file's function and of those inside it: none if no test imports the file."""
     module = compile(file.read_text(encoding="utf-8"), str(file), "exec")
     wanted = {_place(code) for code in _codes_in(code_named(module, name))}
     return [one for one in gc.get_objects() if isinstance(one, FunctionType) and _place(one.__code__) in wanted]
@@ -212,7 +211,7 @@ def _codes_in(code: CodeType) -> Iterator[CodeType]:
 
 
 def _code_at(code: CodeType, before: CodeType) -> CodeType | None:
-    """What stands there instead; None where the change took it away."""
+    """The code that replaces it; None if the change removed it."""
     return next((one for one in _codes_in(code) if _place(one) == _place(before)), None)
 
 
@@ -221,7 +220,7 @@ def _place(code: CodeType) -> tuple[str, str, int]:
 
 
 def _forked(run: Callable[[], bool], limit: float) -> bool:
-    """What `run` returned in a process of its own; False where that died or took longer than `limit` seconds."""
+    """The result of `run` in a process of its own; False if that died or took longer than `limit` seconds."""
     child = os.fork()
     if child == 0:
         passed = False
@@ -240,7 +239,7 @@ def _forked(run: Callable[[], bool], limit: float) -> bool:
             status = result
         else:
             time.sleep(0.01)
-    with contextlib.suppress(ProcessLookupError):  # also what the tests started
+    with contextlib.suppress(ProcessLookupError):  # also processes that the tests started
         os.killpg(child, signal.SIGKILL)
     if status is None:
         os.waitpid(child, 0)

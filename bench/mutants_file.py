@@ -33,7 +33,7 @@ class Room:
 
     @property
     def score(self) -> float:
-        """Of those that are not equivalent, the part that was noticed."""
+        """The share of mutants that were noticed, without equivalent ones."""
         return self.noticed / max(1, self.tried - self.equivalent)
 
 
@@ -47,7 +47,7 @@ class Survivors:
 
     @classmethod
     def read(cls, file: Path) -> Survivors:
-        """Nothing where there is no file. Raises ValueError for a line that is none."""
+        """Empty if there is no file. Raises ValueError for a line of another form."""
         found = cls()
         for text in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
             if row := ROW.match(text):
@@ -64,7 +64,7 @@ class Survivors:
         return found
 
     def leave_out_gone(self, root: Path) -> None:
-        """Drop what is no place of the code any more: mutants of files and lines that went or changed, empty rooms."""
+        """Drop entries whose place is gone: mutants of files and lines that went or changed, empty rooms."""
         files = {key[0]: root / key[0] for key in (*self.open, *self.equivalent)}
         texts = {path: file.read_text(encoding="utf-8") for path, file in files.items() if file.exists()}
         there = {mutant.key for path, text in texts.items() for mutant in mutants_of(path, text)}
@@ -73,7 +73,7 @@ class Survivors:
         self.rooms = {room: of for room, of in self.rooms.items() if any((root / room).glob("*.py"))}
 
     def update(self, noticed: Mapping[Mutant, bool]) -> None:
-        """Take in what a run found."""
+        """Add a run's results."""
         for mutant, was_noticed in noticed.items():
             self.open.pop(mutant.key, None)
             if was_noticed:

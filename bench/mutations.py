@@ -1,8 +1,8 @@
 """Small changes of a function's code (mutants), each of which some test should notice. Pure: text in, values out.
 
 A mutant changes one place of one function: a comparison's boundary, `and`/`or`, `min`/`max`, plus/minus, a number, a
-condition, the order of two arguments; or it takes a statement or a keyword of `replace` away, or returns None, or at
-once. Messages, log lines, annotations and what stands outside of functions are left alone.
+condition, the order of two arguments; or it removes a statement or a keyword of `replace`, or returns None, or at once.
+Messages, log lines, annotations and code outside of functions are left alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OPERATORS: dict[type[ast.AST], type[Any]] = {
 }  # fmt: skip
 NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
 UNTOLD = ("assert_never", "log.")
-"""Calls that are not taken away: they cannot be reached, or only tell."""
+"""Calls that are not removed: they cannot be reached, or only report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,13 @@ class Mutant:
     """Qualified name of the outermost function around it."""
     before: str
     after: str
-    """Source of what is replaced and of what stands there instead, on one line."""
+    """Source of the replaced code and of the new code, on one line."""
     number: int
-    """Which of the file's mutants it is, from 0."""
+    """Its number among the file's mutants, from 0."""
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What stays the same when lines elsewhere in the file move."""
+        """The part that stays the same when lines elsewhere in the file move."""
         return self.path, self.function, self.before, self.after
 
 
@@ -58,7 +58,7 @@ class _Site:
     line: int
 
     def put(self, node: ast.AST) -> None:
-        """Let this stand at the place."""
+        """Put this at the place."""
         if self.index is None:
             setattr(self.owner, self.field, node)
         else:
@@ -77,7 +77,7 @@ def mutants_of(path: str, source: str) -> list[Mutant]:
 def mutated_code(mutant: Mutant, source: str, filename: str) -> CodeType:
     """The code of the mutant's function, as Python would have compiled it from the changed text.
 
-    Raises SyntaxError where the change leaves no Python.
+    Raises SyntaxError if the changed text is no Python.
     """
     tree = ast.parse(source)
     site, new = next(change for number, change in enumerate(_changes(tree)) if number == mutant.number)
@@ -125,7 +125,7 @@ def _is_first(site: _Site, function: Function) -> bool:
 
 
 def _within(site: _Site) -> Iterator[_Site]:
-    """The place itself and those in it."""
+    """The place itself and those inside it."""
     node = site.node
     if isinstance(node, ast.JoinedStr | ast.expr_context | ast.arguments) or _tells(node):
         return
@@ -144,7 +144,7 @@ def _tells(node: ast.AST) -> bool:
 
 
 def _variants(node: ast.AST) -> Iterator[ast.AST]:
-    """What may stand at the node's place."""
+    """Nodes that may replace this one."""
     match node:
         case ast.Compare(ops=ops):
             for index, op in enumerate(ops):

@@ -1,9 +1,9 @@
-"""Child of the benchmark: what two passes cost in a cold process, the first and one after it. `python -m bench.passes
+"""Child of the benchmark: the cost of two passes in a cold process, the first and one after it. `python -m bench.passes
 FILE time|memory` reads a pickled pair of outputs and prints `Figures` as JSON.
 
 Times are CPU seconds, so that other work on the machine does not count. Memory is read from the kernel's high-water
-mark, reset before the work: `ru_maxrss` would carry the parent's over. It is that of both passes, with what is kept
-from the first for the second.
+mark, reset before the work: `ru_maxrss` would include the parent's. It is that of both passes, with the values that the
+first keeps for the second.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def walk(outputs: Outputs, *, handlers: bool = True) -> None:
 
 
 def read(outputs: Outputs, reader: ListingReader | None = None) -> Cluster:
-    """As the service reads, which keeps its reader from pass to pass."""
+    """Read as the service does, which keeps its reader from pass to pass."""
     listing = (reader or ListingReader()).read(outputs.qstat, UTC)
     return cluster_from(replace(outputs, listing=listing), zone=UTC, now=NOW.timestamp())
 

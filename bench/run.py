@@ -3,8 +3,8 @@
 The first pass is that of a process that has just started. In the next one the same jobs wait and run, and loads,
 priorities and usage have changed. Every round is a process of its own, which measures the floors as well: expat with
 three handlers that do nothing, and without. Figures are CPU seconds, the best of several rounds, because other work on
-the machine only ever adds. Memory is the growth of the peak resident size over what is held with the input read. Exits
-with 1 where a bar is passed.
+the machine only ever adds. Memory is the growth of the peak resident size over the memory held with the input read.
+Exits with 1 if a bar is passed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CHILD_TIMEOUT = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """What the first pass may take, in walks with handlers; the next one, in first passes; and megabytes."""
+    """Bars of the first pass, in walks with handlers; of the next one, in first passes; and of memory in megabytes."""
 
     first: float
     memory: float

@@ -1,7 +1,7 @@
-"""`make sbom`: what the installed program consists of, as a CycloneDX document (build/sbom.cdx.json).
+"""`make sbom`: the parts of the installed program, as a CycloneDX document (build/sbom.cdx.json).
 
-cyclonedx-py reads the pinned requirements; this adds what they do not say: the program itself, the licences, and which
-package needs which. The same sources make the same document. Nothing is asked of a network.
+cyclonedx-py reads the pinned requirements; this adds the program itself, the licences, and which package needs which.
+The same sources make the same document. It makes no network calls.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LONGEST = 100
 
 
 def sbom(requirements: Path = REQUIREMENTS) -> dict[str, Any]:
-    """The document; `problems` says what is wrong with it."""
+    """The document; `problems` checks it."""
     done = subprocess.run(
         (sys.executable, "-m", "cyclonedx_py", "requirements", "--output-reproducible", "--of", "JSON",
          "--sv", SchemaVersion.V1_6.to_version(), "--no-validate", str(requirements)),
@@ -55,7 +55,7 @@ def sbom(requirements: Path = REQUIREMENTS) -> dict[str, Any]:
 
 
 def _component(given: dict[str, Any]) -> dict[str, Any]:
-    """A package by its purl, its hashes beside it: where an index had it is not ours to say."""
+    """A package by its purl, its hashes beside it: which index it came from is not known here."""
     hashes = [each for reference in given["externalReferences"] for each in reference.get("hashes", ())]
     files = {
         "type": "distribution",
@@ -71,7 +71,7 @@ def _component(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _licenses(name: str) -> Iterator[dict[str, Any]]:
-    """As its author names it; nothing where this machine does not have it."""
+    """As its author names it; none if the package is not installed here."""
     try:
         about = installed.metadata(name)
     except installed.PackageNotFoundError:
@@ -100,7 +100,7 @@ def _extras(names: Iterable[str]) -> dict[str, frozenset[str]]:
 
 
 def _needs(name: str, extras: Mapping[str, frozenset[str]]) -> Iterator[_Need]:
-    """What a package needs, and what those of its extras do that are needed."""
+    """The packages that a package needs, including those of its needed extras."""
     try:
         given = installed.requires(name) or ()
     except installed.PackageNotFoundError:
@@ -112,7 +112,7 @@ def _needs(name: str, extras: Mapping[str, frozenset[str]]) -> Iterator[_Need]:
 
 
 def problems(document: dict[str, Any]) -> list[str]:
-    """What the schema of CycloneDX refuses."""
+    """Errors by the schema of CycloneDX."""
     from cyclonedx.validation.json import JsonStrictValidator  # its import computes for over a second
 
     found = JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(document), all_errors=True)

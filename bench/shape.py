@@ -1,7 +1,7 @@
-"""`python -m bench.shape`: how large the product is, how its rooms hang together, and its longest functions.
+"""`python -m bench.shape`: the size of the product, the imports between its rooms, and its longest functions.
 
-Counts the modules of `autoscaler`, `sge` and `providers` and imports nothing of them: a module that cannot be imported
-is measured like any other. A room is a package; what lies directly in a package counts under the package's name.
+Counts the modules of `autoscaler`, `sge` and `providers` without importing them: a module that cannot be imported is
+measured like any other. A room is a package; modules directly in a package count under the package's name.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Module:
     code: int
     """Lines that hold a statement: no docstring, comment, import or empty line."""
     imports: frozenset[str]
-    """Dotted names, of modules or of what lies in them. Imports for type checking count, too."""
+    """Dotted names, of modules or of names in them. Imports for type checking count, too."""
     functions: tuple[Function, ...]
 
     @property
@@ -87,8 +87,8 @@ def read_module(path: Path, source: str) -> Module:
 
 
 def code_lines(source: str, tree: ast.Module) -> int:
-    """How many lines of `source` are left without docstrings, comments, imports and empty lines. The lines inside a
-    string that is a value count.
+    """The number of lines of `source` without docstrings, comments, imports and empty lines. The lines inside a string
+    that is a value count.
     """
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     lines = {line for one in tokens if one.type not in _NO_CODE for line in range(one.start[0], one.end[0] + 1)}
@@ -192,7 +192,7 @@ def _largest_rooms(modules: Sequence[Module]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the report. Returns 1 where rooms of the core, or any modules, import each other in a circle."""
+    """Print the report. Returns 1 if rooms of the core, or any modules, import each other in a circle."""
     about = (__doc__ or "").partition(": ")[2].partition("\n")[0]
     argparse.ArgumentParser(prog="python -m bench.shape", description=about).parse_args(arguments)
     modules = measure(ROOT)

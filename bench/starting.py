@@ -1,8 +1,8 @@
-"""How long a job waits between the order of its worker and its start, and for whom: `python -m bench.starting`.
+"""How long a job waits between the order of its worker and its start, and on whom: `python -m bench.starting`.
 
-On a private cell with provider local each of some jobs needs a worker of its own. Looked at are the store (the order
-and what was done to Grid Engine), the machine's record, `qstat -f` twenty times a second, and the clock that the job
-itself reads first. Needs root and Debian's Grid Engine (`make setup`). Exits 1 where a bar is passed.
+On a private cell with provider local each of some jobs needs a worker of its own. Times come from the store (the order
+and the actions on Grid Engine), the machine's record, `qstat -f` twenty times a second, and the clock that the job
+itself reads first. Needs root and Debian's Grid Engine (`make setup`). Exits 1 if a bar is passed.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ BOOT = 3.0
 LIMIT = 120.0
 """Seconds from submission to start, at most."""
 OURS_BAR = 2.0
-"""Seconds that are the autoscaler's, in the median."""
+"""Median seconds of the autoscaler's own parts."""
 SHIPPED = {"schedule_interval": "0:0:15", "flush_submit_sec": "0", "flush_finish_sec": "0"}
-"""Grid Engine's own."""
+"""The shipped scheduler configuration."""
 WATCH = "while :; do date +@%s.%N; qstat -f -q main.q; sleep 0.05; done"
 _LINE = re.compile(r"^main\.q@(\S+)\s+\S+\s+\S+\s+(\S+)\s+\S+ *(\S*)$")
 
@@ -51,7 +51,7 @@ class Start:
 
     @property
     def parts(self) -> dict[str, float]:
-        """Seconds of each part of the way from order to start, with whose they are."""
+        """Seconds of each part of the way from order to start, with its owner."""
         return {
             "machine: from the order until it is up": self.up - self.ordered,
             "autoscaler: until it is enrolled": self.enrolled - self.up,
@@ -90,7 +90,9 @@ class Bench:
         return Start(submitted, ordered, created + BOOT, enrolled, heard, enabled, float(words[0]))
 
     def _watched(self, host: str) -> tuple[float, float]:
-        """When the host's queue instance first showed a load, and when it was first neither disabled nor unheard."""
+        """The times at which the host's queue instance first showed a load, and first was neither disabled nor unknown
+        (`u`).
+        """
         at, heard, enabled = 0.0, None, None
         for line in (self.cell.home / "watched").read_text().splitlines():
             if line.startswith("@"):
@@ -109,7 +111,7 @@ class Bench:
         return next(float(record["created_at"]) for record in records if record["name"] == host)
 
     def _journal(self, host: str) -> tuple[float, float]:
-        """When the worker's order was sent, and when its enrolment had ended."""
+        """The times at which the worker's order was sent, and at which its enrolment ended."""
         (file,) = Path(self.settings["CP_CAP_AUTOSCALE_WORKDIR"]).glob("*.sqlite")
         with contextlib.closing(sqlite3.connect(file)) as store:
             (enrolled,) = store.execute(

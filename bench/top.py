@@ -1,7 +1,7 @@
-"""Measures what `sge-autoscaler top` and its service cost while it is shown: a private cell with waiting jobs, all
+"""Measures the cost of `sge-autoscaler top` and of its service while it is shown: a private cell with waiting jobs, all
 settings as shipped, `top` on a terminal of 200 × 50.
 
-Needs root and Debian's Grid Engine packages (`make setup`). Exits 1 where the bar is passed.
+Needs root and Debian's Grid Engine packages (`make setup`). Exits 1 if the bar is passed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a plan needs besides Grid Engine's outputs: a provider with prices, a policy that allows 1,000 workers, and a
+"""A plan's inputs besides Grid Engine's outputs: a provider with prices, a policy that allows 1,000 workers, and a
 memory.
 """
 
@@ -33,7 +33,7 @@ _SIZES = {
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """All of a snapshot but its cluster."""
+    """All of a snapshot except its cluster."""
 
     fleet: Fleet
     policy: Policy
@@ -74,7 +74,9 @@ def snapshot_of(cluster: Cluster, rest: World) -> Snapshot:
 
 
 def _array_jobs(qstat: bytes) -> Iterator[int]:
-    """Numbers of jobs with tasks, found without our own reader: what that leaves behind would hide its peak."""
+    """Numbers of jobs with tasks, found without our own reader: memory that the reader leaves behind would hide its
+    peak.
+    """
     number = 0
     for found in _NUMBER_OR_TASKS.finditer(qstat):
         if found[1]:
