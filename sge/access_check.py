@@ -18,21 +18,21 @@ def access_finding(texts: Mapping[str, str], queues: Sequence[str], user: str) -
     lists = access_lists(texts)
     restricted = list(_restricted(texts, queues))
     shut = [
-        told
+        problems
         for what, access, is_queue in restricted
-        for told in shut_out(what, access, lists, is_queue=is_queue)
+        for problems in shut_out(what, access, lists, is_queue=is_queue)
         if not what.startswith("host ") or what == "host global"
     ]
     if shut:
         return Finding(WHAT, Level.FAIL, "; ".join(dict.fromkeys(shut)), _REMEDY)
-    told = [f"{what} is open only as {', '.join(access.shown)} says" for what, access, _ in restricted]
-    told += _submits_nothing(texts, user)
-    told += _unread_hosts(restricted)
-    if told:
+    problems = [f"{what} is open only as {', '.join(access.shown)} says" for what, access, _ in restricted]
+    problems += _submits_nothing(texts, user)
+    problems += _unread_hosts(restricted)
+    if problems:
         return Finding(
             WHAT,
             Level.WARN,
-            "; ".join(dict.fromkeys(told)),
+            "; ".join(dict.fromkeys(problems)),
             "make sure that the lists name the users whose jobs need workers",
         )
     return Finding(WHAT, Level.OK, "no access list or project restricts who may use the queues that are autoscaled")

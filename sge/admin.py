@@ -132,18 +132,18 @@ class Administrator:
 
     def enable(self, host: str) -> Change:
         """Enable every queue instance of the host. Raises GridEngineRefused, also for a host without any."""
-        change = self._tell("qmod", "-e", f"*@{usable('host', host)}")
+        change = self._change("qmod", "-e", f"*@{usable('host', host)}")
         if Meaning.ABSENT in map(meaning, change.said):
             raise GridEngineRefused("; ".join(change.said))
         return change
 
     def disable(self, host: str) -> Change:
         """Disable every queue instance of the host: no new job starts. A host without any counts as disabled."""
-        return self._tell("qmod", "-d", f"*@{usable('host', host)}")
+        return self._change("qmod", "-d", f"*@{usable('host', host)}")
 
     def disable_all(self, hosts: Sequence[str]) -> Change:
         """The same for several hosts in one command."""
-        return self._tell("qmod", "-d", *(f"*@{usable('host', host)}" for host in hosts))
+        return self._change("qmod", "-d", *(f"*@{usable('host', host)}" for host in hosts))
 
     def remove(self, host: str, known: Membership | None = None) -> RemovalOutcome:
         """Remove `host` from Grid Engine, unless Grid Engine says that something is on it.
@@ -170,7 +170,7 @@ class Administrator:
         """Delete jobs or tasks (`12`, `12.3`, `12.1-9:2`). `forced`: also if the host does not answer."""
         return self._ask_for("qdel", *(("-f",) if forced else ()), jobs=jobs)
 
-    def push_back(self, job: str, *, forced: bool = False) -> JobsOutcome:
+    def reschedule(self, job: str, *, forced: bool = False) -> JobsOutcome:
         """Make a running job pending again (`qmod -rj`). Only if its machine is surely gone: else it runs twice (rule
         7).
 
@@ -206,7 +206,7 @@ class Administrator:
         refused: dict[str, str] = {}
         for start in range(0, len(asked), JOBS_AT_ONCE):
             batch = asked[start : start + JOBS_AT_ONCE]
-            for line in self._tell(*words, *batch, raising=False).said:
+            for line in self._change(*words, *batch, raising=False).said:
                 what, about = meaning(line), job_named(line)
                 concerned = [job for job in batch if about is not None and _concerns(job, about)]
                 if what is Meaning.ABSENT:
@@ -222,15 +222,15 @@ class Administrator:
 
     def configure(self, *words: str) -> Change:
         """One `qconf` that changes something. Raises GridEngineRefused."""
-        return self._tell("qconf", *words)
+        return self._change("qconf", *words)
 
-    def tell(self, *argv: str, longer: float = 0.0) -> Change:
+    def change(self, *argv: str, longer: float = 0.0) -> Change:
         """Run one command that changes several things, of which some may be refused: see `said`. `longer`: seconds that
         it may take in addition to the usual.
         """
-        return self._tell(*argv, raising=False, longer=longer)
+        return self._change(*argv, raising=False, longer=longer)
 
-    def _tell(self, *argv: str, raising: bool = True, longer: float = 0.0) -> Change:
+    def _change(self, *argv: str, raising: bool = True, longer: float = 0.0) -> Change:
         """Run one command that changes something. `raising`: GridEngineRefused if Grid Engine refused it."""
         completed = self._runner(argv, timeout=self._timeout + longer)
         said = _lines(completed.stdout, completed.stderr)

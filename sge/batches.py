@@ -57,15 +57,17 @@ class Batches:
         if not names:
             return {}
         for group in (*also_in, host_group):
-            self._tell(names, "qconf", "-aattr", "hostgroup", "hostlist", " ".join(names), usable("host group", group))
+            self._change(
+                names, "qconf", "-aattr", "hostgroup", "hostlist", " ".join(names), usable("host group", group)
+            )
         # Grid Engine silently leaves a host out of a group if its name does not resolve. A host that it disables is in
         # the group.
-        said = self._tell(names, "qmod", "-d", *(f"*@{name}" for name in names)).said
+        said = self._change(names, "qmod", "-d", *(f"*@{name}" for name in names)).said
         joined = [host for host in hosts if host.name in added and _in_queue(said, host.name, queue)]
         opened = self._set_values(joined, {host.name: objects.complex_values(host.complex_values) for host in joined})
         given = [f"[{host.name}={host.slots}]" for host in joined if host.name in opened]
         if not given or not _went_well(
-            self._tell(opened, "qconf", "-rattr", "queue", "slots", ",".join(given), queue).said
+            self._change(opened, "qconf", "-rattr", "queue", "slots", ",".join(given), queue).said
         ):
             return {}
         return {name: added[name] for name in opened}
@@ -77,7 +79,7 @@ class Batches:
                 stack.enter_context(objects.as_file(f"load_sensor {usable('path', sensor)}\n", usable("host", host)))
                 for host in hosts
             ]
-            said = self._tell(hosts, "qconf", *(word for file in files for word in ("-Aconf", str(file)))).said
+            said = self._change(hosts, "qconf", *(word for file in files for word in ("-Aconf", str(file)))).said
         return frozenset(host for host in hosts if _went_well(about(said, host)))
 
     def enable(self, hosts: Sequence[str]) -> frozenset[str]:
@@ -96,7 +98,7 @@ class Batches:
         return {host: outcome for host, outcome in outcomes.items() if isinstance(outcome, RemovalOutcome)}
 
     def _switch(self, switch: str, hosts: Sequence[str]) -> frozenset[str]:
-        said = self._tell(hosts, "qmod", switch, *(f"*@{usable('host', host)}" for host in hosts)).said
+        said = self._change(hosts, "qmod", switch, *(f"*@{usable('host', host)}" for host in hosts)).said
         return frozenset(host for host in hosts if _went_well(_of_host(said, host)))
 
     def _add(self, hosts: Sequence[NewHost]) -> dict[str, bool]:
@@ -107,7 +109,7 @@ class Batches:
                 text = objects.exec_host(host.name, host.complex_values | {"slots": "0"})
                 files.append(stack.enter_context(objects.as_file(text)))
             names = [usable("host", host.name) for host in hosts]
-            said = self._tell(names, "qconf", *(word for file in files for word in ("-Ae", str(file)))).said
+            said = self._change(names, "qconf", *(word for file in files for word in ("-Ae", str(file)))).said
         meanings = {host.name: set(map(meaning, about(said, host.name))) for host in hosts}
         there = [host for host in hosts if meanings[host.name] == {Meaning.ALREADY}]
         closed = {host.name: objects.complex_values(host.complex_values | {"slots": "0"}) for host in there}
@@ -120,12 +122,12 @@ class Batches:
         done: list[str] = []
         for text in dict.fromkeys(values.values()):
             alike = [host.name for host in hosts if values[host.name] == text]
-            said = self._tell(alike, "qconf", "-rattr", "exechost", "complex_values", text, *alike).said
+            said = self._change(alike, "qconf", "-rattr", "exechost", "complex_values", text, *alike).said
             done += [name for name in alike if _went_well(about(said, name))]
         return done
 
-    def _tell(self, hosts: Sequence[str], *argv: str) -> Change:
-        return self._administrator.tell(*argv, longer=PER_HOST * len(hosts))
+    def _change(self, hosts: Sequence[str], *argv: str) -> Change:
+        return self._administrator.change(*argv, longer=PER_HOST * len(hosts))
 
 
 def _of_host(said: Iterable[str], host: str) -> list[str]:

@@ -78,10 +78,10 @@ def _weekdays(text: str) -> frozenset[int]:
             days.update((begin + number) % 7 for number in range((end - begin) % 7 + 1))
         else:
             singles.append((begin + 1) % 7)
-    return frozenset(days).union((day - 1) % 7 for day in _heeded(singles))
+    return frozenset(days).union((day - 1) % 7 for day in _applied(singles))
 
 
-def _heeded(singles: list[int]) -> list[int]:
+def _applied(singles: list[int]) -> list[int]:
     """The single days of a list that qmaster applies; its week begins on Sunday, 0.
 
     It ignores a day that follows the one before it in the list: `sun,mon` is Sunday only, and `sun,mon,tue` Sunday and
@@ -90,11 +90,11 @@ def _heeded(singles: list[int]) -> list[int]:
     """
     if singles != sorted(singles):
         return [day for day in singles if day - 1 not in singles]
-    heeded: list[int] = []
+    applied: list[int] = []
     for day in singles:
-        if heeded[-1:] != [day - 1]:
-            heeded.append(day)
-    return heeded
+        if applied[-1:] != [day - 1]:
+            applied.append(day)
+    return applied
 
 
 def _weekday(text: str) -> int:

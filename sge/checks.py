@@ -104,18 +104,18 @@ def answers(facts: Facts) -> Finding:
 
 def manager_rights(facts: Facts) -> Finding:
     """Only a manager on an admin host may change queues and hosts."""
-    lacking = []
+    missing = []
     if facts.user not in facts.managers:
-        lacking.append((f"{facts.user} is not a manager", f"qconf -am {facts.user}"))
+        missing.append((f"{facts.user} is not a manager", f"qconf -am {facts.user}"))
     if not _among(facts.host, facts.admin_hosts, facts):
-        lacking.append((f"{facts.host} is not an admin host", f"qconf -ah {facts.host}"))
-    if not lacking:
+        missing.append((f"{facts.host} is not an admin host", f"qconf -ah {facts.host}"))
+    if not missing:
         return Finding("manager rights", Level.OK, f"{facts.user} is a manager, {facts.host} an admin host")
     return Finding(
         "manager rights",
         Level.FAIL,
-        " and ".join(what for what, _ in lacking),
-        f"as a manager, on an admin host: {'; '.join(remedy for _, remedy in lacking)}",
+        " and ".join(what for what, _ in missing),
+        f"as a manager, on an admin host: {'; '.join(remedy for _, remedy in missing)}",
     )
 
 
@@ -141,11 +141,11 @@ def names_resolve(facts: Facts) -> Finding:
     ]
     if not unresolved and not astray:
         return Finding("host names", Level.OK, _resolving(len(facts.names)))
-    told = ([f"no address for {', '.join(unresolved)}"] if unresolved else []) + astray
+    problems = ([f"no address for {', '.join(unresolved)}"] if unresolved else []) + astray
     return Finding(
         "host names",
         Level.FAIL if facts.master in unresolved else Level.WARN,
-        "; ".join(told[:5]) + (f"; and {len(told) - 5} more" if len(told) > 5 else ""),
+        "; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else ""),
         "add name and address of these hosts to DNS or /etc/hosts, on the master and on the workers",
     )
 
@@ -275,11 +275,11 @@ def prepared(facts: Facts) -> Finding:
         return Finding("preparation", Level.OK, "queue, host group and parallel environments exist")
     missing = [f"{each.kind} {each.name}" for each in facts.differences if each.missing]
     other = [f"{each.kind} {each.name}" for each in facts.differences if not each.missing]
-    told = ([f"missing: {', '.join(missing)}"] if missing else []) + (
+    problems = ([f"missing: {', '.join(missing)}"] if missing else []) + (
         [f"`init` would change {', '.join(other)}"] if other else []
     )
     remedy = "run `sge-autoscaler init`" + ("; it shows what --apply would change" if other else "")
-    return Finding("preparation", Level.FAIL if missing else Level.WARN, "; ".join(told), remedy)
+    return Finding("preparation", Level.FAIL if missing else Level.WARN, "; ".join(problems), remedy)
 
 
 def submission_verifier(facts: Facts) -> Finding:

@@ -143,9 +143,9 @@ class JobReader:
             if job is None:
                 job = self._wait(element)
             if job is None:
-                told = self.aside.count
+                set_aside = self.aside.count
                 job = self._wait_carefully(element + CLOSE, placed)
-                key = key if self.aside.count == told else None
+                key = key if self.aside.count == set_aside else None
             if job is not None:
                 keys.append(key)
                 waiting.append(job)
@@ -169,9 +169,9 @@ class JobReader:
             front, body, zero = split_priority(element)
             job = self._before.running.get(front + body) if zero is not None else None
             if job is None:
-                told = self.aside.count
+                set_aside = self.aside.count
                 job = self._run(element) or self._run_carefully(element + CLOSE)
-                if self.aside.count == told:
+                if self.aside.count == set_aside:
                     self.known.running[front + body] = job
             else:
                 self.known.running[front + body] = job

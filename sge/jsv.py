@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from autoscaler.core.model.cluster import UNLIMITED_SLOTS, JobRequest
 
-QUIET = 0.002
+SILENCE = 0.002
 """Seconds without another line after which a BEGIN is the qmaster's own. It writes all lines at once."""
 LONGEST = 1500
 """Most characters of a sentence: the qmaster reads lines of less than 10,000."""
@@ -82,16 +82,16 @@ class Conversation:
     def _line(self) -> str | None:
         """The next line; None if nobody is there any more."""
         while b"\n" not in self._pending:
-            heard = os.read(self.incoming, 65536)
-            if not heard:
+            received = os.read(self.incoming, 65536)
+            if not received:
                 return None
-            self._pending += heard
+            self._pending += received
         line, _, self._pending = self._pending.partition(b"\n")
         return line.decode("utf-8", "replace").strip()
 
     def _more(self) -> bool:
         """Whether another line follows at once."""
-        return bool(self._pending or select.select((self.incoming,), (), (), QUIET)[0])
+        return bool(self._pending or select.select((self.incoming,), (), (), SILENCE)[0])
 
     def _say(self, line: str) -> None:
         data = line.encode("ascii", "replace") + b"\n"

@@ -86,9 +86,9 @@ class Lookup:
 
     def _ask(self, *argv: str) -> bytes:
         completed = self.runner(argv, timeout=self.timeout)
-        said = completed.stderr.decode("utf-8", "replace").strip()
-        if completed.returncode != 0 or Meaning.UNREACHABLE in map(meaning, said.splitlines()):
-            raise GridEngineNotObservable(f"{' '.join(argv)} failed: {said or 'it printed nothing'}")
+        output = completed.stderr.decode("utf-8", "replace").strip()
+        if completed.returncode != 0 or Meaning.UNREACHABLE in map(meaning, output.splitlines()):
+            raise GridEngineNotObservable(f"{' '.join(argv)} failed: {output or 'it printed nothing'}")
         return completed.stdout
 
 

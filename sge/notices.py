@@ -18,12 +18,12 @@ _NOTICE = re.compile(r"(terminate|stop|rebalance)@([0-9]{9,11})")
 
 def reported_notices(hosts: Iterable[ExecutionHost], workers: Iterable[Worker]) -> Iterator[Interruption]:
     """Notices of hosts that still send load reports, for the workers that they are. Any other text is no notice."""
-    told = {
+    reported = {
         host.name: (notice[1], float(notice[2]))
         for host in hosts
         if host.heard and (notice := _NOTICE.fullmatch(host.load.get(COMPLEX, "")))
     }
-    for worker in workers if told else ():
-        for name, (kind, at) in told.items():
+    for worker in workers if reported else ():
+        for name, (kind, at) in reported.items():
             if worker.exists and worker.name is not None and same_host(worker.name, name):
                 yield Interruption(worker.id, at, kind)

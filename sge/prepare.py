@@ -194,10 +194,10 @@ def _host_group(wanted: Preparation, present: Present) -> Iterator[Difference]:
         yield Difference("host group", group, "", objects.host_group(group, members), (("-Ahgrp", FILE),))
         return
     _, there = read_host_group(before)
-    lacking = [host for host in members if host.lower() not in _reached(there, present)]
-    if lacking:
-        after = _with(before, "hostlist", " ".join([*there, *lacking]))
-        commands = tuple(("-aattr", "hostgroup", "hostlist", host, group) for host in lacking)
+    missing = [host for host in members if host.lower() not in _reached(there, present)]
+    if missing:
+        after = _with(before, "hostlist", " ".join([*there, *missing]))
+        commands = tuple(("-aattr", "hostgroup", "hostlist", host, group) for host in missing)
         yield Difference("host group", group, before, after, commands)
 
 

@@ -213,10 +213,12 @@ def verdicts(jobs: Sequence[int], said: str) -> dict[int, Spoken]:
     strange = (Answer.NONE, _shortened(said.strip() or "Grid Engine printed nothing"))
     if parts.pop() or len(parts) != len(jobs):
         return dict.fromkeys(jobs, strange)
-    told = list(zip(jobs, parts, strict=True))
-    if any(named != str(job) for job, part in told for named in filter(None, map(_job_named, part))):
+    parts_by_job = list(zip(jobs, parts, strict=True))
+    if any(named != str(job) for job, part in parts_by_job for named in filter(None, map(_job_named, part))):
         return dict.fromkeys(jobs, strange)
-    return {job: (_KNOWN.get(_ending(part[-1]), Answer.NONE), _shortened("; ".join(part))) for job, part in told}
+    return {
+        job: (_KNOWN.get(_ending(part[-1]), Answer.NONE), _shortened("; ".join(part))) for job, part in parts_by_job
+    }
 
 
 _ENDS = re.compile(r"verification: |denied: |error: ")

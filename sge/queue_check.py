@@ -19,16 +19,16 @@ def queue_finding(texts: Mapping[str, str], arrays: Sequence[NodeArrayPolicy]) -
     """The finding. `texts`: the configuration by file stem."""
     queues = list(_on_workers(texts, arrays))
     odd = [queue for queue in queues if BATCH not in queue.qtype]
-    told = [
+    problems = [
         f"{queue.name} starts {_instead(queue)} on workers (qtype {' '.join(queue.qtype) or 'NONE'})" for queue in odd
     ]
     listed = {name for queue in queues for name in queue.ckpt_list}
     nowhere = [name for name in read_names(texts.get("sckptl", "")) if name not in listed]
     if nowhere and queues:
-        told.append(f"no autoscaled queue has {', '.join(nowhere)} in its ckpt_list: such jobs get no worker")
+        problems.append(f"no autoscaled queue has {', '.join(nowhere)} in its ckpt_list: such jobs get no worker")
     nothing = [queue for queue in odd if not queue.pe_list and not queue.ckpt_list]
-    if told:
-        return Finding(WHAT, Level.FAIL if nothing else Level.WARN, "; ".join(dict.fromkeys(told)), _REMEDY)
+    if problems:
+        return Finding(WHAT, Level.FAIL if nothing else Level.WARN, "; ".join(dict.fromkeys(problems)), _REMEDY)
     return Finding(WHAT, Level.OK, "the queues that are autoscaled start batch jobs")
 
 

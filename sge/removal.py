@@ -33,35 +33,35 @@ class RemovalOutcome:
     """The restored places after a refusal; the host stays disabled."""
 
 
-class Told(Protocol):
+class Words(Protocol):
     """Grid Engine's words about a change."""
 
     @property
     def said(self) -> tuple[str, ...]: ...
 
 
-class Teller(Protocol):
+class Qmaster(Protocol):
     """The part of `sge.admin.Administrator` that a removal needs."""
 
-    def tell(self, *argv: str, longer: float = 0.0) -> Told: ...
+    def change(self, *argv: str, longer: float = 0.0) -> Words: ...
     def show(self, *words: str) -> str: ...
-    def configure(self, *words: str) -> Told: ...
-    def disable(self, host: str) -> Told: ...
+    def configure(self, *words: str) -> Words: ...
+    def disable(self, host: str) -> Words: ...
 
 
-def membership_of(teller: Teller, hosts: Sequence[str]) -> Mapping[str, Membership]:
+def membership_of(qmaster: Qmaster, hosts: Sequence[str]) -> Mapping[str, Membership]:
     """The present places of each of these hosts in queues and host groups."""
-    names = teller.show("-shgrpl").split()
+    names = qmaster.show("-shgrpl").split()
     groups = [word for name in names if name.startswith("@") for word in ("-shgrp", name)]
-    queues = teller.show("-sq", "*")
-    return memberships(hosts, queues=queues, host_groups=teller.show(*groups) if groups else "")
+    queues = qmaster.show("-sq", "*")
+    return memberships(hosts, queues=queues, host_groups=qmaster.show(*groups) if groups else "")
 
 
 class Removal:
     """One removal of some hosts. `known`: the caller's own knowledge of each one's places, restored as well."""
 
-    def __init__(self, teller: Teller, known: Mapping[str, Membership | None]) -> None:
-        self._teller = teller
+    def __init__(self, qmaster: Qmaster, known: Mapping[str, Membership | None]) -> None:
+        self._qmaster = qmaster
         self._known = known
         self._said: dict[str, tuple[str, ...]] = {}
         self._refused: dict[str, tuple[str, ...]] = {}
@@ -76,9 +76,9 @@ class Removal:
         are restored, and it stays disabled. A host that is gone already counts as removed, and its remains are deleted.
         """
         hosts = [usable("host", host) for host in self._known]
-        there = self._teller.show("-sel")
+        there = self._qmaster.show("-sel")
         present = [host for host in hosts if listed(host, there)]
-        had = membership_of(self._teller, hosts)
+        had = membership_of(self._qmaster, hosts)
         if present:
             self._each(present, lambda some: ("qmod", "-d", *(f"*@{host}" for host in some)))
         unshut = list(self._refused)
@@ -107,7 +107,7 @@ class Removal:
         some = [host for host in hosts if host not in self._refused]
         if not some:
             return
-        said = self._tell(some, command(some))
+        said = self._change(some, command(some))
         if not any(meaning(line) is Meaning.REFUSED for line in said):
             return
         if len(some) == 1:
@@ -120,7 +120,7 @@ class Removal:
         """Grid Engine judges each host of the list alone, and names it in its output. A host that it does not name is
         tried alone: if it had been deleted, it would then not exist.
         """
-        said = self._tell(hosts, ("qconf", "-de", ",".join(hosts))) if hosts else ()
+        said = self._change(hosts, ("qconf", "-de", ",".join(hosts))) if hosts else ()
         for host in hosts:
             lines = said if len(hosts) == 1 else about(said, host)
             meanings = set(map(meaning, lines))
@@ -131,10 +131,10 @@ class Removal:
             else:
                 self._delete([host])
 
-    def _tell(self, hosts: Sequence[str], argv: tuple[str, ...]) -> tuple[str, ...]:
+    def _change(self, hosts: Sequence[str], argv: tuple[str, ...]) -> tuple[str, ...]:
         """Grid Engine's words; a failure with unknown words is a refusal, whichever host they name."""
         try:
-            return self._teller.tell(*argv, longer=PER_HOST * (len(hosts) - 1)).said
+            return self._qmaster.change(*argv, longer=PER_HOST * (len(hosts) - 1)).said
         except GridEngineRefused as error:
             return ("error: " + str(error).replace('"', "'"),)
 
@@ -142,12 +142,12 @@ class Removal:
         """In the order of `Administrator.enrol`: disabled before it has slots."""
         try:
             for group in whole.host_groups:
-                self._teller.configure("-aattr", "hostgroup", "hostlist", host, group)
+                self._qmaster.configure("-aattr", "hostgroup", "hostlist", host, group)
             for queue in whole.queues:
-                self._teller.configure("-aattr", "queue", "hostlist", host, queue)
-            self._teller.disable(host)
+                self._qmaster.configure("-aattr", "queue", "hostlist", host, queue)
+            self._qmaster.disable(host)
             for queue, slots in whole.slots:
-                self._teller.configure("-rattr", "queue", "slots", slots, f"{queue}@{host}")
+                self._qmaster.configure("-rattr", "queue", "slots", slots, f"{queue}@{host}")
         except GridEngineRefused as error:
             return GridEngineRefused(f"{'; '.join(said)}; and {host} could not be restored: {error}")
         return RemovalOutcome(removed=False, said=said, restored=whole)
@@ -162,9 +162,9 @@ class Removal:
             host: RemovalOutcome(removed=True, said=self._said.get(host, ())) for host in hosts
         }
         for show, delete in (("-ss", "-ds"), ("-sh", "-dh"), ("-sconfl", "-dconf")) if hosts else ():
-            names = self._teller.show(show)
+            names = self._qmaster.show(show)
             known = [host for host in hosts if listed(host, names)]
-            said = self._tell(known, ("qconf", delete, ",".join(known))) if known else ()
+            said = self._change(known, ("qconf", delete, ",".join(known))) if known else ()
             for host in known:
                 lines = said if len(known) == 1 else about(said, host)
                 meanings = set(map(meaning, lines))

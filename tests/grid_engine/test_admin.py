@@ -185,6 +185,6 @@ def test_only_a_job_that_may_be_restarted_is_pushed_back_unforced(cell: Cell, un
     administrator = Administrator(cell.runner)
     host = names(cell)[0]
     job = run_on(cell, until, host, "-r", "n")
-    assert job in administrator.push_back(job).refused
-    assert administrator.push_back(job, forced=True).done == (job,)
+    assert job in administrator.reschedule(job).refused
+    assert administrator.reschedule(job, forced=True).done == (job,)
     until(lambda: "Rq" in cell.out("qstat", "-u", "*"), message="the job was not pushed back")

@@ -62,7 +62,7 @@ def test_a_task_of_a_job_that_is_gone_is_gone() -> None:
 
 def test_a_job_that_may_not_be_restarted_is_refused_though_grid_engine_exits_0() -> None:
     words = "The job 3 is running in queue none where jobs are not rerunable."
-    assert Administrator(Answering(words)).push_back("3") == JobsOutcome(refused={"3": words})
+    assert Administrator(Answering(words)).reschedule("3") == JobsOutcome(refused={"3": words})
 
 
 def test_a_sentence_about_a_job_that_is_not_understood_is_no_success() -> None:
@@ -71,7 +71,7 @@ def test_a_sentence_about_a_job_that_is_not_understood_is_no_success() -> None:
 
 def test_pushing_back_by_force_is_asked_for() -> None:
     runner = Answering("Forced rescheduling of job 3 on host w1")
-    Administrator(runner).push_back("3", forced=True)
+    Administrator(runner).reschedule("3", forced=True)
     assert runner.calls == [("qmod", "-f", "-rj", "3")]
 
 

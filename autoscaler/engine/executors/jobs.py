@@ -73,7 +73,7 @@ def hold(action: Hold, context: ExecutionContext) -> Outcome:
     left = unchanged(action, context) if action.asks else JobsOutcome(action.jobs)
     explain(left.done, action.reason, context)
     held = context.grid_engine.hold(left.done)
-    notified = context.owners.tell([job for job in left.done if job in held.done], "held", action.reason)
+    notified = context.owners.notify([job for job in left.done if job in held.done], "held", action.reason)
     came = JobsOutcome(held.done, (*left.gone, *held.gone), {**held.refused, **left.refused})
     return outcome_of(action, came, notified)
 
@@ -95,7 +95,7 @@ def kill(action: Kill, context: ExecutionContext) -> Outcome:
     """
     left = JobsOutcome(action.jobs) if action.lost else unchanged(action, context)
     written = explain(left.done, action.reason, context)
-    notified = context.owners.tell([job for job in left.done if job not in written.gone], "deleted", action.reason)
+    notified = context.owners.notify([job for job in left.done if job not in written.gone], "deleted", action.reason)
     deleted = context.grid_engine.delete(left.done, forced=action.lost)
     came = JobsOutcome(deleted.done, (*left.gone, *deleted.gone), {**deleted.refused, **left.refused})
     return outcome_of(action, came, notified)
@@ -109,7 +109,7 @@ def reschedule(action: Reschedule, context: ExecutionContext) -> Outcome:
     refused: dict[str, str] = {}
     for job in action.jobs:
         try:
-            came = context.grid_engine.push_back(job, forced=action.forced)
+            came = context.grid_engine.reschedule(job, forced=action.forced)
         except GridEngineRefused as error:
             refused[job] = str(error)
             continue
