@@ -39,8 +39,8 @@ class RateLimiter:
     sleep: Callable[[float], None] = time.sleep
     _next: float = field(default=float("-inf"), init=False)
     """The time at which the next call would start if none of the burst were left over."""
-    _quiet_until: float = field(default=float("-inf"), init=False)
-    _told: CallBudget = field(default_factory=CallBudget, init=False)
+    _paused_until: float = field(default=float("-inf"), init=False)
+    _budget: CallBudget = field(default_factory=CallBudget, init=False)
     _guard: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def budget(self) -> CallBudget:
@@ -48,8 +48,8 @@ class RateLimiter:
         with self._guard:
             now = self.clock()
             first = max(self._next, now - (self.burst - 1) / self.rate)
-            quiet = self._quiet_until > now or first > now
-            return replace(self._told, left=0 if quiet else int((now - first) * self.rate + 1e-6) + 1)
+            paused = self._paused_until > now or first > now
+            return replace(self._budget, left=0 if paused else int((now - first) * self.rate + 1e-6) + 1)
 
     def call(self, ask: Callable[[], Answer]) -> Answer:
         """The answer of `ask`, which is called again while it raises Throttled; after `patience` seconds that error is
@@ -62,7 +62,7 @@ class RateLimiter:
             error = state.outcome.exception() if state.outcome is not None else None
             asked = error.retry_after if isinstance(error, Throttled) else None
             seconds = max(jittered(state), asked or 0.0)
-            self._be_quiet(seconds)
+            self._pause(seconds)
             return seconds
 
         def stop(state: RetryCallState) -> bool:
@@ -82,7 +82,7 @@ class RateLimiter:
         try:
             return ask()
         except Throttled:
-            self._tell(throttled=1)
+            self._count(throttled=1)
             raise
 
     def _turn(self) -> None:
@@ -90,46 +90,46 @@ class RateLimiter:
         if (seconds := self._take_or_wait()) <= 0:
             return
         began = self.clock()
-        self._tell(waiting=1)
+        self._count(waiting=1)
         try:
             while seconds > 0:
-                if self._quiet_for > self.patience:
-                    error = Throttled(f"it just asked for no calls for {math.ceil(self._quiet_for)} s")
-                    error.retry_after = self._quiet_for
+                if self._paused_for > self.patience:
+                    error = Throttled(f"it just asked for no calls for {math.ceil(self._paused_for)} s")
+                    error.retry_after = self._paused_for
                     raise error
                 self.sleep(seconds)
                 seconds = self._take_or_wait()
         finally:
-            self._tell(waiting=-1, waited_s=self.clock() - began)
+            self._count(waiting=-1, waited_s=self.clock() - began)
 
-    def _tell(self, *, waiting: int = 0, throttled: int = 0, waited_s: float = 0.0) -> None:
+    def _count(self, *, waiting: int = 0, throttled: int = 0, waited_s: float = 0.0) -> None:
         with self._guard:
-            told = self._told
-            self._told = replace(
-                told,
-                waiting=told.waiting + waiting,
-                throttled=told.throttled + throttled,
-                waited_s=told.waited_s + waited_s,
+            budget = self._budget
+            self._budget = replace(
+                budget,
+                waiting=budget.waiting + waiting,
+                throttled=budget.throttled + throttled,
+                waited_s=budget.waited_s + waited_s,
             )
 
     @property
-    def _quiet_for(self) -> float:
+    def _paused_for(self) -> float:
         with self._guard:
-            return self._quiet_until - self.clock()
+            return self._paused_until - self.clock()
 
     def _take_or_wait(self) -> float:
         with self._guard:
             now = self.clock()
             self._next = max(self._next, now - (self.burst - 1) / self.rate)
-            if (seconds := max(self._next, self._quiet_until) - now) > 0:
+            if (seconds := max(self._next, self._paused_until) - now) > 0:
                 return seconds
             self._next += 1 / self.rate
-            self._told = replace(self._told, calls=self._told.calls + 1)
+            self._budget = replace(self._budget, calls=self._budget.calls + 1)
             return 0.0
 
-    def _be_quiet(self, seconds: float) -> None:
+    def _pause(self, seconds: float) -> None:
         with self._guard:
-            self._quiet_until = max(self._quiet_until, self.clock() + seconds)
+            self._paused_until = max(self._paused_until, self.clock() + seconds)
 
 
 _paces: dict[str, RateLimiter] = {}

@@ -52,8 +52,8 @@ def oldest_price(name: str, values: Mapping[str, str]) -> date | None:
     Raises SettingsError if the provider's own settings are wrong.
     """
     found = provider_class(name)
-    told = getattr(found, "oldest_price", None)
-    return None if told is None else cast("date | None", told(read_settings(found.Settings, values)))
+    oldest = getattr(found, "oldest_price", None)
+    return None if oldest is None else cast("date | None", oldest(read_settings(found.Settings, values)))
 
 
 def currency(name: str, values: Mapping[str, str]) -> str:

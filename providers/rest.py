@@ -136,7 +136,7 @@ class Rest:
         for GET only. A status outside `accept` raises: 429 Throttled, other 4xx Refused, all else Unreachable.
         """
         patience = deadline or Deadline(self.limits.total)
-        again = method == "GET" if repeat is None else repeat
+        may_repeat = method == "GET" if repeat is None else repeat
         what = f"{method} {self.base}/{path.lstrip('/')}"
 
         def attempt() -> Answer:
@@ -149,7 +149,7 @@ class Rest:
 
         try:
             return tenacity.Retrying(
-                retry=tenacity.retry_if_exception(lambda error: _worth_repeating(error, again=again)),
+                retry=tenacity.retry_if_exception(lambda error: _worth_repeating(error, may_repeat=may_repeat)),
                 stop=tenacity.stop_any(tenacity.stop_after_attempt(self.limits.tries), _StopBefore(patience)),
                 wait=_pause(self.limits.pause),
                 sleep=self._sleep,
@@ -280,12 +280,12 @@ class _Lost(Exception):
         self.arrived = arrived
 
 
-def _worth_repeating(error: BaseException, *, again: bool) -> bool:
+def _worth_repeating(error: BaseException, *, may_repeat: bool) -> bool:
     match error:
         case _Failed(status=status):
-            return again and status >= 500
+            return may_repeat and status >= 500
         case _Lost(arrived=arrived):
-            return again or not arrived
+            return may_repeat or not arrived
         case _:
             return False
 

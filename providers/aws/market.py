@@ -131,8 +131,8 @@ class Market:
 
     def oldest_price(self) -> date | None:
         """The oldest on-demand price that is used where AWS gives none. Raises ProviderError."""
-        told = self.settings.prices == "ask" and bool(listed_prices(self.calls, self.calls.region))
-        return oldest_price(self.settings.catalog, "aws", self.calls.region, only_own=told)
+        asks = self.settings.prices == "ask" and bool(listed_prices(self.calls, self.calls.region))
+        return oldest_price(self.settings.catalog, "aws", self.calls.region, only_own=asks)
 
     def _none_can_be_had(self, problem: str) -> Sequence[Bucket]:
         return tuple(

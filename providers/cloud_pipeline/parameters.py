@@ -78,9 +78,9 @@ def launch_body(
     Settings of the node array win over the master's own. Raises Refused if they are impossible.
     """
     own, bucket = order.settings, order.buckets[0]
-    told = dict(inherited)
+    given = dict(inherited)
     if settings.owner_parameter and settings.owner:
-        told[settings.owner_parameter] = settings.owner
+        given[settings.owner_parameter] = settings.owner
     marks = {
         CELL: order.cell,
         ORDER: order.order_id,
@@ -96,7 +96,7 @@ def launch_body(
     if order.boot_script:
         marks[BOOT] = _packed(order.boot_script)
         command = f"{_RUN_BOOT}; {command}"
-    params = {name: _parameter(value) for name, value in {**told, **marks}.items()}
+    params = {name: _parameter(value) for name, value in {**given, **marks}.items()}
     params |= {name: _parameter(value, kind) for name, (value, kind) in _ROLE.items()}
     return {
         "instanceType": bucket.type.name,
