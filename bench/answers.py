@@ -57,19 +57,19 @@ def main(arguments: list[str] | None = None) -> int:
     with Cell.up(hosts=HOSTS) as cell:
         env = environment(cell)
         job = [cell.submit("-h", "-b", "y", "sleep", "1") for _ in range(JOBS)][-1].partition(".")[0]
-        asked = questions(job)
+        commands = questions(job)
         service = cell.start(("sge-autoscaler", "run"), env=env, output=cell.home / "log")
         try:
             time.sleep(SETTLING)
             sizes = [resident(service_below(service.pid))]
             wait_for_pass(cell, env)
             for runs in (1, options.runs):  # a first one of each warms the service
-                warm = inside(cell, env, asked, runs)
+                warm = inside(cell, env, commands, runs)
                 sizes.append(resident(service_below(service.pid)))
         finally:
             service.terminate(10.0)
-        alone = inside(cell, env, asked, min(options.runs, 3))
-    return tell(warm, alone, sizes)
+        alone = inside(cell, env, commands, min(options.runs, 3))
+    return report(warm, alone, sizes)
 
 
 def wait_for_pass(cell: Cell, env: Mapping[str, str]) -> None:
@@ -80,9 +80,9 @@ def wait_for_pass(cell: Cell, env: Mapping[str, str]) -> None:
         time.sleep(1)
 
 
-def inside(cell: Cell, env: Mapping[str, str], asked: Mapping[str, Sequence[str]], runs: int) -> Figures:
+def inside(cell: Cell, env: Mapping[str, str], commands: Mapping[str, Sequence[str]], runs: int) -> Figures:
     """Measured within the cell, so that entering it does not count."""
-    argv = (sys.executable, "-m", "bench.answers", "--runs", str(runs), "--inside", json.dumps(asked))
+    argv = (sys.executable, "-m", "bench.answers", "--runs", str(runs), "--inside", json.dumps(commands))
     root = str(Path(__file__).parent.parent)
     done = cell.runner(argv, env={**cell.environment, **env}, timeout=600, cwd=Path(root))
     if done.returncode:
@@ -90,9 +90,9 @@ def inside(cell: Cell, env: Mapping[str, str], asked: Mapping[str, Sequence[str]
     return {name: (cpu, wall) for name, (cpu, wall) in json.loads(done.stdout).items()}
 
 
-def measure(asked: Mapping[str, Sequence[str]], runs: int) -> dict[str, tuple[float, float]]:
+def measure(commands: Mapping[str, Sequence[str]], runs: int) -> dict[str, tuple[float, float]]:
     program = str(Path(sys.executable).with_name("sge-autoscaler"))
-    lines = {"nothing": NOTHING, **{name: (program, *words) for name, words in asked.items()}}
+    lines = {"nothing": NOTHING, **{name: (program, *words) for name, words in commands.items()}}
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in lines}
     for _ in range(runs):  # in turns: load comes and goes
         for name, argv in lines.items():
@@ -111,7 +111,7 @@ def once(argv: Sequence[str]) -> tuple[float, float]:
     return usage.ru_utime + usage.ru_stime, time.monotonic() - began
 
 
-def tell(warm: Figures, alone: Figures, sizes: Sequence[float]) -> int:
+def report(warm: Figures, alone: Figures, sizes: Sequence[float]) -> int:
     floor = warm["nothing"]
     print(f"{'':<16}{'from the service':>34}{'without one':>26}")
     print(f"{'':<16}{'CPU s':>8}{'× python':>10}{'wall s':>8}{'× python':>8}{'CPU s':>14}{'wall s':>12}")
@@ -119,13 +119,13 @@ def tell(warm: Figures, alone: Figures, sizes: Sequence[float]) -> int:
         there = alone[name]
         ratio = f"{cpu / floor[0]:9.1f}×{wall:8.3f}{wall / floor[1]:7.1f}×"
         print(f"{name:<16}{cpu:8.3f}{ratio}{there[0]:14.3f}{there[1]:12.3f}")
-    quiet, asked, after = sizes
-    told = f"{quiet:.1f} MB before a question, {asked:.1f} after a few, {after:.1f} after all"
-    print(f"resident memory of the service: {told}")
+    before, first, further = sizes
+    figures = f"{before:.1f} MB before a question, {first:.1f} after a few, {further:.1f} after all"
+    print(f"resident memory of the service: {figures}")
     slow = [name for name, (cpu, wall) in warm.items() if cpu > CPU_BAR or wall > WALL_BAR]
-    large = asked - quiet > FIRST_BAR or after - asked > FURTHER_BAR
-    said = "PASSED OVER" if slow or large else "kept"
-    print(f"bar: {CPU_BAR:g} s CPU, {WALL_BAR:g} s wall, {FIRST_BAR:g} and {FURTHER_BAR:g} MB: {said}")
+    large = first - before > FIRST_BAR or further - first > FURTHER_BAR
+    result = "PASSED OVER" if slow or large else "kept"
+    print(f"bar: {CPU_BAR:g} s CPU, {WALL_BAR:g} s wall, {FIRST_BAR:g} and {FURTHER_BAR:g} MB: {result}")
     return 1 if slow or large else 0
 
 

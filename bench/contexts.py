@@ -88,21 +88,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=10_000, help="held jobs")
     parser.add_argument("--probes", type=int, default=30, help="jobs that are timed each time")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     with Cell.up(hosts=1) as cell:
         began = time.monotonic()
-        jobs = hold(cell, asked.jobs)
-        print(f"{asked.jobs} jobs held after {time.monotonic() - began:.0f} s", flush=True)
-        print(shown("without writes", list(delays(cell, asked.probes))), flush=True)
+        jobs = hold(cell, options.jobs)
+        print(f"{options.jobs} jobs held after {time.monotonic() - began:.0f} s", flush=True)
+        print(shown("without writes", list(delays(cell, options.probes))), flush=True)
         writing = Writing(cell, jobs)
         writing.start()
-        found = list(delays(cell, asked.probes))
-        while writing.written < asked.jobs and writing.is_alive():
+        found = list(delays(cell, options.probes))
+        while writing.written < options.jobs and writing.is_alive():
             found += delays(cell, 1)
         writing.stop()
         print(shown(f"with {writing.written} writes", found), flush=True)
         print(shown("one command of 200 jobs", writing.seconds).replace(" jobs)", " commands)"), flush=True)
-        print(shown("without writes again", list(delays(cell, asked.probes))), flush=True)
+        print(shown("without writes again", list(delays(cell, options.probes))), flush=True)
     return 0
 
 

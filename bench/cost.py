@@ -92,10 +92,10 @@ def timed(place: Place, question: str) -> float:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.cost", description=__doc__)
     parser.add_argument("--jobs", type=int, default=1_000_000)
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(dir="/tmp") as made:
         folder, ended = Path(made), multiprocessing.Event()
-        fill(folder / "cell.sqlite", asked.jobs)
+        fill(folder / "cell.sqlite", options.jobs)
         service = multiprocessing.Process(target=serve, args=(folder, ended))
         service.start()
         try:
@@ -130,8 +130,8 @@ def measure(place: Place) -> int:
     for question in questions:
         times = meanwhile[question]
         usual, worst = statistics.median(times), max(times)
-        told = f"alone {alone[question]:.3f} s, meanwhile {usual:.3f} s, at most {worst:.3f} s of {len(times)}"
-        print(f"{question:24} {told}")
+        figures = f"alone {alone[question]:.3f} s, meanwhile {usual:.3f} s, at most {worst:.3f} s of {len(times)}"
+        print(f"{question:24} {figures}")
     return int(not took or any(max(times) > BAR for times in meanwhile.values()))
 
 

@@ -161,8 +161,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--arrays", type=int, default=4, help="node arrays with workers all the time (default 4)")
     chosen = parser.parse_args(arguments)
     cost = measure(chosen.jobs, chosen.rounds)
-    told = f"{chosen.jobs} waiting jobs: a pass {cost.whole:.3f} s, the monitor {cost.monitor * 1000:.1f} ms of it"
-    sys.stdout.write(f"{told}, {cost.share:.1%} (bar {BAR:.0%})\n")
+    figures = f"{chosen.jobs} waiting jobs: a pass {cost.whole:.3f} s, the monitor {cost.monitor * 1000:.1f} ms of it"
+    sys.stdout.write(f"{figures}, {cost.share:.1%} (bar {BAR:.0%})\n")
     sizes = grown(chosen.days, chosen.arrays)
     at = {day: sizes[day - 1] for day in (1, 7, 8, 14, chosen.days) if day <= chosen.days}
     days = ", ".join(f"{size:.1f} MB after {day}" for day, size in at.items())

@@ -24,7 +24,7 @@ OPERATORS: dict[type[ast.AST], type[Any]] = {
     ast.BitAnd: ast.BitOr, ast.FloorDiv: ast.Mult,
 }  # fmt: skip
 NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
-UNTOLD = ("assert_never", "log.")
+NOT_MUTATED = ("assert_never", "log.")
 """Calls that are not removed: they cannot be reached, or only report."""
 
 
@@ -140,7 +140,7 @@ def _within(site: _Site) -> Iterator[_Site]:
 
 
 def _tells(node: ast.AST) -> bool:
-    return isinstance(node, ast.Expr) and ast.unparse(node).startswith(UNTOLD)
+    return isinstance(node, ast.Expr) and ast.unparse(node).startswith(NOT_MUTATED)
 
 
 def _variants(node: ast.AST) -> Iterator[ast.AST]:

@@ -83,8 +83,8 @@ def report(name: str, mix: Mix, figures: Figures, bars: Bars) -> bool:
     print(f"  next pass                  {following:7.3f} of the first")
     print(f"  peak memory, both passes   {figures.memory:7.1f} MB above the input")
     kept = first <= bars.first and following <= bars.next and figures.memory <= bars.memory
-    told = f"first {bars.first:g}x, next {bars.next:g} of the first, {bars.memory:g} MB"
-    print(f"  bars: {told}: {'kept' if kept else 'PASSED OVER'}", flush=True)
+    limits = f"first {bars.first:g}x, next {bars.next:g} of the first, {bars.memory:g} MB"
+    print(f"  bars: {limits}: {'kept' if kept else 'PASSED OVER'}", flush=True)
     return kept
 
 

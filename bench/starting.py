@@ -44,7 +44,7 @@ class Start:
     up: float
     """The machine has booted: its boot script begins."""
     enrolled: float
-    heard: float
+    reported: float
     """Its queue instance shows a load."""
     enabled: float
     started: float
@@ -55,8 +55,8 @@ class Start:
         return {
             "machine: from the order until it is up": self.up - self.ordered,
             "autoscaler: until it is enrolled": self.enrolled - self.up,
-            "sge_execd: until qmaster has its load": self.heard - self.enrolled,
-            "autoscaler: until it is enabled": self.enabled - self.heard,
+            "sge_execd: until qmaster has its load": self.reported - self.enrolled,
+            "autoscaler: until it is enabled": self.enabled - self.reported,
             "scheduler: until the job starts": self.started - self.enabled,
         }
 
@@ -74,37 +74,37 @@ class Bench:
 
     def start(self, number: int) -> Start:
         """One job from its submission to its start on a worker of its own, which it keeps."""
-        told = self.cell.output / f"started-{number}"
+        file = self.cell.output / f"started-{number}"
         submitted = time.time()
-        script = f"'date +%s.%N >{told}; hostname >>{told}; sleep 600'"
+        script = f"'date +%s.%N >{file}; hostname >>{file}; sleep 600'"
         self.cell.submit("-b", "y", "-pe", "local", "2", "sh", "-c", script)
-        while not told.exists() or len(words := told.read_text().split()) < 2:
+        while not file.exists() or len(words := file.read_text().split()) < 2:
             if time.time() > submitted + LIMIT:
                 raise RuntimeError("the job did not start:\n" + (self.cell.home / "log").read_text())
             time.sleep(0.05)
         host = words[1]
         time.sleep(1.0)  # the journal has the outcome by then
-        heard, enabled = self._watched(host)
+        reported, enabled = self._watched(host)
         created = self._record(host)
         ordered, enrolled = self._journal(host)
-        return Start(submitted, ordered, created + BOOT, enrolled, heard, enabled, float(words[0]))
+        return Start(submitted, ordered, created + BOOT, enrolled, reported, enabled, float(words[0]))
 
     def _watched(self, host: str) -> tuple[float, float]:
         """The times at which the host's queue instance first showed a load, and first was neither disabled nor unknown
         (`u`).
         """
-        at, heard, enabled = 0.0, None, None
+        at, reported, enabled = 0.0, None, None
         for line in (self.cell.home / "watched").read_text().splitlines():
             if line.startswith("@"):
                 at = float(line[1:])
             elif (found := _LINE.match(line)) and found[1].partition(".")[0] == host.partition(".")[0]:
-                if heard is None and found[2] != "-NA-" and "u" not in found[3]:
-                    heard = at
-                if enabled is None and heard is not None and "d" not in found[3]:
+                if reported is None and found[2] != "-NA-" and "u" not in found[3]:
+                    reported = at
+                if enabled is None and reported is not None and "d" not in found[3]:
                     enabled = at
-        if heard is None or enabled is None:
+        if reported is None or enabled is None:
             raise RuntimeError(f"`qstat -f` never showed {host} in service")
-        return heard, enabled
+        return reported, enabled
 
     def _record(self, host: str) -> float:
         records = map(json.loads, (file.read_text() for file in (self.cell.home / "machines").glob("*/machine.json")))

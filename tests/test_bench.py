@@ -8,8 +8,8 @@ from bench.commands import (
     JOINING,
     PES,
     QUEUES,
-    QUIET_BAR,
     REMOVAL_BAR,
+    UNCHANGED_BAR,
     joins,
     passes,
     removals,
@@ -17,9 +17,9 @@ from bench.commands import (
 from sge.batches import AT_ONCE
 
 
-def test_a_quiet_pass_takes_few_commands_and_a_first_one_few_more_than_kinds_of_object() -> None:
-    first, quiet, after_joins = passes()
-    assert max(quiet, after_joins) <= QUIET_BAR
+def test_an_unchanged_pass_takes_few_commands_and_a_first_one_few_more_than_kinds_of_object() -> None:
+    first, unchanged, after_joins = passes()
+    assert max(unchanged, after_joins) <= UNCHANGED_BAR
     assert first < QUEUES + PES + HOST_GROUPS
 
 
