@@ -122,12 +122,12 @@ def override(place: Place, verb: str, query: Mapping[str, str]) -> dict[str, Any
 
 def _document(place: Place, reply: Reply, kind: str, version: int) -> dict[str, Any]:
     try:
-        said = json.loads(reply.body)
+        document = json.loads(reply.body)
     except (ValueError, RecursionError):
-        said = None
-    if reply.status == 200 and isinstance(said, dict) and said.get(kind) == version:
-        return said
-    error = said.get("error") if isinstance(said, dict) else reply.body.decode("utf-8", "replace").strip()
+        document = None
+    if reply.status == 200 and isinstance(document, dict) and document.get(kind) == version:
+        return document
+    error = document.get("error") if isinstance(document, dict) else reply.body.decode("utf-8", "replace").strip()
     text = f"{error}" if error else f"status {reply.status}"
     match reply.status:
         case 404 if kind in reply.headers.get("x-answers", ""):
@@ -164,16 +164,16 @@ def _at_socket(place: Place, target: str, headers: Mapping[str, str], method: st
             made.connect(place.path)
             made.sendall("\r\n".join([*lines, "", ""]).encode("latin-1", "replace"))
             await_answer(made, _timeout(target))
-            said = bytearray()
+            received = bytearray()
             while part := made.recv(1 << 16):
-                said += part
+                received += part
         except PermissionError as error:
             raise Unanswered(f"{place.path} is closed to you: ask root, or the user who runs the autoscaler") from error
         except TimeoutError as error:
             raise Unanswered(f"{place.name} does not answer: it hangs, or was stopped") from error
         except OSError as error:
             raise Unanswered(f"{place.name} does not answer: {error.strerror or error}") from error
-    return _read(place, bytes(said))
+    return _read(place, bytes(received))
 
 
 def _timeout(target: str) -> float:
@@ -209,8 +209,8 @@ def _worked(pid: int) -> tuple[str, ...]:
         return ()
 
 
-def _read(place: Place, said: bytes) -> Reply:
-    head, end, body = said.partition(b"\r\n\r\n")
+def _read(place: Place, received: bytes) -> Reply:
+    head, end, body = received.partition(b"\r\n\r\n")
     first, *lines = head[:_MOST_HEAD].decode("latin-1").split("\r\n")
     words = first.split(" ", 2)
     if not end or len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdigit():
@@ -324,8 +324,8 @@ def _read_file(file: Path) -> dict[str, str]:
         if not name or name.startswith("#"):
             continue
         if not equals or name.strip() not in _OF_CALLERS:
-            told = repr(name) if equals and name.startswith("CP_CAP_") else "the name there"
-            raise SettingsError(f"{file}, line {number}: {told} is none of {', '.join(_OF_CALLERS)}")
+            shown = repr(name) if equals and name.startswith("CP_CAP_") else "the name there"
+            raise SettingsError(f"{file}, line {number}: {shown} is none of {', '.join(_OF_CALLERS)}")
         given[name.strip()] = value.strip().strip("\"'")
     return given
 

@@ -15,10 +15,10 @@ import sys
 
 
 def main(lock: str, held: bool) -> int:
-    ready, tell = os.pipe()
+    ready, started = os.pipe()
     child = os.fork()  # noqa: TID251  a fork without a program: how an unshared process becomes PID 1
     if child:
-        os.close(tell)
+        os.close(started)
         if not os.read(ready, 1):
             return 1
         sys.stdout.write(f"{child}\n")
@@ -28,8 +28,8 @@ def main(lock: str, held: bool) -> int:
     os.setsid()
     _keep(lock)
     _quieten(held)
-    os.write(tell, b".")
-    os.close(tell)
+    os.write(started, b".")
+    os.close(started)
     _reap(held)
     return 0
 

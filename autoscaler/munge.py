@@ -49,8 +49,8 @@ class Call:
     @property
     def digest(self) -> bytes:
         """The payload of the credential."""
-        said = "\n".join(("sge-autoscaler 1", self.method, self.target, self.host.lower()))
-        return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest().encode()
+        output = "\n".join(("sge-autoscaler 1", self.method, self.target, self.host.lower()))
+        return hashlib.sha256(output.encode("utf-8", "surrogatepass")).hexdigest().encode()
 
     def meant_for(self, address: str) -> bool:
         """Whether the caller meant the machine of this address. Every machine is localhost to itself, and an address
@@ -72,10 +72,10 @@ def credential(socket: str, call: Call, runner: Runner | None = None) -> str:
         done = (runner or SystemRunner())(argv, stdin=call.digest, timeout=TIMEOUT)
     except CommandError as error:
         raise SettingsError(f"{SETTING}: {error}") from error
-    said = done.stdout.decode("ascii", "replace").strip()
-    if done.returncode != 0 or not _CREDENTIAL.fullmatch(said):
+    output = done.stdout.decode("ascii", "replace").strip()
+    if done.returncode != 0 or not _CREDENTIAL.fullmatch(output):
         raise SettingsError(f"{SETTING}: MUNGE gives no credential: {_last_line(done)}")
-    return said
+    return output
 
 
 def uid_of(runner: Runner, socket: Path, given: str, call: Call) -> int:

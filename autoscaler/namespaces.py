@@ -133,13 +133,13 @@ class EnteringRunner:
     def _raise_for(self, argv: Sequence[str], timeout: float, done: Completed) -> None:
         if done.returncode == 0:
             return
-        said = done.stderr.decode("utf-8", "replace").strip()
+        output = done.stderr.decode("utf-8", "replace").strip()
         if done.seconds >= timeout and done.returncode in (124, 137, -signal.SIGKILL):
             raise CommandTimedOut(f"{' '.join(argv)} did not end within {timeout:g} s and was killed")
-        if done.returncode in (126, 127) and "timeout: failed to run command" in said:
-            raise CommandNotFound(f"cannot run {argv[0]} in the namespace: {said}")
-        if said.startswith("nsenter:"):
-            raise HostEnded(f"{self.lock.parent.name} ended while {argv[0]} was to start in it ({said})")
+        if done.returncode in (126, 127) and "timeout: failed to run command" in output:
+            raise CommandNotFound(f"cannot run {argv[0]} in the namespace: {output}")
+        if output.startswith("nsenter:"):
+            raise HostEnded(f"{self.lock.parent.name} ended while {argv[0]} was to start in it ({output})")
 
 
 def entering(lock: Path, argv: Sequence[str], *, cwd: Path | None = None) -> list[str]:
@@ -278,9 +278,9 @@ def start_in(
     lock = tree.directory / "first" if name is None else tree.place(name) / "first"
     if terminal:
         # Ctrl-C reaches nsenter as well, which would end before the shell it carries.
-        ignored, heeded = ("--ignore-signal=INT,QUIT",), ("env", "--default-signal=INT,QUIT")
+        ignored, restored = ("--ignore-signal=INT,QUIT",), ("env", "--default-signal=INT,QUIT")
         return start(
-            ("env", *ignored, *entering(lock, (*heeded, *argv), cwd=cwd)), env=env, terminal=True, carrier=True
+            ("env", *ignored, *entering(lock, (*restored, *argv), cwd=cwd)), env=env, terminal=True, carrier=True
         )
     return start(entering(lock, argv, cwd=cwd), env=env, output=output, carrier=True)
 

@@ -45,7 +45,7 @@ def a_service(store: Store) -> LogLevelOverride:
 
 
 def told(store: Store, level: LogLevel) -> None:
-    store.overrides.tell_log_level(level, who="ann", at=1.0)
+    store.overrides.set_log_level(level, who="ann", at=1.0)
 
 
 def seen(printed: io.StringIO) -> list[str]:

@@ -192,7 +192,7 @@ def test_a_mail_to_a_jobs_owner(hostile: str) -> None:
 
     runner = Heard()
     notices = Notices(OwnerNotice.MAIL, Finds(), runner)  # type: ignore[arg-type]
-    notices.tell(("4",), "held", because(Code.IGNORED, what=hostile, why="odd"))
+    notices.notify(("4",), "held", because(Code.IGNORED, what=hostile, why="odd"))
     assert harmless(runner.stdin.decode())
 
 

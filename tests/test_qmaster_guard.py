@@ -8,9 +8,9 @@ import pytest
 
 from autoscaler.engine.qmaster_guard import (
     ENOUGH,
-    LONGEST_REST,
+    LONGEST_PAUSE,
     MOST_SLOWED,
-    RESTS_OF_POLL,
+    PAUSE_OF_POLL,
     SHARE,
     WINDOW,
     QmasterGuard,
@@ -77,13 +77,13 @@ def test_a_burst_after_a_quiet_time_is_not_held_back(played: Played) -> None:
 def test_no_rest_is_longer_than_a_minute_however_slow_qmaster_is(played: Played) -> None:
     played.runner.takes = 30.0
     played.passes(HOUR)
-    assert max(played.rests) == LONGEST_REST
+    assert max(played.rests) == LONGEST_PAUSE
 
 
 def test_who_polls_every_fraction_of_a_second_never_starves(played: Played) -> None:
     played.runner.takes = 0.3
     assert played.passes(600.0, poll=0.3) > 100
-    assert max(played.rests) <= RESTS_OF_POLL * 0.3
+    assert max(played.rests) <= PAUSE_OF_POLL * 0.3
 
 
 def test_an_outage_is_paid_for_within_minutes(played: Played) -> None:

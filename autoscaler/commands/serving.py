@@ -117,7 +117,7 @@ def serving(invocation: Invocation, *, json_log: bool = False) -> Iterator[Loop]
         stack.callback(wakeup.close)
         elsewhere = MeasuredElsewhere(provider, store.notifications.delivery)
         meter = Meter(store.measures, invocation.oldest_price, elsewhere.add)
-        guard = QmasterGuard(invocation.runner, tell=meter.command)
+        guard = QmasterGuard(invocation.runner, on_command=meter.command)
         decide = plan if dry_run else stack.enter_context(_lease(invocation, wakeup)).guarded(plan)
         context = _execution_context(invocation, store, provider, guard)
         accounting = invocation.common / "accounting"

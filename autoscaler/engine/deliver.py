@@ -86,7 +86,7 @@ class _Refusals(logging.Handler):
         self.words.setdefault(record.thread, []).append(record.getMessage())
 
 
-def _telling(level: int, words: str) -> str:
+def _safe_words(level: int, words: str) -> str:
     """All of a warning; of lower levels only words that cannot be part of a URL."""
     if level >= logging.WARNING:
         return words
@@ -170,15 +170,15 @@ class _Call(threading.Thread):
             return ""
         messages: list[str] = []
 
-        def hear(entry: NotifyLogEntry, _: object) -> None:
-            messages.append(_telling(getattr(logging, entry.level, logging.DEBUG), entry.message))
+        def collect(entry: NotifyLogEntry, _: object) -> None:
+            messages.append(_safe_words(getattr(logging, entry.level, logging.DEBUG), entry.message))
 
         done = service.notify(
             title=self._message.title,
             body=self._message.body,
             body_format="text",
             timeout=PATIENCE,
-            log_callback=hear,
+            log_callback=collect,
             log_level=logging.DEBUG,
         )
         return "" if done else self._words(messages, "it did not take the message, and did not say why")

@@ -34,7 +34,7 @@ _LONGEST_NAME = 100
 class Owners(Protocol):
     """Notifies owners of jobs."""
 
-    def tell(self, jobs: Sequence[str], what: str, reason: Reason) -> str:
+    def notify(self, jobs: Sequence[str], what: str, reason: Reason) -> str:
         """Notify the owner of each job that it was `what` ("deleted", "held"), and why.
 
         Returns a sentence on the failures; '' if there were none. Raises nothing.
@@ -45,7 +45,7 @@ class Owners(Protocol):
 class Nobody:
     """Owners are notified by the job's context alone."""
 
-    def tell(self, jobs: Sequence[str], what: str, reason: Reason) -> str:
+    def notify(self, jobs: Sequence[str], what: str, reason: Reason) -> str:
         return ""
 
 
@@ -57,16 +57,16 @@ class Notices:
     lookup: Lookup
     runner: Runner
 
-    def tell(self, jobs: Sequence[str], what: str, reason: Reason) -> str:
+    def notify(self, jobs: Sequence[str], what: str, reason: Reason) -> str:
         if self.way is OwnerNotice.NONE:
             return ""
         numbers = dict.fromkeys(int(job.partition(".")[0]) for job in jobs)
-        words = (self._told(job, what, reason) for job in numbers)
+        words = (self._notify_one(job, what, reason) for job in numbers)
         return "; ".join(
             f"the owner of {job} was not notified: {why}" for job, why in zip(numbers, words, strict=True) if why
         )
 
-    def _told(self, job: int, what: str, reason: Reason) -> str:
+    def _notify_one(self, job: int, what: str, reason: Reason) -> str:
         try:
             owner = self.lookup.owner(job)
             if owner is None:

@@ -12,7 +12,7 @@ from autoscaler.engine.pass_reporter import PassReporter
 from autoscaler.errors import StateNotKept
 from autoscaler.report.log import print_from
 from autoscaler.settings.process_settings import Process
-from autoscaler.store.overrides import LogLevel, OverrideTable, ToldLevel
+from autoscaler.store.overrides import LevelInForce, LogLevel, OverrideTable
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ class LogLevelOverride:
     overrides: OverrideTable
     reporter: PassReporter
     process: Process
-    _applied: ToldLevel | None = field(default=None, init=False)
+    _applied: LevelInForce | None = field(default=None, init=False)
 
     def reloaded(self, process: Process) -> None:
         """New settings have set the log up anew; the next `apply` restores the operator's level."""
@@ -38,9 +38,11 @@ class LogLevelOverride:
                 self._set(level)
                 self._applied = level
 
-    def _set(self, told: ToldLevel | None) -> None:
-        level = LogLevel.SETTINGS if told is None else told.level
+    def _set(self, override: LevelInForce | None) -> None:
+        level = LogLevel.SETTINGS if override is None else override.level
         printed = {LogLevel.SETTINGS: self.process.log_level_console, LogLevel.VERBOSE: "INFO"}
         print_from(printed.get(level, level.value.upper()))
-        self.reporter.verbose = self.process.verbose if told is None else level in (LogLevel.VERBOSE, LogLevel.DEBUG)
-        log.info("the log level is %s%s", level, "" if told is None else f", set by {told.who}")
+        self.reporter.verbose = (
+            self.process.verbose if override is None else level in (LogLevel.VERBOSE, LogLevel.DEBUG)
+        )
+        log.info("the log level is %s%s", level, "" if override is None else f", set by {override.who}")

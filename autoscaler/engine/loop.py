@@ -434,11 +434,11 @@ class Loop:
             if left <= 0:
                 return
             rung = self.wakeup.wait(min(left, self.notifier.watchdog_every or left))
-            person = self._wished() or person
+            person = self._others_wrote() or person
             if (rung or person) and gathered is None:
                 gathered = self.stopwatch() + GATHER
 
-    def _wished(self) -> bool:
+    def _others_wrote(self) -> bool:
         """Whether another process wrote to the store."""
         changes = self.store.database.changes_by_others
         changed, self._changes_seen = changes != self._changes_seen, changes

@@ -161,8 +161,8 @@ class Meter:
         self._measures.set_all("workers", _summed(phases))
         conditions = [machine.decisive for machine in observed.known if not machine.gone]
         known = {(condition.value,): 0.0 for condition in Condition}
-        told = _summed(((condition.value,), 1) for condition in conditions if condition is not None)
-        self._measures.set_all("workers_with_condition", known | told)
+        present = _summed(((condition.value,), 1) for condition in conditions if condition is not None)
+        self._measures.set_all("workers_with_condition", known | present)
 
     def _count_lost(self, machines: Sequence[WorkerState]) -> None:
         """Count lost workers. A worker is lost for a few passes only, and a scrape may miss them."""

@@ -19,7 +19,7 @@ class Monitor:
     """
 
     table: SampleTable
-    tell: Callable[[Sample, Starts], None] | None = None
+    on_sample: Callable[[Sample, Starts], None] | None = None
     """Who else measures: gets each sample, and what began since the one before."""
     _last: _LastPass | None = None
 
@@ -33,8 +33,8 @@ class Monitor:
             self.table.add(last.sample, snapshot.now, begun)
         sample = sample_of(snapshot, plan, observed, runs)
         self._last = _LastPass(sample, snapshot.cluster, runs, plan.memory.able_since)
-        if self.tell is not None:
-            self.tell(sample, begun)
+        if self.on_sample is not None:
+            self.on_sample(sample, begun)
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,10 +162,10 @@ class Observer:
         """What the last pass left; a later command of a person releases a circuit breaker that it has."""
         memory, resumed_at = self.store.memory.load(), overrides.resumed_at
         memory = replace(memory, workers={key: self._as_done(key, note) for key, note in memory.workers.items()})
-        told_at = memory.waiting_told_at
-        if told_at is not None and told_at == memory.looked_at:  # the last pass wrote
-            untold = self.store.journal.untold(told_at)
-            memory = replace(memory, waiting_notes=with_failures(memory, untold))
+        written_at = memory.waiting_told_at
+        if written_at is not None and written_at == memory.looked_at:  # the last pass wrote
+            unwritten = self.store.journal.unwritten(written_at)
+            memory = replace(memory, waiting_notes=with_failures(memory, unwritten))
         if memory.brake is not None and resumed_at is not None and resumed_at > self.store.memory.saved_at:
             return replace(memory, brake=None)
         return memory

@@ -109,13 +109,13 @@ def _resume(store: Store, who: str, at: float) -> Stored:
 def _retry(store: Store, who: str, at: float) -> Stored:
     memory = store.memory.load()
     nodes = store.retry(who=who, at=at)
-    again = [f"{backoff.bucket.instance_type} ({backoff.message})" for backoff in memory.rests if backoff.until > at]
-    again += [f"{array} ({message})" for array, message in memory.stopped.items()]
-    again += [f"node {name}" for name in nodes]
-    again += [f"launches for {name}" for name, array in memory.protected.items() if array.categories]
-    again = list(dict.fromkeys(again))
-    said = f"tried again: {', '.join(again)}" if again else "no bucket is in backoff, and no node has failed"
-    return Stored(said, bool(again), {"again": again})
+    retried = [f"{backoff.bucket.instance_type} ({backoff.message})" for backoff in memory.rests if backoff.until > at]
+    retried += [f"{array} ({message})" for array, message in memory.stopped.items()]
+    retried += [f"node {name}" for name in nodes]
+    retried += [f"launches for {name}" for name, array in memory.protected.items() if array.categories]
+    retried = list(dict.fromkeys(retried))
+    message = f"tried again: {', '.join(retried)}" if retried else "no bucket is in backoff, and no node has failed"
+    return Stored(message, bool(retried), {"again": retried})
 
 
 def _of_worker(store: Store, command: OperatorCommand, who: str, at: float) -> Stored:
@@ -143,7 +143,7 @@ def _of_worker(store: Store, command: OperatorCommand, who: str, at: float) -> S
 
 
 def _log_level(store: Store, level: LogLevel, who: str, at: float) -> Stored:
-    new = store.overrides.tell_log_level(level, who=who, at=at)
+    new = store.overrides.set_log_level(level, who=who, at=at)
     held = "; it holds until `sge-autoscaler log-level settings`" if level is not LogLevel.SETTINGS else ""
     return Stored(f"the log level is {level} from the next pass on{held}", new, {"level": level.value})
 

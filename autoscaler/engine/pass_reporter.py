@@ -34,22 +34,24 @@ class PassReporter:
     def report(self, observation: Observation, plan: Plan) -> bool:
         """Report the pass and keep its document; a pass without news is a debug line only, and False."""
         number = plan.memory.passes
-        line, said = sentence(plan, number), news(plan)
+        line, reported = sentence(plan, number), news(plan)
         in_json = {"pass": number}
         if self.verbose:
             changed = list(self._verdicts.changed(plan))
         else:
             changed, self._verdicts = [], Verdicts()
-        quiet = not plan.actions and said == self._last_reported
-        log.log(logging.DEBUG if quiet and not changed else logging.INFO, line, extra=in_json)
+        unchanged = not plan.actions and reported == self._last_reported
+        log.log(logging.DEBUG if unchanged and not changed else logging.INFO, line, extra=in_json)
         for verdict in changed:
             log.info(verdict.text, extra={**in_json, **verdict.fields})
-        if quiet:
+        if unchanged:
             return False
-        self._last_reported = said
+        self._last_reported = reported
         if self.store is not None:
-            told = without_verdicts(observation.snapshot, plan, observation.timings, pass_number=number, zone=self.zone)
-            self.store.history.add_pass(number, observation.snapshot.now, line, told | _counts(plan))
+            document = without_verdicts(
+                observation.snapshot, plan, observation.timings, pass_number=number, zone=self.zone
+            )
+            self.store.history.add_pass(number, observation.snapshot.now, line, document | _counts(plan))
         return True
 
 
@@ -97,18 +99,18 @@ class Verdicts:
                 keys[job] = (*keys.get(job, ()), key)
             job_categories.setdefault((key,), category)
         changed: dict[JobKey, list[int]] = {}
-        for job, told in keys.items():
-            if told != self._jobs.get(job):
-                changed.setdefault(told, []).append(job)
+        for job, verdicts in keys.items():
+            if verdicts != self._jobs.get(job):
+                changed.setdefault(verdicts, []).append(job)
         self._jobs = keys
-        for told, jobs in changed.items():
-            owner, numbers = told[0][0], ranges(jobs)
+        for verdicts, jobs in changed.items():
+            owner, numbers = verdicts[0][0], ranges(jobs)
             message = "; ".join(
                 f"{'counts' if one.counted else 'does not count'}: {text(one.reason)}"
-                for each in told
+                for each in verdicts
                 if (one := job_categories.get((each,))) is not None
             )
-            codes = [one.reason.code.value for each in told if (one := job_categories.get((each,))) is not None]
+            codes = [one.reason.code.value for each in verdicts if (one := job_categories.get((each,))) is not None]
             yield VerdictLine(
                 f"  {'job' if numbers.isdigit() else 'jobs'} {numbers}{f' of {owner}' if owner else ''}: {message}",
                 {"code": " ".join(codes), "job": numbers, "owner": owner},

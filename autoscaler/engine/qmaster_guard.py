@@ -21,9 +21,9 @@ SHARE = 0.05
 """The greatest share of the time in which our commands run."""
 WINDOW = 300.0
 """Seconds over which that holds: unused time may be used at once."""
-LONGEST_REST = 60.0
+LONGEST_PAUSE = 60.0
 """Longest delay of a pass in seconds: a worker with an interruption notice has two minutes."""
-RESTS_OF_POLL = 10.0
+PAUSE_OF_POLL = 10.0
 """Longest delay of a pass in polling delays: an operator who polls often has a qmaster that can serve it."""
 LISTINGS = 50
 """The usual time is taken from so many listings."""
@@ -43,7 +43,7 @@ class QmasterGuard:
 
     inner: Runner
     stopwatch: Callable[[], float] = time.monotonic
-    tell: Callable[[str, float, bool], None] | None = None
+    on_command: Callable[[str, float, bool], None] | None = None
     """Who else measures: gets each command's program, its seconds, and whether it was answered."""
     _credit: float = field(default=SHARE * WINDOW, init=False)
     """Seconds of commands that may run at once."""
@@ -66,14 +66,14 @@ class QmasterGuard:
             listed = argv[0] == "qstat" and "-j" not in argv and done is not None and done.returncode == 0
             seconds = self.stopwatch() - began
             self._note(seconds, listed=listed)
-            if self.tell is not None:
-                self.tell(argv[0], seconds, done is not None and done.returncode == 0)
+            if self.on_command is not None:
+                self.on_command(argv[0], seconds, done is not None and done.returncode == 0)
 
     def pause(self, poll: float) -> float:
         """Seconds in which no command should run, at a polling delay of `poll`."""
         with self._lock:
             self._refill()
-            return min(max(0.0, -self._credit) / SHARE, LONGEST_REST, RESTS_OF_POLL * poll)
+            return min(max(0.0, -self._credit) / SHARE, LONGEST_PAUSE, PAUSE_OF_POLL * poll)
 
     def slowed(self, poll: float) -> float:
         """The polling delay to use instead of `poll`."""
@@ -90,7 +90,7 @@ class QmasterGuard:
     def _note(self, seconds: float, *, listed: bool) -> None:
         with self._lock:
             self._refill()
-            self._credit = max(self._credit - seconds, -SHARE * LONGEST_REST)
+            self._credit = max(self._credit - seconds, -SHARE * LONGEST_PAUSE)
             if listed:
                 self._judge(seconds)
 

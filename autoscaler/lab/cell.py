@@ -146,10 +146,10 @@ class Cell:
         CellError if no job was made.
         """
         ended = self.runner(("qsub", *argv), timeout=private_root.TIMEOUT)
-        said = (ended.stdout + ended.stderr).decode("utf-8", "replace")
-        made = re.search(r"Your job(?:-array)? (\d+)\b.* has been submitted", said)
+        output = (ended.stdout + ended.stderr).decode("utf-8", "replace")
+        made = re.search(r"Your job(?:-array)? (\d+)\b.* has been submitted", output)
         if made is None:
-            raise CellError(f"qsub {' '.join(argv)}: {said.strip()}")
+            raise CellError(f"qsub {' '.join(argv)}: {output.strip()}")
         return made[1]
 
     def start(
@@ -201,7 +201,7 @@ class Cell:
 
     def wait_for_report(self, name: str) -> None:
         """Until the qmaster has load values of the host."""
-        self._until(lambda: "load_avg=" in self.out("qconf", "-se", name), f"{name} was not heard")
+        self._until(lambda: "load_avg=" in self.out("qconf", "-se", name), f"{name} did not report")
 
     def end_host(self, name: str) -> None:
         """Sudden death of the machine; Grid Engine is not notified."""
@@ -222,7 +222,7 @@ class Cell:
         private = [str(path) for path in (self.root / "default", *self.output.iterdir(), *self.home.iterdir())]
         done(self.runner, "rm", "-rf", "--", *private)
         done(self.runner, "find", str(self.tree.private), "-mindepth", "1", "-delete")
-        self._begin(again=True)
+        self._begin(restarted=True)
 
     def configure(self, **values: str) -> None:
         """Change the global configuration: `configure(max_unheard="00:00:05")`."""
@@ -256,13 +256,13 @@ class Cell:
         named = [host.name for host in self.declared if host.name != MASTER]
         return {1: MASTER} | {FIRST_HOST + number: name for number, name in enumerate(named)}
 
-    def _begin(self, *, again: bool = False) -> None:
-        """From a pristine spool to the declared cell. The spool of the first start is kept for the next one (`again`),
+    def _begin(self, *, restarted: bool = False) -> None:
+        """From a pristine spool to the declared cell. The first spool is kept for the next start (`restarted`),
         since the dozen commands that configure it take longer than a start.
         """
         kept = self.root / f"kept-{self.prepared}-{'-'.join(host.name for host in self.declared)}"
         declared = kept.exists()
-        if again:
+        if restarted:
             self._copy(kept if declared else self.root / "pristine", self.root / "default")
         with ThreadPoolExecutor(max_workers=4) as threads:
             machines = [
@@ -273,7 +273,7 @@ class Cell:
             self.start_qmaster()
             if not declared:
                 self._declare()
-                if again:
+                if restarted:
                     self.stop_qmaster()
                     self._copy(self.root / "default", kept)
                     self.start_qmaster()

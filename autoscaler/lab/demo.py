@@ -240,7 +240,7 @@ class Watch:
             ends = self._ended(self._job)
             if len(ends) == self._scenario.tasks and self._all_gone():
                 return self._summary(ends)
-            self._fail_if_hopeless(ends)
+            self._fail_if_lost(ends)
         raise DemoFailed("it was ended before the jobs were")
 
     def _lifetimes(self) -> tuple[Lifetime, ...]:
@@ -265,7 +265,7 @@ class Watch:
         machines = self._cell.tree.hosts()
         return known == {MASTER} and bool(rented) and all(one.ended_at for one in rented) and not machines
 
-    def _fail_if_hopeless(self, ends: Sequence[TaskEnd]) -> None:
+    def _fail_if_lost(self, ends: Sequence[TaskEnd]) -> None:
         bad = [end.task for end in ends if not end.well]
         if bad:
             raise DemoFailed(f"qacct shows that tasks {', '.join(bad)} did not end well" + self._last_words())

@@ -51,18 +51,18 @@ def played_cloud(cell: Cell, name: str) -> Iterator[PlayedCloud]:
     argv = (sys.executable, "-m", f"tests.clouds.{name}.server", "--tree", str(cell.tree.directory))
     running = cell.start(argv, env={"PYTHONPATH": str(CHECKOUT)}, output=output)
     try:
-        said = json.loads(_first_line(running, output, name))
-        environment = {"CP_CAP_AUTOSCALE_PROVIDER": name, **said["environment"]}
-        yield PlayedCloud(environment, said["billable"])
+        answer = json.loads(_first_line(running, output, name))
+        environment = {"CP_CAP_AUTOSCALE_PROVIDER": name, **answer["environment"]}
+        yield PlayedCloud(environment, answer["billable"])
     finally:
         running.terminate(5.0)
 
 
 def _first_line(running: Running, output: Path, name: str) -> str:
     deadline = time.monotonic() + START_TIMEOUT
-    while "\n" not in (said := output.read_text(errors="replace")) or running.poll() is not None:
+    while "\n" not in (answer := output.read_text(errors="replace")) or running.poll() is not None:
         if running.poll() is not None or time.monotonic() > deadline:
-            words = said.strip().splitlines()[-1:] or ["it said nothing"]
+            words = answer.strip().splitlines()[-1:] or ["it said nothing"]
             raise NoControlPlane(f"the control plane of {name} did not start: {words[0]}")
         time.sleep(STEP)
-    return said.splitlines()[0]
+    return answer.splitlines()[0]

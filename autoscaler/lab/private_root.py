@@ -119,8 +119,8 @@ def done(runner: Runner, *argv: str, stdin: bytes = b"") -> str:
     ended = runner(argv, timeout=TIMEOUT, stdin=stdin)
     printed = ended.stdout.decode("utf-8", "replace")
     if ended.returncode != 0:
-        said = (printed + ended.stderr.decode("utf-8", "replace")).strip()
-        raise CellError(f"{' '.join(argv)}: exit status {ended.returncode}: {said}")
+        output = (printed + ended.stderr.decode("utf-8", "replace")).strip()
+        raise CellError(f"{' '.join(argv)}: exit status {ended.returncode}: {output}")
     return printed
 
 

@@ -38,7 +38,7 @@ class DefinitionRefused(SettingsError):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SetDefinition:
     """One set's definition of one array."""
 
     set_name: str
@@ -57,47 +57,47 @@ class Definitions:
     """Definitions that hold whichever sets live, by array. Of arrays of the settings: those that an older version kept,
     without their set.
     """
-    said: tuple[Said, ...] = ()
+    by_set: tuple[SetDefinition, ...] = ()
 
     def in_force(self) -> dict[str, ArrayDefinition]:
         """By name, sorted."""
         found = dict(self.lasting)
-        for each in sorted(self.said, key=lambda one: one.number):
+        for each in sorted(self.by_set, key=lambda one: one.number):
             name = each.definition.name
             found[name] = merged(found.get(name, ArrayDefinition(name)), each.definition, by=each.set_name)
         return dict(sorted(found.items()))
 
-    def of(self, name: str) -> list[Said]:
-        return [each for each in self.said if each.definition.name == name]
+    def of(self, name: str) -> list[SetDefinition]:
+        return [each for each in self.by_set if each.definition.name == name]
 
-    def with_said(self, set_name: str, given: ArrayDefinition, named_by: Collection[str]) -> Definitions:
+    def with_definition(self, set_name: str, given: ArrayDefinition, named_by: Collection[str]) -> Definitions:
         """These with `given` from a set. `named_by`: the other live sets that name this array."""
         of_it = self.of(given.name)
         before = next((each for each in of_it if each.set_name == set_name), None)
         others = [self.lasting.get(given.name, _DEFINITION), *(e.definition for e in of_it if e is not before)]
         definition = _joined(before.definition if before else ArrayDefinition(given.name), given, others)
         makes = not named_by or (before is not None and before.makes)
-        number = max((each.number for each in self.said), default=0) + 1
-        kept = tuple(each for each in self.said if each is not before)
+        number = max((each.number for each in self.by_set), default=0) + 1
+        kept = tuple(each for each in self.by_set if each is not before)
         lasting = dict(self.lasting)
         of_this = {name: each for name, each in lasting.items() if name == given.name}
         known = Definitions(of_this, tuple(of_it)).in_force().get(given.name)
         if given.dynamic or (known is not None and known.dynamic):
             lasting[given.name] = merged(lasting.get(given.name, ArrayDefinition(given.name)), _structure(given))
-        return Definitions(lasting, (*kept, Said(set_name, number, makes, definition)))
+        return Definitions(lasting, (*kept, SetDefinition(set_name, number, makes, definition)))
 
     def while_named(self, names: Mapping[str, Collection[str]]) -> Definitions:
         """The definitions that remain with these live sets, each with the arrays that it names."""
-        lasting, said = dict(self.lasting), []
-        for each in sorted(self.said, key=lambda one: one.number):
+        lasting, by_set = dict(self.lasting), []
+        for each in sorted(self.by_set, key=lambda one: one.number):
             name = each.definition.name
             if name in names.get(each.set_name, ()):
-                said.append(each)
+                by_set.append(each)
             elif each.makes and name in lasting:
                 lasting[name] = merged(lasting[name], replace(each.definition, keep_alive=()))
         named = {name for arrays in names.values() for name in arrays}
         kept = {name: _held(each, names) for name, each in lasting.items() if each.dynamic or name in named}
-        return Definitions(kept, tuple(said))
+        return Definitions(kept, tuple(by_set))
 
 
 _Merge = Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]
@@ -113,7 +113,7 @@ def merged(existing: ArrayDefinition, given: ArrayDefinition, *, by: str = "") -
 
 
 def _merged(existing: ArrayDefinition, given: ArrayDefinition, by: str, merge: _Merge) -> ArrayDefinition:
-    said = {
+    values = {
         field.name: getattr(given, field.name)
         for field in fields(ArrayDefinition)
         if field.name not in _APART and getattr(given, field.name) != getattr(_DEFINITION, field.name)
@@ -123,8 +123,8 @@ def _merged(existing: ArrayDefinition, given: ArrayDefinition, by: str, merge: _
         for name in _OBJECTS
     }
     kept = tuple(sorted({**dict(existing.keep_alive), **dict(given.keep_alive)}.items()))
-    said_by = dict(existing.said_by) | {name: by for name in said if by and name not in _STRUCTURE}
-    return replace(existing, **said, **objects, keep_alive=kept, said_by=tuple(sorted(said_by.items())))
+    said_by = dict(existing.said_by) | {name: by for name in values if by and name not in _STRUCTURE}
+    return replace(existing, **values, **objects, keep_alive=kept, said_by=tuple(sorted(said_by.items())))
 
 
 def _joined(before: ArrayDefinition, given: ArrayDefinition, others: Sequence[ArrayDefinition]) -> ArrayDefinition:

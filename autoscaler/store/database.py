@@ -31,9 +31,9 @@ def _make(path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
-def _insertion(table: str, columns: Iterable[str], again: str) -> str:
+def _insertion(table: str, columns: Iterable[str], on_conflict: str) -> str:
     names = tuple(columns)
-    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))}) {again}"
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))}) {on_conflict}"
 
 
 class Table:
@@ -144,18 +144,20 @@ class Database:
         with self.transaction():
             return self._ask(sql, values).lastrowid or 0
 
-    def add(self, table: str, columns: Mapping[str, object], *, again: str = "") -> int:
+    def add(self, table: str, columns: Mapping[str, object], *, on_conflict: str = "") -> int:
         """Insert one row, given by column; returns its row id. `on_conflict`: a clause for an existing row."""
-        return self.insert(_insertion(table, columns, again), tuple(columns.values()))
+        return self.insert(_insertion(table, columns, on_conflict), tuple(columns.values()))
 
-    def add_new(self, table: str, columns: Mapping[str, object], *, again: str = "ON CONFLICT DO NOTHING") -> bool:
+    def add_new(
+        self, table: str, columns: Mapping[str, object], *, on_conflict: str = "ON CONFLICT DO NOTHING"
+    ) -> bool:
         """As `add`; returns whether there was no such row."""
-        return bool(self.execute(_insertion(table, columns, again), tuple(columns.values())))
+        return bool(self.execute(_insertion(table, columns, on_conflict), tuple(columns.values())))
 
     def keep_only(self, table: str, **columns: object) -> None:
         """Make this the row of a table that has only one."""
         newest = ", ".join(f"{name} = excluded.{name}" for name in columns)
-        self.add_new(table, {"only": 1, **columns}, again=f"ON CONFLICT DO UPDATE SET {newest}")
+        self.add_new(table, {"only": 1, **columns}, on_conflict=f"ON CONFLICT DO UPDATE SET {newest}")
 
     def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         rows = list(rows)

@@ -115,20 +115,20 @@ class EventTable(Table):
 
     def known(self, jobs: Collection[int]) -> Known:
         """What was reported of these jobs, of those that run, and of workers and orders."""
-        told: dict[EventKind, set[int]] = {EventKind.SUBMITTED: set(), EventKind.COUNTED: set()}
-        told[EventKind.NOT_COUNTED] = set()
+        reported: dict[EventKind, set[int]] = {EventKind.SUBMITTED: set(), EventKind.COUNTED: set()}
+        reported[EventKind.NOT_COUNTED] = set()
         for row in self._of_waiting(jobs):
             kind, found = EventKind(row["kind"]), those_within(row["jobs"], jobs)
             if kind in (EventKind.COUNTED, EventKind.NOT_COUNTED):
-                told[EventKind.COUNTED] -= found
-                told[EventKind.NOT_COUNTED] -= found
-            told[kind] |= found
+                reported[EventKind.COUNTED] -= found
+                reported[EventKind.NOT_COUNTED] -= found
+            reported[kind] |= found
         runs = [_run(row) for row in self._database.rows("SELECT * FROM event_runs")]
         mark = self._database.row("SELECT pushed_out FROM event_marks")
         return Known(
-            submitted=Numbers(frozenset(told[EventKind.SUBMITTED])),
-            counted=Numbers(frozenset(told[EventKind.COUNTED])),
-            uncounted=Numbers(frozenset(told[EventKind.NOT_COUNTED])),
+            submitted=Numbers(frozenset(reported[EventKind.SUBMITTED])),
+            counted=Numbers(frozenset(reported[EventKind.COUNTED])),
+            uncounted=Numbers(frozenset(reported[EventKind.NOT_COUNTED])),
             runs={run.key: run for run in runs},
             joined=frozenset(self._ids("worker_id", EventKind.JOINED)),
             orders=frozenset(self._ids("order_id", EventKind.ORDERED)),

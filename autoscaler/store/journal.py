@@ -313,7 +313,7 @@ class Journal(Table):
         )
         return row is not None
 
-    def untold(self, planned_at: float) -> list[tuple[tuple[str, ...], bool]]:
+    def unwritten(self, planned_at: float) -> list[tuple[tuple[str, ...], bool]]:
         """The texts for jobs' contexts in a plan of that time that are not known to be written: the jobs of each
         command, and whether Grid Engine refused some of them.
         """
@@ -360,7 +360,7 @@ class Journal(Table):
                 "asked": encoding.write(asked),
                 "sent_at": at,
             }
-            self._database.add("attempts", attempt, again="ON CONFLICT DO NOTHING")
+            self._database.add("attempts", attempt, on_conflict="ON CONFLICT DO NOTHING")
             return True
 
     def answer(
@@ -412,7 +412,7 @@ class Journal(Table):
     def fail(self, failure: LaunchFailure, worker_id: str | None = None) -> None:
         """Note a failure of its bucket; of one worker only once, however often its end is tried."""
         row = encoding.columns_of(failure) | {"worker_id": worker_id}
-        self._database.add("failures", row, again="ON CONFLICT DO NOTHING")
+        self._database.add("failures", row, on_conflict="ON CONFLICT DO NOTHING")
 
     def orders(self, since: float, nodes: Collection[str] = ()) -> tuple[OrderRecord, ...]:
         """Orders that are open, were closed after `since`, or are for one of these created nodes; oldest first. One

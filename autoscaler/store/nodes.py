@@ -94,8 +94,8 @@ class NodeTable(Table):
 
     def begin(self, operation: Operation) -> bool:
         """Note an operation; False if its request id was used before: then nothing may be done."""
-        again = "ON CONFLICT (request_id) WHERE request_id != '' DO NOTHING"
-        return self._database.add_new("operations", encoding.columns_of(operation), again=again)
+        on_conflict = "ON CONFLICT (request_id) WHERE request_id != '' DO NOTHING"
+        return self._database.add_new("operations", encoding.columns_of(operation), on_conflict=on_conflict)
 
     def operation(self, operation_id: str) -> Operation | None:
         return next(self._operations("WHERE id = ?", (operation_id,)), None)

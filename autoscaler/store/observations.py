@@ -157,17 +157,22 @@ def seen_arrays(
     arrays: Sequence[NodeArrayPolicy], definitions: Sequence[ArrayDefinition], buckets: Sequence[Bucket]
 ) -> tuple[SeenArray, ...]:
     """Node arrays with what requests say of them beside their targets."""
-    said = {definition.name: definition for definition in definitions}
-    return tuple(_seen_array(array, said.get(array.name, ArrayDefinition(array.name)), buckets) for array in arrays)
+    by_name = {definition.name: definition for definition in definitions}
+    return tuple(_seen_array(array, by_name.get(array.name, ArrayDefinition(array.name)), buckets) for array in arrays)
 
 
-def _seen_array(array: NodeArrayPolicy, said: ArrayDefinition, buckets: Sequence[Bucket]) -> SeenArray:
+def _seen_array(array: NodeArrayPolicy, definition: ArrayDefinition, buckets: Sequence[Bucket]) -> SeenArray:
     types = allowed_types(array, buckets)
-    wished: Mapping[str, int] = {name: n for n, name in enumerate((*array.machine_types, array.instance_type))}
+    preference: Mapping[str, int] = {name: n for n, name in enumerate((*array.machine_types, array.instance_type))}
 
     def preferred(bucket: Bucket) -> tuple[int, int, str, int]:
         kind = bucket.type
-        return wished.get(kind.name, len(wished)), kind.vcpus, kind.name, array.price_types.index(bucket.key.price_type)
+        return (
+            preference.get(kind.name, len(preference)),
+            kind.vcpus,
+            kind.name,
+            array.price_types.index(bucket.key.price_type),
+        )
 
     mine = (each for each in buckets if array.takes(each.key) and each.key.price_type in array.price_types)
     return SeenArray(
@@ -184,8 +189,8 @@ def _seen_array(array: NodeArrayPolicy, said: ArrayDefinition, buckets: Sequence
         price_types=array.price_types,
         wanted=array.wanted,
         keep_alive=array.keep_alive,
-        configuration=said.configuration,
-        attributes=said.attributes,
+        configuration=definition.configuration,
+        attributes=definition.attributes,
     )
 
 

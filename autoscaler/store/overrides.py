@@ -65,7 +65,7 @@ class LogLevel(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ToldLevel:
+class LevelInForce:
     """The level in force, and who set it."""
 
     level: LogLevel
@@ -104,49 +104,49 @@ class OverrideTable(Table):
             ended = tuple(
                 verb for verb in (Verb.PAUSE, Verb.STOP_DRAIN, Verb.STOP_NOW) if self.end(verb, who=who, at=at)
             )
-            self._say(Verb.RESUME, who, at)
+            self._note_time(Verb.RESUME, who, at)
         return ended
 
     def retry(self, *, who: str, at: float) -> None:
         """Try again all that failed before this time."""
         with self._database.transaction():
-            self._say(Verb.RETRY, who, at)
+            self._note_time(Verb.RETRY, who, at)
 
-    def tell_log_level(self, level: LogLevel, *, who: str, at: float) -> bool:
+    def set_log_level(self, level: LogLevel, *, who: str, at: float) -> bool:
         """Put a level in force in place of any other; returns whether that changes anything."""
-        told = self.log_level()
-        if (LogLevel.SETTINGS if told is None else told.level) is level:
+        present = self.log_level()
+        if (LogLevel.SETTINGS if present is None else present.level) is level:
             return False
         with self._database.transaction():
-            if told is not None:
-                self.end(Verb.LOG_LEVEL, who=who, at=at, host=told.level.value)
+            if present is not None:
+                self.end(Verb.LOG_LEVEL, who=who, at=at, host=present.level.value)
             if level is not LogLevel.SETTINGS:
                 self.ask(Verb.LOG_LEVEL, who=who, at=at, host=level.value)
         return True
 
-    def log_level(self) -> ToldLevel | None:
+    def log_level(self) -> LevelInForce | None:
         """The level in force; None: settings decide."""
         row = self._database.row(
             "SELECT host, who FROM wishes WHERE verb = ? AND ended_at IS NULL", (Verb.LOG_LEVEL.value,)
         )
-        return None if row is None else ToldLevel(LogLevel(row["host"]), row["who"])
+        return None if row is None else LevelInForce(LogLevel(row["host"]), row["who"])
 
     @property
     def resumed_at(self) -> float | None:
         """The time at which a person last resumed."""
-        return self._said_at(Verb.RESUME)
+        return self._last_time(Verb.RESUME)
 
     @property
     def retried_at(self) -> float | None:
         """The time of the last `retry`."""
-        return self._said_at(Verb.RETRY)
+        return self._last_time(Verb.RETRY)
 
-    def _say(self, verb: Verb, who: str, at: float) -> None:
+    def _note_time(self, verb: Verb, who: str, at: float) -> None:
         """An override of which only the time matters."""
         self.ask(verb, who=who, at=at)
         self.end(verb, who=who, at=at)
 
-    def _said_at(self, verb: Verb) -> float | None:
+    def _last_time(self, verb: Verb) -> float | None:
         row = self._database.row("SELECT max(at) AS at FROM wishes WHERE verb = ?", (verb.value,))
         return None if row is None else row["at"]
 

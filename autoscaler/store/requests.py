@@ -15,7 +15,7 @@ from typing import Any
 from autoscaler.core.model.request_sets import ArrayDefinition, CreatedNode, NodeOperation, Requests, RequestSet, Target
 from autoscaler.errors import SettingsError
 from autoscaler.store import encoding
-from autoscaler.store.array_definitions import Definitions, Said, refuse_too_long
+from autoscaler.store.array_definitions import Definitions, SetDefinition, refuse_too_long
 from autoscaler.store.database import Database, Migration
 
 TABLES: Migration = (
@@ -99,15 +99,15 @@ class RequestTable:
                 )
             known = _definitions(rows)
             names = {one.name: one.arrays for one in before.values()} | {set_name: tuple(named)}
-            told = _with_all(known, set_name, definitions, names).while_named(names)
-            _refuse_too_much(told, {definition.name for definition in definitions})
+            new = _with_all(known, set_name, definitions, names).while_named(names)
+            _refuse_too_much(new, {definition.name for definition in definitions})
             self._database.execute(
                 "INSERT OR REPLACE INTO request_sets VALUES (?, ?, ?, ?, ?, ?)",
                 (set_name, by, at, expires_at, encoding.write(tuple(targets)), json.dumps(named)),
             )
-            self._write(known, told)
+            self._write(known, new)
             same = set_name in before and before[set_name].targets == tuple(targets)
-            return not same or _holds(told) != _holds(known)
+            return not same or _holds(new) != _holds(known)
 
     def load(self, now: float) -> Requests:
         """All that is in force now. Only reads: lapsed requests are left out, dropped by `lapse` or not."""
@@ -164,14 +164,14 @@ class RequestTable:
     def _rows(self) -> list[Any]:
         return list(self._database.rows(_ALL))
 
-    def _write(self, known: Definitions, told: Definitions) -> None:
+    def _write(self, known: Definitions, new: Definitions) -> None:
         """Store `new` where it differs from `known`."""
-        before, after = ({(each.definition.name, each.set_name): each for each in one.said} for one in (known, told))
-        for name in known.lasting.keys() - told.lasting.keys():
+        before, after = ({(each.definition.name, each.set_name): each for each in one.by_set} for one in (known, new))
+        for name in known.lasting.keys() - new.lasting.keys():
             self._database.execute("DELETE FROM array_definitions WHERE name = ?", (name,))
         for key in before.keys() - after.keys():
             self._database.execute("DELETE FROM said_of_arrays WHERE name = ? AND set_name = ?", key)
-        for name, definition in told.lasting.items():
+        for name, definition in new.lasting.items():
             if known.lasting.get(name) != definition:
                 self._database.execute(
                     "INSERT OR REPLACE INTO array_definitions VALUES (?, ?)", (name, encoding.write(definition))
@@ -193,7 +193,7 @@ def _definitions(rows: Iterable[Any]) -> Definitions:
     return Definitions(
         {definition.name: definition for row, definition in found if row["set_name"] is None},
         tuple(
-            Said(row["set_name"], row["number"], bool(row["makes"]), definition)
+            SetDefinition(row["set_name"], row["number"], bool(row["makes"]), definition)
             for row, definition in found
             if row["set_name"] is not None
         ),
@@ -206,14 +206,14 @@ def _with_all(
     """With a set's definition of each array."""
     for definition in given:
         others = [name for name, arrays in names.items() if name != set_name and definition.name in arrays]
-        known = known.with_said(set_name, definition, others)
+        known = known.with_definition(set_name, definition, others)
     return known
 
 
-def _refuse_too_much(told: Definitions, given: Collection[str]) -> None:
-    holds = told.in_force()
+def _refuse_too_much(new: Definitions, given: Collection[str]) -> None:
+    holds = new.in_force()
     refuse_too_long(each for name, each in holds.items() if name in given)
-    refuse_too_long(each.definition for each in told.said if each.definition.name in given)
+    refuse_too_long(each.definition for each in new.by_set if each.definition.name in given)
     if len(holds) > MOST_ARRAYS:
         raise SettingsError(
             f"there would be {len(holds)} defined node arrays, and {MOST_ARRAYS} are the most allowed: use fewer names"

@@ -158,7 +158,7 @@ class UsageTable(Table):
     def _payer(self, payer: Payer) -> int:
         if payer not in self._payers:
             columns = dict(zip(("user", '"group"', "department", "project", "account", "queue"), payer, strict=True))
-            self._database.add("payers", columns, again="ON CONFLICT DO NOTHING")
+            self._database.add("payers", columns, on_conflict="ON CONFLICT DO NOTHING")
             where = " AND ".join(f"{name} = ?" for name in columns)
             (row,) = self._database.rows(f"SELECT id FROM payers WHERE {where}", tuple(columns.values()))
             self._payers[payer] = row["id"]

@@ -33,14 +33,14 @@ REASON = because(Code.UNKNOWN_PE, pe="mpi", queues=("main.q",), slots=100)
 SENTENCE = "no parallel environment mpi of the queues main.q takes 100 slots"
 
 
-class Told:
-    """Owners, as those were told to us."""
+class RecordedOwners:
+    """Records the owners that were notified."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[tuple[str, ...], str]] = []
+        self.notified: list[tuple[tuple[str, ...], str]] = []
 
-    def tell(self, jobs: Sequence[str], what: str, reason: Reason) -> str:
-        self.told.append((tuple(jobs), what))
+    def notify(self, jobs: Sequence[str], what: str, reason: Reason) -> str:
+        self.notified.append((tuple(jobs), what))
         return ""
 
 
@@ -49,7 +49,7 @@ class JobsBench(Bench):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
-        self.owners = self.told = Told()
+        self.owners = self.notified = RecordedOwners()
         self.waiting = {"12": PLAIN, "12.3-9:2": PLAIN, "13": PLAIN}
         self.restart()
         self.words: dict[str, str] = {}
@@ -133,7 +133,7 @@ def test_a_job_of_a_lost_machine_is_deleted_by_force_though_it_seems_to_run(benc
 def test_the_owner_is_told_before_the_deletion_and_only_of_what_is_deleted(bench: JobsBench) -> None:
     bench.running.add(13)
     bench.act(Kill(("12", "13"), REASON, asks=(PLAIN, PLAIN)))
-    assert bench.told.told == [(("12",), "deleted")]
+    assert bench.notified.notified == [(("12",), "deleted")]
 
 
 def test_a_job_that_is_gone_already_needs_nothing_more(bench: JobsBench) -> None:
@@ -148,7 +148,7 @@ def test_a_job_whose_context_cannot_be_reached_is_not_deleted(bench: JobsBench) 
 
 def test_holding_leaves_the_reason_and_tells_the_owner(bench: JobsBench) -> None:
     bench.act(Hold(("12", "13"), REASON))
-    assert (bench.programs(), bench.asked[-1], bench.told.told) == (
+    assert (bench.programs(), bench.asked[-1], bench.notified.notified) == (
         ["qalter", "qhold"],
         ("qhold", "-h", "o", "12", "13"),
         [(("12", "13"), "held")],
@@ -178,8 +178,8 @@ def test_why_jobs_wait_is_taken_away_by_one_command(bench: JobsBench) -> None:
 
 def test_a_job_that_ended_meanwhile_is_no_failure(bench: JobsBench) -> None:
     bench.words = {"qalter": 'modified context of job 12\ndenied: job "13" does not exist'}
-    told = bench.outcome(TellWaiting(("12", "13"), because(Code.CAPPED, cap="max_workers")))
-    assert told == (Result.DONE, "gone already: 13")
+    notified = bench.outcome(TellWaiting(("12", "13"), because(Code.CAPPED, cap="max_workers")))
+    assert notified == (Result.DONE, "gone already: 13")
 
 
 def test_a_job_that_refuses_to_be_told_is_in_the_outcome(bench: JobsBench) -> None:
@@ -200,7 +200,7 @@ def test_of_each_job_it_is_known_what_became_of_the_notice(bench: JobsBench) -> 
 def test_nobody_is_told_of_a_job_that_was_gone_when_its_notice_was_written(bench: JobsBench) -> None:
     bench.words = {"qalter 13": 'denied: job "13" does not exist', "qdel": "root has deleted job 12"}
     bench.act(Kill(("12", "13"), REASON, asks=(PLAIN, PLAIN)))
-    assert bench.told.told == [(("12",), "deleted")]
+    assert bench.notified.notified == [(("12",), "deleted")]
 
 
 def test_jobs_are_pushed_back_one_by_one_and_one_refusal_hides_no_other(bench: JobsBench) -> None:

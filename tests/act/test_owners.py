@@ -64,8 +64,8 @@ class Running:
         return Completed(tuple(argv), 0, b"", b"", 0.0)
 
 
-def tell(way: OwnerNotice, runner: Running) -> str:
-    return Notices(way, Lookup(runner), runner).tell(("12",), "deleted", REASON)
+def notify(way: OwnerNotice, runner: Running) -> str:
+    return Notices(way, Lookup(runner), runner).notify(("12",), "deleted", REASON)
 
 
 # -- where to --------------------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def test_root_writes_as_the_owner() -> None:
 
 
 def test_roots_own_jobs_get_no_file() -> None:
-    assert (as_owner(ROOT, 0, ("dd",)), tell(OwnerNotice.FILE, Running(job(owner="root")))) == (
+    assert (as_owner(ROOT, 0, ("dd",)), notify(OwnerNotice.FILE, Running(job(owner="root")))) == (
         None,
         "the owner of 12 was not notified: the owner is root",
     )
@@ -140,7 +140,7 @@ def test_who_is_not_root_writes_for_nobody_else() -> None:
 
 @needs_root
 def test_the_file_is_the_owners(place: Path) -> None:
-    said = tell(OwnerNotice.FILE, Running(job(owner="nobody", directory=str(place)), really=True))
+    said = notify(OwnerNotice.FILE, Running(job(owner="nobody", directory=str(place)), really=True))
     file = place / "sim.12.autoscaler"
     assert (said, file.read_text(), file.owner()) == ("", LETTER, "nobody")
 
@@ -148,8 +148,8 @@ def test_the_file_is_the_owners(place: Path) -> None:
 @needs_root
 def test_a_second_notice_is_added(place: Path) -> None:
     runner = Running(job(owner="nobody", directory=str(place)), really=True)
-    tell(OwnerNotice.FILE, runner)
-    tell(OwnerNotice.FILE, runner)
+    notify(OwnerNotice.FILE, runner)
+    notify(OwnerNotice.FILE, runner)
     assert (place / "sim.12.autoscaler").read_text() == LETTER * 2
 
 
@@ -166,7 +166,7 @@ def test_root_never_writes_through_a_link_that_a_user_planted(where: str, public
     else:
         directory = place / "link"
         directory.symlink_to(secret)
-    said = tell(OwnerNotice.FILE, Running(job(owner="nobody", directory=str(directory)), really=True))
+    said = notify(OwnerNotice.FILE, Running(job(owner="nobody", directory=str(directory)), really=True))
     kept = [(secret / name).read_text() for name in ("shadow", "sim.12.autoscaler")]
     assert (said.startswith("the owner of 12 was not notified: "), kept) == (True, ["root's\n"] * 2)
 
@@ -178,7 +178,7 @@ def test_a_link_to_the_owners_own_file_is_not_followed_either(place: Path) -> No
     own.write_text("ann's\n")
     shutil.chown(own, "nobody")
     (place / "sim.12.autoscaler").symlink_to(own)
-    tell(OwnerNotice.FILE, Running(job(owner="nobody", directory=str(place)), really=True))
+    notify(OwnerNotice.FILE, Running(job(owner="nobody", directory=str(place)), really=True))
     assert own.read_text() == "ann's\n"
 
 
@@ -186,7 +186,7 @@ def test_a_link_to_the_owners_own_file_is_not_followed_either(place: Path) -> No
 def test_a_pipe_that_nobody_reads_holds_up_nothing(place: Path) -> None:
     os.mkfifo(place / "sim.12.autoscaler", 0o666)
     shutil.chown(place / "sim.12.autoscaler", "nobody")
-    said = tell(OwnerNotice.FILE, Running(job(owner="nobody", directory=str(place)), really=True))
+    said = notify(OwnerNotice.FILE, Running(job(owner="nobody", directory=str(place)), really=True))
     assert ("not notified" in said, stat.S_ISFIFO((place / "sim.12.autoscaler").stat().st_mode)) == (True, True)
 
 
@@ -199,21 +199,21 @@ def test_the_file_is_appended_to_and_no_link_followed() -> None:
 
 def test_a_mail_goes_to_the_jobs_addresses_through_grid_engines_mailer() -> None:
     runner = Running(job(mail=("a.b@c.d", "ann@master")))
-    tell(OwnerNotice.MAIL, runner)
+    notify(OwnerNotice.MAIL, runner)
     argv = ("/usr/bin/mail", "-s", "Job 12 was deleted by sge-autoscaler", "a.b@c.d", "ann@master")
     assert runner.calls == [(argv, LETTER)]
 
 
 def test_without_an_address_it_goes_to_the_owner() -> None:
     runner = Running(job())
-    tell(OwnerNotice.MAIL, runner)
+    notify(OwnerNotice.MAIL, runner)
     assert runner.calls[0][0][3:] == ("ann",)
 
 
 @pytest.mark.parametrize("address", ("-froot@x", "|sh", "/etc/passwd", "a b@c", "a@b;c", "~ann@x", "a@-x"))
 def test_what_is_no_address_is_no_word_of_a_command(address: str) -> None:
     runner = Running(job(mail=(address,)))
-    assert (tell(OwnerNotice.MAIL, runner), runner.calls) == (
+    assert (notify(OwnerNotice.MAIL, runner), runner.calls) == (
         "the owner of 12 was not notified: no valid address",
         [],
     )
@@ -221,13 +221,13 @@ def test_what_is_no_address_is_no_word_of_a_command(address: str) -> None:
 
 def test_a_line_of_a_mail_never_begins_as_a_mailers_command() -> None:
     runner = Running(job(name="x\n~!reboot\n."))
-    tell(OwnerNotice.MAIL, runner)
+    notify(OwnerNotice.MAIL, runner)
     assert [line for line in runner.calls[0][1].splitlines() if line[:1] in ("~", ".")] == []
 
 
 def test_a_mailer_that_is_no_path_is_not_run() -> None:
     runner = Running(job(), mailer="none")
-    assert ("no mailer" in tell(OwnerNotice.MAIL, runner), runner.calls) == (True, [])
+    assert ("no mailer" in notify(OwnerNotice.MAIL, runner), runner.calls) == (True, [])
 
 
 # -- whatever happens ------------------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ def test_a_mailer_that_is_no_path_is_not_run() -> None:
 
 def test_by_default_nobody_is_told() -> None:
     runner = Running(job())
-    assert (tell(OwnerNotice.NONE, runner), Nobody().tell(("12",), "held", REASON), runner.calls) == ("", "", [])
+    assert (notify(OwnerNotice.NONE, runner), Nobody().notify(("12",), "held", REASON), runner.calls) == ("", "", [])
 
 
 def test_a_notice_that_hangs_hinders_nothing() -> None:
@@ -246,24 +246,24 @@ def test_a_notice_that_hangs_hinders_nothing() -> None:
             return super().__call__(argv, timeout=1.0)
 
     assert (
-        tell(OwnerNotice.MAIL, Hanging(job()))
+        notify(OwnerNotice.MAIL, Hanging(job()))
         == "the owner of 12 was not notified: mail did not end within 5 s and was killed"
     )
 
 
 def test_a_job_that_is_gone_is_told_to_nobody() -> None:
     runner = Running(b"<detailed_job_info><unknown_jobs><><ST_name>12</ST_name></></unknown_jobs></detailed_job_info>")
-    assert (tell(OwnerNotice.FILE, runner), runner.calls) == ("the owner of 12 was not notified: the job is gone", [])
+    assert (notify(OwnerNotice.FILE, runner), runner.calls) == ("the owner of 12 was not notified: the job is gone", [])
 
 
 def test_an_owner_without_an_account_here_gets_no_file() -> None:
     runner = Running(job(owner="no such account"))
-    assert tell(OwnerNotice.FILE, runner) == "the owner of 12 was not notified: the owner has no account on this host"
+    assert notify(OwnerNotice.FILE, runner) == "the owner of 12 was not notified: the owner has no account on this host"
 
 
 def test_an_array_is_told_of_once() -> None:
     runner = Running(job())
-    Notices(OwnerNotice.MAIL, Lookup(runner), runner).tell(("12.1-3", "12.7"), "deleted", REASON)
+    Notices(OwnerNotice.MAIL, Lookup(runner), runner).notify(("12.1-3", "12.7"), "deleted", REASON)
     assert len(runner.calls) == 1
 
 

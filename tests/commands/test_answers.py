@@ -298,7 +298,7 @@ def test_what_is_no_answer_is_said_in_a_line(body: bytes, tmp_path: Path) -> Non
 def test_a_token_in_place_of_a_line_of_the_sites_file_is_not_shown(tmp_path: Path, pasted: str) -> None:
     file = tmp_path / "client"
     file.write_text(f"{pasted}\n")
-    with pytest.raises(SettingsError, match="line 1: what stands there is none of") as raised:
+    with pytest.raises(SettingsError, match="line 1: the name there is none of") as raised:
         answer_client.remote({}, file)
     assert "SECRET" not in str(raised.value)
 

@@ -25,7 +25,7 @@ from autoscaler.api.view import Place
 from autoscaler.core.model.fleet import InstanceType, MachineState, Worker
 from autoscaler.errors import GridEngineNotObservable
 from autoscaler.store.calls import CallLog
-from autoscaler.store.overrides import LogLevel, ToldLevel, Verb
+from autoscaler.store.overrides import LevelInForce, LogLevel, Verb
 from autoscaler.store.store import Store
 from tests.web.asked_as import asked_as
 
@@ -130,12 +130,12 @@ def test_a_manager_sets_the_log_level_of_the_running_service(site: Told) -> None
     site.managers.append(MANAGER)
     levels = site.store.overrides
     assert site.tell(MANAGER, "/log-level?level=verbose")[1]["done"] is True
-    assert levels.log_level() == ToldLevel(LogLevel.VERBOSE, MANAGER)
+    assert levels.log_level() == LevelInForce(LogLevel.VERBOSE, MANAGER)
     assert [site.tell(MANAGER, f"/log-level?level={level}")[1]["done"] for level in ("verbose", "warning")] == [
         False,
         True,
     ]
-    assert levels.log_level() == ToldLevel(LogLevel.WARNING, MANAGER)
+    assert levels.log_level() == LevelInForce(LogLevel.WARNING, MANAGER)
     assert [one.host for one in levels.in_force()] == ["warning"]
     assert site.tell(MANAGER, "/log-level?level=settings")[1]["facts"] == {"level": "settings"}
     assert levels.log_level() is None
