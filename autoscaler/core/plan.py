@@ -11,7 +11,6 @@ from autoscaler.core.capacity.supply import Supply
 from autoscaler.core.demand.demand import details_wanted
 from autoscaler.core.facts.facts import Facts, facts_of
 from autoscaler.core.joining.joining import join
-from autoscaler.core.joining.node_operations import carry_out
 from autoscaler.core.limits.backoff import without_retried_failures
 from autoscaler.core.limits.circuit_breaker import tripped
 from autoscaler.core.limits.launched import settled
@@ -33,6 +32,7 @@ from autoscaler.core.sizing.replacement import SwapPlan
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.unsatisfiable.judgement import judge_unsatisfiable
 from autoscaler.core.workers.group_verdict import group_verdict_of
+from autoscaler.core.workers.node_operations import carry_out
 from autoscaler.core.workers.phases import Procedure
 from autoscaler.core.workers.step import WorkerStep
 from autoscaler.core.workers.worker_state import WorkerState

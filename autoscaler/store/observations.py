@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from autoscaler.core.joining.node_operations import closed
 from autoscaler.core.model.fleet import Bucket, InstanceType, Order, PriceType, Worker
 from autoscaler.core.model.memory import Backoff
 from autoscaler.core.model.reasons import Reason
@@ -20,6 +19,7 @@ from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.requests.instance_types import allowed_types
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.core.workers.node_operations import closed
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.phases import Condition, Phase
 from autoscaler.store import encoding
