@@ -1,7 +1,8 @@
 """`python -m bench.events`: the cost of jobs' events in a pass.
 
-The pass is bytes → plan of a busy cell; the events' part compares it with earlier reports and writes the news to a store
-on disk. Measured are the first pass of a new store, a pass without news, and a pass with twenty new jobs. CPU seconds, the best of several rounds.
+The pass is bytes → plan of a busy cell; the events' part compares it with earlier reports and writes the news to a
+store on disk. Measured are the first pass of a new store, a pass without news, and a pass with twenty new jobs. CPU
+seconds, the best of several rounds.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from functools import partial
 
 from autoscaler.core.actions import Action, Launch, Reimage, Restart, Terminate
 from autoscaler.core.model.fleet import Worker
+from autoscaler.core.model.waits import doubled_wait
 from autoscaler.engine.execution import ExecutionContext, Seen
 from autoscaler.engine.executors.execute import execute
 from autoscaler.engine.executors.launch import give_up, recover, walk
@@ -45,7 +46,7 @@ class _Backoff:
     """The time at which an order without an answer may be requested again."""
 
     due_at: float
-    wait: float
+    tries: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,8 +273,8 @@ class Actor:
         if record is None or record.closed:
             return
         known = self._backoff.get(order_id)
-        pause = min(LONGEST_WAIT, known.wait * 2) if known else FIRST_WAIT
-        self._backoff[order_id] = _Backoff(self._now() + pause, pause)
+        tries = known.tries + 1 if known else 1
+        self._backoff[order_id] = _Backoff(self._now() + doubled_wait(tries, FIRST_WAIT, LONGEST_WAIT), tries)
         result, message = walk(record, self._context)
         if result is Result.UNDER_WAY:
             self._context.store.journal.end_launch(order_id, result, message, self._now())

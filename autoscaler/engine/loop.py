@@ -19,6 +19,7 @@ from autoscaler.core.actions import Reimage, Restart, TellWaiting, Terminate, su
 from autoscaler.core.model.cluster import short_name
 from autoscaler.core.model.fleet import Fleet, Worker
 from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.waits import doubled_wait
 from autoscaler.core.outcome.due import nothing_to_scale
 from autoscaler.core.policy import Policy
 from autoscaler.core.readable.screening import readable
@@ -412,7 +413,7 @@ class Loop:
         if self.notifications is not None and not self.dry_run:
             self.notifications.failed(error, self.observer.clock())
         self._blind_passes += 1
-        return min(self.poll, SOON * 2.0 ** min(self._blind_passes - 1, 16))
+        return doubled_wait(self._blind_passes, SOON, self.poll)
 
     def _wait(self, pause: float, *, at_least: float) -> None:
         """Wait for the poll or for a reason to observe earlier. The wait is never shorter than the last pass took, so

@@ -19,6 +19,7 @@ from datetime import date, tzinfo
 from pathlib import Path
 
 from autoscaler.background import Executor, on_thread
+from autoscaler.core.model.waits import doubled_wait
 from autoscaler.core.notifications.causes import NotificationContext, Observed
 from autoscaler.core.notifications.due import Known, Notification, notifications_due
 from autoscaler.core.snapshot import Plan, Snapshot
@@ -179,7 +180,7 @@ class Notifications:
             self.table.give_up(upto, now + self.settings.interval)
             log.error("%d notifications are given up after a day: %s", len(notifications), why)
         else:
-            pause = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(before.attempts, 16))
+            pause = doubled_wait(before.attempts + 1, FIRST_WAIT, LONGEST_WAIT)
             self.table.failed(upto, delivered, why, now, now + pause)
             self._go_on_at = now + self.settings.interval
             self._tell(why)

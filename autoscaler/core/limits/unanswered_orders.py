@@ -12,6 +12,7 @@ from dataclasses import replace
 from autoscaler.core.model.fleet import Fleet, LaunchFailure, Order, OrderState
 from autoscaler.core.model.memory import Event
 from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.model.waits import doubled_wait
 from autoscaler.core.snapshot import JobCategoryVerdict
 
 THROTTLED = "throttled"
@@ -29,7 +30,7 @@ def throttled(fleet: Fleet, now: float) -> Reason | None:
     if not refused:
         return None
     last, times = refused[-1], len({each.order_id for each in refused})
-    until = last.at + min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (times - 1))
+    until = last.at + doubled_wait(times, FIRST_WAIT, LONGEST_WAIT)
     if last.retry_at is not None:
         until = min(max(until, last.retry_at), last.at + WINDOW)
     return because(Code.LAUNCH_THROTTLED, message=last.message, until_at=until) if now < until else None

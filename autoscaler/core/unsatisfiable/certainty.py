@@ -14,6 +14,7 @@ from autoscaler.core.model.cluster import Cluster, JobRequest
 from autoscaler.core.model.evidence import Answer, Finding
 from autoscaler.core.model.memory import UnsatisfiableNote
 from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.model.waits import doubled_wait
 from autoscaler.core.policy import DeadlockAnswer
 from autoscaler.core.unsatisfiable.proof import Case, Prover
 
@@ -91,7 +92,7 @@ def judge_job(job: int, case: Case, note: UnsatisfiableNote, runs: bool, context
     if finding is not None and finding.answer is Answer.IMPOSSIBLE:
         return Verdict(NextStep.ACT, because(Code.UNSATISFIABLE, said=finding.said))
     if note.asked_at is not None:
-        again_at = note.asked_at + min(FIRST_PAUSE * 2.0 ** min(note.asked - 1, 10), LONGEST_PAUSE)
+        again_at = note.asked_at + doubled_wait(note.asked, FIRST_PAUSE, LONGEST_PAUSE)
         if now < again_at:
             answer = finding.said if finding is not None else None
             return _unproven(because(Code.NO_ANSWER, said=answer, again_at=again_at), due=again_at)

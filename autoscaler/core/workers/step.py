@@ -18,6 +18,7 @@ from autoscaler.core.model.fleet import RefusedEnd
 from autoscaler.core.model.memory import Disabling, WorkerNote
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.model.waits import doubled_wait
 from autoscaler.core.snapshot import WorkerVerdict
 from autoscaler.core.workers.phases import Phase, disabled
 from autoscaler.core.workers.worker_state import WorkerState, named_in
@@ -70,7 +71,7 @@ class PassContext:
         refused = self.refused_ends.get(worker_id)
         if refused is None or (self.overrides.resumed_at is not None and self.overrides.resumed_at >= refused.at):
             return None
-        again_at = refused.at + min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(refused.times - 1, 16))
+        again_at = refused.at + doubled_wait(refused.times, FIRST_WAIT, LONGEST_WAIT)
         if self.now >= again_at:
             return None
         return because(Code.END_REFUSED, times=refused.times, again_at=again_at, message=refused.message)
