@@ -18,6 +18,7 @@ from autoscaler.report.status import Now, status, status_pairs
 from autoscaler.settings.process_settings import Process
 from autoscaler.store.overrides import LogLevel
 from autoscaler.store.store import Store
+from tests.cell_files import cell_files
 
 
 @pytest.fixture
@@ -105,11 +106,7 @@ def test_status_names_who_told_it(store: Store) -> None:
 def test_the_command_stores_it_where_no_service_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    common = tmp_path / "sge" / "default" / "common"
-    common.mkdir(parents=True)
-    (common / "act_qmaster").write_text("master\n")
-    (common / "bootstrap").write_text("ignore_fqdn true\n")
-    values = {"SGE_ROOT": str(tmp_path / "sge"), "SGE_CELL": "default", "SGE_QMASTER_PORT": "6444"}
+    values = cell_files(tmp_path / "sge")
     values |= {"CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "state"), "CP_CAP_AUTOSCALE_CONFIG": ""}
     for name, value in values.items():
         monkeypatch.setenv(name, value)

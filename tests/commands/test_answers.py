@@ -30,6 +30,7 @@ from autoscaler.errors import SettingsError
 from autoscaler.jetpack.service import Service, Unreachable
 from autoscaler.store.lock import hold, lock_directory
 from tests.cases.whole import whole
+from tests.cell_files import cell_files
 from tests.commands.test_start import CLOUDS, DECIDING, SERVICE, imported_by
 from tests.web.test_answers import World, first_job, world
 
@@ -41,15 +42,8 @@ LIGHT = (*SERVICE, *CLOUDS, *DECIDING, "pydantic", "rich", "sqlite3", "ssl", "ht
 @pytest.fixture
 def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """A cell's files, and no service."""
-    common = tmp_path / "sge" / "default" / "common"
-    common.mkdir(parents=True)
-    (common / "act_qmaster").write_text("master\n")
-    (common / "bootstrap").write_text("ignore_fqdn true\n")
     monkeypatch.setattr(answer_client, "CLIENT_FILE", tmp_path / "client")
-    values = {
-        "SGE_ROOT": str(tmp_path / "sge"),
-        "SGE_CELL": "default",
-        "SGE_QMASTER_PORT": "6444",
+    values = cell_files(tmp_path / "sge") | {
         "CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "state"),
         "CP_CAP_AUTOSCALE_PROVIDER": "fake",
     }

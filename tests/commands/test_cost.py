@@ -18,6 +18,7 @@ from autoscaler.core.model.fleet import InstanceType, MachineState, Worker
 from autoscaler.report.cost import BY
 from autoscaler.store.store import Store
 from autoscaler.store.usages import Run, RunKey
+from tests.cell_files import cell_files
 
 KIND = InstanceType("m5.xlarge", "m5", 4, 16 << 30)
 ANN = Payer("ann", "users", "physics", "wind", "sge", "main.q")
@@ -26,12 +27,8 @@ BEN = Payer("ben", "users", "physics", "", "sge", "main.q")
 
 @pytest.fixture
 def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    common = tmp_path / "sge" / "default" / "common"
-    common.mkdir(parents=True)
-    (common / "act_qmaster").write_text("master\n")
-    (common / "bootstrap").write_text("ignore_fqdn true\n")
-    values = {"SGE_ROOT": str(tmp_path / "sge"), "CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "state")}
-    values |= {"SGE_QMASTER_PORT": "6444", "SGE_CELL": "default", "CP_CAP_AUTOSCALE_CONFIG": ""}
+    values = cell_files(tmp_path / "sge")
+    values |= {"CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "state"), "CP_CAP_AUTOSCALE_CONFIG": ""}
     for name, value in values.items():
         monkeypatch.setenv(name, value)
     return values

@@ -16,6 +16,7 @@ from autoscaler.core.events.event import EventKind, JobEvent
 from autoscaler.core.events.events import PassEvents
 from autoscaler.core.events.known import Known
 from autoscaler.store.store import Store
+from tests.cell_files import cell_files
 from tests.web.test_answers import world
 
 Step = Callable[[], object]
@@ -38,11 +39,7 @@ def invocation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invocation:
     )
     store.events.keep(PassEvents(Known(), found))
     store.close()
-    common = tmp_path / "default" / "common"
-    common.mkdir(parents=True)
-    (common / "act_qmaster").write_text("master\n")
-    (common / "bootstrap").write_text("ignore_fqdn true\n")
-    made = Invocation({"SGE_ROOT": str(tmp_path), "CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path)})
+    made = Invocation(cell_files(tmp_path) | {"CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path)})
     monkeypatch.setattr(Invocation, "running", None)
     monkeypatch.setattr(Invocation, "store_file", file)
     return made

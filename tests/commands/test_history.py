@@ -20,6 +20,7 @@ from autoscaler.core.outcome.sample import ArraySample, Sample, Starts
 from autoscaler.report.history import document, history_report
 from autoscaler.store.samples import SampleTable
 from autoscaler.store.store import Store
+from tests.cell_files import cell_files
 
 NOW = 1_800_000_000.0
 BUSY = ArraySample(busy=3, idle=1, cores=8, price_per_hour=0.36, target_workers=2, most=4)
@@ -42,12 +43,8 @@ def fill(table: SampleTable, since: float, until: float, **numbers: float) -> No
 
 @pytest.fixture
 def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    common = tmp_path / "sge" / "default" / "common"
-    common.mkdir(parents=True)
-    (common / "act_qmaster").write_text("master\n")
-    (common / "bootstrap").write_text("ignore_fqdn true\n")
-    values = {"SGE_ROOT": str(tmp_path / "sge"), "CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "state")}
-    values |= {"SGE_QMASTER_PORT": "6444", "SGE_CELL": "default", "CP_CAP_AUTOSCALE_CONFIG": ""}
+    values = cell_files(tmp_path / "sge")
+    values |= {"CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "state"), "CP_CAP_AUTOSCALE_CONFIG": ""}
     for name, value in values.items():
         monkeypatch.setenv(name, value)
     return values

@@ -32,6 +32,7 @@ from autoscaler.store import lock
 from autoscaler.store.lock import hold, lock_directory
 from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
+from tests.cell_files import cell_files
 from tests.commands.test_answers import listening
 from tests.commands.test_commands import environ, store
 from tests.web.test_overrides import MANAGER, OTHER, Told, as_root, told
@@ -78,15 +79,7 @@ def command_as(user: str, *words: str) -> Done:
 def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
     """The autoscaler of a cell whose files every user reads, in a state that root alone writes."""
     with told() as made:
-        common = made.folder / "sge" / "default" / "common"
-        common.mkdir(parents=True)
-        (common / "act_qmaster").write_text("master\n")
-        (common / "bootstrap").write_text("ignore_fqdn true\n")
-        for name, value in (
-            ("SGE_ROOT", str(made.folder / "sge")),
-            ("SGE_CELL", "default"),
-            ("SGE_QMASTER_PORT", "6444"),
-        ):
+        for name, value in cell_files(made.folder / "sge").items():
             monkeypatch.setenv(name, value)
         for name in (URL_ENV, TOKEN_ENV, SOCKET_ENV, "CP_CAP_AUTOSCALE_WORKDIR", "SUDO_USER"):
             monkeypatch.delenv(name, raising=False)

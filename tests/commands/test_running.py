@@ -16,19 +16,13 @@ from autoscaler.settings.sharing import differing, given, with_settings
 from autoscaler.store import lock
 from autoscaler.store.lock import hold, lock_directory, running
 from autoscaler.store.store import Store
+from tests.cell_files import cell_files
 
 
 @pytest.fixture
 def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """This shell: a cell's files, and a state of its own that no autoscaler ever looks at."""
-    common = tmp_path / "sge" / "default" / "common"
-    common.mkdir(parents=True)
-    (common / "act_qmaster").write_text("master\n")
-    (common / "bootstrap").write_text("ignore_fqdn true\n")
-    values = {
-        "SGE_ROOT": str(tmp_path / "sge"),
-        "SGE_CELL": "default",
-        "SGE_QMASTER_PORT": "6444",
+    values = cell_files(tmp_path / "sge") | {
         "CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "mine"),
         "CP_CAP_AUTOSCALE_PROVIDER": "fake",
         "CP_CAP_AUTOSCALE_WORKERS": "10",

@@ -21,18 +21,14 @@ from autoscaler.errors import SettingsError
 from autoscaler.store.identity import FILE, cell_secret
 from autoscaler.store.journal import OrderRecord
 from autoscaler.worker_configuration import order_key
+from tests.cell_files import cell_files
 
 
 @pytest.fixture
 def invocation(tmp_path: Path) -> Invocation:
-    common = tmp_path / "it's a root" / "default" / "common"
-    common.mkdir(parents=True)
-    (common / "act_qmaster").write_text("localhost\n")
-    (common / "bootstrap").write_text("ignore_fqdn true\n")
     return Invocation(
-        {
-            "SGE_ROOT": str(common.parents[1]),
-            "SGE_QMASTER_PORT": "6444",
+        cell_files(tmp_path / "it's a root", "localhost")
+        | {
             "SGE_EXECD_PORT": "6445",
             "CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "state"),
             "CP_CAP_AUTOSCALE_PROVIDER": "fake",

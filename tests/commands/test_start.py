@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from autoscaler.commands.main import cli, described
+from tests.cell_files import cell_files
 
 SERVICE = ("fastapi", "starlette", "uvicorn", "jinja2", "autoscaler.api.app", "autoscaler.engine.loop")
 CLOUDS = ("boto3", "botocore", "azure", "requests")
@@ -59,15 +60,10 @@ def test_the_help_of_a_command_imports_nothing_that_it_needs_later() -> None:
 
 
 def test_status_imports_no_server_no_cloud_and_nothing_that_decides(tmp_path: Path) -> None:
-    common = tmp_path / "default" / "common"
-    common.mkdir(parents=True)
-    (common / "act_qmaster").write_text("master\n")
-    (common / "bootstrap").write_text("ignore_fqdn true\n")
     modules, said = imported_by(
         ["status"],
-        environ={
-            "SGE_ROOT": str(tmp_path),
-            "SGE_CELL": "default",
+        environ=cell_files(tmp_path)
+        | {
             "XDG_STATE_HOME": str(tmp_path),
             "CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path),
             "CP_CAP_AUTOSCALE_PROVIDER": "local",

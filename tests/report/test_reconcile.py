@@ -20,6 +20,7 @@ from autoscaler.errors import SettingsError
 from autoscaler.report.bill import read_bill
 from autoscaler.report.reconcile import NO_PRICE, NOT_BILLED, NOT_KNOWN, Compared, compare, reconciled_blocks
 from autoscaler.store.store import Store
+from tests.cell_files import cell_files
 
 TAG = "cell-0123456789ab"
 CUR = (
@@ -180,12 +181,8 @@ def test_what_is_no_packed_file_is_refused(tmp_path: Path) -> None:
 def test_the_command_compares_what_was_kept_with_a_bill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    common = tmp_path / "sge" / "default" / "common"
-    common.mkdir(parents=True)
-    (common / "act_qmaster").write_text("master\n")
-    (common / "bootstrap").write_text("ignore_fqdn true\n")
-    environ = {"SGE_ROOT": str(tmp_path / "sge"), "CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "state")}
-    environ |= {"SGE_QMASTER_PORT": "6444", "SGE_CELL": "default", "CP_CAP_AUTOSCALE_CONFIG": ""}
+    environ = cell_files(tmp_path / "sge")
+    environ |= {"CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "state"), "CP_CAP_AUTOSCALE_CONFIG": ""}
     environ["CP_CAP_AUTOSCALE_TAG"] = TAG
     for name, value in environ.items():
         monkeypatch.setenv(name, value)

@@ -36,6 +36,7 @@ from autoscaler.store.store import Store
 from providers.fake import FakeProvider
 from providers.interface import LaunchOrder
 from tests.cases.whole import HERE, whole
+from tests.cell_files import cell_files
 from tests.report.plans import kept, plan, snapshot, waiting
 
 HYBRID = whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores")
@@ -54,12 +55,8 @@ def _no_grid_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def cell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CellKey:
     """Files of a cell whose qmaster does not exist, and a place for its store."""
-    common = tmp_path / "sge" / "default" / "common"
-    common.mkdir(parents=True)
-    (common / "act_qmaster").write_text("master\n")
-    (common / "bootstrap").write_text("ignore_fqdn true\n")
-    monkeypatch.setenv("SGE_ROOT", str(tmp_path / "sge"))
-    monkeypatch.setenv("SGE_QMASTER_PORT", "6444")
+    for name, value in cell_files(tmp_path / "sge").items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setenv("CP_CAP_AUTOSCALE_WORKDIR", str(tmp_path / "state"))
     return CellKey("master", 6444, "default", str((tmp_path / "sge").resolve()))
 

@@ -16,6 +16,7 @@ import requests
 
 from autoscaler.api.passwords import Passwords, set_password
 from autoscaler.store.store import Store
+from tests.cell_files import cell_files
 from tests.samples import sample, thorough
 from tests.web.served import PASSWORD, USER, Client, free_port
 
@@ -25,15 +26,10 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     """A cell's files without any Grid Engine, and one user who may call."""
-    common = tmp_path / "root" / "default" / "common"
-    common.mkdir(parents=True)
-    (common / "act_qmaster").write_text("localhost\n")
-    (common / "bootstrap").write_text("ignore_fqdn true\n")
     set_password(tmp_path / "state" / "http-passwords", USER, PASSWORD)
     return {
         **os.environ,
-        "SGE_ROOT": str(common.parents[1]),
-        "SGE_CELL": "default",
+        **cell_files(tmp_path / "root", "localhost"),
         "CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "state"),
         "CP_CAP_AUTOSCALE_PROVIDER": "fake",
         "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large",
