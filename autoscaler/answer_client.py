@@ -83,7 +83,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back, unchanged."""
+    """The service's answer, unchanged."""
 
     status: int
     body: bytes
@@ -306,8 +306,8 @@ def _proof(place: Place) -> str:
     if place.login_file:
         return f"the user and password in {place.login_file}"
     if place.munge:
-        return "what MUNGE says of you"
-    return f"who proves nothing ({TOKEN_ENV} names the file of a token)"
+        return "the user that MUNGE reports"
+    return f"a caller without credentials ({TOKEN_ENV} names the file of a token)"
 
 
 def _read_file(file: Path) -> dict[str, str]:

@@ -21,7 +21,7 @@ _idle: list[Inbox] = []
 
 
 class Executor(Protocol):
-    """Carries out a call somewhere. The future has what the call returned or raised."""
+    """Carries out a call somewhere. The future has its result or its error."""
 
     def __call__(self, call: Callable[[], Value], name: str) -> Future[Value]: ...
 

@@ -45,7 +45,7 @@ def caller_address(url: str, *, plain: bool) -> Address:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
         named = parts.username is not None or bool(parts.query or parts.fragment)
-        (host or "").encode("idna")  # raises for what no DNS can know
+        (host or "").encode("idna")  # raises for a name that no DNS can have
     except ValueError:  # a port that is no number, half an IPv6 address
         raise SettingsError(f"{URL_ENV} {_NOT_SHOWN} is not an address: write https://HOST:PORT") from None
     if named:
@@ -57,7 +57,7 @@ def caller_address(url: str, *, plain: bool) -> Address:
         raise SettingsError(f"{URL_ENV} {_NOT_SHOWN} is not an address: write https://HOST:PORT")
     if parts.scheme == "http" and not plain and not on_loopback(host):
         raise SettingsError(
-            f"{URL_ENV}: what proves who asks would go to {host} in the clear: write https://, or set {PLAIN_ENV}=true"
+            f"{URL_ENV}: credentials would go to {host} in the clear: write https://, or set {PLAIN_ENV}=true"
         )
     return Address(parts.scheme, host, port, parts.path.rstrip("/"))
 
@@ -93,7 +93,7 @@ def first_line(name: str, file: str, *, private: bool = False) -> str:
         raise SettingsError(f"{name}: cannot read {_shown(file)}: {why}") from error
     refuse_exposed_file(name, file, private=private)
     if not line or not line.isprintable():
-        raise SettingsError(f"{name}: the first line of {file} is not what proves who asks")
+        raise SettingsError(f"{name}: the first line of {file} contains no credentials")
     return line
 
 

@@ -27,7 +27,7 @@ def main(lock: str, held: bool) -> int:
     os.close(ready)
     os.setsid()
     _keep(lock)
-    _quieten(held)
+    _detach(held)
     os.write(started, b".")
     os.close(started)
     _reap(held)
@@ -40,14 +40,14 @@ def _keep(lock: str) -> None:
     fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _quieten(held: bool) -> None:
+def _detach(held: bool) -> None:
     """Close the starter's output, which it reads to its end, and ignore the keyboard's signals."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (1, 2) if held else (0, 1, 2):
         os.dup2(nowhere, descriptor)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if not held:
-        # A host may end itself: what nobody handles does not reach PID 1 from inside.
+        # A host may end itself: a signal without a handler does not reach PID 1 from inside.
         signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
 
 

@@ -28,7 +28,7 @@ def share_one_arena() -> None:
     _c_library("mallopt", ARENAS, 1)
 
 
-class Spare:
+class FreedMemory:
     """Memory that was freed, but that the C library keeps for the life of the process unless asked."""
 
     def __init__(self) -> None:

@@ -47,7 +47,7 @@ class HostsFile:
         """Locked files, the one that has the name now last: a replacement is locked before it gets the name."""
 
     @contextlib.contextmanager
-    def alone(self, patience: float) -> Iterator[None]:
+    def locked(self, patience: float) -> Iterator[None]:
         """No other autoscaler process changes the file until the end of the block; if we die, the lock is released.
 
         Raises HostsFileUnusable if another one holds it for longer than `patience` seconds, or it cannot be changed.
@@ -102,7 +102,7 @@ class HostsFile:
             lines = os.pread(file, os.fstat(file).st_size, 0).split(b"\n")
         if [line for line in lines if line.endswith(self._mark) and not line.startswith(_NOT_ENDED)] == ours:
             return False
-        with self.alone(patience=2.0):
+        with self.locked(patience=2.0):
             self.put(good)
         return True
 

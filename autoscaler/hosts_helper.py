@@ -32,7 +32,7 @@ MOST = 5000
 PATIENCE = 10.0
 """Longest wait for another writer."""
 WAIT = 2.0
-"""Longest wait of a change without an earlier `alone`."""
+"""Longest wait of a change without an earlier `locked`."""
 _KINDS: Mapping[str, bytes] = {"probe hosts": PASSING, "workers": OF_WORKERS}
 _PROBE_NAME = re.compile(re.escape(PROBE_HOST_PREFIX) + r"[0-9]{1,9}")
 _PROBE_NETWORK = ipaddress.ip_network("127.0.0.0/8")
@@ -64,7 +64,7 @@ class HostsHelper:
         self._held: BinaryIO | None = None
 
     @contextlib.contextmanager
-    def alone(self, patience: float) -> Iterator[None]:
+    def locked(self, patience: float) -> Iterator[None]:
         """No other autoscaler process changes the file until the end of the block."""
         with self._connected(patience) as channel:
             self._ask(channel, "alone", patience=patience)
@@ -149,13 +149,13 @@ class Helper:
     path: Path
     allowed: Allowed
     _files: dict[bytes, HostsFile] = field(default_factory=dict)
-    _alone: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    _locked: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _holds: bool = False
     """Whether this connection keeps others of ours away."""
 
     def serve(self, lines: BinaryIO, answers: BinaryIO) -> None:
         """Serve until the caller has closed the connection, or died: names for a moment are removed then."""
-        with self._alone:
+        with self._locked:
             while line := lines.readline(LONGEST):
                 answers.write(json.dumps(self._answer(line)).encode() + b"\n")
                 answers.flush()
@@ -182,10 +182,10 @@ class Helper:
     def _hold(self, mark: bytes, request: Mapping[str, Any]) -> None:
         patience = request.get("patience")
         seconds = min(max(0.0, patience), PATIENCE) if isinstance(patience, int | float) else 0.0
-        self._alone.enter_context(self._file(mark).alone(seconds))
+        self._locked.enter_context(self._file(mark).locked(seconds))
         self._holds = True
         if mark == PASSING:
-            self._alone.callback(self._file(mark).clear)
+            self._locked.callback(self._file(mark).clear)
 
     def _kept(self, mark: bytes, _: Mapping[str, Any]) -> dict[str, str]:
         return self._file(mark).kept()
@@ -212,7 +212,7 @@ class Helper:
     def _changing(self, mark: bytes) -> Iterator[HostsFile]:
         """Two connections that write at once would tear each other's lines, and nobody would own the remains."""
         file = self._file(mark)
-        with contextlib.nullcontext() if self._holds else file.alone(WAIT):
+        with contextlib.nullcontext() if self._holds else file.locked(WAIT):
             yield file
 
     def _judged(self, mark: bytes, request: Mapping[str, Any]) -> tuple[dict[str, str], str]:

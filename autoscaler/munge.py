@@ -111,7 +111,7 @@ def _numbers(lines: Sequence[str]) -> tuple[int, int, int]:
     try:
         made, now, uid = (int(fields[name].strip()) for name in _FIELDS.split(","))
     except (KeyError, ValueError) as error:
-        raise Undecided("unmunge says something else than expected") from error
+        raise Undecided("unmunge printed unexpected output") from error
     return made, now, uid
 
 

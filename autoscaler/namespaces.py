@@ -210,7 +210,7 @@ def own_tree(directory: Path, *, names: Mapping[int, str]) -> Iterator[Tree]:
             raise NamespaceError(f"the namespace tree did not start: {[answer, *running.lines][-1]}")
         _set_up_tree(tree, names.get(1, default_name(1)))
         yield tree
-        running.let_go(SETUP_TIMEOUT)
+        running.close(SETUP_TIMEOUT)
 
 
 def start_host(

@@ -180,7 +180,7 @@ class Running:
         if self.child.poll() is None:
             _signal_group(self.child.pid, number, carrier=self.carrier)
 
-    def let_go(self, timeout: float) -> int:
+    def close(self, timeout: float) -> int:
         """Close the pipe of `start(held=True)`, at which the child ends by itself, and wait for that."""
         if self.child.stdin is not None:
             self.child.stdin.close()
@@ -309,5 +309,5 @@ def _exits_within(pid: int, seconds: float) -> bool:
 def _no_end(argv: Sequence[str], timeout: float, stderr: bytes | None = None) -> str:
     """One line, with the last one that the command wrote before it was killed: often the only trace of the cause."""
     last_words = (stderr or b"").decode("utf-8", "replace").strip().splitlines()[-1:]
-    said = f"; it last said: {last_words[0]}" if last_words else ""
-    return f"{shlex.join(argv)} did not end within {timeout:g} s and was killed{said}"
+    words = f"; it last said: {last_words[0]}" if last_words else ""
+    return f"{shlex.join(argv)} did not end within {timeout:g} s and was killed{words}"

@@ -30,13 +30,13 @@ class Exposure:
 
     path: Path
     how: str
-    mend: str
+    remedy: str
     of_group: bool = False
     """Whether a group may write that a setting could allow."""
 
     def __str__(self) -> str:
         besides = f" (or name the group in {GROUP_ENV})" if self.of_group else ""
-        return f"{self.path} {self.how}: {self.mend}{besides}"
+        return f"{self.path} {self.how}: {self.remedy}{besides}"
 
 
 def exposure(

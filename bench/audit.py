@@ -52,7 +52,7 @@ def audit(file: Path, tell: Callable[[str], None], run: Run = run) -> bool:
     for each in vulnerable:
         for known in each["vulns"]:
             mended = ", ".join(known.get("fix_versions", ())) or "no version yet"
-            tell(f"{file.name}: {each['name']} {each['version']} has {known['id']}; mended in {mended}")
+            tell(f"{file.name}: {each['name']} {each['version']} has {known['id']}; fixed in {mended}")
     tell(f"{file.name}: {len(found) - len(unknown)} of {len(found)} versions audited, {len(vulnerable)} vulnerable")
     if unknown:
         names = ", ".join(unknown[:5]) + (", …" if len(unknown) > 5 else "")

@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tests, one a line."""
     about = (__doc__ or "").partition(": ")[2].partition("\n")[0]
     parser = argparse.ArgumentParser(prog="python -m bench.changed", description=about)
-    parser.add_argument("--since", default="", metavar="COMMIT", help="default: what is not committed")
+    parser.add_argument("--since", default="", metavar="COMMIT", help="default: changes that are not committed")
     print("\n".join(select_tests(changed_since(parser.parse_args(arguments).since), imports_of_tests())))
     return 0
 

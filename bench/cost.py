@@ -49,7 +49,7 @@ def fill(file: Path, jobs: int) -> None:
         Worker(f"i-{at}", kind, "execute", MachineState.RUNNING, begin, f"w{at}", price_per_hour=0.384)
         for at in range(WORKERS)
     ]
-    store.history.see_workers(rented, [worker.id for worker in rented], begin, {}, "USD")
+    store.history.note_workers(rented, [worker.id for worker in rented], begin, {}, "USD")
     payers = [Payer(f"user{at}", "users", "staff", f"project{at % 20}", "sge", "main.q") for at in range(USERS)]
     with store.database.transaction():
         for at, worker in enumerate(rented):

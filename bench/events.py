@@ -76,11 +76,11 @@ def measure(mix: Mix, rounds: int) -> Cost:
     return Cost(first_pass, min(firsts), whole, min(sames), whole_new, min(news))
 
 
-def _pass(look: Callable[[], Snapshot]) -> tuple[float, Snapshot, Plan]:
+def _pass(observe: Callable[[], Snapshot]) -> tuple[float, Snapshot, Plan]:
     made: list[tuple[Snapshot, Plan]] = []
 
     def work() -> None:
-        snapshot = look()
+        snapshot = observe()
         made.append((snapshot, plan(snapshot)))
 
     seconds = _seconds(work)

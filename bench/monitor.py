@@ -69,16 +69,16 @@ def measure(jobs: int, rounds: int) -> Cost:
         before = replace(seen, cluster=replace(seen.cluster, hosts=seen.cluster.hosts[BEGAN:]))
         for _ in range(rounds):
             passes.append(_seconds(lambda: plan(_snapshot(outputs))))
-            _see(monitor, replace(before, now=next(clock)), decided)
-            watched.append(_seconds(partial(_see, monitor, replace(seen, now=next(clock)), decided)))
+            _note_pass(monitor, replace(before, now=next(clock)), decided)
+            watched.append(_seconds(partial(_note_pass, monitor, replace(seen, now=next(clock)), decided)))
         store.close()
     return Cost(min(passes), min(watched))
 
 
-def _see(monitor: Monitor, snapshot: Snapshot, decided: Plan) -> None:
+def _note_pass(monitor: Monitor, snapshot: Snapshot, decided: Plan) -> None:
     """With the observed workers that the loop makes for it."""
-    sight = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
-    monitor.see(snapshot, decided, sight)
+    observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
+    monitor.note(snapshot, decided, observed)
 
 
 def _snapshot(outputs: Outputs) -> Snapshot:

@@ -90,7 +90,7 @@ class Sampler:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Takes the place of pytest's own loop."""
         session.config.pluginmanager.unregister(name="terminalreporter")
-        gc.unfreeze()  # what was frozen is not found
+        gc.unfreeze()  # frozen objects are not found
         functions = {mutant: _functions_of(self._root / mutant.path, mutant.function) for mutant in self.mutants}
         if missing := sorted({mutant.path for mutant, found in functions.items() if not found}):
             raise RuntimeError(f"no test imports {', '.join(missing)}: nothing of it can be exchanged")
@@ -266,7 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=10, help="mutants a room; 0: only what survived before")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--tests", nargs="+", help="only these; default: all that import what is changed")
+    parser.add_argument("--tests", nargs="+", help="only these; default: all that import a changed module")
     given = parser.parse_args(arguments)
     listed = Survivors.read(SURVIVORS)
     listed.leave_out_gone(ROOT)

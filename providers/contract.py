@@ -76,7 +76,7 @@ class LostAnswer(BaseException):
 
 
 class ControlPlane(ABC):
-    """What the tests can do to the cloud behind the provider. A new one is empty: no machine, no fault."""
+    """The cloud behind the provider, as the tests change it. A new one is empty: no machine, no fault."""
 
     cannot: ClassVar[Mapping[Fault, str]] = MappingProxyType({})
     """Faults that cannot happen here, with the reason."""
@@ -169,7 +169,7 @@ class ProviderContract:
         plane.inject(fault)
         return plane.connect(CELL), order
 
-    # -- what it says of itself ------------------------------------------------------------------------
+    # -- name and checks -------------------------------------------------------------------------------
 
     def test_it_has_a_name_and_settings_under_a_prefix_of_its_own(self, provider: Provider) -> None:
         assert provider.name == provider.name.strip() != ""
@@ -185,7 +185,7 @@ class ProviderContract:
     def test_problems_say_what_and_what_to_do(self, provider: Provider) -> None:
         assert all(problem.what and problem.remedy for problem in provider.check())
 
-    # -- what can be had -------------------------------------------------------------------------------
+    # -- buckets ---------------------------------------------------------------------------------------
 
     def test_there_are_buckets_and_each_is_told_apart(self, provider: Provider) -> None:
         keys = [bucket.key for bucket in provider.buckets()]
@@ -327,7 +327,7 @@ class ProviderContract:
         restarted.terminate(sorted(_existing(restarted)))
         self.until(plane, lambda: not _existing(restarted) and not plane.billable())
 
-    # -- what goes wrong -------------------------------------------------------------------------------
+    # -- failures --------------------------------------------------------------------------------------
 
     def test_no_capacity_is_an_answer_that_names_the_bucket(self, plane: ControlPlane) -> None:
         self.all_short(plane, Fault.OUT_OF_CAPACITY, OutOfCapacity)
@@ -521,7 +521,7 @@ class ProviderContract:
         theirs = other.launch(self.order(other, token="same-0", cell=OTHER_CELL))
         assert set(ours.ids).isdisjoint(theirs.ids)
 
-    # -- what it may be able to do besides ---------------------------------------------------------------
+    # -- optional abilities -----------------------------------------------------------------------------
 
     def test_a_console_shows_text(self, plane: ControlPlane, provider: Provider) -> None:
         if not isinstance(provider, HasConsole):

@@ -94,7 +94,7 @@ class RateLimiter:
         try:
             while seconds > 0:
                 if self._paused_for > self.patience:
-                    error = Throttled(f"it just asked for no calls for {math.ceil(self._paused_for)} s")
+                    error = Throttled(f"it asked to wait {math.ceil(self._paused_for)} s")
                     error.retry_after = self._paused_for
                     raise error
                 self.sleep(seconds)

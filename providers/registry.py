@@ -97,7 +97,7 @@ def _checked(name: str, found: object) -> type[Provider]:
         raise SettingsError(f"{name} is not a class: the autoscaler makes a provider as Class(settings, cell=...)")
     missing = [member for member in (*_ATTRIBUTES, *_MEMBERS) if not hasattr(found, member)]
     if missing:
-        raise SettingsError(f"{name} is not a provider: it lacks {', '.join(missing)} (see providers/interface.py)")
+        raise SettingsError(f"{name} is not a provider: it has no {', '.join(missing)} (see providers/interface.py)")
     model = cast("Any", found).Settings
     if not (inspect.isclass(model) and issubclass(model, ExtensionSettings)):
         raise SettingsError(f"{name}.Settings is no ExtensionSettings of providers.settings")

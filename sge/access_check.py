@@ -25,7 +25,7 @@ def access_finding(texts: Mapping[str, str], queues: Sequence[str], user: str) -
     ]
     if shut:
         return Finding(WHAT, Level.FAIL, "; ".join(dict.fromkeys(shut)), _REMEDY)
-    problems = [f"{what} is open only as {', '.join(access.shown)} says" for what, access, _ in restricted]
+    problems = [f"{what} is restricted by {', '.join(access.shown)}" for what, access, _ in restricted]
     problems += _submits_nothing(texts, user)
     problems += _unread_hosts(restricted)
     if problems:

@@ -86,8 +86,8 @@ class Start:
     @property
     def words(self) -> str:
         """`28 : changing to working directory`, as `qacct` prints it."""
-        said = WORDS.get(self.failed)
-        return f"{self.failed} : {said}" if said else str(self.failed)
+        words = WORDS.get(self.failed)
+        return f"{self.failed} : {words}" if words else str(self.failed)
 
 
 def files_of(file: Path) -> tuple[Path, Path]:
@@ -164,8 +164,8 @@ class JobEnd:
     @property
     def how(self) -> str:
         """How it ended, in plain words."""
-        said = f"exit status {self.exit_status}"
-        return said if not self.failed else f"{said}, failed: {WORDS.get(self.failed, f'code {self.failed}')}"
+        words = f"exit status {self.exit_status}"
+        return words if not self.failed else f"{words}, failed: {WORDS.get(self.failed, f'code {self.failed}')}"
 
 
 def read_on_ends(file: Path, offset: int | None, most: int = MOST_BYTES) -> tuple[int, tuple[JobEnd, ...]]:
@@ -270,10 +270,10 @@ def _record(line: str) -> Mapping[str, Any]:
     """The known fields of a line by name, numbers as such; empty if the line is no record."""
     if line.startswith("{"):
         try:
-            told = json.loads(line)
+            parsed = json.loads(line)
         except (ValueError, RecursionError):
             return {}
-        fields = {name: told.get(name) for name in _NAMES}
+        fields = {name: parsed.get(name) for name in _NAMES}
     else:
         words = line.split(":")
         fields = {name: words[at] for name, at in _NAMES.items() if at < len(words)} if len(words) >= _FIELDS else {}
@@ -328,5 +328,5 @@ NO_PROJECT = "NONE"
 
 
 def _named(record: Mapping[str, Any], field: str) -> str:
-    told = str(record.get(field, ""))
-    return "" if told == NO_PROJECT else told
+    text = str(record.get(field, ""))
+    return "" if text == NO_PROJECT else text

@@ -116,7 +116,6 @@ class Administrator:
             done.append(self.configure("-aattr", "hostgroup", "hostlist", host, usable("host group", group)))
             # A queue instance that exists before its host joins gets the queue's values for the group only when these
             # are written anew.
-            # is written anew.
             if own := read_queue(self.show("-sq", usable("queue", queue))).pe_list_by_host.get(group):
                 done.append(self.configure("-rattr", "queue", "pe_list", " ".join(own), f"{queue}@{group}"))
         if values := dict(complex_values):
@@ -201,11 +200,11 @@ class Administrator:
         return "\n".join(said)
 
     def _ask_for(self, *words: str, jobs: Sequence[str]) -> JobsOutcome:
-        asked = [usable("job", job) for job in jobs]
+        names = [usable("job", job) for job in jobs]
         gone: list[str] = []
         refused: dict[str, str] = {}
-        for start in range(0, len(asked), JOBS_AT_ONCE):
-            batch = asked[start : start + JOBS_AT_ONCE]
+        for start in range(0, len(names), JOBS_AT_ONCE):
+            batch = names[start : start + JOBS_AT_ONCE]
             for line in self._change(*words, *batch, raising=False).said:
                 what, about = meaning(line), job_named(line)
                 concerned = [job for job in batch if about is not None and _concerns(job, about)]
@@ -215,7 +214,7 @@ class Administrator:
                     refused |= {job: f"{refused[job]}; {line}" if job in refused else line for job in concerned}
                 elif what is Meaning.REFUSED:
                     raise GridEngineRefused(line)
-        done = tuple(job for job in asked if job not in gone and job not in refused)
+        done = tuple(job for job in names if job not in gone and job not in refused)
         return JobsOutcome(done, tuple(dict.fromkeys(gone)), refused)
 
     # -- talking to Grid Engine -----------------------------------------------------------------------------
@@ -261,6 +260,6 @@ def _lines(*outputs: bytes) -> tuple[str, ...]:
     return tuple(line.strip() for text in texts for line in text.splitlines() if line.strip())
 
 
-def _concerns(asked: str, about: str) -> bool:
-    """Whether a line about job or task `about` is about the requested one: 12 covers 12.3, and the reverse."""
-    return asked == about or (asked.split(".")[0] == about.split(".")[0] and ("." not in asked or "." not in about))
+def _concerns(job: str, about: str) -> bool:
+    """Whether a line about job or task `about` concerns `job`: 12 covers 12.3, and the reverse."""
+    return job == about or (job.split(".")[0] == about.split(".")[0] and ("." not in job or "." not in about))

@@ -270,7 +270,7 @@ def empty_cluster(facts: Facts) -> Finding:
 
 
 def prepared(facts: Facts) -> Finding:
-    """What `init` would create or change."""
+    """The changes that `init` would make."""
     if not facts.differences:
         return Finding("preparation", Level.OK, "queue, host group and parallel environments exist")
     missing = [f"{each.kind} {each.name}" for each in facts.differences if each.missing]

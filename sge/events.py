@@ -53,7 +53,7 @@ def find_qevent(places: Sequence[Path] = PLACES) -> str:
 
 
 @dataclass(slots=True)
-class _Spell:
+class _Qevent:
     """One qevent from start to end."""
 
     number: int
@@ -93,7 +93,7 @@ class Events:
         self._reason: str | None = "it has not answered yet"
         self._silent_since = time.monotonic()
         self._refused = False
-        self._heard_before = False
+        self._listened_before = False
         self._lines: queue.SimpleQueue[tuple[int, str | None]] = queue.SimpleQueue()
         # qevent writes a file into the directory it runs in.
         self._own = directory is None
@@ -137,37 +137,37 @@ class Events:
     def _listen(self) -> None:
         failures = 0
         for number in itertools.count(1):
-            spell = _Spell(number)
+            qevent = _Qevent(number)
             try:
                 child = self._start(self._argv, cwd=self._directory)
             except CommandNotFound as error:
-                spell.last_words, spell.denied = str(error), True
+                qevent.last_words, qevent.denied = str(error), True
             else:
-                self._follow(child, spell)
-            self._lose(EXHAUSTED if spell.exhausted else f"qevent: {spell.last_words or 'it fell silent'}")
-            self._refused = spell.refused
-            failures = 1 if spell.beats else failures + 1
+                self._follow(child, qevent)
+            self._report_loss(EXHAUSTED if qevent.exhausted else f"qevent: {qevent.last_words or 'it fell silent'}")
+            self._refused = qevent.refused
+            failures = 1 if qevent.beats else failures + 1
             pause = self._pauses[min(failures, len(self._pauses)) - 1]
-            if spell.refused:
-                pause = DENIED_PAUSE if spell.denied else EXHAUSTED_PAUSE
+            if qevent.refused:
+                pause = DENIED_PAUSE if qevent.denied else EXHAUSTED_PAUSE
             if self._closed.wait(pause):
                 return
 
-    def _follow(self, child: Running, spell: _Spell) -> None:
+    def _follow(self, child: Running, qevent: _Qevent) -> None:
         """Follow it until it ends, falls silent, is denied, or we close; then end it properly."""
-        reader = threading.Thread(target=self._read, args=(child, spell.number), name="qevent-lines", daemon=True)
+        reader = threading.Thread(target=self._read, args=(child, qevent.number), name="qevent-lines", daemon=True)
         reader.start()
         silent_at = time.monotonic() + self._heartbeat
-        while not self._closed.is_set() and not spell.refused:
+        while not self._closed.is_set() and not qevent.refused:
             try:
                 number, line = self._lines.get(timeout=max(0.0, silent_at - time.monotonic()))
             except queue.Empty:
                 break
-            if number != spell.number:
+            if number != qevent.number:
                 continue
             if line is None:
                 break
-            if self._hear(line, spell):
+            if self._process(line, qevent):
                 silent_at = time.monotonic() + self._heartbeat
         child.terminate(END_GRACE)
         reader.join(END_GRACE)
@@ -178,28 +178,28 @@ class Events:
                 self._lines.put((number, line))
         self._lines.put((number, None))
 
-    def _hear(self, line: str, spell: _Spell) -> bool:
+    def _process(self, line: str, qevent: _Qevent) -> bool:
         """Process one line; returns whether it is a sign of life."""
         event = line.partition(" ")[0]
         if event == "ECL_STATE" or event.startswith("JOB_"):
             # What happened while no qevent listened is news, too.
-            if event != "ECL_STATE" or (not spell.beats and self._heard_before):
+            if event != "ECL_STATE" or (not qevent.beats and self._listened_before):
                 self._on_news()
-            spell.beats += 1
-            self._heard_before = True
+            qevent.beats += 1
+            self._listened_before = True
             self._reason, self._refused, self._silent_since = None, False, time.monotonic()
             return True
         if line.strip():
-            spell.last_words = line.strip()
+            qevent.last_words = line.strip()
         if "denied" in line:
-            spell.denied = True
+            qevent.denied = True
         elif "event clients are allowed" in line:
-            spell.exhausted = True
+            qevent.exhausted = True
         elif "alive timeout" in line:
-            self._lose(f"qevent: {spell.last_words}")
+            self._report_loss(f"qevent: {qevent.last_words}")
         return False
 
-    def _lose(self, reason: str) -> None:
+    def _report_loss(self, reason: str) -> None:
         """Report no news from now on, and wake the loop so that it observes."""
         was_alive, self._reason = self.alive, reason
         if was_alive and not self._closed.is_set():

@@ -42,7 +42,7 @@ class Place:
     common: Path
     """SGE_ROOT/CELL/common."""
     cell: str
-    """The cell's name for the verifier."""
+    """Distinguishes the cell from others."""
 
     @property
     def folder(self) -> Path:

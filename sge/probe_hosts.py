@@ -53,7 +53,7 @@ class Answers:
 class Names(Protocol):
     """`autoscaler.hosts_file.HostsFile`: makes names resolve on this host."""
 
-    def alone(self, patience: float) -> contextlib.AbstractContextManager[None]: ...
+    def locked(self, patience: float) -> contextlib.AbstractContextManager[None]: ...
 
     def put(self, addresses: Mapping[str, str]) -> None: ...
 
@@ -86,7 +86,7 @@ class ProbeHosts:
         answers: dict[int, Spoken] = {}
         trouble = left = ""
         try:
-            with self.names.alone(LOCK_PATIENCE):
+            with self.names.locked(LOCK_PATIENCE):
                 try:
                     administrator = self._within(ASKING)
                     self._take_away(administrator)
@@ -106,7 +106,7 @@ class ProbeHosts:
 
     def sweep(self) -> tuple[str, ...]:
         """Remove all hosts with the prefix; returns their names. Raises AutoscalerError."""
-        with self.names.alone(LOCK_PATIENCE):
+        with self.names.locked(LOCK_PATIENCE):
             found = self._take_away(self._within(CLEARING))
         self._swept = True
         return found
@@ -121,7 +121,7 @@ class ProbeHosts:
         return ""
 
     def _within(self, seconds: float) -> Administrator:
-        return Administrator(_Hurried(self.runner, self.stopwatch, self.stopwatch() + seconds), timeout=seconds)
+        return Administrator(_WithDeadline(self.runner, self.stopwatch, self.stopwatch() + seconds), timeout=seconds)
 
     # -- putting up and taking away -----------------------------------------------------------------------------
 
@@ -164,7 +164,7 @@ class ProbeHosts:
         the first is carried out, though all are reported so; and a name must resolve to be deleted. So the result is
         looked up, not believed.
         """
-        found, places = _look(administrator)
+        found, places = _present(administrator)
         if not found:
             self.names.clear()
             return ()
@@ -175,7 +175,7 @@ class ProbeHosts:
             if place.attached:
                 administrator.configure("-dattr", "queue", "hostlist", ",".join(place.attached), place.queue)
         administrator.configure("-de", ",".join(found))  # harmless for a name that is no execution host
-        left, _ = _look(administrator)
+        left, _ = _present(administrator)
         if left:
             raise GridEngineRefused(f"{', '.join(left)} could not be removed")
         self.names.clear()
@@ -192,12 +192,12 @@ class ProbeHosts:
         """
         doomed = [(job, said) for job, (answer, said) in answers.items() if answer is Answer.IMPOSSIBLE]
         doubtful = [job for job, said in doomed if not said.startswith(f"Job {job} ")]
-        alone: dict[int, Spoken] = {}
+        locked: dict[int, Spoken] = {}
         for job in doubtful if len(answers) > 1 else ():
-            alone[job] = (Answer.NONE, "Grid Engine did not answer for this job alone")
+            locked[job] = (Answer.NONE, "Grid Engine did not answer for this job alone")
             with contextlib.suppress(CommandTimedOut):
-                alone |= verdicts([job], self._said(administrator, [job]))
-        return alone
+                locked |= verdicts([job], self._said(administrator, [job]))
+        return locked
 
 
 def verdicts(jobs: Sequence[int], said: str) -> dict[int, Spoken]:
@@ -263,7 +263,7 @@ def fresh_names(count: int, now: float) -> list[str]:
     return [f"{PROBE_HOST_PREFIX}{number}" for number in range(first, first + count)]
 
 
-# -- what carries the prefix ------------------------------------------------------------------------------------
+# -- probe hosts by name ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +275,7 @@ class _Place:
     slots: tuple[str, ...]
 
 
-def _look(administrator: Administrator) -> tuple[tuple[str, ...], list[_Place]]:
+def _present(administrator: Administrator) -> tuple[tuple[str, ...], list[_Place]]:
     """Every name with the prefix, and the queues that have it."""
     hosts = _reserved(read_names(administrator.show("-sel")))
     places = list(_places(administrator.show("-sq", "*")))
@@ -306,7 +306,7 @@ def _address(number: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Hurried:
+class _WithDeadline:
     """A runner whose commands must all have ended by one time."""
 
     inner: Runner

@@ -153,7 +153,7 @@ def _sections(data: bytes) -> tuple[tuple[int, int], tuple[int, int]]:
 
 def _gap(what: str) -> GridEngineNotObservable:
     return GridEngineNotObservable(
-        f"`{_SHOWN}` answered XML that lacks {what}: a part of it is lost; nothing was decided on it; "
+        f"`{_SHOWN}` answered XML without {what}: a part of it is lost; nothing was decided on it; "
         "run it by hand on this host"
     )
 

@@ -63,7 +63,7 @@ class Removal:
     def __init__(self, qmaster: Qmaster, known: Mapping[str, Membership | None]) -> None:
         self._qmaster = qmaster
         self._known = known
-        self._said: dict[str, tuple[str, ...]] = {}
+        self._words: dict[str, tuple[str, ...]] = {}
         self._refused: dict[str, tuple[str, ...]] = {}
         """Grid Engine's words of a refusal."""
 
@@ -125,7 +125,7 @@ class Removal:
             lines = said if len(hosts) == 1 else about(said, host)
             meanings = set(map(meaning, lines))
             if {Meaning.CHANGED, Meaning.ABSENT} & meanings:
-                self._said[host] = tuple(lines)
+                self._words[host] = tuple(lines)
             elif len(hosts) == 1 or Meaning.REFUSED in meanings:
                 self._refused[host] = tuple(lines)
             else:
@@ -159,7 +159,7 @@ class Removal:
         If a name no longer resolves, Grid Engine complains, but deletes the configuration all the same.
         """
         outcomes: dict[str, RemovalOutcome | GridEngineRefused] = {
-            host: RemovalOutcome(removed=True, said=self._said.get(host, ())) for host in hosts
+            host: RemovalOutcome(removed=True, said=self._words.get(host, ())) for host in hosts
         }
         for show, delete in (("-ss", "-ds"), ("-sh", "-dh"), ("-sconfl", "-dconf")) if hosts else ():
             names = self._qmaster.show(show)

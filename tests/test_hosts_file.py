@@ -128,7 +128,7 @@ def test_a_link_to_the_file_stays_a_link(hosts: HostsFile, path: Path) -> None:
 
 def test_no_two_writers_at_a_time(hosts: HostsFile, path: Path) -> None:
     other = HostsFile(path)
-    with hosts.alone(30), pytest.raises(HostsFileUnusable, match="another process"), other.alone(0.05):
+    with hosts.locked(30), pytest.raises(HostsFileUnusable, match="another process"), other.locked(0.05):
         pass
 
 
@@ -137,11 +137,11 @@ def test_the_next_writer_waits_for_the_first(hosts: HostsFile, path: Path) -> No
     entered = threading.Event()
 
     def wait() -> None:
-        with other.alone(120):
+        with other.locked(120):
             entered.set()
 
     thread = threading.Thread(target=wait)
-    with hosts.alone(30):
+    with hosts.locked(30):
         thread.start()
         early = entered.is_set()
     thread.join(120)
@@ -154,30 +154,30 @@ def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_cannot_be_locked(tmp_path: Path) -> None:
-    with pytest.raises(HostsFileUnusable, match="cannot be changed"), HostsFile(tmp_path / "none").alone(0.1):
+    with pytest.raises(HostsFileUnusable, match="cannot be changed"), HostsFile(tmp_path / "none").locked(0.1):
         pass
 
 
 def test_the_lock_holds_though_the_file_was_replaced(hosts: HostsFile, path: Path) -> None:
-    with hosts.alone(30):
+    with hosts.locked(30):
         hosts.put(NAMES)
         with path.open("ab") as file:
             file.write(b"10.0.0.2 new\n")
         before = path.stat().st_ino
         hosts.clear()
         replaced = path.stat().st_ino != before
-        with pytest.raises(HostsFileUnusable), HostsFile(path).alone(0.05):
+        with pytest.raises(HostsFileUnusable), HostsFile(path).locked(0.05):
             pass
-    with HostsFile(path).alone(0.05):
+    with HostsFile(path).locked(0.05):
         assert replaced
 
 
 def test_a_lock_on_a_file_that_was_replaced_meanwhile_is_none(hosts: HostsFile, path: Path) -> None:
-    with hosts.alone(30):
+    with hosts.locked(30):
         other = path.with_name("other")
         other.write_bytes(OTHERS)
         other.replace(path)
-        with HostsFile(path).alone(0.05):
+        with HostsFile(path).locked(0.05):
             pass
 
 

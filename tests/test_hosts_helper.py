@@ -65,10 +65,10 @@ def place(hosts: Path, tmp_path: Path) -> Iterator[Path]:
 
 def test_names_of_probe_hosts_are_there_for_the_length_of_a_question(hosts: Path, place: Path) -> None:
     names = HostsHelper(place, PASSING)
-    with names.alone(2.0):
+    with names.locked(2.0):
         names.put(PROBES)
         there = HostsFile(hosts, PASSING).kept()
-        with pytest.raises(HostsFileUnusable, match="another process has locked"), HostsFile(hosts).alone(0.0):
+        with pytest.raises(HostsFileUnusable, match="another process has locked"), HostsFile(hosts).locked(0.0):
             pass
         names.clear()
         gone = hosts.read_text()
@@ -77,7 +77,7 @@ def test_names_of_probe_hosts_are_there_for_the_length_of_a_question(hosts: Path
 
 def test_whoever_dies_in_between_leaves_no_probe_host(hosts: Path, place: Path) -> None:
     names = HostsHelper(place, PASSING)
-    with names.alone(2.0):
+    with names.locked(2.0):
         names.put(PROBES)
     assert wait_for(lambda: hosts.read_text() == OTHERS, 30)
 
@@ -133,7 +133,7 @@ def test_a_name_makes_no_second_line_whatever_the_pattern_lets_through(tmp_path:
 
 def test_a_probe_host_leads_to_the_loopback_only(hosts: Path, place: Path) -> None:
     names = HostsHelper(place, PASSING)
-    with names.alone(2.0), pytest.raises(HostsFileUnusable, match="in no network"):
+    with names.locked(2.0), pytest.raises(HostsFileUnusable, match="in no network"):
         names.put({"sge-autoscaler-phantom-1": "10.0.0.1"})
     assert hosts.read_text() == OTHERS
 
@@ -167,7 +167,7 @@ def test_nothing_is_changed_while_another_connection_is_alone(
     hosts: Path, place: Path, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("autoscaler.hosts_helper.WAIT", 0.1)
-    with HostsHelper(place, PASSING).alone(2.0), socket.socket(socket.AF_UNIX) as other:
+    with HostsHelper(place, PASSING).locked(2.0), socket.socket(socket.AF_UNIX) as other:
         other.connect(str(place))
         other.sendall(json.dumps({"kind": "workers", **change}).encode() + b"\n")
         answer: dict[str, Any] = json.loads(other.makefile().readline())

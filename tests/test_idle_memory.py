@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.garbage import EVERY, Spare, share_one_arena
+from autoscaler.garbage import EVERY, FreedMemory, share_one_arena
 
 
 def printed_by(program: str) -> str:
@@ -30,7 +30,7 @@ def test_a_service_that_takes_its_cell_needs_neither_templates_nor_a_client_for_
 def test_memory_that_was_freed_goes_back_to_the_system() -> None:
     program = """
 from pathlib import Path
-from autoscaler.garbage import Spare
+from autoscaler.garbage import FreedMemory
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1])
@@ -39,7 +39,7 @@ blocks = [bytes(2_000) for _ in range(50_000)]
 last = blocks.pop()
 del blocks
 held = resident()
-Spare().give_back(0.0)
+FreedMemory().give_back(0.0)
 print(resident() < held / 2)
 """
     assert printed_by(program) == "True"
@@ -83,9 +83,9 @@ def test_memory_is_given_back_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
             trimmed.append(left)
 
     monkeypatch.setattr("ctypes.CDLL", Library)
-    spare = Spare()
+    freed = FreedMemory()
     for now in (5.0, 6.0, EVERY, EVERY + 5.0, EVERY + 6.0):
-        spare.give_back(now)
+        freed.give_back(now)
     assert trimmed == [0, 0]
 
 
@@ -94,5 +94,5 @@ def test_a_c_library_that_keeps_its_memory_is_no_failure(monkeypatch: pytest.Mon
         return object()
 
     monkeypatch.setattr("ctypes.CDLL", without)
-    Spare().give_back(0.0)
+    FreedMemory().give_back(0.0)
     share_one_arena()

@@ -27,7 +27,7 @@ from autoscaler.core.policy import Policy
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Plan, Snapshot, WorkerVerdict
 from autoscaler.core.workers.observed import ObservedWorkers
-from autoscaler.engine.loop import COMMANDS_SLOW, IDLE, LONG_PAUSE, Loop, staying
+from autoscaler.engine.loop import COMMANDS_SLOW, IDLE, LONG_PAUSE, Loop, remaining
 from autoscaler.engine.observe import Observation, Observer
 from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.wakeup import Wakeup
@@ -171,7 +171,7 @@ def test_a_clock_set_back_does_not_make_ended_machines_supply_again(world: World
 def test_what_stays_is_counted_with_prices_known_and_unknown(world: World) -> None:
     start(world, decide=launching).pass_once()
     one, two = world.provider().workers()
-    assert staying([one, replace(two, price_per_hour=None)], "USD") == (
+    assert remaining([one, replace(two, price_per_hour=None)], "USD") == (
         "2 workers stay, 0.096 USD an hour and 1 of unknown price: fake-1, fake-2"
     )
 
@@ -501,7 +501,7 @@ def test_why_it_polls_is_told_once_and_shown_by_status_until_it_is_over(
         ("no events of Grid Engine (MAX_DYN_EC is reached): it is polled every 0.01 s", "qmaster is slow"),
         (),
     )
-    assert "Grid Engine is watched as usual again" in caplog.text
+    assert "Grid Engine is observed as usual again" in caplog.text
 
 
 def test_events_wake_the_loop(world: World) -> None:

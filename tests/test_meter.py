@@ -57,7 +57,7 @@ def measured(world: World) -> Loop:
     meter = Meter(store.measures, lambda: date(2026, 1, 1), elsewhere.add)
     guard = QmasterGuard(world.cluster, world.clock, meter.command)
     loop = start(world, store=store, runner=guard, provider=provider)
-    loop.monitor, loop.meter = Monitor(store.samples, meter.sampled).see, meter
+    loop.monitor, loop.meter = Monitor(store.samples, meter.sampled).note, meter
     return loop
 
 

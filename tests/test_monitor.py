@@ -19,7 +19,7 @@ def world(tmp_path: Path) -> World:
 
 def watched(world: World) -> Loop:
     loop = start(world)
-    loop.monitor = Monitor(loop.store.samples).see
+    loop.monitor = Monitor(loop.store.samples).note
     return loop
 
 

@@ -196,7 +196,7 @@ def test_waiting_for_a_child_has_an_end() -> None:
 
 def test_a_held_child_is_told_when_it_is_let_go() -> None:
     child = start(("sh", "-c", "cat; exit 6"), held=True)
-    status = child.let_go(HUNG)
+    status = child.close(HUNG)
     child.terminate()
     assert status == 6
 

@@ -36,7 +36,7 @@ def test_what_others_may_write_is_named_with_the_command_that_mends_it(
     exposed.chmod(mode | (0o111 if exposed.is_dir() else 0))
     found = exposure(file)
     assert found is not None
-    assert (found.path, found.mend) == (exposed, f"{mend} {exposed}")
+    assert (found.path, found.remedy) == (exposed, f"{mend} {exposed}")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -46,7 +46,7 @@ def test_what_belongs_to_another_user_is_exposed(file: Path, which: str) -> None
     os.chown(exposed, NOBODY, -1)
     found = exposure(file)
     assert found is not None
-    assert found.mend == f"chown root {exposed}"
+    assert found.remedy == f"chown root {exposed}"
 
 
 def test_a_link_is_judged_by_where_it_stands_and_by_where_it_leads(file: Path, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_whoever_owns_a_link_may_lead_it_elsewhere(file: Path, tmp_path: Path) -
     os.chown(link, 65534, 65534, follow_symlinks=False)
     found = exposure(link)
     assert found is not None
-    assert (whole, found.path, found.mend.startswith("chown -h root ")) == (None, link, True)
+    assert (whole, found.path, found.remedy.startswith("chown -h root ")) == (None, link, True)
 
 
 def test_links_without_an_end_end(tmp_path: Path) -> None:

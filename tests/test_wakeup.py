@@ -61,7 +61,7 @@ def test_what_another_connection_commits_ends_a_wait_without_a_ring(tmp_path: Pa
 
 def test_without_writes_and_rings_a_wait_is_one_wait(tmp_path: Path) -> None:
     (tmp_path / "log").touch()
-    wakeup = Wakeup(look=0.01)
+    wakeup = Wakeup(check_every=0.01)
     wakeup.watch(tmp_path / "log")
     began = time.monotonic()
     wakeup.wait(0.3)
@@ -69,7 +69,7 @@ def test_without_writes_and_rings_a_wait_is_one_wait(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_watched_is_looked_at_every_moment(tmp_path: Path) -> None:
-    wakeup = Wakeup(look=0.01)
+    wakeup = Wakeup(check_every=0.01)
     wakeup.watch(tmp_path / "nowhere")
     began = time.monotonic()
     for _ in range(3):
@@ -78,7 +78,7 @@ def test_a_file_that_cannot_be_watched_is_looked_at_every_moment(tmp_path: Path)
 
 
 def test_with_no_file_there_is_nothing_to_look_at() -> None:
-    wakeup = Wakeup(look=0.01)
+    wakeup = Wakeup(check_every=0.01)
     wakeup.watch(None)
     began = time.monotonic()
     wakeup.wait(0.2)

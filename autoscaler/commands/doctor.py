@@ -149,8 +149,8 @@ def mode_findings(invocation: Invocation) -> tuple[Finding, ...]:
         looked.append(("the lock's directory", exposure(lock_directory())))
     except AutoscalerError as error:
         return (Finding("file modes", Level.FAIL, str(error), "see `sge-autoscaler config check`"),)
-    found = {(str(each), each.mend): f"{what}: {each.path} {each.how}" for what, each in looked if each is not None}
-    return tuple(Finding("file modes", Level.FAIL, told, mend) for (_, mend), told in found.items()) or (
+    found = {(str(each), each.remedy): f"{what}: {each.path} {each.how}" for what, each in looked if each is not None}
+    return tuple(Finding("file modes", Level.FAIL, told, remedy) for (_, remedy), told in found.items()) or (
         Finding("file modes", Level.OK, "nobody else may write the files that the autoscaler relies on"),
     )
 

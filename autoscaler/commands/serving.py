@@ -140,7 +140,7 @@ def serving(invocation: Invocation, *, json_log: bool = False) -> Iterator[Loop]
             reload=_reload(invocation, run_log, observer, notifications, log_level, json_log=json_log),
             admissions=_admissions(invocation),
             health=HealthChecks(invocation.runner, store.health, time.time, on_sick=wakeup.ring).begin,
-            monitor=Monitor(store.samples, meter.sampled).see,
+            monitor=Monitor(store.samples, meter.sampled).note,
             meter=meter,
             events=EventKeeper(store.events, accounting).note,
             notifications=notifications,

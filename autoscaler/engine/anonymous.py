@@ -102,7 +102,7 @@ class Names:
         return self._new.get(text) or self.single(kind, text)
 
     def context(self, context: Mapping[str, Any]) -> dict[str, Any]:
-        """A job's context, or what a rule compares with it: what met a pattern meets it afterwards."""
+        """A job's context, or a rule's value for it: a value that met a pattern meets the new one."""
         return {
             self.single("variable", name): self._word(value) if isinstance(value, str) else value
             for name, value in context.items()
@@ -224,8 +224,8 @@ def _xml(text: str, names: Names) -> str:
 
 
 def _document(file: Path, document: Any, names: Names) -> Any:
-    """As `_json`; of requests, names of sets, which may have any letters, wherever they stand; of what was spent, who
-    has a budget.
+    """As `_json`. In requests, names of sets are replaced wherever they stand, since they may have any characters; in
+    spending, owners of budgets.
     """
     if file.name == "spending.json" and isinstance(document, dict):
         document["spent"] = {names.text(owner): spent for owner, spent in document.get("spent", {}).items()}
@@ -278,7 +278,7 @@ def _lines(text: str, names: Names) -> str:
 
 
 def _decided(snapshot: Snapshot) -> dict[str, Any]:
-    """What a plan decides, but for names."""
+    """A plan's decisions, without names."""
     made = plan(snapshot)
     return {
         "actions": [(type(action).__name__, action.reason.code.value) for action in made.actions],

@@ -40,7 +40,7 @@ _OF_LINES = ("bootstrap", "configuration", "hook")
 
 @dataclass(frozen=True, slots=True)
 class WorkerBoot:
-    """What the workers of one node array need to know. Durations in seconds."""
+    """The values that the workers of one node array need. Durations in seconds."""
 
     sge_root: str
     cell: str
@@ -66,7 +66,7 @@ class WorkerBoot:
     stays_after: float = 10
     """An sge_execd that has had a connection to qmaster for this many seconds has joined."""
     configuration: str = ""
-    """What scripts on the worker may ask for, as `worker_configuration.write` notes it."""
+    """The worker configuration, as `worker_configuration.write` writes it."""
     stop_url: str = ""
     """The address at which it may ask to stop, without its own token, and without the order if the metadata has that;
     '' if no listener runs.

@@ -109,7 +109,7 @@ class CellLease:
             if seen is not None:
                 left = max(0.0, self._since + EXPIRES - self.clock())
                 raise LeaseNotHeld(
-                    f"{seen.who} has served this cell; unless it shows itself, its lease expires in {left:.0f} s"
+                    f"{seen.who} has served this cell; unless it renews its lease, that expires in {left:.0f} s"
                 )
             raise LeaseNotHeld("the cell's lease could not be renewed in time")
 
@@ -200,7 +200,7 @@ class CellLease:
                 return  # another was faster: the next observation shows which
         except GridEngineRefused as error:
             self._impossible = True
-            log.warning("nothing keeps an autoscaler on another machine away from this cell: no lease: %s", error)
+            log.warning("no lease, so an autoscaler on another machine could serve this cell as well: %s", error)
             return
         still = self.store.read(before.number) if before is not None else None
         if self.store.newest() != number or (still is not None and still != before):

@@ -43,7 +43,7 @@ class CostKeeper:
     """The time at which the last pass observed them."""
     _instances: Mapping[tuple[str, str], tuple[HostJob, ...]] = field(default_factory=dict)
     """What the last pass observed, by queue and worker; the same object has no news."""
-    _said: str = ""
+    _logged: str = ""
     _since: float | None = None
     """When this process first read accounting for a store that had read none."""
 
@@ -70,14 +70,14 @@ class CostKeeper:
     def _follow(self, before: Mapping[RunKey, Run], seen: Mapping[RunKey, Run], now: float) -> dict[RunKey, Run]:
         """Write the runs that began and those that are over; returns those that run now."""
         table = self.store.usages
-        again = {key for key, run in seen.items() if key in before and run.began > before[key].began + SOON}
-        over = [run for key, run in before.items() if key not in seen or key in again]
+        restarted = {key for key, run in seen.items() if key in before and run.began > before[key].began + SOON}
+        over = [run for key, run in before.items() if key not in seen or key in restarted]
         if over:
             table.end(over, table.seen_at or now)
-        began = [run for key, run in seen.items() if key not in before or key in again]
+        began = [run for key, run in seen.items() if key not in before or key in restarted]
         if began:
             table.begin(began)
-        kept = {key: run for key, run in before.items() if key in seen and key not in again}
+        kept = {key: run for key, run in before.items() if key in seen and key not in restarted}
         return kept | {run.key: run for run in began}
 
     def _account(self, before: Mapping[RunKey, Run], now: float) -> Mapping[RunKey, Run]:
@@ -88,14 +88,16 @@ class CostKeeper:
         try:
             tail = read_tail(self.accounting, place, MOST if known else AT_FIRST, BACK)
         except OSError as error:
-            if str(error) != self._said:
-                log.warning("the accounting file cannot be read, so it is not known what workers were for: %s", error)
-            self._said = str(error)
+            if str(error) != self._logged:
+                log.warning(
+                    "the accounting file cannot be read, so it is not known which jobs used the workers: %s", error
+                )
+            self._logged = str(error)
             table.mark(place, now, self._since)
             return before
-        self._said = ""
+        self._logged = ""
         if tail.missing:
-            log.warning("accounting was rotated away before it was read: what ran meanwhile counts as idle in `cost`")
+            log.warning("accounting was rotated away before it was read: jobs of that time count as idle in `cost`")
         accounted = frozenset(table.account(self._runs_of(tail.data))) if tail.data else frozenset()
         table.mark(tail.place, now, None if tail.more and not known else self._since)
         return {key: run for key, run in before.items() if key not in accounted} if accounted else before

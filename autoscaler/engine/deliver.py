@@ -48,7 +48,7 @@ _TELLING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What to send, and to whom."""
+    """One message, and its receivers."""
 
     file: str
     """One URL a line, as Apprise has them; `#` begins a comment."""

@@ -16,7 +16,7 @@ from sge.admin import Administrator
 
 @dataclass(frozen=True, slots=True)
 class EndOrphanContext:
-    """What `end_orphan` needs."""
+    """The values that `end_orphan` needs."""
 
     grid_engine: Administrator
     provider: Provider

@@ -24,7 +24,7 @@ class EventKeeper:
     accounting: Path
     """SGE_ROOT/CELL/common/accounting. Of this and `accounting.jsonl` beside it, the newer one is read."""
     _known: Known | None = None
-    _said: str = ""
+    _logged: str = ""
     _place: Place | None = None
 
     def note(self, snapshot: Snapshot, plan: Plan) -> None:
@@ -67,11 +67,11 @@ class EventKeeper:
             # The lines of the other file were there before.
             upto, ends = read_on_ends(file, offset if before in (None, str(file)) else None)
         except OSError as error:
-            if str(error) != self._said:
+            if str(error) != self._logged:
                 log.warning("the accounting file cannot be read, so events do not say how jobs ended: %s", error)
-            self._said = str(error)
+            self._logged = str(error)
             return (before, offset), ()
-        self._said = ""
+        self._logged = ""
         return (str(file), upto), tuple(map(_accounted, ends))
 
 

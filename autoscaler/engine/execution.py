@@ -1,4 +1,6 @@
-"""What executors need: Grid Engine's administrator and scheduler, the provider, the journal, the boot script."""
+"""The values that executors need: Grid Engine's administrator and scheduler, the provider, the journal, the boot
+script.
+"""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class WorkerNames:
 
     def __init__(self, hosts: KeepsNames, clock: Callable[[], float], grace: float) -> None:
         """`grace`: seconds for which a listing may lag. A worker that a listing leaves out may still exist."""
-        self._hosts, self._clock, self._grace, self._said = hosts, clock, grace, ""
+        self._hosts, self._clock, self._grace, self._logged = hosts, clock, grace, ""
         self._seen: dict[str, tuple[str, float]] | None = None
         """Address by name, and when it was last listed so; None until the file was read."""
 
@@ -38,11 +38,11 @@ class WorkerNames:
         try:
             self._hosts.keep(self._named(workers))
         except HostsFileUnusable as error:
-            if str(error) != self._said:
+            if str(error) != self._logged:
                 log.warning("workers may be unable to join: %s", error)
-            self._said = str(error)
+            self._logged = str(error)
             return
-        self._said = ""
+        self._logged = ""
 
     def _named(self, workers: Sequence[Worker]) -> dict[str, str]:
         now = self._clock()

@@ -34,7 +34,7 @@ class Failures:
     table: StartTable
     last_reading: Callable[[], float]
     """The time of the last observation."""
-    _said: str = ""
+    _logged: str = ""
     _file: Path | None = None
 
     def gather(self, now: float) -> None:
@@ -46,11 +46,11 @@ class Failures:
             before = self.table.offset if same and now - self.last_reading() <= LONGEST_GAP else None
             offset, starts = read_on(file, before)
         except OSError as error:
-            if str(error) != self._said:
+            if str(error) != self._logged:
                 log.warning("the accounting file cannot be read, so failed jobs quarantine no worker: %s", error)
-            self._said = str(error)
+            self._logged = str(error)
             return
-        self._said, self._file = "", file if file.exists() else self._file
+        self._logged, self._file = "", file if file.exists() else self._file
         if starts or offset != before:
             evidence = (_evidence(start, now) for start in starts)
             self.table.add([one for one in evidence if one is not None], offset)

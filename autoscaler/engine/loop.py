@@ -35,7 +35,7 @@ from autoscaler.engine.place import place_of
 from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.wakeup import Wakeup
 from autoscaler.errors import NO_ROOM, AutoscalerError, LockHeld, NotObservable, StateNotKept
-from autoscaler.garbage import Spare
+from autoscaler.garbage import FreedMemory
 from autoscaler.report.observed_plan import ObservedPlan
 from autoscaler.store.history import COST_KEPT
 from autoscaler.store.journal import Outcome, Result
@@ -244,17 +244,19 @@ class Loop:
     def _remember(self, done: Pass) -> None:
         """Keep what commands show later (explanations, lifetimes), and end overrides that have been carried out."""
         plan, snapshot = done.plan, readable(done.observation.snapshot)
-        heard = [worker_id for worker_id, note in plan.memory.workers.items() if note.heard_at is not None]
+        reported = [worker_id for worker_id, note in plan.memory.workers.items() if note.heard_at is not None]
         observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
         with self.store.database.transaction():
             slots = {worker.worker.id: count for worker in observed.known if (count := slots_of(worker.host))}
-            self.store.history.see_workers(snapshot.fleet.workers, heard, snapshot.now, slots, snapshot.policy.currency)
+            self.store.history.note_workers(
+                snapshot.fleet.workers, reported, snapshot.now, slots, snapshot.policy.currency
+            )
             self.store.history.explain(plan.job_categories, snapshot.now)
             if self.monitor is not None:
                 self.monitor(snapshot, plan, observed)
             self._fulfilment.note(snapshot)
             self._end_overrides_for_gone_hosts(snapshot)
-            self.store.looks.keep(self._look(snapshot, observed, plan), snapshot.now)
+            self.store.looks.keep(self._last_observation(snapshot, observed, plan), snapshot.now)
             if self.meter is not None:
                 self.meter.passed(done, observed, self._delay(done))
             if self.costs is not None and not self.dry_run:
@@ -267,7 +269,7 @@ class Loop:
             self._cleaned_at = snapshot.now
             self.store.forget_old(snapshot.now, self.cost_kept)
 
-    def _look(self, snapshot: Snapshot, observed: ObservedWorkers, plan: Plan) -> LastObservation:
+    def _last_observation(self, snapshot: Snapshot, observed: ObservedWorkers, plan: Plan) -> LastObservation:
         """The values that other threads may show."""
         provider = self.observer.provider
         seen = last_observation(
@@ -318,7 +320,7 @@ class Loop:
             if trouble not in before:
                 log.warning(trouble)
         if before and not found:
-            log.info("Grid Engine is watched as usual again")
+            log.info("Grid Engine is observed as usual again")
 
     @property
     def _poll(self) -> float:
@@ -343,22 +345,22 @@ class Loop:
         finally:
             self.notifier.stopping()
         if released:
-            self._farewell("all workers have been removed and terminated")
+            self._log_remaining("all workers have been removed and terminated")
             return
         if under_way := self.actor.busy:
             log.info("%s: waiting for %d calls to the provider", self._stop, under_way)
             self.actor.finish(LAST_CALLS)
-        self._farewell(f"{self._stop}: stopping")
+        self._log_remaining(f"{self._stop}: stopping")
 
     def _pass_after_pass(self) -> bool:
         """False: the autoscaler was stopped. True: all workers of a `stop` are released."""
-        spare = Spare()
+        freed = FreedMemory()
         while not self._stop:
             began = self.stopwatch()
             if self.before_pass is not None:
                 self.before_pass()
             pause = self._guarded_pass()
-            spare.give_back(self.stopwatch())
+            freed.give_back(self.stopwatch())
             if self._released():
                 return True
             self._wait(pause, at_least=min(self.stopwatch() - began, self.poll))
@@ -473,7 +475,7 @@ class Loop:
         last = self._last
         return frozenset() if last is None else frozenset(bucket.type.name for bucket in last.snapshot.fleet.buckets)
 
-    def _farewell(self, why: str) -> None:
+    def _log_remaining(self, why: str) -> None:
         """Which workers stay: those of the last observation (of a former process if need be), without those ended
         since, and with those ordered.
         """
@@ -485,19 +487,19 @@ class Loop:
             listed = tuple(each.worker for each in before.workers) if before is not None else ()
         workers = [worker for worker in listed if worker.exists]
         ending = [worker for worker in workers if worker.id in self._ends]
-        stay = [worker for worker in workers if worker.id not in self._ends]
+        left = [worker for worker in workers if worker.id not in self._ends]
         now, policy = self.observer.clock(), self.observer.policy
         records = self.store.journal.orders(now - policy.order_grace)
         orders = tuple(order for record in records for order in record.as_orders())
         coming = sum(count for _, count in outstanding(Fleet(tuple(listed), (), orders), policy, now))
-        log.info("%s; %s", why, staying(stay, policy.currency, ending=len(ending), coming=coming))
+        log.info("%s; %s", why, remaining(left, policy.currency, ending=len(ending), coming=coming))
 
     def _note_ends(self, outcomes: Iterable[Outcome]) -> None:
         """Note the machines that the provider was asked to end, whether the listing shows it already or not."""
         done = (outcome for outcome in outcomes if outcome.result is Result.DONE)
         self._ends.update(outcome.action.worker_id for outcome in done if isinstance(outcome.action, Terminate))
 
-    # -- what wakes it -------------------------------------------------------------------------------------------
+    # -- wake-ups ------------------------------------------------------------------------------------------------
 
     @contextmanager
     def signals(self) -> Iterator[None]:
@@ -528,14 +530,14 @@ class Loop:
         self._events = events
 
 
-def staying(workers: Sequence[Worker], currency: str, *, ending: int = 0, coming: int = 0) -> str:
+def remaining(workers: Sequence[Worker], currency: str, *, ending: int = 0, coming: int = 0) -> str:
     """`2 workers stay, 0.384 USD an hour: w1, w2; 1 is ending`."""
     besides = f"; {ending} {'is' if ending == 1 else 'are'} ending" if ending else ""
     besides += f"; {coming} more {'was' if coming == 1 else 'were'} ordered and may come" if coming else ""
-    return _staying(workers, currency, alone=not besides) + besides
+    return _remaining(workers, currency, alone=not besides) + besides
 
 
-def _staying(workers: Sequence[Worker], currency: str, *, alone: bool) -> str:
+def _remaining(workers: Sequence[Worker], currency: str, *, alone: bool) -> str:
     if not workers:
         return "no worker is left" if alone else "no worker stays"
     prices = [worker.price_per_hour for worker in workers]

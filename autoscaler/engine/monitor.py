@@ -20,10 +20,10 @@ class Monitor:
 
     table: SampleTable
     on_sample: Callable[[Sample, Starts], None] | None = None
-    """Who else measures: gets each sample, and what began since the one before."""
+    """Called with each sample, and with the jobs that began since the one before."""
     _last: _LastPass | None = None
 
-    def see(self, snapshot: Snapshot, plan: Plan, observed: ObservedWorkers) -> None:
+    def note(self, snapshot: Snapshot, plan: Plan, observed: ObservedWorkers) -> None:
         """Add the state since the last observation. `observed`: the states of the snapshot's workers. Raises
         StateNotKept.
         """
@@ -39,7 +39,7 @@ class Monitor:
 
 @dataclass(frozen=True, slots=True)
 class _LastPass:
-    """What the next sample is compared with."""
+    """The last pass, with which the next sample is compared."""
 
     sample: Sample
     cluster: Cluster

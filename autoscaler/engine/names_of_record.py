@@ -1,4 +1,4 @@
-"""The names that stand in a record, by what they name: what a record without names must replace."""
+"""The names in a record, by kind: a record without names must replace them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OF_JOB = {
     "predecessor_jobs_req": "job",
     "ad_predecessor_jobs_req": "job",
 }
-"""Elements of `qstat -xml` that hold one name, and of what."""
+"""Elements of `qstat -xml` that hold one name, and its kind."""
 OF_USERS = frozenset({"owner", "owners", "user", "users", "by", "who", "paused_by", "stopped_by"})
 """Fields of JSON that hold names of users."""
 OF_HOSTS = frozenset({"host", "hosts", "hostname"})
@@ -126,8 +126,8 @@ def _mentioned(record: Path) -> set[str]:
             found.update(_BY_HOST.findall(content))
         elif file.suffix == ".xml":
             found.update(_AT_HOST.findall(content))
-            asked = ("".join(either) for either in _ASKED_HOSTS.findall(content))
-            found.update(word for words in asked for word in re.split(r"[|&!()\s]+", words))
+            requested = ("".join(either) for either in _ASKED_HOSTS.findall(content))
+            found.update(word for words in requested for word in re.split(r"[|&!()\s]+", words))
     others = {file.stem.partition("_")[2].lower() for file in files if not file.stem.startswith("se_")}
     others |= set(_WORD.findall(text.get(record / "qconf" / "sc.txt", "").lower()))
     return {name.lower() for name in found} - others
@@ -149,7 +149,7 @@ def is_address(text: str) -> bool:
 
 
 def patterns_of(record: Path) -> tuple[str, ...]:
-    """What rules compare values of contexts with, wildcards and all."""
+    """The values with which rules compare contexts, wildcards included."""
     file = record / "rules.json"
     document = json.loads(file.read_text()) if file.exists() else {}
     entries = document.get("apply", ()) if isinstance(document, dict) else ()

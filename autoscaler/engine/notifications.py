@@ -34,7 +34,7 @@ from providers.interface import OLD_PRICES
 FIRST_WAIT, LONGEST_WAIT = 30.0, 3600.0
 """Seconds until a message that could not be sent is tried again, doubled each time."""
 GIVEN_UP_AFTER = 86_400.0
-LAST_CALL = 5.0
+LONGEST_END = 5.0
 """Seconds that the end waits for a message that is under way; it is sent again after a restart."""
 PRICES_HOLD = 3600.0
 """Seconds between two readings of the date of prices."""
@@ -75,7 +75,7 @@ class Notifications:
     _known: Known | None = None
     _prices: tuple[float, date | None] | None = None
     _sending: Future[None] | None = None
-    _said: str = ""
+    _logged: str = ""
     _go_on_at: float = 0.0
     """The time at which services that are up to date may get new notifications while others are tried again."""
     _environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -100,7 +100,7 @@ class Notifications:
         try:
             self._keep(NotificationContext(at, unobserved=str(error)))
         except StateNotKept as full:
-            log.debug("what is due to be notified of cannot be kept: %s", full)
+            log.debug("due notifications cannot be stored: %s", full)
 
     def _keep(self, context: NotificationContext) -> None:
         known = self.table.known() if self._known is None else self._known
@@ -150,7 +150,7 @@ class Notifications:
         try:
             sent = call(self.runner, message, self._environ)
         except (CommandError, SettingsError) as error:
-            self._tell(plain(str(error)))
+            self._log_once(plain(str(error)))
             return
         self.table.went_on(waiting[-1][0], tuple(each.line for each in sent if not each.why))
 
@@ -175,7 +175,7 @@ class Notifications:
         now = self.clock()
         if not why:
             self.table.sent(upto, now, now + self.settings.interval)
-            self._tell("")
+            self._log_once("")
         elif before.failing_since is not None and now - before.failing_since >= GIVEN_UP_AFTER:
             self.table.give_up(upto, now + self.settings.interval)
             log.error("%d notifications are given up after a day: %s", len(notifications), why)
@@ -183,24 +183,24 @@ class Notifications:
             pause = doubled_wait(before.attempts + 1, FIRST_WAIT, LONGEST_WAIT)
             self.table.failed(upto, delivered, why, now, now + pause)
             self._go_on_at = now + self.settings.interval
-            self._tell(why)
+            self._log_once(why)
 
-    def _tell(self, why: str) -> None:
+    def _log_once(self, why: str) -> None:
         """Log it. The same words in several attempts are logged once."""
-        if why and why != self._said:
+        if why and why != self._logged:
             log.warning("notifications cannot be sent, and are tried again later: %s", why)
-        if self._said and not why:
+        if self._logged and not why:
             log.info("notifications are sent again")
-        self._said = why
+        self._logged = why
 
     def close(self) -> None:
         """Wait briefly for a message that is under way."""
         if self._sending is not None:
-            wait_for([self._sending], LAST_CALL)
+            wait_for([self._sending], LONGEST_END)
 
 
 def unusable_services(settings: NotificationSettings, runner: Runner, environ: Mapping[str, str]) -> list[str]:
-    """What is wrong with the file of services and each of its lines, as far as that shows without sending a message."""
+    """Errors in the file of services and in each of its lines, as far as they show without sending a message."""
     if settings.file is None:
         return []
     try:

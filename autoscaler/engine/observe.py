@@ -99,7 +99,7 @@ class Observer:
     listing_deadline: float = LISTING_DEADLINE
     stale_after: float = STALE_AFTER
     requests: Callable[[float], Requests] | None = None
-    """What callers request of node arrays at a time; None: what the store holds."""
+    """Callers' requests of node arrays at a time; None: those in the store."""
     rule_files: RuleFiles | None = None
     """The rules and VM sizes to apply; None: there are none."""
     policies: Callable[[Snapshot, Policy], Snapshot] | None = None
@@ -159,7 +159,7 @@ class Observer:
         return Observation(snapshot, outputs, {"read": parsed - began - parse, "parse": parse})
 
     def _memory(self, overrides: Overrides) -> Memory:
-        """What the last pass left; a later command of a person releases a circuit breaker that it has."""
+        """The memory of the last pass; a later command of a person releases a circuit breaker in it."""
         memory, resumed_at = self.store.memory.load(), overrides.resumed_at
         memory = replace(memory, workers={key: self._as_done(key, note) for key, note in memory.workers.items()})
         written_at = memory.waiting_told_at

@@ -65,7 +65,7 @@ def _counts(plan: Plan) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class VerdictLine:
-    """One changed verdict. `fields`: what a line of JSON has besides."""
+    """One changed verdict. `fields`: further fields of a line of JSON."""
 
     text: str
     fields: Mapping[str, Any]
@@ -79,7 +79,7 @@ class Verdicts:
     _others: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def changed(self, plan: Plan) -> Iterator[VerdictLine]:
-        """What differs from the pass before, times excluded."""
+        """Verdicts that differ from the pass before, times excluded."""
         yield from self._of_jobs(plan)
         others: dict[str, tuple[str, str]] = {}
         for name, verdict, reason, host in _others(plan):
@@ -122,7 +122,7 @@ JobKey = tuple[tuple[str, bool, str], ...]
 
 
 def _others(plan: Plan) -> Iterator[tuple[str, str, Reason, str]]:
-    """What a verdict is about, the verdict, its reason, and the host."""
+    """The subject of a verdict, the verdict, its reason, and the host."""
     for worker in plan.workers:
         yield worker.name, worker.verdict, worker.reason, worker.name
     for bucket in plan.buckets:

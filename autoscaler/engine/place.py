@@ -8,7 +8,7 @@ from providers.interface import Provider
 
 
 class Where(TypedDict):
-    """The first subnet if there are several; '' for what the settings do not name."""
+    """The first subnet if there are several; '' if the settings name none."""
 
     region: str
     subnet: str

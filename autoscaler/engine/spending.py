@@ -1,4 +1,4 @@
-"""What has been spent of budgets since the month began, read off the store for each observation."""
+"""Reads off the store, for each observation, how much of each budget has been spent since the month began."""
 
 from __future__ import annotations
 

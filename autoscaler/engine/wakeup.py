@@ -13,20 +13,20 @@ from pathlib import Path
 
 from autoscaler.file_watch import FileWatch
 
-LOOK = 1.0
+CHECK_EVERY = 1.0
 """Seconds between two checks for commits of other processes, if nothing notifies of their writes."""
 
 
 class Wakeup:
     """Several rings before a wait wake the loop once."""
 
-    def __init__(self, look: float = LOOK) -> None:
+    def __init__(self, check_every: float = CHECK_EVERY) -> None:
         self._hear, self._pull = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._heard = select.poll()  # select() itself knows no descriptor above 1023
         self._heard.register(self._hear, select.POLLIN)
-        self._look = look
+        self._check_every = check_every
         self._watch: FileWatch | None = None
-        self._look_soon = False
+        self._check_soon = False
         self.close = weakref.finalize(self, _close, self._hear, self._pull)
 
     def ring(self) -> None:
@@ -41,7 +41,7 @@ class Wakeup:
         try:
             self._watch = FileWatch(path)
         except OSError:
-            self._look_soon = True  # and it stays so: every wait is short
+            self._check_soon = True  # and it stays so: every wait is short
         else:
             self._heard.register(self._watch, select.POLLIN)
 
@@ -51,11 +51,11 @@ class Wakeup:
         It ends earlier, and returns False, when it is time to check for commits of others: their write can be noticed
         before their commit is visible.
         """
-        if self._look_soon:
-            timeout = min(timeout, self._look)
+        if self._check_soon:
+            timeout = min(timeout, self._check_every)
         ready = {descriptor for descriptor, _ in self._heard.poll(max(0.0, timeout) * 1000)}
         if self._watch is not None:
-            self._look_soon = self._watch.fileno() in ready
+            self._check_soon = self._watch.fileno() in ready
             self._watch.clear()
         if self._hear not in ready:
             return False

@@ -46,8 +46,8 @@ class Silent(Unreachable):
 
 
 _GO_ON = "let it go on, or start it again (`sge-autoscaler status` names its process)"
-_NOT_ASKED = f"; nothing was asked of it: {_GO_ON}, and ask again"
-_LATER = f"; it may still do what it was asked: {_GO_ON}, and look at `sge-autoscaler requests`; asking again is safe"
+_NOT_ASKED = f"; nothing was requested: {_GO_ON}, and ask again"
+_LATER = f"; it may still carry out the request: {_GO_ON}, and look at `sge-autoscaler requests`; asking again is safe"
 
 
 class Rejected(AutoscaleError):

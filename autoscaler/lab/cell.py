@@ -136,7 +136,7 @@ class Cell:
         return EnteringRunner(self.tree.place(name) / "first", self.environment)
 
     def out(self, *argv: str, stdin: str = "") -> str:
-        """What a command on the master printed. Raises CellError if it failed."""
+        """The output of a command on the master. Raises CellError if it failed."""
         return done(self.runner, *argv, stdin=stdin.encode())
 
     def submit(self, *argv: str) -> str:

@@ -77,7 +77,7 @@ def claim(name: str | None = None) -> Iterator[Path]:
             try:
                 yield place
             finally:
-                removing.let_go(cell_remover.PATIENCE + 5)
+                removing.close(cell_remover.PATIENCE + 5)
     finally:
         os.close(descriptor)
 

@@ -68,7 +68,7 @@ SCENARIOS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Landlord:
+class Rental:
     """The provider of workers, and its name for the master's instance type."""
 
     master_type: str = "m5.large"
@@ -76,11 +76,11 @@ class Landlord:
 
 
 PROVIDERS = {
-    "local": Landlord(settings={"CP_CAP_AUTOSCALE_LOCAL_BOOT_DELAY": "3"}),
-    "aws": Landlord(),
-    "azure": Landlord("Standard_D2s_v5"),
-    "cloud_pipeline": Landlord(),
-    "cyclecloud": Landlord("Standard_D2s_v5"),
+    "local": Rental(settings={"CP_CAP_AUTOSCALE_LOCAL_BOOT_DELAY": "3"}),
+    "aws": Rental(),
+    "azure": Rental("Standard_D2s_v5"),
+    "cloud_pipeline": Rental(),
+    "cyclecloud": Rental("Standard_D2s_v5"),
 }
 
 
@@ -160,9 +160,9 @@ def played(mode: str, provider: str, say: Say) -> Iterator[Watch]:
     say(f"sge-autoscaler demo · {scenario.title}")
     with Cell.up(hosts=[ExecHost(MASTER, slots=scenario.master_slots)], prepared=False) as cell:
         say(f"a private Grid Engine is up: qmaster, one execution host of {scenario.master_slots} slots")
-        landlord = PROVIDERS[provider]
+        rental = PROVIDERS[provider]
         with _control_plane(cell, provider, say) as address:
-            environment = {**scenario.settings, **landlord.settings, **address, **_of_cell(cell, landlord)}
+            environment = {**scenario.settings, **rental.settings, **address, **_of_cell(cell, rental)}
             _prepare(cell, environment, say)
             with _autoscaler(cell, environment) as running:
                 yield Watch(cell, scenario, running)
@@ -179,11 +179,11 @@ def _control_plane(cell: Cell, provider: str, say: Say) -> Iterator[Mapping[str,
         yield cloud.environment
 
 
-def _of_cell(cell: Cell, landlord: Landlord) -> dict[str, str]:
+def _of_cell(cell: Cell, rental: Rental) -> dict[str, str]:
     return {
         "CP_CAP_AUTOSCALE_WORKDIR": str(cell.directory / "state"),
         SOCKET_ENV: str(_socket(cell)),
-        "instance_size": landlord.master_type,
+        "instance_size": rental.master_type,
     }
 
 
@@ -241,7 +241,7 @@ class Watch:
             if len(ends) == self._scenario.tasks and self._all_gone():
                 return self._summary(ends)
             self._fail_if_lost(ends)
-        raise DemoFailed("it was ended before the jobs were")
+        raise DemoFailed("the demo was stopped before the jobs had ended")
 
     def _lifetimes(self) -> tuple[Lifetime, ...]:
         store = self._opened_store()
@@ -268,17 +268,17 @@ class Watch:
     def _fail_if_lost(self, ends: Sequence[TaskEnd]) -> None:
         bad = [end.task for end in ends if not end.well]
         if bad:
-            raise DemoFailed(f"qacct shows that tasks {', '.join(bad)} did not end well" + self._last_words())
+            raise DemoFailed(f"qacct shows that tasks {', '.join(bad)} did not end well" + self._last_lines())
         if self._running.poll() is not None:
-            raise DemoFailed("the autoscaler ended before the jobs did" + self._last_words())
+            raise DemoFailed("the autoscaler ended before the jobs did" + self._last_lines())
         if time.monotonic() - self._began > DEADLINE:
             there = ", ".join(sorted(self._cell.tree.hosts())) or "none"
             raise DemoFailed(
                 f"after {DEADLINE:.0f} s {len(ends)} of {self._scenario.tasks} tasks had ended, "
-                f"machines still there: {there}" + self._last_words()
+                f"machines still there: {there}" + self._last_lines()
             )
 
-    def _last_words(self) -> str:
+    def _last_lines(self) -> str:
         words = (self._cell.directory / "autoscaler.log").read_text(errors="replace").splitlines()[-20:]
         return "\nthe autoscaler's last lines:\n  " + "\n  ".join(words)
 

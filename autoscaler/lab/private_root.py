@@ -115,7 +115,7 @@ def make_root(root: Path, runner: Runner, *, spool: Path, host: str | None, chan
 
 
 def done(runner: Runner, *argv: str, stdin: bytes = b"") -> str:
-    """Run a command that must succeed and return what it printed. Raises CellError with its words."""
+    """Run a command that must succeed; returns its output. Raises CellError with Grid Engine's words."""
     ended = runner(argv, timeout=TIMEOUT, stdin=stdin)
     printed = ended.stdout.decode("utf-8", "replace")
     if ended.returncode != 0:

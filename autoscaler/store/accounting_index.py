@@ -199,7 +199,7 @@ class AccountingIndex:
             for row in rows
         ]
 
-    # -- what stands where -------------------------------------------------------------------------------------------
+    # -- the index --------------------------------------------------------------------------------------------------
 
     def _take_in(self, file: _File, opened: BinaryIO, most: int) -> tuple[int, int]:
         """How many bytes were indexed, and how many are not."""

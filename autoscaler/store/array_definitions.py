@@ -1,4 +1,4 @@
-"""What request sets say of node arrays, and which of it is in force: pure, except for JSON.
+"""Request sets' definitions of node arrays, and which of them are in force: pure, except for JSON.
 
 A set's definition of an array belongs to that set, is merged over its earlier updates, and ends with it. Of several
 sets the newest definition wins. A dynamic array is defined by the set that named it while no other did: that definition

@@ -151,14 +151,14 @@ class History:
 
     def explain(self, verdicts: Iterable[JobCategoryVerdict], at: float) -> None:
         """Keep the last explanation of every waiting job; writes only for jobs whose explanation changed."""
-        said: dict[int, str] = {}
+        changed: dict[int, str] = {}
         for verdict in verdicts:
             mark = _mark(verdict)
-            said.update(dict.fromkeys(verdict.jobs, mark))
+            changed.update(dict.fromkeys(verdict.jobs, mark))
             new = [job for job in verdict.jobs if self._written.get(job) != mark]
             if new:
                 self._write(verdict, new, at)
-        self._written = said
+        self._written = changed
 
     def _write(self, verdict: JobCategoryVerdict, jobs: list[int], at: float) -> None:
         text = encoding.write(dataclasses.replace(verdict, jobs=(), tasks=()))
@@ -178,7 +178,7 @@ class History:
 
     # -- workers -----------------------------------------------------------------------------------------------
 
-    def see_workers(
+    def note_workers(
         self,
         workers: Iterable[Worker],
         joined: Iterable[str],

@@ -75,7 +75,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """A created node with what its caller gave it, and its end."""
+    """A created node with its caller's values, and its end."""
 
     node: CreatedNode
     attributes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))

@@ -76,7 +76,7 @@ class NotificationTable(Table):
         try:
             return Known() if row is None else encoding.read(row["known"], Known)
         except encoding.Unreadable as error:
-            log.warning("which notifications were sent cannot be read, so they may be sent again: %s", error)
+            log.warning("the record of sent notifications cannot be read, so they may be sent again: %s", error)
             return Known()
 
     def keep(self, due: Due) -> None:

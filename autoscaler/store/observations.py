@@ -156,7 +156,7 @@ def _awaited(snapshot: Snapshot) -> tuple[Order, ...]:
 def seen_arrays(
     arrays: Sequence[NodeArrayPolicy], definitions: Sequence[ArrayDefinition], buckets: Sequence[Bucket]
 ) -> tuple[SeenArray, ...]:
-    """Node arrays with what requests say of them beside their targets."""
+    """Node arrays with what requests define besides their targets."""
     by_name = {definition.name: definition for definition in definitions}
     return tuple(_seen_array(array, by_name.get(array.name, ArrayDefinition(array.name)), buckets) for array in arrays)
 
@@ -260,12 +260,12 @@ def _from_older(text: str) -> str:
     """The same text with phases, if an older version wrote it."""
     if '"life":' not in text:
         return text
-    look = json.loads(text)
-    for seen in look.get("workers", ()):
+    older = json.loads(text)
+    for seen in older.get("workers", ()):
         phase, decisive = _OLDER_LIVES.get(seen.pop("life", ""), (None, None))
         if phase is not None:
             seen.update(phase=phase.value, decisive=None if decisive is None else decisive.value)
-    return json.dumps(look)
+    return json.dumps(older)
 
 
 def _read(text: str) -> LastObservation | None:

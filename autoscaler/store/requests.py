@@ -2,7 +2,7 @@
 
 A set's newest update replaces its earlier targets. Its definition of an array holds as
 `autoscaler.store.array_definitions` says, a dynamic array until `remove_array`. An update is one transaction: every
-reader sees all of it or none. Nothing here knows the settings: requests are checked before (`nodearrays.requests`).
+reader sees all of it or none. Nothing here knows the settings: requests are checked before they come here.
 """
 
 from __future__ import annotations

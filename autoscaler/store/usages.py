@@ -94,7 +94,7 @@ class UsageTable(Table):
         self._payers: dict[Payer, int] = {}
         self._by_id: Mapping[int, Payer] = {}
 
-    # -- what is written -----------------------------------------------------------------------------------------
+    # -- writing -------------------------------------------------------------------------------------------------
 
     def running(self) -> dict[RunKey, Run]:
         """Those that no pass has found to be over. Nothing else is kept in memory, so a transaction that failed leaves
@@ -195,7 +195,7 @@ class UsageTable(Table):
             (*((None, None, None) if place is None else (place.inode, place.offset, place.mark)), seen_at, since),
         )
 
-    # -- what is read -----------------------------------------------------------------------------------------------
+    # -- reading ----------------------------------------------------------------------------------------------------
 
     def of_worker(self, worker_id: str, since: float, until: float) -> list[Use]:
         """All that held slots of it in a period."""
@@ -225,7 +225,7 @@ class UsageTable(Table):
             self._by_id = {row["id"]: _payer(row) for row in self._database.rows("SELECT * FROM payers")}
         return self._by_id
 
-    # -- what is forgotten ------------------------------------------------------------------------------------------
+    # -- forgetting -------------------------------------------------------------------------------------------------
 
     def forget(self, before: float, most: int = MOST_ROWS) -> None:
         """Drop what ended by then, and the oldest beyond the bound."""

@@ -2,7 +2,7 @@
 API".
 
 An unknown code is a refusal if EC2 calls it the client's fault, and no answer if it is the server's: a permanent fault
-must never be retried for ever, and a passing one must never stop a node array.
+must not be retried for ever, and a passing one must not stop a node array.
 """
 
 from __future__ import annotations
@@ -166,18 +166,18 @@ def code_of(error: ClientError) -> str:
 
 def error_for(code: str, message: str, *, status: int = 400) -> ProviderError:
     """The typed error for an error code of EC2; `status` is the HTTP status, if there is one."""
-    said = f"{code}: {message}" if message else code
+    words = f"{code}: {message}" if message else code
     if code in _MEANINGS:
-        return _MEANINGS[code](said)
+        return _MEANINGS[code](words)
     if code in CAPACITY:
-        return OutOfCapacity(said)
+        return OutOfCapacity(words)
     if code in QUOTA or (code.endswith("LimitExceeded") and code not in THROTTLED):
-        return QuotaReached(said)
+        return QuotaReached(words)
     if code in THROTTLED or status == 429:
-        return Throttled(said)
+        return Throttled(words)
     if code in PASSING or status >= 500 or not code:
-        return Unreachable(said or f"HTTP {status} without a message")
-    return Refused(said)
+        return Unreachable(words or f"HTTP {status} without a message")
+    return Refused(words)
 
 
 def translated(error: Exception, what: str) -> ProviderError:
@@ -190,5 +190,5 @@ def translated(error: Exception, what: str) -> ProviderError:
         case BotoCoreError() if isinstance(error, _SETTINGS):
             return Refused(f"{what}: {error}")
         case _:
-            said = str(error).partition("\n")[0]  # botocore quotes all of an answer that it cannot parse
-            return Unreachable(f"{what}: {said[:_LONGEST]}")
+            words = str(error).partition("\n")[0]  # botocore quotes all of an answer that it cannot parse
+            return Unreachable(f"{what}: {words[:_LONGEST]}")

@@ -33,7 +33,7 @@ class Notices:
     queue: str | None = None
     _told: dict[tuple[str, str], Interruption] = field(default_factory=dict)
 
-    def look(self, spot: Collection[str], living: Collection[str]) -> Sequence[Interruption]:
+    def of_workers(self, spot: Collection[str], living: Collection[str]) -> Sequence[Interruption]:
         """Notices that hold for `living` workers, of which `spot` are spot machines. Raises ProviderError."""
         found = list(self._of_requests()) if spot else []
         if self.queue is not None:
@@ -44,9 +44,7 @@ class Notices:
         return sorted(self._told.values(), key=lambda notice: (notice.at, notice.worker_id, notice.kind))
 
     def _of_requests(self) -> Iterable[Interruption]:
-        """Of all owners: the requests of a fleet carry no tags. `look` keeps those of living workers, since they are
-        few.
-        """
+        """Of all owners: the requests of a fleet carry no tags. `of_workers` keeps those of living workers."""
         requests = self.calls.pages(
             "describe_spot_instance_requests",
             "SpotInstanceRequests",

@@ -174,7 +174,7 @@ class AwsProvider:
     def interruptions(self) -> Sequence[Interruption]:
         living = [found for found in self._listed or self.workers() if found.exists]
         spot = [found.id for found in living if found.price_type is PriceType.SPOT]
-        return self.notices.look(spot, {found.id for found in living})
+        return self.notices.of_workers(spot, {found.id for found in living})
 
     def _fleet(self, order: LaunchOrder, found: Sequence[Place], settings: AwsSettings, terms: Terms) -> Launched:
         template = fleet_template(order, settings, terms)

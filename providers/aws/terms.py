@@ -88,13 +88,15 @@ def _template(calls: Calls, settings: AwsSettings) -> tuple[dict[str, str], Mapp
     if settings.launch_template is None:
         return {}, {}
     reference = template_reference(settings.launch_template)
-    asked: dict[str, Any] = {**reference, "Versions": [reference["Version"]]}
-    del asked["Version"]
-    (found,) = calls.ask("describe_launch_template_versions", **asked)["LaunchTemplateVersions"] or (None,)
+    request: dict[str, Any] = {**reference, "Versions": [reference["Version"]]}
+    del request["Version"]
+    (found,) = calls.ask("describe_launch_template_versions", **request)["LaunchTemplateVersions"] or (None,)
     if found is None:
         raise Refused(f"the launch template {settings.launch_template} has no such version")
     if found["LaunchTemplateData"].get("ImageId", "").startswith("resolve:"):  # the name of a parameter that holds it
-        (found,) = calls.ask("describe_launch_template_versions", **asked, ResolveAlias=True)["LaunchTemplateVersions"]
+        (found,) = calls.ask("describe_launch_template_versions", **request, ResolveAlias=True)[
+            "LaunchTemplateVersions"
+        ]
     name = {"LaunchTemplateId": found["LaunchTemplateId"], "Version": str(found["VersionNumber"])}
     return name, found["LaunchTemplateData"]
 
@@ -118,10 +120,10 @@ def _subnets(
     named = settings.subnets or tuple(
         card["SubnetId"] for card in template.get("NetworkInterfaces", ()) if card.get("SubnetId")
     )
-    asked = {"Name": "subnet-id", "Values": list(named)} if named else _DEFAULT
+    chosen = {"Name": "subnet-id", "Values": list(named)} if named else _DEFAULT
     found = {
         subnet["SubnetId"]: subnet["AvailabilityZone"]
-        for subnet in calls.pages("describe_subnets", "Subnets", Filters=[asked])
+        for subnet in calls.pages("describe_subnets", "Subnets", Filters=[chosen])
     }
     if named and not found:
         raise Refused(f"no such subnet exists here: {', '.join(named)}")

@@ -177,11 +177,11 @@ class _LoopbackToken(SansIOHTTPPolicy[Any, Any]):
 
 
 def _whole(what: str) -> Callable[[PipelineResponse[Any, Any]], None]:
-    def look(response: PipelineResponse[Any, Any]) -> None:
+    def check(response: PipelineResponse[Any, Any]) -> None:
         if response.http_response.status_code != 200:
             return
         answer = response.http_response.json()
         if not isinstance(answer, dict) or not isinstance(answer.get("value"), list):
             raise Unreachable(f"{what}: the answer holds no value")
 
-    return look
+    return check

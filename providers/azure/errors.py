@@ -98,7 +98,7 @@ def error_for(
     code: str, message: str, what: str, *, status: int = 200, retry_after: float | None = None
 ) -> ProviderError:
     """The typed error for an error code of Azure. A failed operation has status 200: then only the code counts."""
-    said = f"{what}: {code or f'HTTP {status}'}" + (f": {_brief(message)}" if message else "")
+    words = f"{what}: {code or f'HTTP {status}'}" + (f": {_brief(message)}" if message else "")
     if status == 429:
         kind: type[ProviderError] = Throttled
     elif status == 404 and code in ("ResourceNotFound", "NotFound", ""):
@@ -110,7 +110,7 @@ def error_for(
     else:
         passing = status >= 500 or status == 408 or not code
         kind = kind_of(code, message) or (Unreachable if passing else Refused)
-    made = kind(said)
+    made = kind(words)
     if isinstance(made, Throttled):
         made.retry_after = retry_after
     return made

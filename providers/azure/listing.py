@@ -77,8 +77,8 @@ def failure_of(provisioning: str, seen: Status) -> str | None:
 def message_of(provisioning: str, seen: Status) -> str | None:
     """Azure's last message about a machine that is neither up nor on its way."""
     if provisioning == "Failed":
-        said = f"{seen.failed}: {seen.message}".strip(": ")
-        return said or "Azure could not make it; its activity log says why"
+        words = f"{seen.failed}: {seen.message}".strip(": ")
+        return words or "Azure could not make it; its activity log says why"
     if seen.power in ("stopped", "deallocated"):
         return f"it is {seen.power}, and still costs money"
     return None

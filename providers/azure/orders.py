@@ -159,8 +159,8 @@ class Orders:
         if error is not None and (not ids or not isinstance(error, Throttled | Refused)):
             raise error
         if not ids and not progress.short:
-            raise Throttled(f"no machine could be asked for within {PATIENCE:g} s")
-        return self._answered(order, ids, "could be asked for in time", error, progress.short)
+            raise Throttled(f"no machine could be requested within {PATIENCE:g} s")
+        return self._answered(order, ids, "could be requested in time", error, progress.short)
 
     def _answered(
         self,
@@ -179,4 +179,4 @@ class Orders:
         return Launched(ids, tuple((short or {order.buckets[0].key: reason}).items()))
 
     def _again(self, order: LaunchOrder, ids: tuple[str, ...]) -> Launched:
-        return self._answered(order, ids, "were given at the time")
+        return self._answered(order, ids, "were launched then")

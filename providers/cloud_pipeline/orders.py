@@ -67,7 +67,7 @@ class Orders:
         deadline = Deadline(PATIENCE)
         with self._locks[hash(order.token) % LOCKS]:
             if answered := self._answers.get(order.token):
-                return _launched(order, answered, "was not given at the time")
+                return _launched(order, answered, "was not launched then")
             if found := self._made(order, deadline):
                 if len(found) < order.count and self._in_doubt(order.token):
                     raise Unreachable(f"{len(found)} of {order.count} runs exist; more may come")

@@ -81,7 +81,7 @@ class Api:
             (one,) = answer.record()["sets"]
             return int(one["added"]), str(one.get("message") or "")
         except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise Unreachable(f"{answer.what} answered without what was added: {error!r}") from error
+            raise Unreachable(f"{answer.what} answered without the added nodes: {error!r}") from error
 
     def manage(self, verb: str, ids: Sequence[str], deadline: Deadline) -> list[Ended] | Refused:
         """Request an operation on nodes: its result for each. Refused: a 409, all of it was refused."""
@@ -98,7 +98,7 @@ class Api:
         try:
             return [_ended(node) for node in answer.record()["nodes"]]
         except (TypeError, KeyError, AttributeError) as error:
-            raise Unreachable(f"{answer.what} answered without what became of each node: {error!r}") from error
+            raise Unreachable(f"{answer.what} answered without a result for each node: {error!r}") from error
 
 
 def _ended(node: Mapping[str, Any]) -> Ended:

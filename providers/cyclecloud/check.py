@@ -55,7 +55,7 @@ def _of_status(status: Status, settings: CycleCloudSettings) -> Iterator[Problem
         if name not in present:
             yield Problem(
                 f"cluster {status.cluster} has no node array {name}",
-                f"it has {', '.join(sorted(present)) or 'none'}: mend {PREFIX}NODE_ARRAYS or the cluster's template",
+                f"it has {', '.join(sorted(present)) or 'none'}: correct {PREFIX}NODE_ARRAYS or the cluster's template",
             )
     served = [array for array in status.arrays if settings.serves(array.name) is not None]
     buckets = [(array, bucket) for array in served for bucket in array.buckets]

@@ -229,7 +229,7 @@ class CycleCloudProvider:
                 return array
         raise Refused(
             f"cluster {self.api.cluster} has no node array that offers {key.instance_type} ({key.price_type}) "
-            f"for {key.node_array}: mend its template or {self.settings.env_prefix}NODE_ARRAYS"
+            f"for {key.node_array}: correct its template or {self.settings.env_prefix}NODE_ARRAYS"
         )
 
     def _node_set(self, order: LaunchOrder, bucket: Bucket, array: NodeArray, count: int) -> dict[str, Any]:
@@ -251,7 +251,7 @@ class CycleCloudProvider:
         try:
             nodes = [(node, tag_of(node)) for node in self.api.nodes(deadline)]
         except Throttled as error:
-            raise Unreachable(f"it is not known what the same order made before: {error}") from error
+            raise Unreachable(f"it is not known which nodes the same order made before: {error}") from error
         made = [id_of(node) for node, tag in nodes if tag and (tag.cell, tag.token) == (self.cell, order.token)]
         if made:
             return Launched(tuple(made))
@@ -260,19 +260,19 @@ class CycleCloudProvider:
 
     def _shortage(self, array: str, machine_type: str, added: int, message: str, deadline: Deadline) -> ProviderError:
         """Why fewer were added: the server's words, and the counter in force."""
-        said = f"CycleCloud added {added} {machine_type}" + (f": {message}" if message else "")
+        words = f"CycleCloud added {added} {machine_type}" + (f": {message}" if message else "")
         try:
             status = self.api.status(deadline)
         except ProviderError:
-            return OutOfCapacity(said)
+            return OutOfCapacity(words)
         offered = next((each.bucket(machine_type) for each in status.arrays if each.name == array), None)
         least = offered.least if offered is not None else None
         if offered is None or least is None or least.left > 0 or offered.failed_recently(self.settings.capacity_delay):
-            return OutOfCapacity(said)
+            return OutOfCapacity(words)
         full = next((counter for counter in offered.counters if counter.quota and counter.left <= 0), None)
         if full is not None:
-            return QuotaReached(f"{said}; {full.words}")
-        return OutOfCapacity(f"{said}; {least.words}")
+            return QuotaReached(f"{words}; {full.words}")
+        return OutOfCapacity(f"{words}; {least.words}")
 
     def _manage(self, verb: str, ids: Sequence[str], done: Callable[[Mapping[str, Any]], bool]) -> None:
         """Request an operation on nodes that are ours; nodes that are gone count as done. Raises Refused before any

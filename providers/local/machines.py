@@ -115,7 +115,7 @@ class Records:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, TypeError, KeyError) as error:
-            raise Unreachable(f"the record {path} cannot be read: {error}; mend it or remove its folder") from error
+            raise Unreachable(f"the record {path} cannot be read: {error}; correct it or remove its folder") from error
 
     def create(self, machine: Machine, files: Mapping[str, str]) -> None:
         """Make the folder of a machine whose id has none yet; `files` are programs that only root may read."""

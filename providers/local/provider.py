@@ -75,7 +75,7 @@ class LocalProvider:
         """Every machine this cell had, ended ones included: worker-seconds and price are summed from these."""
         now = self.clock()
         try:
-            return [self._look(machine, now) for machine in self.machines.all() if machine.cell == self.cell]
+            return [self._updated(machine, now) for machine in self.machines.all() if machine.cell == self.cell]
         except (NamespaceError, OSError) as error:
             raise Unreachable(f"the machines of {self.machines.directory} cannot be read: {error}") from error
 
@@ -96,16 +96,16 @@ class LocalProvider:
     def _launch(self, order: LaunchOrder) -> Launched:
         now = self.clock()
         self.machines.forget_ended_before(now - self.settings.keep_records)
-        known = [self._look(machine, now) for machine in self.machines.all()]
-        asked = [machine for machine in known if (machine.cell, machine.token) == (self.cell, order.token)]
-        made = [machine for machine in asked if not machine.never_started]
+        known = [self._updated(machine, now) for machine in self.machines.all()]
+        existing = [machine for machine in known if (machine.cell, machine.token) == (self.cell, order.token)]
+        made = [machine for machine in existing if not machine.never_started]
         if made:
             return Launched(tuple(machine.id for machine in made if self._is_started(machine)))
         errors: dict[BucketKey, ProviderError] = {}
         for bucket in order.buckets:
             while len(made) < order.count and bucket.key not in errors:
                 try:
-                    made.append(self._make(order, bucket, len(asked) + len(made), [*known, *made]))
+                    made.append(self._make(order, bucket, len(existing) + len(made), [*known, *made]))
                 except (OutOfCapacity, QuotaReached) as error:
                     errors[bucket.key] = error
         return Launched(tuple(machine.id for machine in made), tuple(errors.items()) if len(made) < order.count else ())
@@ -212,7 +212,7 @@ class LocalProvider:
         console = self.machines.folder(worker_id) / "console.log"
         return console.read_text(encoding="utf-8", errors="replace") if console.exists() else ""
 
-    def _look(self, machine: Machine, now: float) -> Machine:
+    def _updated(self, machine: Machine, now: float) -> Machine:
         """The machine as it is now; changes are recorded."""
         if machine.ended_at is not None:
             return machine

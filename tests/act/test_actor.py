@@ -283,7 +283,7 @@ class TestEndingMany:
         assert told == [None, "w1: it is stopped, and its disks are paid for", None]
 
     def test_status_tells_of_an_end_that_is_refused_until_it_comes_about(self, bench: Bench) -> None:
-        bench.store.history.see_workers(
+        bench.store.history.note_workers(
             [Worker("i-1", InstanceType("m5.large", "m5", 2, 8 * 1024**3), "execute", MachineState.RUNNING, 100.0)],
             [],
             1000.0,

@@ -384,7 +384,7 @@ def test_each_failure_is_one_plain_line_and_no_token_is_in_it(
     assert "refuses the token in" in said(1, TOKEN_FILE=str(ended))
     assert "this token has expired" in said(1, TOKEN_FILE=str(ended))
     assert "this token is not known" in said(1, TOKEN_FILE=str(wrong))
-    assert "who proves nothing" in said(1, TOKEN_FILE="")
+    assert "a caller without credentials" in said(1, TOKEN_FILE="")
     assert "cannot read" in said(2, TOKEN_FILE=str(tmp_path / "none"))
     assert "is not an address" in said(2, URL="localhost:8651")
     assert "cannot be used" in said(2, CA_FILE=str(tmp_path / "none"))

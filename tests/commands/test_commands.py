@@ -53,7 +53,7 @@ def store(environ: dict[str, str]) -> Store:
     """With one worker, `fake-1`, that lives."""
     store = Store.open(Invocation(environ).store_file)
     kind = InstanceType("m5.large", "m5", 2, 8 << 30)
-    store.history.see_workers([Worker("i-1", kind, "execute", MachineState.RUNNING, START, name="fake-1")], [], START)
+    store.history.note_workers([Worker("i-1", kind, "execute", MachineState.RUNNING, START, name="fake-1")], [], START)
     return store
 
 

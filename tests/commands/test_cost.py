@@ -41,8 +41,8 @@ def filled(environ: dict[str, str]) -> Iterator[Store]:
     now = time.time()
     began = now - 7200
     worker = Worker("i-1", KIND, "execute", MachineState.RUNNING, began, name="w1", price_per_hour=1.92)
-    store.history.see_workers([worker], ["i-1"], began, {"i-1": 4}, "USD")
-    store.history.see_workers([], [], now)
+    store.history.note_workers([worker], ["i-1"], began, {"i-1": 4}, "USD")
+    store.history.note_workers([], [], now)
     runs = [
         Run(RunKey("i-1", 1, 0), ANN, 2, began, began + 3600),
         Run(RunKey("i-1", 2, 7), BEN, 4, began + 3600, began + 5400),

@@ -179,7 +179,7 @@ def test_who_can_only_ask_a_service_that_hangs_is_told_that_it_may_act_later(
     assert main(words) == 4
     said = capsys.readouterr()
     assert (said.out, said.err.count("\n")) == ("", 1)
-    assert "it hangs, or was stopped; nothing was asked of it: let it go on, or start it again" in said.err
+    assert "it hangs, or was stopped; nothing was requested: let it go on, or start it again" in said.err
 
 
 def test_a_wrong_request_is_refused_without_a_listener_too(store: Store, capsys: pytest.CaptureFixture[str]) -> None:

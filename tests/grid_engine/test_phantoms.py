@@ -56,8 +56,8 @@ class NamesThatDie:
     def __init__(self, cell: Cell, dying: Dying) -> None:
         self.inner, self.dying = names_of(cell), dying
 
-    def alone(self, patience: float) -> AbstractContextManager[None]:
-        return self.inner.alone(patience)
+    def locked(self, patience: float) -> AbstractContextManager[None]:
+        return self.inner.locked(patience)
 
     def put(self, addresses: Mapping[str, str]) -> None:
         self._live()

@@ -266,6 +266,6 @@ def test_one_that_hangs_is_given_no_change_that_it_would_make_later(monkeypatch:
         raise service.Silent(self.name)
 
     monkeypatch.setattr(Service, "_sent", hangs)
-    with pytest.raises(Unreachable, match="it hangs, or was stopped; nothing was asked of it"):
+    with pytest.raises(Unreachable, match="it hangs, or was stopped; nothing was requested"):
         Service("/a.sock").call("POST", "/autoscale", {})
     assert sent == ["GET"]

@@ -152,7 +152,7 @@ def remember(snapshot: Snapshot, made: Plan) -> None:
             store=store,
             reporter=cast("Any", None),
             poll=10.0,
-            monitor=Monitor(store.samples, meter.sampled).see,
+            monitor=Monitor(store.samples, meter.sampled).note,
             meter=meter,
             events=EventKeeper(store.events, FilePath("/nonexistent/accounting")).note,
         )

@@ -138,7 +138,7 @@ def test_a_quiet_of_less_than_a_second_is_not_told_as_none(clock: Clock) -> None
     kept = rate_limiter(clock, patience=0.1)
     with pytest.raises(Throttled):
         kept.call(throttled(1, retry_after=0.3))
-    with pytest.raises(Throttled, match=r"for 1 s$"):
+    with pytest.raises(Throttled, match=r"wait 1 s$"):
         kept.call(lambda: "answer")
 
 

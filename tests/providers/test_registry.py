@@ -57,7 +57,7 @@ def test_an_unknown_name_lists_the_known_and_suggests_the_closest() -> None:
         ("providers.fake:Nothing", "cannot be imported"),
         ("providers.fake:", "is not an import path"),
         ("providers.fake:LISTED_AFTER_END", "is not a class"),
-        ("providers.fake:FakeCloud", "is not a provider: it lacks name, enrols_itself, Settings, buckets"),
+        ("providers.fake:FakeCloud", "is not a provider: it has no name, enrols_itself, Settings, buckets"),
     ),
 )
 def test_what_is_no_provider_is_refused(path: str, message: str) -> None:

@@ -190,8 +190,8 @@ def test_the_command_compares_what_was_kept_with_a_bill(
     store = Store.open(Invocation(environ).store_file)
     kind = InstanceType("m5.large", "m5", 2, 8 << 30)
     worker = Worker("i-1", kind, "execute", MachineState.RUNNING, began, name="w1", price_per_hour=0.096)
-    store.history.see_workers([worker], ["i-1"], began, {}, "USD")
-    store.history.see_workers([], [], began + 3600)
+    store.history.note_workers([worker], ["i-1"], began, {}, "USD")
+    store.history.note_workers([], [], began + 3600)
     store.close()
     begin, end = (datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") for at in (began, began + 3600))
     line = f"x,{begin},{end},BoxUsage:m5.large,i-1,1.0,USD,0.0768,Hrs,{TAG}"

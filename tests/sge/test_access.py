@@ -151,7 +151,7 @@ def test_a_detail_has_the_checkpointing_environment_and_whether_a_job_starts_at_
     ("texts", "level", "says"),
     (
         ({"sq_main.q": queue()}, Level.OK, "no access list"),
-        ({"sq_main.q": queue("staff"), "su_staff": STAFF}, Level.WARN, "main.q is open only as user_lists=staff says"),
+        ({"sq_main.q": queue("staff"), "su_staff": STAFF}, Level.WARN, "main.q is restricted by user_lists=staff"),
         (
             {"sq_main.q": queue("staff"), "su_staff": STAFF.replace("ann,@physics", "NONE")},
             Level.FAIL,

@@ -81,7 +81,7 @@ def test_a_warning_between_any_lines_of_the_xml_loses_at_most_the_job_around_it(
 @pytest.mark.parametrize("part", (b"<job_list>", b"</Queue-List>", b"<JB_owner>ann</JB_owner>"))
 def test_a_part_of_a_listing_at_a_place_where_none_is_expected_is_no_warning(part: bytes, at: bytes) -> None:
     place = WHOLE.rindex(b"</job_info>") if at.startswith(b"</") else WHOLE.index(at)
-    with pytest.raises(GridEngineNotObservable, match="lacks the second"):
+    with pytest.raises(GridEngineNotObservable, match="without the second"):
         read(WHOLE[:place] + part + WHOLE[place:])
 
 
@@ -280,10 +280,10 @@ def test_a_listing_cut_short_anywhere_is_no_observation(length: int) -> None:
         (b"<?xml version='1.0'?>\n", "no XML"),
         (b"<qhost></qhost>", "<qhost> where <job_info> was expected"),
         (WHOLE[:-30], "cut short"),
-        (WHOLE.replace(b"<queue_info>", b""), "lacks <queue_info>"),
-        (WHOLE.replace(b"</queue_info>", b""), "lacks </queue_info>"),
-        (WHOLE.replace(b"  <job_info>", b""), "lacks the second <job_info>"),
-        (WHOLE.replace(b"  </job_info>", b""), "lacks the second </job_info>"),
+        (WHOLE.replace(b"<queue_info>", b""), "without <queue_info>"),
+        (WHOLE.replace(b"</queue_info>", b""), "without </queue_info>"),
+        (WHOLE.replace(b"  <job_info>", b""), "without the second <job_info>"),
+        (WHOLE.replace(b"  </job_info>", b""), "without the second </job_info>"),
     ),
 )
 def test_an_answer_that_is_none_says_what_it_is_and_what_to_do(data: bytes, said: str) -> None:

@@ -13,7 +13,7 @@ class NamesInMemory:
         self.there: dict[str, str] = {}
 
     @contextmanager
-    def alone(self, patience: float) -> Iterator[None]:
+    def locked(self, patience: float) -> Iterator[None]:
         yield
 
     def put(self, addresses: Mapping[str, str]) -> None:

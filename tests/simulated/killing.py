@@ -114,8 +114,8 @@ class MortalNames:
     inner: NamesInMemory
     instants: Instants
 
-    def alone(self, patience: float) -> AbstractContextManager[None]:
-        return self.inner.alone(patience)
+    def locked(self, patience: float) -> AbstractContextManager[None]:
+        return self.inner.locked(patience)
 
     def put(self, addresses: Mapping[str, str]) -> None:
         self.instants.pass_by("before names are put")

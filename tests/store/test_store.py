@@ -288,16 +288,16 @@ WORKER = Worker("i-1", LARGE, "execute", MachineState.RUNNING, 0.0, name="w1", p
 
 
 def test_machines_that_exist_are_counted_by_node_array(store: Store) -> None:
-    store.history.see_workers(
+    store.history.note_workers(
         [WORKER, replace(WORKER, id="i-2"), replace(WORKER, id="i-3", node_array="big")], [], 10.0
     )
-    store.history.see_workers([WORKER, replace(WORKER, id="i-2", state=MachineState.TERMINATED)], [], 100.0)
+    store.history.note_workers([WORKER, replace(WORKER, id="i-2", state=MachineState.TERMINATED)], [], 100.0)
     assert store.history.living()["execute"] == 1
 
 
 def test_a_worker_is_paid_for_from_creation_to_end(store: Store) -> None:
-    store.history.see_workers([WORKER], ["i-1"], 10.0)
-    store.history.see_workers([replace(WORKER, state=MachineState.TERMINATED)], [], 100.0)
+    store.history.note_workers([WORKER], ["i-1"], 10.0)
+    store.history.note_workers([replace(WORKER, state=MachineState.TERMINATED)], [], 100.0)
     lifetime = store.history.lifetimes()[0]
     assert (lifetime.joined_at, lifetime.seconds(500.0), round(lifetime.cost(500.0) or 0.0, 9)) == (10.0, 100.0, 0.1)
 
@@ -305,14 +305,14 @@ def test_a_worker_is_paid_for_from_creation_to_end(store: Store) -> None:
 def test_a_worker_that_had_ended_before_the_first_listing_of_a_new_store_costs_nothing(store: Store) -> None:
     ended = replace(WORKER, state=MachineState.TERMINATED, created_at=100.0)
     for at in (5_000.0, 5_010.0):
-        store.history.see_workers([ended, replace(WORKER, id="i-2")], [], at)
+        store.history.note_workers([ended, replace(WORKER, id="i-2")], [], at)
     costs = {life.worker_id: round(life.cost(5_010.0) or 0.0, 9) for life in store.history.lifetimes()}
     assert costs == {"i-1": 0.0, "i-2": 5.01}
 
 
 def test_a_worker_missing_from_one_listing_lives_on_when_it_is_back(store: Store) -> None:
     for listing, at in (([WORKER], 10.0), ([], 20.0), ([WORKER], 30.0)):
-        store.history.see_workers(listing, [], at)
+        store.history.note_workers(listing, [], at)
     assert store.history.lifetimes()[0].ended_at is None
 
 
@@ -320,14 +320,14 @@ def test_a_worker_missing_from_one_listing_lives_on_when_it_is_back(store: Store
 def test_a_worker_ended_when_that_was_first_seen_however_often_it_is_seen_again(store: Store, ended: bool) -> None:
     gone = [replace(WORKER, state=MachineState.TERMINATED)] if ended else []
     for listing, at in (([WORKER], 10.0), (gone, 20.0), (gone, 30.0)):
-        store.history.see_workers(listing, [], at)
+        store.history.note_workers(listing, [], at)
     assert store.history.lifetimes()[0].ended_at == 20.0
     assert (store.history.ended_after(19.0), store.history.ended_after(20.0)) == (frozenset({"i-1"}), frozenset())
 
 
 def test_a_worker_has_the_name_that_was_last_listed(store: Store) -> None:
     for name, at in ((None, 10.0), ("w1", 20.0), (None, 30.0)):
-        store.history.see_workers([replace(WORKER, name=name)], [], at)
+        store.history.note_workers([replace(WORKER, name=name)], [], at)
     assert store.history.lifetimes()[0].name == "w1"
 
 

@@ -177,7 +177,7 @@ def test_an_ended_job_is_told_with_what_it_cost(served: World) -> None:
     worker = Worker(
         "i-9", InstanceType("m5", "m5", 4, 1), "execute", MachineState.RUNNING, began, name="w9", price_per_hour=2.0
     )
-    store.history.see_workers([worker], ["i-9"], began, {"i-9": 4}, "EUR")
+    store.history.note_workers([worker], ["i-9"], began, {"i-9": 4}, "EUR")
     store.usages.account([Run(RunKey("i-9", 906, 0), Payer("ann"), 2, began, began + 3600)])
     cost = served.ask("explain", subject="906")["document"]["cost"]
     assert (cost["estimate"], cost["currencies"]) == (True, [{"currency": "EUR", "cost": 1.0, "slot_h": 2.0}])
@@ -255,7 +255,7 @@ def test_an_account_is_neither_a_formula_nor_a_row_of_ours() -> None:
         began = made.answers.clock() - 7200
         kind = InstanceType("m5.2xlarge", "m5", 8, 16 << 30)
         worker = Worker("i-1", kind, "execute", MachineState.RUNNING, began, name="w1", price_per_hour=2.0)
-        made.store.history.see_workers([worker], ["i-1"], began, {"i-1": 9}, "USD")
+        made.store.history.note_workers([worker], ["i-1"], began, {"i-1": 9}, "USD")
         made.store.usages.account(
             Run(RunKey("i-1", number, 0), Payer("eve", account=name, queue="main.q"), 1, began, began + 3600)
             for number, name in enumerate(accounts, 1)
@@ -275,7 +275,7 @@ def test_cost_shows_the_jobs_of_others_as_one_row_where_details_are_for_owners()
         began = made.answers.clock() - 7200
         kind = InstanceType("m5.xlarge", "m5", 4, 16 << 30)
         worker = Worker("i-1", kind, "execute", MachineState.RUNNING, began, name="w1", price_per_hour=2.0)
-        made.store.history.see_workers([worker], ["i-1"], began, {}, "USD")
+        made.store.history.note_workers([worker], ["i-1"], began, {}, "USD")
         made.store.usages.account(
             Run(RunKey("i-1", number, 0), Payer(user, queue="main.q"), 2, began, began + 3600)
             for number, user in ((1, "ann"), (2, "ben"))

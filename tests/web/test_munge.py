@@ -322,7 +322,7 @@ def test_a_daemon_that_hangs_keeps_no_proven_caller_waiting(site: Site) -> None:
 
 def test_where_it_is_not_set_it_proves_nothing(site: Site) -> None:
     site.logins.munge = None
-    with pytest.raises(Refused, match="refuses what MUNGE says of you: MUNGE proves nothing here"):
+    with pytest.raises(Refused, match="refuses the user that MUNGE reports: MUNGE proves nothing here"):
         ask(site.place, "status")
 
 

@@ -64,7 +64,7 @@ def told(state: str = "state") -> Iterator[Told]:
         ):
             kind = InstanceType("m5.large", "m5", 2, 8 << 30)
             worker = Worker("i-1", kind, "execute", MachineState.RUNNING, 1.0, "fake-1")
-            store.history.see_workers([worker], [], 1.0)
+            store.history.note_workers([worker], [], 1.0)
             managers, rings = list[str](), list[int]()
             operations = Operations(store, Place("default", "fake", "fake"), ring=lambda: rings.append(1))
             api = Api(operations, calls=calls, local=LocalRoles(None, lambda: list(managers)))

@@ -261,7 +261,7 @@ def test_usage_is_core_hours_and_cost_by_node_array(api: Served) -> None:
     api.operations.clock = lambda: NOVEMBER_4TH
     api.see(worker("i-1"))
     machine = Worker("i-1", SMALL, "execute", MachineState.RUNNING, NOVEMBER_4TH - 7200, price_per_hour=0.1)
-    api.store.history.see_workers([machine], ["i-1"], NOVEMBER_4TH)
+    api.store.history.note_workers([machine], ["i-1"], NOVEMBER_4TH)
     (told,) = api.client.get("usage", granularity="total").json()["usage"]
     assert (told["total"]["hours"], told["total"]["cost"], told["breakdown"][0]["node"]) == (4.0, 0.2, "execute")
 
@@ -269,14 +269,14 @@ def test_usage_is_core_hours_and_cost_by_node_array(api: Served) -> None:
 def test_an_unknown_price_is_no_cost(api: Served) -> None:
     api.operations.clock = lambda: NOVEMBER_4TH
     machine = Worker("i-1", SMALL, "execute", MachineState.RUNNING, NOVEMBER_4TH - 7200)
-    api.store.history.see_workers([machine], ["i-1"], NOVEMBER_4TH)
+    api.store.history.note_workers([machine], ["i-1"], NOVEMBER_4TH)
     assert "cost" not in api.client.get("usage", granularity="total").json()["usage"][0]["total"]
 
 
 def test_a_worker_counts_in_each_interval_for_its_part_of_it(api: Served) -> None:
     api.operations.clock = lambda: NOVEMBER_4TH
     machine = Worker("i-1", SMALL, "execute", MachineState.RUNNING, NOVEMBER_4TH - DAY)
-    api.store.history.see_workers([machine], ["i-1"], NOVEMBER_4TH)
+    api.store.history.note_workers([machine], ["i-1"], NOVEMBER_4TH)
     asked = {"timeframe": "custom", "from": "2026-11-02T13:00:00+01:00", "to": "2026-11-04T12:00:00Z"}
     told = api.client.get("usage", **asked).json()["usage"]
     assert [(each["start"], each["total"]["hours"]) for each in told] == [

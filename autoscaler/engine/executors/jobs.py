@@ -1,6 +1,6 @@
-"""What is done with jobs: hold, release, annotate, delete and reschedule them.
+"""Actions on jobs: hold, release, annotate, delete and reschedule them.
 
-All of it first writes the reason into the job's context, and combines the results of all jobs into one outcome.
+All of them first write the reason into the job's context, and combine the results of all jobs into one outcome.
 """
 
 from __future__ import annotations

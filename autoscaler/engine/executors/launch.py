@@ -99,7 +99,7 @@ def _unanswered(record: OrderRecord, listed: Sequence[Worker]) -> tuple[Attempt 
 
 
 def give_up(record: OrderRecord, listed: Sequence[Worker], context: ExecutionContext) -> str:
-    """Close an order that got no answer for too long: with what the listing shows of it, else as failed.
+    """Close an order that got no answer for too long: with the workers that the listing shows, else as failed.
 
     A machine of it that shows up later still carries our tag, and is a worker like any other.
     """

@@ -56,7 +56,7 @@ def _enrolment(action: Remove, context: ExecutionContext) -> Enrol | None:
 
 
 def _known(enrolment: Enrol | None) -> Membership | None:
-    """What its enrolment gave it."""
+    """The places that its enrolment gave it."""
     if enrolment is None:
         return None
     return Membership(((enrolment.queue, str(enrolment.slots)),), (enrolment.host_group,))
@@ -74,9 +74,7 @@ def _outcome(action: Remove, removal: RemovalOutcome, context: ExecutionContext,
 
 
 def _clear_group(action: Remove, context: ExecutionContext, seen: Seen) -> str:
-    """With the last host of a group Grid Engine's objects of the group are deleted; a later sweep deletes what
-    remains.
-    """
+    """Delete Grid Engine's objects of a group together with its last host; a later sweep deletes the remains."""
     worker = seen.get(action.worker_id)
     if worker is None or not worker.group_id or context.groups is None:
         return ""

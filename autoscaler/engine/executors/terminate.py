@@ -11,7 +11,7 @@ from autoscaler.errors import AutoscalerError
 from autoscaler.store.journal import Outcome, Result
 from providers.interface import HasConsole, ProviderError, Refused
 
-LAST_WORDS = 2000
+KEPT = 2000
 """Characters of a console that are kept."""
 
 
@@ -48,14 +48,14 @@ def _noted(action: Terminate, context: ExecutionContext, seen: Seen) -> str:
     """Record a failed boot before the machine is gone; returns the sentence about it."""
     worker = seen.get(action.worker_id)
     message = worker.message if worker is not None and worker.failure is not None else None
-    words = message or (_last_words(action, context) if action.failure else "")
+    words = message or (_console_of(action, context) if action.failure else "")
     if action.failure and worker is not None:
         failure = LaunchFailure(worker.bucket, context.clock(), action.failure, words, worker.order_id or "")
         context.store.journal.fail(failure, worker_id=worker.id)
     return words
 
 
-def _last_words(action: Terminate, context: ExecutionContext) -> str:
+def _console_of(action: Terminate, context: ExecutionContext) -> str:
     """The last console output of a machine that never joined: often the only trace of the cause."""
     if not isinstance(context.provider, HasConsole):
         return "never joined"
@@ -63,4 +63,4 @@ def _last_words(action: Terminate, context: ExecutionContext) -> str:
         printed = context.provider.console(action.worker_id).rstrip()
     except ProviderError as error:
         return f"never joined; its console cannot be read: {error}"
-    return f"never joined; it printed last: {printed[-LAST_WORDS:]}" if printed else "never joined; it printed nothing"
+    return f"never joined; it printed last: {printed[-KEPT:]}" if printed else "never joined; it printed nothing"
