@@ -33,7 +33,7 @@ def run(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
-def audit(file: Path, tell: Callable[[str], None], run: Run = run) -> bool:
+def audit(file: Path, report: Callable[[str], None], run: Run = run) -> bool:
     """Whether no vulnerability of a file's versions is known; missing knowledge is reported. OSV is asked if PyPI does
     not know all: a mirror of packages may have no advisories.
     """
@@ -44,7 +44,7 @@ def audit(file: Path, tell: Callable[[str], None], run: Run = run) -> bool:
             break
     learnt = [each for each in answers if isinstance(each, list)]
     if not learnt:
-        tell(f"{file.name}: not audited: {'; '.join(map(str, answers))}")
+        report(f"{file.name}: not audited: {'; '.join(map(str, answers))}")
         return True
     found = min(learnt, key=lambda each: len(_unknown(each)))
     unknown = _unknown(found)
@@ -52,11 +52,11 @@ def audit(file: Path, tell: Callable[[str], None], run: Run = run) -> bool:
     for each in vulnerable:
         for known in each["vulns"]:
             mended = ", ".join(known.get("fix_versions", ())) or "no version yet"
-            tell(f"{file.name}: {each['name']} {each['version']} has {known['id']}; fixed in {mended}")
-    tell(f"{file.name}: {len(found) - len(unknown)} of {len(found)} versions audited, {len(vulnerable)} vulnerable")
+            report(f"{file.name}: {each['name']} {each['version']} has {known['id']}; fixed in {mended}")
+    report(f"{file.name}: {len(found) - len(unknown)} of {len(found)} versions audited, {len(vulnerable)} vulnerable")
     if unknown:
         names = ", ".join(unknown[:5]) + (", …" if len(unknown) > 5 else "")
-        tell(f"{file.name}: not audited, since the database does not know the version: {names}")
+        report(f"{file.name}: not audited, since the database does not know the version: {names}")
     return not vulnerable
 
 

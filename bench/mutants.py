@@ -80,9 +80,9 @@ def relevant_tests(paths: Iterable[str]) -> list[str]:
 class Sampler:
     """A pytest plugin: instead of running all tests once it runs, for each mutant, those that call its function."""
 
-    def __init__(self, mutants: Sequence[Mutant], *, root: Path, until: float, tell: Callable[[str], None]) -> None:
+    def __init__(self, mutants: Sequence[Mutant], *, root: Path, until: float, report: Callable[[str], None]) -> None:
         self.mutants = mutants
-        self._root, self._until, self._tell = root, until, tell
+        self._root, self._until, self._report = root, until, report
         self.noticed: dict[Mutant, bool] = {}
         """Without those that were not tried in time, and those that Python does not accept."""
 
@@ -96,10 +96,10 @@ class Sampler:
             raise RuntimeError(f"no test imports {', '.join(missing)}: nothing of it can be exchanged")
         calls = _Calls.recorded(session.items, {id(f.__code__) for found in functions.values() for f in found})
         for failed in calls.failed:
-            self._tell(f"left out, for it fails without any change: {session.items[failed].nodeid}")
+            self._report(f"left out, for it fails without any change: {session.items[failed].nodeid}")
         for number, mutant in enumerate(self.mutants, 1):
             if time.monotonic() > self._until:
-                self._tell(f"out of time: {len(self.mutants) - number + 1} mutants were not tried")
+                self._report(f"out of time: {len(self.mutants) - number + 1} mutants were not tried")
                 break
             self._try(mutant, functions[mutant], calls, session.items)
         return True
@@ -124,7 +124,7 @@ class Sampler:
 
         self.noticed[mutant] = bool(tests) and not _forked(run, limit)
         if not self.noticed[mutant]:
-            self._tell(f"survives {len(tests)} tests: {mutant.path}:{mutant.line} {mutant.before} → {mutant.after}")
+            self._report(f"survives {len(tests)} tests: {mutant.path}:{mutant.line} {mutant.before} → {mutant.after}")
 
 
 class _Calls:
@@ -249,7 +249,7 @@ def _forked(run: Callable[[], bool], limit: float) -> bool:
 def sample(mutants: Sequence[Mutant], tests: Sequence[str], *, root: Path, minutes: float) -> dict[Mutant, bool]:
     """Mutant → whether a test noticed it. `tests`: files and folders for pytest. Call it once a process."""
     until = time.monotonic() + 60 * minutes
-    plugin = Sampler(mutants, root=root, until=until, tell=lambda text: print(text, file=sys.__stderr__, flush=True))
+    plugin = Sampler(mutants, root=root, until=until, report=lambda text: print(text, file=sys.__stderr__, flush=True))
     options = ("-q", "-m", "not cell and not slow", "-p", "no:cacheprovider", "-p", "no:xdist", "--capture=sys")
     if pytest.main([*options, *tests], plugins=[plugin]) not in (
         pytest.ExitCode.OK,

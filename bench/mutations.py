@@ -127,7 +127,7 @@ def _is_first(site: _Site, function: Function) -> bool:
 def _within(site: _Site) -> Iterator[_Site]:
     """The place itself and those inside it."""
     node = site.node
-    if isinstance(node, ast.JoinedStr | ast.expr_context | ast.arguments) or _tells(node):
+    if isinstance(node, ast.JoinedStr | ast.expr_context | ast.arguments) or _reports(node):
         return
     yield site
     for field, value in ast.iter_fields(node):
@@ -139,7 +139,7 @@ def _within(site: _Site) -> Iterator[_Site]:
                 yield from _within(_Site(site.function, node, field, place, child, getattr(child, "lineno", site.line)))
 
 
-def _tells(node: ast.AST) -> bool:
+def _reports(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and ast.unparse(node).startswith(NOT_MUTATED)
 
 

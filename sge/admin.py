@@ -30,10 +30,10 @@ _EMPTY_LIST = re.compile(r"^no .* defined$|^No cluster queue or queue instance m
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The result of a change. `changed`: something was not yet as requested. `said`: Grid Engine's words by line."""
+    """The result of a change. `changed`: something was not yet as requested. `output`: Grid Engine's words by line."""
 
     changed: bool
-    said: tuple[str, ...] = ()
+    output: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Administrator:
             self.configure("-aattr", "hostgroup", "hostlist", host, usable("host group", group))
         joined = self.configure("-aattr", "hostgroup", "hostlist", host, host_group)
         disabled = self.disable(host)
-        if not any(f'"{queue}@' in line for line in disabled.said):
+        if not any(f'"{queue}@' in line for line in disabled.output):
             raise GridEngineRefused(
                 f"queue {queue} does not include {host_group}, so {host} cannot serve it: run `sge-autoscaler init`"
             )
@@ -93,7 +93,7 @@ class Administrator:
         given = self.configure("-rattr", "queue", "slots", str(slots), f"{queue}@{host}")
         return Change(
             changed=added.changed or joined.changed or disabled.changed,
-            said=added.said + joined.said + disabled.said + opened.said + given.said,
+            output=added.output + joined.output + disabled.output + opened.output + given.output,
         )
 
     def complete(
@@ -120,7 +120,7 @@ class Administrator:
                 done.append(self.configure("-rattr", "queue", "pe_list", " ".join(own), f"{queue}@{group}"))
         if values := dict(complex_values):
             done.append(self.configure("-mattr", "exechost", "complex_values", objects.complex_values(values), host))
-        return Change(any(each.changed for each in done), tuple(line for each in done for line in each.said))
+        return Change(any(each.changed for each in done), tuple(line for each in done for line in each.output))
 
     def sense(self, host: str, sensor: str) -> Change:
         """Make the execd of `host` run this load sensor (a path), unless the host has a configuration already: then
@@ -132,8 +132,8 @@ class Administrator:
     def enable(self, host: str) -> Change:
         """Enable every queue instance of the host. Raises GridEngineRefused, also for a host without any."""
         change = self._change("qmod", "-e", f"*@{usable('host', host)}")
-        if Meaning.ABSENT in map(meaning, change.said):
-            raise GridEngineRefused("; ".join(change.said))
+        if Meaning.ABSENT in map(meaning, change.output):
+            raise GridEngineRefused("; ".join(change.output))
         return change
 
     def disable(self, host: str) -> Change:
@@ -194,10 +194,10 @@ class Administrator:
         All of it, a part for each job in this order. Raises GridEngineNotObservable.
         """
         completed = self._runner(("qalter", "-w", "v", *(usable("job", job) for job in jobs)), timeout=self._timeout)
-        said = _lines(completed.stdout, completed.stderr)
-        if Meaning.UNREACHABLE in map(meaning, said):
-            raise GridEngineNotObservable(f"qalter got no answer from the qmaster: {'; '.join(said)}")
-        return "\n".join(said)
+        output = _lines(completed.stdout, completed.stderr)
+        if Meaning.UNREACHABLE in map(meaning, output):
+            raise GridEngineNotObservable(f"qalter got no answer from the qmaster: {'; '.join(output)}")
+        return "\n".join(output)
 
     def _ask_for(self, *words: str, jobs: Sequence[str]) -> JobsOutcome:
         names = [usable("job", job) for job in jobs]
@@ -205,7 +205,7 @@ class Administrator:
         refused: dict[str, str] = {}
         for start in range(0, len(names), JOBS_AT_ONCE):
             batch = names[start : start + JOBS_AT_ONCE]
-            for line in self._change(*words, *batch, raising=False).said:
+            for line in self._change(*words, *batch, raising=False).output:
                 what, about = meaning(line), job_named(line)
                 concerned = [job for job in batch if about is not None and _concerns(job, about)]
                 if what is Meaning.ABSENT:
@@ -224,34 +224,36 @@ class Administrator:
         return self._change("qconf", *words)
 
     def change(self, *argv: str, longer: float = 0.0) -> Change:
-        """Run one command that changes several things, of which some may be refused: see `said`. `longer`: seconds that
-        it may take in addition to the usual.
+        """Run one command that changes several things, of which some may be refused: see `output`. `longer`: seconds
+        that it may take in addition to the usual.
         """
         return self._change(*argv, raising=False, longer=longer)
 
     def _change(self, *argv: str, raising: bool = True, longer: float = 0.0) -> Change:
         """Run one command that changes something. `raising`: GridEngineRefused if Grid Engine refused it."""
         completed = self._runner(argv, timeout=self._timeout + longer)
-        said = _lines(completed.stdout, completed.stderr)
-        meanings = [meaning(line) for line in said]
+        output = _lines(completed.stdout, completed.stderr)
+        meanings = [meaning(line) for line in output]
         if Meaning.UNREACHABLE in meanings:
-            raise GridEngineNotObservable(f"{argv[0]} got no answer from the qmaster: {'; '.join(said)}")
+            raise GridEngineNotObservable(f"{argv[0]} got no answer from the qmaster: {'; '.join(output)}")
         unclear = completed.returncode != 0 and not set(meanings) & {Meaning.ALREADY, Meaning.ABSENT, Meaning.REFUSED}
         if unclear or (raising and Meaning.REFUSED in meanings):
-            raise GridEngineRefused("; ".join(said) or f"{argv[0]} {argv[1]} failed and said nothing")
+            raise GridEngineRefused("; ".join(output) or f"{argv[0]} {argv[1]} failed and printed nothing")
         attribute_stood = argv[1:2] in (("-aattr",), ("-dattr",)) and Meaning.ALREADY in meanings
-        return Change(Meaning.CHANGED in meanings and not attribute_stood, said)
+        return Change(Meaning.CHANGED in meanings and not attribute_stood, output)
 
     def show(self, *words: str) -> str:
         """The output of a `qconf -s…`. An empty list is a sentence on stderr and exit code 1; any other failure raises,
         since a missing answer would make a host look gone.
         """
         completed = self._runner(("qconf", *words), timeout=self._timeout)
-        said = _lines(completed.stderr)
-        if Meaning.UNREACHABLE in map(meaning, said):
-            raise GridEngineNotObservable(f"qconf got no answer from the qmaster: {'; '.join(said)}")
-        if completed.returncode != 0 and not any(map(_EMPTY_LIST.search, said)):
-            raise GridEngineNotObservable(f"qconf {' '.join(words)} failed: {'; '.join(said) or 'it printed nothing'}")
+        output = _lines(completed.stderr)
+        if Meaning.UNREACHABLE in map(meaning, output):
+            raise GridEngineNotObservable(f"qconf got no answer from the qmaster: {'; '.join(output)}")
+        if completed.returncode != 0 and not any(map(_EMPTY_LIST.search, output)):
+            raise GridEngineNotObservable(
+                f"qconf {' '.join(words)} failed: {'; '.join(output) or 'it printed nothing'}"
+            )
         return completed.stdout.decode("utf-8", "replace")
 
 

@@ -62,12 +62,12 @@ class Batches:
             )
         # Grid Engine silently leaves a host out of a group if its name does not resolve. A host that it disables is in
         # the group.
-        said = self._change(names, "qmod", "-d", *(f"*@{name}" for name in names)).said
-        joined = [host for host in hosts if host.name in added and _in_queue(said, host.name, queue)]
+        output = self._change(names, "qmod", "-d", *(f"*@{name}" for name in names)).output
+        joined = [host for host in hosts if host.name in added and _in_queue(output, host.name, queue)]
         opened = self._set_values(joined, {host.name: objects.complex_values(host.complex_values) for host in joined})
         given = [f"[{host.name}={host.slots}]" for host in joined if host.name in opened]
         if not given or not _went_well(
-            self._change(opened, "qconf", "-rattr", "queue", "slots", ",".join(given), queue).said
+            self._change(opened, "qconf", "-rattr", "queue", "slots", ",".join(given), queue).output
         ):
             return {}
         return {name: added[name] for name in opened}
@@ -79,8 +79,8 @@ class Batches:
                 stack.enter_context(objects.as_file(f"load_sensor {usable('path', sensor)}\n", usable("host", host)))
                 for host in hosts
             ]
-            said = self._change(hosts, "qconf", *(word for file in files for word in ("-Aconf", str(file)))).said
-        return frozenset(host for host in hosts if _went_well(about(said, host)))
+            output = self._change(hosts, "qconf", *(word for file in files for word in ("-Aconf", str(file)))).output
+        return frozenset(host for host in hosts if _went_well(about(output, host)))
 
     def enable(self, hosts: Sequence[str]) -> frozenset[str]:
         """As `Administrator.enable` for each."""
@@ -98,8 +98,8 @@ class Batches:
         return {host: outcome for host, outcome in outcomes.items() if isinstance(outcome, RemovalOutcome)}
 
     def _switch(self, switch: str, hosts: Sequence[str]) -> frozenset[str]:
-        said = self._change(hosts, "qmod", switch, *(f"*@{usable('host', host)}" for host in hosts)).said
-        return frozenset(host for host in hosts if _went_well(_of_host(said, host)))
+        output = self._change(hosts, "qmod", switch, *(f"*@{usable('host', host)}" for host in hosts)).output
+        return frozenset(host for host in hosts if _went_well(_of_host(output, host)))
 
     def _add(self, hosts: Sequence[NewHost]) -> dict[str, bool]:
         """The hosts that are execution hosts without slots now, and whether each is new."""
@@ -109,8 +109,8 @@ class Batches:
                 text = objects.exec_host(host.name, host.complex_values | {"slots": "0"})
                 files.append(stack.enter_context(objects.as_file(text)))
             names = [usable("host", host.name) for host in hosts]
-            said = self._change(names, "qconf", *(word for file in files for word in ("-Ae", str(file)))).said
-        meanings = {host.name: set(map(meaning, about(said, host.name))) for host in hosts}
+            output = self._change(names, "qconf", *(word for file in files for word in ("-Ae", str(file)))).output
+        meanings = {host.name: set(map(meaning, about(output, host.name))) for host in hosts}
         there = [host for host in hosts if meanings[host.name] == {Meaning.ALREADY}]
         closed = {host.name: objects.complex_values(host.complex_values | {"slots": "0"}) for host in there}
         shut = self._set_values(there, closed)
@@ -122,25 +122,25 @@ class Batches:
         done: list[str] = []
         for text in dict.fromkeys(values.values()):
             alike = [host.name for host in hosts if values[host.name] == text]
-            said = self._change(alike, "qconf", "-rattr", "exechost", "complex_values", text, *alike).said
-            done += [name for name in alike if _went_well(about(said, name))]
+            output = self._change(alike, "qconf", "-rattr", "exechost", "complex_values", text, *alike).output
+            done += [name for name in alike if _went_well(about(output, name))]
         return done
 
     def _change(self, hosts: Sequence[str], *argv: str) -> Change:
         return self._administrator.change(*argv, longer=PER_HOST * len(hosts))
 
 
-def _of_host(said: Iterable[str], host: str) -> list[str]:
+def _of_host(output: Iterable[str], host: str) -> list[str]:
     """The lines about its queue instances."""
-    return [line for line in said if any(same_host(found[2], host) for found in _INSTANCE.finditer(line))]
+    return [line for line in output if any(same_host(found[2], host) for found in _INSTANCE.finditer(line))]
 
 
-def _in_queue(said: Iterable[str], host: str, queue: str) -> bool:
-    lines = [line for line in _of_host(said, host) if f'"{queue}@' in line]
+def _in_queue(output: Iterable[str], host: str, queue: str) -> bool:
+    lines = [line for line in _of_host(output, host) if f'"{queue}@' in line]
     return _went_well(lines)
 
 
-def _went_well(said: Sequence[str]) -> bool:
+def _went_well(output: Sequence[str]) -> bool:
     """Whether Grid Engine said something, and only that all is as requested now."""
-    meanings = set(map(meaning, said))
+    meanings = set(map(meaning, output))
     return bool(meanings) and meanings <= {Meaning.CHANGED, Meaning.ALREADY}

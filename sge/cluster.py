@@ -235,8 +235,8 @@ def context_allowed(configuration: Mapping[str, str]) -> bool:
 
 def _max_reservation(text: str) -> int | None:
     """None if the scheduler's configuration does not have it: an older one, or a record without it."""
-    said = read_attributes(text).get("max_reservation")
-    return None if said is None else int(said)
+    value = read_attributes(text).get("max_reservation")
+    return None if value is None else int(value)
 
 
 def _without_probe_hosts(read: _Configuration) -> _Configuration:

@@ -145,7 +145,7 @@ def _parts(shown: _Shown) -> Iterator[_Shown]:
 def _print(runner: Runner, timeout: float, shown: _Shown) -> bytes:
     done = run(runner, ("qconf", *(word for one in shown for word in one.switches)), timeout)
     expected = any(one.printed for one in shown)
-    if Meaning.UNREACHABLE in map(meaning, _said(done).splitlines()) or (expected and not done.stdout.strip()):
+    if Meaning.UNREACHABLE in map(meaning, _error_output(done).splitlines()) or (expected and not done.stdout.strip()):
         require_success(done)
     return done.stdout
 
@@ -154,14 +154,14 @@ def _show(runner: Runner, timeout: float, *switches: str, may_be_empty: bool = F
     done = run(runner, ("qconf", *switches), timeout)
     text = done.stdout.decode("utf-8", "replace")
     others = [line for line in text.splitlines() if line.strip() and not _NONE_DEFINED.search(line)]
-    said_empty = _NONE_DEFINED.search(f"{text}\n{_said(done)}") is not None
+    said_empty = _NONE_DEFINED.search(f"{text}\n{_error_output(done)}") is not None
     if may_be_empty and said_empty and (done.returncode != 0 or not others):
         return Shown(switches, done.stdout, "")  # with a list beside it, the sentence is a warning about something else
     require_success(done, may_be_empty=may_be_empty)
     return Shown(switches, done.stdout, text)
 
 
-def _said(done: Completed) -> str:
+def _error_output(done: Completed) -> str:
     return done.stderr.decode("utf-8", "replace")
 
 
@@ -179,11 +179,11 @@ def run(runner: Runner, argv: Sequence[str], timeout: float) -> Completed:
 def require_success(done: Completed, *, may_be_empty: bool = False) -> None:
     """Raise GridEngineNotObservable if a command failed, or printed nothing although it must."""
     shown = shlex.join(done.argv)
-    said = " ".join(_said(done).split())[:300] or "nothing on its error output"
+    error = " ".join(_error_output(done).split())[:300] or "nothing on its error output"
     if done.returncode != 0:
         raise GridEngineNotObservable(
-            f"`{shown}` failed with exit status {done.returncode}: {said}; nothing was decided; "
+            f"`{shown}` failed with exit status {done.returncode}: {error}; nothing was decided; "
             "check that sge_qmaster runs"
         )
     if not done.stdout.strip() and not may_be_empty:
-        raise GridEngineNotObservable(f"`{shown}` answered nothing at all: {said}; nothing was decided")
+        raise GridEngineNotObservable(f"`{shown}` answered nothing at all: {error}; nothing was decided")

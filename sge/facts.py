@@ -33,12 +33,12 @@ def gather(
     """All facts. `wanted`: the preparations, given the master's name; `now`: this host's clock."""
     root, cell = environ.get("SGE_ROOT", ""), environ.get("SGE_CELL", "") or "default"
     port, common = environ.get("SGE_QMASTER_PORT", ""), f"{root}/{cell}/common"
-    user = _said(runner, "id", "-un").strip()
-    host = _said(runner, "hostname").strip()
+    user = _output(runner, "id", "-un").strip()
+    host = _output(runner, "hostname").strip()
     administrator = Administrator(runner, timeout=TIMEOUT)
     try:
         # A scheduler that has just started, or was stopped by `qconf -kt`, is on no host.
-        shown = read_names(administrator.show("-sss")) or read_names(_said(runner, "cat", f"{common}/act_qmaster"))
+        shown = read_names(administrator.show("-sss")) or read_names(_output(runner, "cat", f"{common}/act_qmaster"))
         master = next(iter(shown), "").lower()
         preparations = wanted(master)
         hosts = tuple(name for name in read_names(administrator.show("-sel")) if not name.startswith(PROBE_HOST_PREFIX))
@@ -53,20 +53,20 @@ def gather(
             admin_hosts=read_names(administrator.show("-sh")),
             submit_hosts=read_names(administrator.show("-ss")),
             execution_hosts=hosts,
-            ignore_fqdn=_ignore_fqdn(_said(runner, "cat", f"{common}/bootstrap")),
+            ignore_fqdn=_ignore_fqdn(_output(runner, "cat", f"{common}/bootstrap")),
             names=_names(runner, tuple(dict.fromkeys((master, *hosts)))),
             clock_skew=_clock_skew(runner, master, port, now),
             configuration=read_attributes(administrator.show("-sconf")),
             qevent=qevent,
             defaults=_defaults(runner, common, environ.get("HOME", "")),
-            slots_up=_slots_up(_said(runner, *qstat.COMMAND)),
+            slots_up=_slots_up(_output(runner, *qstat.COMMAND)),
             differences=differences(preparations, read_present(administrator, preparations)),
         )
     except (GridEngineNotObservable, CommandError) as error:
         return Facts(root=root, cell=cell, port=port, user=user, host=host, unreachable=str(error))
 
 
-def _said(runner: Runner, *argv: str) -> str:
+def _output(runner: Runner, *argv: str) -> str:
     """The output of a command; '' if it failed or is not installed."""
     try:
         completed = runner(argv, timeout=TIMEOUT)
@@ -86,10 +86,10 @@ def _names(runner: Runner, hosts: Sequence[str]) -> tuple[Resolved, ...]:
 
 
 def _resolve(runner: Runner, host: str) -> Resolved:
-    address = next(iter(_said(runner, "getent", "ahostsv4", host).split()), None)
+    address = next(iter(_output(runner, "getent", "ahostsv4", host).split()), None)
     if address is None:
         return Resolved(host, None, None)
-    names = _said(runner, "getent", "hosts", address).split()[1:]
+    names = _output(runner, "getent", "hosts", address).split()[1:]
     same = next((name for name in names if name.lower() == host.lower()), None)
     return Resolved(host, address, same or next(iter(names), None))
 
@@ -97,18 +97,18 @@ def _resolve(runner: Runner, host: str) -> Resolved:
 def _clock_skew(runner: Runner, master: str, port: str, now: Callable[[], float]) -> float | None:
     """The qmaster reports when it started and how long it has run: together, its present time."""
     if not port:
-        service = _said(runner, "getent", "services", "sge_qmaster").split()
+        service = _output(runner, "getent", "services", "sge_qmaster").split()
         port = service[1].partition("/")[0] if len(service) > 1 else ""
     if not port:
         return None
-    match = _QMASTER_TIME.search(_said(runner, "qping", "-info", master, port, "qmaster", "1"))
+    match = _QMASTER_TIME.search(_output(runner, "qping", "-info", master, port, "qmaster", "1"))
     return int(match[1]) + int(match[2]) - now() if match else None
 
 
 def _defaults(runner: Runner, common: str, home: str) -> dict[str, str]:
     paths = [f"{common}/sge_request", f"{common}/sge_qstat"]
     paths += [f"{home}/.sge_request", f"{home}/.sge_qstat"] if home else []
-    texts = {path: _said(runner, "cat", path) for path in paths}
+    texts = {path: _output(runner, "cat", path) for path in paths}
     return {path: text for path, text in texts.items() if text}
 
 

@@ -141,8 +141,8 @@ class ProbeHosts:
                 file = files.enter_context(objects.as_file(objects.exec_host(name, values)))
                 switches += ["-Ae", str(file)]
             added = administrator.configure(*switches)
-        if len([line for line in added.said if meaning(line) is Meaning.CHANGED]) != len(named):
-            raise GridEngineRefused("; ".join(added.said) or "qconf -Ae printed nothing")
+        if len([line for line in added.output if meaning(line) is Meaning.CHANGED]) != len(named):
+            raise GridEngineRefused("; ".join(added.output) or "qconf -Ae printed nothing")
         by_queue: dict[str, list[str]] = {}
         for name, probe_host in named.items():
             by_queue.setdefault(usable("queue", probe_host.queue), []).append(name)
@@ -151,8 +151,8 @@ class ProbeHosts:
             administrator.configure("-aattr", "queue", "slots", closed, queue)
             administrator.configure("-aattr", "queue", "hostlist", ",".join(names), queue)
         disabled = administrator.disable_all(tuple(named))
-        if missing := [name for name in named if not any(f'@{name}"' in line for line in disabled.said)]:
-            raise GridEngineRefused(f"Grid Engine did not create {', '.join(missing)}: {'; '.join(disabled.said)}")
+        if missing := [name for name in named if not any(f'@{name}"' in line for line in disabled.output)]:
+            raise GridEngineRefused(f"Grid Engine did not create {', '.join(missing)}: {'; '.join(disabled.output)}")
         for queue, names in by_queue.items():
             opened = ",".join(f"[{name}={named[name].slots}]" for name in names)
             administrator.configure("-aattr", "queue", "slots", opened, queue)
@@ -190,8 +190,8 @@ class ProbeHosts:
         """If an answer about several jobs names none, it belongs to a job by its order alone: a job that such an answer
         would doom is asked about again by itself.
         """
-        doomed = [(job, said) for job, (answer, said) in answers.items() if answer is Answer.IMPOSSIBLE]
-        doubtful = [job for job, said in doomed if not said.startswith(f"Job {job} ")]
+        doomed = [(job, output) for job, (answer, output) in answers.items() if answer is Answer.IMPOSSIBLE]
+        doubtful = [job for job, output in doomed if not output.startswith(f"Job {job} ")]
         locked: dict[int, Spoken] = {}
         for job in doubtful if len(answers) > 1 else ():
             locked[job] = (Answer.NONE, "Grid Engine did not answer for this job alone")
@@ -200,17 +200,17 @@ class ProbeHosts:
         return locked
 
 
-def verdicts(jobs: Sequence[int], said: str) -> dict[int, Spoken]:
+def verdicts(jobs: Sequence[int], output: str) -> dict[int, Spoken]:
     """The answer of `qalter -w v JOBS` for each job, in their order: lines that name it, then one that ends its part.
 
     Output without exactly one known ending for each job, in order and about that job, is no answer about any of them.
     """
     parts: list[list[str]] = [[]]
-    for line in filter(None, map(str.strip, said.splitlines())):
+    for line in filter(None, map(str.strip, output.splitlines())):
         parts[-1].append(line)
         if _ENDS.match(line):
             parts.append([])
-    strange = (Answer.NONE, _shortened(said.strip() or "Grid Engine printed nothing"))
+    strange = (Answer.NONE, _shortened(output.strip() or "Grid Engine printed nothing"))
     if parts.pop() or len(parts) != len(jobs):
         return dict.fromkeys(jobs, strange)
     parts_by_job = list(zip(jobs, parts, strict=True))
@@ -241,8 +241,8 @@ def _ending(line: str) -> str:
     return "" if head else _WITH_SLOTS.sub("", words)
 
 
-def _shortened(said: str) -> str:
-    return said if len(said) <= WORDS_KEPT else f"{said[: WORDS_KEPT // 2]} … {said[-WORDS_KEPT // 2 :]}"
+def _shortened(output: str) -> str:
+    return output if len(output) <= WORDS_KEPT else f"{output[: WORDS_KEPT // 2]} … {output[-WORDS_KEPT // 2 :]}"
 
 
 def _batches(jobs: Sequence[int]) -> Iterator[Sequence[int]]:

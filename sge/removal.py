@@ -27,26 +27,26 @@ class RemovalOutcome:
     """Either the host is no execution host any more, or Grid Engine refused and the host keeps its places."""
 
     removed: bool
-    said: tuple[str, ...] = ()
+    output: tuple[str, ...] = ()
     """Grid Engine's words: of a refusal, why."""
     restored: Membership | None = None
     """The restored places after a refusal; the host stays disabled."""
 
 
-class Words(Protocol):
+class HasOutput(Protocol):
     """Grid Engine's words about a change."""
 
     @property
-    def said(self) -> tuple[str, ...]: ...
+    def output(self) -> tuple[str, ...]: ...
 
 
 class Qmaster(Protocol):
     """The part of `sge.admin.Administrator` that a removal needs."""
 
-    def change(self, *argv: str, longer: float = 0.0) -> Words: ...
+    def change(self, *argv: str, longer: float = 0.0) -> HasOutput: ...
     def show(self, *words: str) -> str: ...
-    def configure(self, *words: str) -> Words: ...
-    def disable(self, host: str) -> Words: ...
+    def configure(self, *words: str) -> HasOutput: ...
+    def disable(self, host: str) -> HasOutput: ...
 
 
 def membership_of(qmaster: Qmaster, hosts: Sequence[str]) -> Mapping[str, Membership]:
@@ -85,9 +85,11 @@ class Removal:
         self._take_out(hosts, had)
         self._delete([host for host in present if host not in self._refused])
         outcomes: dict[str, RemovalOutcome | GridEngineRefused] = {}
-        for host, said in self._refused.items():
+        for host, output in self._refused.items():
             whole = had[host] | (self._known[host] or Membership())
-            outcomes[host] = GridEngineRefused("; ".join(said)) if host in unshut else self._restored(host, whole, said)
+            outcomes[host] = (
+                GridEngineRefused("; ".join(output)) if host in unshut else self._restored(host, whole, output)
+            )
         return outcomes | self._forget([host for host in hosts if host not in self._refused])
 
     def _take_out(self, hosts: Sequence[str], had: Mapping[str, Membership]) -> None:
@@ -107,11 +109,11 @@ class Removal:
         some = [host for host in hosts if host not in self._refused]
         if not some:
             return
-        said = self._change(some, command(some))
-        if not any(meaning(line) is Meaning.REFUSED for line in said):
+        output = self._change(some, command(some))
+        if not any(meaning(line) is Meaning.REFUSED for line in output):
             return
         if len(some) == 1:
-            self._refused[some[0]] = said
+            self._refused[some[0]] = output
             return
         for host in some:
             self._each([host], command)
@@ -120,9 +122,9 @@ class Removal:
         """Grid Engine judges each host of the list alone, and names it in its output. A host that it does not name is
         tried alone: if it had been deleted, it would then not exist.
         """
-        said = self._change(hosts, ("qconf", "-de", ",".join(hosts))) if hosts else ()
+        output = self._change(hosts, ("qconf", "-de", ",".join(hosts))) if hosts else ()
         for host in hosts:
-            lines = said if len(hosts) == 1 else about(said, host)
+            lines = output if len(hosts) == 1 else about(output, host)
             meanings = set(map(meaning, lines))
             if {Meaning.CHANGED, Meaning.ABSENT} & meanings:
                 self._words[host] = tuple(lines)
@@ -134,11 +136,11 @@ class Removal:
     def _change(self, hosts: Sequence[str], argv: tuple[str, ...]) -> tuple[str, ...]:
         """Grid Engine's words; a failure with unknown words is a refusal, whichever host they name."""
         try:
-            return self._qmaster.change(*argv, longer=PER_HOST * (len(hosts) - 1)).said
+            return self._qmaster.change(*argv, longer=PER_HOST * (len(hosts) - 1)).output
         except GridEngineRefused as error:
             return ("error: " + str(error).replace('"', "'"),)
 
-    def _restored(self, host: str, whole: Membership, said: tuple[str, ...]) -> RemovalOutcome | GridEngineRefused:
+    def _restored(self, host: str, whole: Membership, output: tuple[str, ...]) -> RemovalOutcome | GridEngineRefused:
         """In the order of `Administrator.enrol`: disabled before it has slots."""
         try:
             for group in whole.host_groups:
@@ -149,8 +151,8 @@ class Removal:
             for queue, slots in whole.slots:
                 self._qmaster.configure("-rattr", "queue", "slots", slots, f"{queue}@{host}")
         except GridEngineRefused as error:
-            return GridEngineRefused(f"{'; '.join(said)}; and {host} could not be restored: {error}")
-        return RemovalOutcome(removed=False, said=said, restored=whole)
+            return GridEngineRefused(f"{'; '.join(output)}; and {host} could not be restored: {error}")
+        return RemovalOutcome(removed=False, output=output, restored=whole)
 
     def _forget(self, hosts: Sequence[str]) -> dict[str, RemovalOutcome | GridEngineRefused]:
         """Delete their other traces: submit or admin host if somebody made it one, and the configuration that its execd
@@ -159,23 +161,23 @@ class Removal:
         If a name no longer resolves, Grid Engine complains, but deletes the configuration all the same.
         """
         outcomes: dict[str, RemovalOutcome | GridEngineRefused] = {
-            host: RemovalOutcome(removed=True, said=self._words.get(host, ())) for host in hosts
+            host: RemovalOutcome(removed=True, output=self._words.get(host, ())) for host in hosts
         }
         for show, delete in (("-ss", "-ds"), ("-sh", "-dh"), ("-sconfl", "-dconf")) if hosts else ():
             names = self._qmaster.show(show)
             known = [host for host in hosts if listed(host, names)]
-            said = self._change(known, ("qconf", delete, ",".join(known))) if known else ()
+            output = self._change(known, ("qconf", delete, ",".join(known))) if known else ()
             for host in known:
-                lines = said if len(known) == 1 else about(said, host)
+                lines = output if len(known) == 1 else about(output, host)
                 meanings = set(map(meaning, lines))
                 if Meaning.REFUSED in meanings and Meaning.CHANGED not in meanings:
                     outcomes[host] = GridEngineRefused("; ".join(lines))
         return outcomes
 
 
-def about(said: Iterable[str], host: str) -> list[str]:
+def about(output: Iterable[str], host: str) -> list[str]:
     """The lines that name this host as an object of its own."""
-    return [line for line in said if any(same_host(name, host) for name in re.findall(r'"([^"@\s]+)"', line))]
+    return [line for line in output if any(same_host(name, host) for name in re.findall(r'"([^"@\s]+)"', line))]
 
 
 def _out_of(kind: str, name: str) -> Callable[[Sequence[str]], tuple[str, ...]]:

@@ -43,7 +43,7 @@ def _remove_host(orphan: Orphan, host: str, context: EndOrphanContext) -> None:
         _refuse_busy(later, host)
         removal = context.grid_engine.remove(host)
         if not removal.removed:
-            raise GridEngineRefused(f"Grid Engine refuses to remove {host}: {'; '.join(removal.said)}")
+            raise GridEngineRefused(f"Grid Engine refuses to remove {host}: {'; '.join(removal.output)}")
     except BaseException:
         if not orphan.disabled:
             context.grid_engine.enable(host)

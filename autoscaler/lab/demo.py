@@ -233,10 +233,10 @@ class Watch:
         """The autoscaler's answer. Raises AutoscalerError."""
         return ask(Place(str(_socket(self._cell))), target(question, query))
 
-    def until_over(self, tell: Callable[[], None]) -> Summary:
-        """Wait for the end. `tell` shows news, each time. Raises DemoFailed."""
+    def until_over(self, on_change: Callable[[], None]) -> Summary:
+        """Wait for the end. `on_change` shows news, each time. Raises DemoFailed."""
         while not self.abandoned.wait(LOOK_EVERY):
-            tell()
+            on_change()
             ends = self._ended(self._job)
             if len(ends) == self._scenario.tasks and self._all_gone():
                 return self._summary(ends)

@@ -62,7 +62,7 @@ def _first_line(running: Running, output: Path, name: str) -> str:
     deadline = time.monotonic() + START_TIMEOUT
     while "\n" not in (answer := output.read_text(errors="replace")) or running.poll() is not None:
         if running.poll() is not None or time.monotonic() > deadline:
-            words = answer.strip().splitlines()[-1:] or ["it said nothing"]
+            words = answer.strip().splitlines()[-1:] or ["it printed nothing"]
             raise NoControlPlane(f"the control plane of {name} did not start: {words[0]}")
         time.sleep(STEP)
     return answer.splitlines()[0]

@@ -156,7 +156,7 @@ def test_a_busy_host_is_kept_with_all_it_had_and_disabled() -> None:
 
 def test_a_refusal_is_told_in_grid_engines_words() -> None:
     outcome = Administrator(enrolled(busy={"w1"})).remove("w1")
-    assert outcome.said == ('Host object "w1" is still referenced in cluster queue "main.q".',)
+    assert outcome.output == ('Host object "w1" is still referenced in cluster queue "main.q".',)
 
 
 def test_no_job_can_start_on_a_host_while_it_is_put_back() -> None:

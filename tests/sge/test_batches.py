@@ -177,7 +177,7 @@ def test_one_that_grid_engine_keeps_has_all_it_had_and_the_others_are_gone(occup
         [],
     )
     assert [name for name, outcome in told.items() if not outcome.removed] == ["w3"]
-    assert (told["w3"].restored, len(told["w3"].said)) == (had("w3"), 1)
+    assert (told["w3"].restored, len(told["w3"].output)) == (had("w3"), 1)
 
 
 def test_what_grid_engine_refuses_for_several_is_asked_for_each_alone() -> None:
@@ -190,7 +190,7 @@ def test_what_grid_engine_refuses_for_several_is_asked_for_each_alone() -> None:
     model = joined(Particular())
     told = remove(model)
     assert (list(model.hosts), model.members, model.slots) == (["w3"], ["w3"], {"w3": 4})
-    assert (told["w3"].said, told["w4"].removed) == (('denied: "w3" may not leave',), True)
+    assert (told["w3"].output, told["w4"].removed) == (('denied: "w3" may not leave',), True)
 
 
 def test_a_host_of_which_grid_engine_says_nothing_is_asked_for_alone() -> None:

@@ -68,7 +68,7 @@ def _ours(action: Remove, enrolment: Enrol | None, context: ExecutionContext, se
 
 def _outcome(action: Remove, removal: RemovalOutcome, context: ExecutionContext, seen: Seen) -> Outcome:
     if not removal.removed:
-        return Outcome(action, Result.REFUSED, "; ".join(removal.said))
+        return Outcome(action, Result.REFUSED, "; ".join(removal.output))
     context.store.history.removed(action.worker_id, context.clock())
     return Outcome(action, Result.DONE, _clear_group(action, context, seen))
 
