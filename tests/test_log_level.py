@@ -117,3 +117,6 @@ def test_the_command_stores_it_where_no_service_runs(
     assert level is not None
     assert level.level is LogLevel.VERBOSE
     assert main(["log-level", "loud"]) == 2
+    capsys.readouterr()
+    assert main(["log-level", "settings"]) == 0
+    assert "the log level is that of the settings from the next pass on\n" in capsys.readouterr().out

@@ -30,6 +30,7 @@ from autoscaler.api.room import available, unavailable
 from autoscaler.api.view import Node, Place, View, free_names
 from autoscaler.core.model.fleet import InstanceType
 from autoscaler.core.model.request_sets import CreatedNode
+from autoscaler.report.wording import few
 from autoscaler.store.nodes import NodeRow, Operation
 from autoscaler.store.observations import LastObservation, SeenArray
 from autoscaler.store.overrides import Verb
@@ -40,15 +41,13 @@ log = logging.getLogger("autoscaler.api")
 ManagingVerb = Literal["terminate", "remove", "shutdown", "deallocate", "start", "restart", "reimage"]
 ENDING = frozenset({"terminate", "remove", "shutdown"})
 OLD = 300.0
-"""Seconds after which a look is no longer of now: far longer than any poll."""
+"""Seconds after which an observation is old: far longer than any poll."""
 STOPPING = (
     "the autoscaler is giving all workers back (`sge-autoscaler stop`) and launches nothing before the next `run`"
 )
 RETRY = "POST /cloud/actions/retry/{}"
-NAMED = 3
-"""At most so many nodes are named in one line of the log."""
 RECENT = 86_400.0
-"""Seconds for which a capacity failure is told."""
+"""Seconds for which a capacity failure is reported."""
 
 
 @dataclass(slots=True)
@@ -110,7 +109,7 @@ class Operations:
                 made += rows
                 sets.append(CreatedSet(added=added, message=_shortage(view, array, each, added)))
             self._begin("create", who, [row.node.id for row in made], request.request_id, operation)
-        _tell(who, "creates", [row.node.name for row in made])
+        _log_change(who, "creates", [row.node.name for row in made])
         self.ring()
         return NodeCreationResult(operation_id=operation, sets=sets)
 
@@ -136,7 +135,7 @@ class Operations:
             rows = self._rows(view, node_set, added, "")
             self.store.nodes.create(rows)
             operation = self._begin("create", who, [row.node.id for row in rows])
-        _tell(who, "creates", [row.node.name for row in rows])
+        _log_change(who, "creates", [row.node.name for row in rows])
         self.ring()
         short = STOPPING if view.stopping else f"only {added} more are available in {name} now"
         message = short if added < missing else None
@@ -208,7 +207,7 @@ class Operations:
                 for node in meant
             ]
             operation = self._begin(verb, who, [node.id for node in meant], request.request_id)
-        _tell(who, f"asks to {verb}", [each.name for each in managed if each.status == "OK"])
+        _log_change(who, f"asks to {verb}", [each.name for each in managed if each.status == "OK"])
         self.ring()
         return NodeManagementResult(operation_id=operation, nodes=managed)
 
@@ -261,11 +260,10 @@ def _of_another(creator: str | None) -> str:
     return f"this node {whose}: only an admin may do that"
 
 
-def _tell(who: str, does: str, names: Sequence[str]) -> None:
-    """A line in the log of what is to change, and by whom."""
+def _log_change(who: str, does: str, names: Sequence[str]) -> None:
+    """Log who changes what."""
     if names:
-        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        log.info("%s (REST) %s %s%s", who, does, ", ".join(names[:NAMED]), more)
+        log.info("%s (REST) %s %s", who, does, few(names))
 
 
 def _unable(verb: str, node: Node, view: View) -> str | None:

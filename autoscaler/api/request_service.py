@@ -20,6 +20,7 @@ from autoscaler.constraints.request_documents import DEFAULT_EXPIRATION, WANTING
 from autoscaler.core.model.request_sets import STANDARD
 from autoscaler.errors import AutoscalerError, SettingsError
 from autoscaler.report.requests import requests_document
+from autoscaler.report.wording import few
 from autoscaler.store.store import Store
 
 log = logging.getLogger("autoscaler.requests")
@@ -113,7 +114,7 @@ class RequestService:
         )
         arrays = [definition.name for definition in asked.definitions]
         if asked.news:
-            log.info("%s requests as request set %s: %s", by, set_name, ", ".join(arrays) or "nothing")
+            log.info("%s requests as request set %s: %s", by, set_name, few(arrays) or "nothing")
             self.ring()
         note = STOPPING if self.store.overrides.load().stop else "" if self.loop_runs() else NO_LOOP
         named = (name for definition in asked.definitions for name in definition.machine_types)

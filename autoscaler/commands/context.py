@@ -124,6 +124,7 @@ class Invocation:
         """The settings of the running autoscaler, without secrets: from its socket, else from its state. None: none
         runs, or they cannot be read.
         """
+        from autoscaler.answer_client import Refused
         from autoscaler.jetpack.service import AutoscaleError, Service
 
         who = self.running
@@ -131,9 +132,9 @@ class Invocation:
             return None
         if who.socket and not self.silent:
             with contextlib.suppress(AutoscaleError):
-                said = Service(who.socket).call("GET", "/settings")
-                return {name: str(value) for name, value in said.items()}
-        with contextlib.suppress(SettingsError, StateNotKept, PermissionError):
+                answer = Service(who.socket).call("GET", "/settings")
+                return {name: str(value) for name, value in answer.items()}
+        with contextlib.suppress(Refused, SettingsError, StateNotKept, PermissionError):
             if self.store_file.exists():
                 with self.store() as store:
                     return store.service_settings.load()
@@ -171,12 +172,13 @@ class Invocation:
 
     @contextlib.contextmanager
     def store(self) -> Iterator[Store]:
-        """This cell's store, made if there is none. Raises SettingsError."""
+        """This cell's store, made if there is none. Raises SettingsError, Refused if this user may not write it."""
+        from autoscaler.answer_client import Refused
         from autoscaler.store.store import Store
 
         who = self.running
         if who is not None and not self.writes_state:
-            raise SettingsError(
+            raise Refused(
                 f"the autoscaler of this cell (process {who.pid}) keeps its state in {who.state}, which {self.who} "
                 "may not write: run this command as the user of that process"
             )

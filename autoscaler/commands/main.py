@@ -90,8 +90,8 @@ def described(name: str) -> click.Command:
 @click.command(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done; 1 failed; 2 usage or settings; 3 not found; 4 Grid Engine or provider not observable; "
-    "5 another autoscaler serves this cell; 130 Ctrl-C.",
+    epilog="Exit codes: 0 done; 1 failed or refused; 2 usage or settings; 3 not found; 4 no answer from Grid Engine, "
+    "provider or autoscaler; 5 another autoscaler serves this cell; 130 Ctrl-C.",
 )
 @click.version_option(package_name=NAME, prog_name=NAME)
 @click.option(

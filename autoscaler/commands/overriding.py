@@ -1,16 +1,17 @@
 """`sge-autoscaler pause`, `resume`, `retry`, `keep`, `drain` and `log-level`, and how they and `stop` reach the
-autoscaler: who may write its state writes it, and everybody else asks the running autoscaler, which says who may.
+autoscaler: a user who may write its state writes it, and every other user asks the running autoscaler.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 import click
 
-from autoscaler.answer_client import Place, Unanswered, named_by, remote, standing
+from autoscaler.answer_client import Place, Refused, Unanswered, named_by, remote, standing
 from autoscaler.answer_client import override as ask_for
 from autoscaler.commands._answers import socket_of_service
 from autoscaler.commands._output import json_option, print_result
@@ -55,8 +56,14 @@ def retry(invocation: Invocation, as_json: bool) -> None:
     override(invocation, OperatorCommand(Verb.RETRY), as_json=as_json)
 
 
+def _host(context: click.Context, parameter: click.Parameter, given: str) -> str:
+    if not given.strip():
+        raise click.BadParameter("it is empty; `sge-autoscaler workers` lists the workers", context, parameter)
+    return given
+
+
 @click.command("keep")
-@click.argument("host")
+@click.argument("host", callback=_host)
 @click.option("--undo", is_flag=True, help="Cancel the keep; an idle worker may leave again.")
 @json_option
 @click.pass_obj
@@ -66,7 +73,7 @@ def keep(invocation: Invocation, host: str, undo: bool, as_json: bool) -> None:
 
 
 @click.command("drain")
-@click.argument("host")
+@click.argument("host", callback=_host)
 @click.option("--undo", is_flag=True, help="Cancel the drain; a worker that is not removed yet serves again.")
 @json_option
 @click.pass_obj
@@ -142,7 +149,8 @@ def _sent(place: Place, command: OperatorCommand) -> Stored:
     query |= {"undo": "true"} if command.undo else {}
     query |= {"level": command.level.value} if command.level else {}
     try:
-        said = ask_for(place, command.verb.value, query)
+        with refused_if_closed():
+            said = ask_for(place, command.verb.value, query)
     except Unanswered as error:
         if isinstance(error.__cause__, FileNotFoundError | ConnectionRefusedError):
             raise  # nobody is there who could have received it
@@ -150,6 +158,17 @@ def _sent(place: Place, command: OperatorCommand) -> Stored:
             f"{error}; it carries out no command whose caller has gone, unless it had begun: `sge-autoscaler status`"
         ) from error
     return _with(Stored(said["message"], said["done"], said["facts"]), said["warning"] or "")
+
+
+@contextlib.contextmanager
+def refused_if_closed() -> Iterator[None]:
+    """Raises Refused if this user may not connect to the socket, as for a command that the autoscaler refuses."""
+    try:
+        yield
+    except Unanswered as error:
+        if isinstance(error.__cause__, PermissionError):
+            raise Refused(str(error)) from error
+        raise
 
 
 def _with(stored: Stored, why: str) -> Stored:

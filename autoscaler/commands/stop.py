@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
+from typing import NoReturn
 
 import click
 
+from autoscaler.answer_client import Place, Refused, standing
 from autoscaler.commands._output import echo, json_option, print_progress
 from autoscaler.commands.context import Invocation
-from autoscaler.commands.overriding import override, place_to_ask
+from autoscaler.commands.overriding import override, place_to_ask, refused_if_closed
+from autoscaler.core.workers.phases import Condition
 from autoscaler.engine.operator_commands import OperatorCommand, carry_out
 from autoscaler.errors import LockHeld
 from autoscaler.report.log import configure_log
+from autoscaler.report.wording import few
 from autoscaler.store.lock import running
 from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
@@ -45,8 +50,9 @@ def command(invocation: Invocation, drain: bool, now: bool, no_wait: bool, as_js
     if no_wait:
         override(invocation, command, as_json=as_json)
         return 0
-    if place_to_ask(invocation) is not None:
-        raise click.UsageError("add --no-wait: you may not write the autoscaler's state, but ask it to stop")
+    place = place_to_ask(invocation)
+    if place is not None:
+        _refuse_waiting(place)
     with invocation.store() as store:
         kept = carry_out(store, command, who=invocation.who, at=time.time()).facts["no_longer_kept"]
         if kept and not as_json:
@@ -57,6 +63,19 @@ def command(invocation: Invocation, drain: bool, now: bool, no_wait: bool, as_js
             print_progress("somebody cancelled the stop", as_json=as_json, stop=verb, done=False)
             return 1
     return _serve_until_released(invocation, as_json=as_json)
+
+
+def _refuse_waiting(place: Place) -> NoReturn:
+    """Only a user who may write the state can wait. Raises Refused for a caller that may not stop the autoscaler at
+    all, UsageError for one that may with --no-wait, Unanswered.
+    """
+    with refused_if_closed():
+        answer = standing(place)
+    if not answer["may"]:
+        raise Refused(
+            f"{answer['name']} may look, but not stop the autoscaler: ask root, or the user who runs the autoscaler"
+        )
+    raise click.UsageError("add --no-wait: you may stop the autoscaler, but not read its state to wait for the end")
 
 
 def _served(invocation: Invocation) -> bool:
@@ -73,6 +92,7 @@ def _wait(invocation: Invocation, store: Store, verb: Verb, *, as_json: bool) ->
     """
     print_progress("waiting for the running autoscaler; Ctrl-C ends the waiting, not the stop", as_json=as_json)
     shown = store.history.passes(1)[0].number if store.history.passes(1) else 0
+    disabled: list[str] = []
     while _served(invocation):
         for done in reversed(store.history.passes(5)):
             if done.number > shown:
@@ -80,11 +100,29 @@ def _wait(invocation: Invocation, store: Store, verb: Verb, *, as_json: bool) ->
                 print_progress(done.sentence, as_json=as_json, **{"pass": shown})
         if not _in_force(store, verb):
             break
+        before, disabled = disabled, _disabled_by_hand(store)
+        if disabled and disabled != before:
+            print_progress(_waits_for_disabled(disabled), as_json=as_json, disabled_by_hand=disabled)
         time.sleep(LOOK_EVERY)
     if store.overrides.fulfilled(verb):
         print_progress("all workers have been removed and terminated", as_json=as_json, stop=str(verb), done=True)
         return True
     return False
+
+
+def _disabled_by_hand(store: Store) -> list[str]:
+    """Workers that the stop waits for until a person enables or drains them, as of the last pass."""
+    last = store.looks.load()
+    workers = () if last is None else last.workers
+    return sorted(each.host or each.worker.id for each in workers if each.decisive is Condition.DISABLED_BY_HAND)
+
+
+def _waits_for_disabled(hosts: Sequence[str]) -> str:
+    them = "them" if len(hosts) > 1 else "it"
+    return (
+        f"waiting for {few(hosts)}: a person disabled {them}, so the stop leaves {them} alone; "
+        f"`sge-autoscaler drain HOST` removes {them}, `qmod -e '*@HOST'` enables {them} again"
+    )
 
 
 def _serve_until_released(invocation: Invocation, *, as_json: bool) -> int:

@@ -145,7 +145,8 @@ def _of_worker(store: Store, command: OperatorCommand, who: str, at: float) -> S
 def _log_level(store: Store, level: LogLevel, who: str, at: float) -> Stored:
     new = store.overrides.set_log_level(level, who=who, at=at)
     held = "; it holds until `sge-autoscaler log-level settings`" if level is not LogLevel.SETTINGS else ""
-    return Stored(f"the log level is {level} from the next pass on{held}", new, {"level": level.value})
+    which = "that of the settings" if level is LogLevel.SETTINGS else level
+    return Stored(f"the log level is {which} from the next pass on{held}", new, {"level": level.value})
 
 
 def _stop(store: Store, verb: Verb, who: str, at: float) -> Stored:

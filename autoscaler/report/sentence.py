@@ -17,10 +17,7 @@ from autoscaler.core.actions import AskGridEngine, JobAction, Launch, WorkerActi
 from autoscaler.core.model.reasons import Code, Fact, Reason
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan
 from autoscaler.report.reasons.table import REASONS
-from autoscaler.report.wording import duration, filled, so_far, text
-
-NAMED = 3
-"""At most so many hosts or causes are named in one part of the sentence."""
+from autoscaler.report.wording import NAMED, duration, few, filled, so_far, text
 
 _UNREAD = frozenset({Code.IGNORED, Code.CANNOT_BE_READ})
 _NOT_READ = _UNREAD | {Code.JOBS_NOT_READ}
@@ -96,8 +93,7 @@ def _unread(plan: Plan) -> Iterator[str]:
     ]
     names += [str(dict(note.facts).get("what", "something")) for note in plan.notes if note.code in _UNREAD]
     if names:
-        more = f" and {len(names) - NAMED} more" if names[NAMED:] else ""
-        yield f"cannot read {', '.join(names[:NAMED])}{more}"
+        yield f"cannot read {few(names)}"
 
 
 def _causes(plan: Plan) -> str:

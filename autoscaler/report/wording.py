@@ -7,7 +7,7 @@ brackets is left out where one of its facts is missing or unknown.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 
@@ -15,6 +15,8 @@ from autoscaler.core.model.reasons import Fact, Reason
 from autoscaler.plain_text import plain
 from autoscaler.report.reasons.table import REASONS
 
+NAMED = 3
+"""At most so many names or causes stand in one part of a line."""
 SETTINGS: Mapping[str, str] = MappingProxyType(
     {
         "max_workers": "CP_CAP_AUTOSCALE_WORKERS",
@@ -41,8 +43,14 @@ def text(reason: Reason) -> str:
     return "; ".join((sentence, *(text(link) for link in reason.trail)))
 
 
+def few(names: Sequence[str]) -> str:
+    """`a, b, c and 9 more`: names for one line."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
 def filled(template: str, facts: Mapping[str, Fact]) -> str:
-    """A template with its facts; one of something is told in the singular."""
+    """A template with its facts; one of something is in the singular."""
     words = _OPTIONAL.sub(lambda found: _optional(found[1], facts), template)
     jobs = facts.get("jobs")
     if isinstance(jobs, tuple) and len(jobs) == 1:

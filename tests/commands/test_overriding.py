@@ -119,6 +119,22 @@ def test_who_is_no_manager_is_told_who_may(site: Told, words: list[str]) -> None
 
 
 @as_root
+def test_a_user_who_may_not_stop_it_is_refused_and_not_advised_to_add_no_wait(site: Told) -> None:
+    refused, sent = (command_as(OTHER, "stop", "--now", *more) for more in ((), ("--no-wait",)))
+    assert (refused.code, sent.code, refused.out, site.in_force()) == (1, 1, "", [])
+    assert "nobody may look, but not stop the autoscaler: ask root" in refused.err
+    assert "--no-wait" not in refused.err
+
+
+@as_root
+@pytest.mark.parametrize("words", (["pause"], ["stop", "--now"], ["stop", "--now", "--no-wait"]))
+def test_a_socket_that_is_closed_to_a_user_is_a_refusal(site: Told, words: list[str]) -> None:
+    site.path.chmod(0o700)
+    done = command_as(OTHER, *words)
+    assert (done.code, "is closed to you: ask root" in done.err) == (1, True)
+
+
+@as_root
 def test_top_offers_to_act_to_managers_and_to_nobody_else(site: Told) -> None:
     site.managers.append(MANAGER)
 

@@ -6,10 +6,16 @@ import json
 
 import pytest
 
+from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
+from autoscaler.core.model.fleet import InstanceType, MachineState, Worker
+from autoscaler.core.workers.phases import Condition, Phase
 from autoscaler.durations import seconds_of
 from autoscaler.errors import SettingsError
 from autoscaler.settings import load_settings
+from autoscaler.store.lock import hold, lock_directory
+from autoscaler.store.observations import LastObservation, SeenWorker
+from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
 from tests.commands.test_commands import environ, store
 
@@ -115,3 +121,32 @@ def test_a_mistyped_command_is_told_what_may_be_meant(capsys: pytest.CaptureFixt
 def test_a_mistyped_worker_is_told_what_may_be_meant(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["keep", "fkae-1"]) == 3
     assert "has no worker fkae-1; did you mean fake-1? Its workers: fake-1" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("words", (["keep", ""], ["keep", " "], ["drain", ""], ["keep", "--undo", ""]))
+def test_an_empty_host_is_refused_in_a_clear_sentence(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert "'HOST': it is empty; `sge-autoscaler workers` lists the workers" in capsys.readouterr().err
+
+
+def test_a_stop_names_the_workers_that_a_person_disabled(
+    environ: dict[str, str], store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind = InstanceType("m5.large", "m5", 2, 8 << 30)
+    seen = [
+        SeenWorker(
+            Worker(f"i-{n}", kind, "execute", MachineState.RUNNING, 1.0, f"w{n}"),
+            Phase.READY,
+            f"w{n}",
+            decisive=Condition.DISABLED_BY_HAND if n else None,
+        )
+        for n in range(6)
+    ]
+    store.looks.keep(LastObservation(workers=tuple(seen)), 1.0)
+    rounds = iter((lambda: None, lambda: store.overrides.end(Verb.STOP_NOW, who="autoscaler", at=1.0)))
+    monkeypatch.setattr("autoscaler.commands.stop.time.sleep", lambda _: next(rounds)())
+    with hold(Invocation(environ).cell, lock_directory(), state=str(Invocation(environ).state_directory)):
+        assert main(["stop", "--now"]) == 0
+    said = capsys.readouterr().out
+    assert said.count("waiting for w1, w2, w3 and 2 more: a person disabled them") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,7 @@ from autoscaler.commands.main import main
 from autoscaler.core.model.request_sets import Target
 from autoscaler.jetpack.autoscale import Rejected
 from autoscaler.jetpack.service import CA_ENV, LOGIN_ENV, URL_ENV, Service, Unreachable
+from autoscaler.store.store import Store
 from tests.web.served import PASSWORD, USER, Client, Served, behind, password_file, until
 
 BY = f"{USER} (REST)"
@@ -190,3 +192,11 @@ def test_every_call_is_written_down(served: Served) -> None:
 def test_what_it_takes_is_published(served: Served) -> None:
     document = served.client.ask("GET", "/openapi.json").json()
     assert {"/autoscale", "/requests", "/requests/{request_set}"} <= document["paths"].keys()
+
+
+def test_the_log_names_a_few_of_many_node_arrays(caplog: pytest.LogCaptureFixture) -> None:
+    service = RequestService(Store.open(None), lambda: ("execute",), lambda: 1000.0)
+    arrays = [{"Name": f"a{n}", "Extends": "execute", "Dynamic": True, "TargetCount": 1} for n in range(400)]
+    with caplog.at_level(logging.INFO, logger="autoscaler.requests"):
+        service.update(json.dumps({"arrays": arrays}), "ann")
+    assert caplog.messages == ["ann requests as request set standard: a0, a1, a2 and 397 more"]
