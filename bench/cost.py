@@ -19,7 +19,7 @@ from pathlib import Path
 from autoscaler.answer_client import Place, Unanswered, ask
 from autoscaler.api.answers import Answers, Turns
 from autoscaler.api.app import make_app
-from autoscaler.api.asking import Api
+from autoscaler.api.dependencies import Api
 from autoscaler.api.local_roles import LocalRoles
 from autoscaler.api.local_socket import served_locally
 from autoscaler.api.request_service import RequestService

@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 from autoscaler.api.app import make_app
-from autoscaler.api.asking import Api
+from autoscaler.api.dependencies import Api
 from autoscaler.api.logins import Logins
 from autoscaler.api.operations import Operations
 from autoscaler.api.passwords import Passwords

@@ -1,7 +1,7 @@
-"""Answers for people and programs from what the last pass saw and decided: nothing is asked of Grid Engine for them.
+"""Answers for people and programs from what the last pass observed and decided, without asking Grid Engine.
 
-An answer says of when it is. Each is made in a thread of its own, one at a time (and one that may take seconds beside
-them), and kept for the pass, so that many who ask for the same cost one. Whoever asks too often is told to wait.
+An answer contains its time. Answers are made one at a time, and beside them one that may take seconds. An answer is
+kept for the pass, so that many equal questions cost one. A caller that asks too often gets 429.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ from autoscaler.store.store import Store
 log = logging.getLogger("autoscaler.api")
 
 BURST, EVERY = 60, 0.1
-"""So many questions of one asker at once, and one more each so many seconds."""
+"""Questions that one asker may ask at once, and seconds until it may ask one more."""
 SHARE = 2
-"""An asker may have one in so many seconds of a processor, beyond what `BURST` allows at once."""
+"""An asker may use one in so many seconds of a processor, beyond what `BURST` allows at once."""
 MOST_ASKERS = 1000
 LARGEST_KEPT = 16 << 20
-"""Bytes of an answer that is kept for who asks next."""
+"""Bytes of the largest answer that is kept."""
 LINE = 12
-"""Questions under way at once: they leave places to callers of other kinds."""
+"""Questions under way at once, so that other calls have places left."""
 OF_ONE, OF_NAME = 4, 8
-"""Of these, questions of one asker, and of one name at all addresses."""
+"""Of these, at most so many of one asker, and of one name at all addresses."""
 PATIENCE = 20.0
 """Seconds that a question waits for the one before it."""
 AT_ONCE = 32 << 20
-"""Bytes of accounting that one question takes in."""
+"""Bytes of accounting that one question may read."""
 STEP, PAUSE = 1 << 20, 0.1
-"""Bytes that are taken in afterwards, and seconds until the next ones: a fifth of a core until all is."""
+"""Bytes that are read at a time afterwards, and the pause after them: a fifth of a core until all is read."""
 OF_STORE = frozenset({"cost", "events", "history", "passes", "status"})
-"""Questions about what passes have left."""
+"""Questions that the store answers."""
 KEPT = frozenset({"status", "jobs", "queue", "workers"})
-"""Answers that serve everybody who asks the same."""
+"""Answers that are the same for every asker."""
 LONG = frozenset({"cost"})
 """Questions that may take seconds: one of them is answered at a time, beside the others."""
 OF_OWNERS = frozenset({"status", "jobs", "queue", "workers"})
-"""Of these, those that tell less to who is no manager, where details are for owners."""
+"""Questions whose answer contains less for a user who is no manager, if job details are their owners'."""
 NO_PASS = "the autoscaler has just started, and no pass has been made yet: ask again in a moment"
 BUSY = "others ask for much now: ask again in a moment"
 TOO_OFTEN = "you ask too often: ask again in a second"
@@ -63,20 +63,20 @@ AT_ONCE_OF_ONE = "you ask too much at once: ask again when you have an answer"
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who wants to know."""
+    """The user who asks."""
 
     name: str
-    """As callers are known; of a local process its user."""
+    """The caller's name; of a local process its user."""
     manages: Callable[[], bool]
-    """Whether they may see the jobs of others where only owners do."""
+    """Whether they may see others' jobs if job details are their owners'."""
     source: str = ""
-    """Where they ask from, if not on this machine: a token may serve many hosts."""
+    """The address, if remote: a token may serve many hosts."""
     of_cell: bool = False
-    """Whether this is a user of the cell elsewhere, of whom who answers finds out whether they are a manager."""
+    """Whether this is a remote user of the cell, who may be a manager of Grid Engine."""
 
     @property
     def place(self) -> str:
-        """Whose questions count together."""
+        """Questions with the same value count together."""
         return f"{self.name} {network_of(self.source)}" if self.source else self.name
 
 
@@ -88,12 +88,12 @@ class Reply:
     parts: tuple[bytes, ...]
     retry_after: int | None = None
     missing: bool = False
-    """Whether what was asked about does not exist: the question was understood."""
+    """Whether the question is valid but its subject does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What is asked, by whom, and the pass that it is answered from."""
+    """A question, the asker, and the pass that answers it."""
 
     name: str
     query: Mapping[str, str]
@@ -106,22 +106,22 @@ class _Question:
 
 
 class Answering(Protocol):
-    """Who answers: the service itself, or a server that passes questions on to it."""
+    """Answers questions: the service itself, or a server that relays them to it."""
 
     def answer(self, question: str, query: Mapping[str, str], asker: Asker) -> Reply: ...
 
 
 class LastPass(Protocol):
-    """What the loop tells of itself; any thread may look."""
+    """What the loop publishes; any thread may read it."""
 
     @property
     def decided(self) -> tuple[ObservedPlan, int] | None:
-        """What was last observed and decided, and the pass's number; None: nothing yet."""
+        """The last observation with its plan, and the pass's number; None: none yet."""
         ...
 
     @property
     def unobserved(self) -> str:
-        """Why there was no observation since; '' while there is."""
+        """Why there was no observation since; '' if there was."""
         ...
 
 
@@ -154,7 +154,7 @@ class Answers:
     _one: threading.Lock = field(default_factory=threading.Lock)
     _long: threading.Lock = field(default_factory=threading.Lock)
     _line: Line = field(default_factory=lambda: Line())
-    _taking_in: threading.Lock = field(default_factory=threading.Lock)
+    _indexing: threading.Lock = field(default_factory=threading.Lock)
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def answer(self, question: str, query: Mapping[str, str], asker: Asker) -> Reply:
@@ -181,14 +181,14 @@ class Answers:
             self._line.leave(asker)
 
     def _judged(self, asker: Asker) -> Asker:
-        """With whether they manage Grid Engine, which may take long to find out: nobody waits for their turn then."""
+        """The asker with `manages` known. Grid Engine may take long to answer, so this is done before the turn."""
         if not self.owners_only:
             return asker
         manages = asker.manages()
         return replace(asker, manages=lambda: manages)
 
     def _carefully(self, question: str, query: Mapping[str, str], asker: Asker) -> Reply:
-        """The answer, or why there is none, while it is this question's turn."""
+        """The answer or the refusal; call it within a turn."""
         try:
             return Reply(HTTPStatus.OK, tuple(self._answer(question, query, asker)))
         except NotFound as error:
@@ -201,9 +201,9 @@ class Answers:
             return refusal(HTTPStatus.SERVICE_UNAVAILABLE, str(error), 5)
 
     def close(self) -> None:
-        """Take in no more."""
+        """Stop reading the accounting."""
         self._ended.set()
-        with self._taking_in, contextlib.suppress(AutoscalerError):
+        with self._indexing, contextlib.suppress(AutoscalerError):
             if self.accounting is not None:
                 self.accounting.close()
 
@@ -226,7 +226,7 @@ class Answers:
         return json.dumps(head, ensure_ascii=False).encode(errors="backslashreplace")[:-1]
 
     def _body(self, question: _Question) -> bytes:
-        """Kept for the pass where it is the same for all who ask, and for a second where it is of the store."""
+        """The body; kept for the pass if it is the same for every asker, `status` for a second."""
         if question.name not in KEPT or (question.name in OF_OWNERS and self._only(question.asker) is not None):
             return b"".join(encoded(self._made(question)))
         second = int(self.clock()) if question.name == "status" else 0
@@ -262,7 +262,7 @@ class Answers:
         return [Block(lines=lines_of(document))] if text else document
 
     def _of_store(self, question: _Question) -> Any:
-        """What is told before the first pass, too."""
+        """Answers that need no pass."""
         from autoscaler.report import history
         from autoscaler.report.events import events_document, events_lines, find_events
         from autoscaler.report.passes import find_passes, passes_lines, without_names
@@ -297,7 +297,7 @@ class Answers:
         return [history.history_block(report)] if text else history.document(report, now)
 
     def _of_own(self, document: dict[str, Any], asker: Asker) -> dict[str, Any]:
-        """Without the budgets of other users and of projects, and numbers of jobs, where details are for owners."""
+        """The document; if job details are their owners', without others' budgets and without job numbers."""
         from autoscaler.report.owners import budgets_of
         from autoscaler.report.passes import without_names
 
@@ -312,14 +312,14 @@ class Answers:
         return {**document, **said}
 
     def _of_owners(self, document: dict[str, Any], asker: Asker) -> dict[str, Any]:
-        """Without reasons that name other owners, where details are for owners."""
+        """The document; if job details are their owners', without reasons that name other owners."""
         from autoscaler.report.owners import of_owner
 
         only = self._only(asker)
         return document if only is None else of_owner(document, only)
 
     def _only(self, asker: Asker) -> str | None:
-        """Whose jobs alone an asker may see; None: everybody's."""
+        """The only owner whose jobs an asker may see; None: all."""
         return asker.name if self.owners_only and not asker.manages() else None
 
     def _visible(self, events: Sequence[KeptEvent], question: _Question) -> tuple[KeptEvent, ...]:
@@ -332,7 +332,7 @@ class Answers:
         return tuple(shown_to(owner, events))
 
     def _cost(self, question: _Question) -> Any:
-        """Where details of jobs are for their owners, those of others are one row."""
+        """The cost; if job details are their owners', the jobs of others are one row."""
         from autoscaler.report.cost import cost_blocks, cost_report, csv_text, document, read_cost_query
 
         now = self.clock()
@@ -346,7 +346,7 @@ class Answers:
                 return document(report)
 
     def _jobs(self, seen: ObservedPlan, asker: Asker) -> tuple[dict[str, Any], list[str]]:
-        """The document, and what is said besides its rows."""
+        """The document, and lines about jobs that have no row."""
         from autoscaler.report.owners import without_jobs
         from autoscaler.report.passes import without_names
         from autoscaler.report.sentence import jobs_not_read
@@ -389,37 +389,37 @@ class Answers:
             return Ends(unread=f"the accounting cannot be taken in: {error}")
         if not found.unread:
             return Ends(found.ends)
-        self._take_in_the_rest()
+        self._index_in_background()
         left = f"{found.unread / 1e6:.0f} MB of the accounting have not been taken in yet: ask again in a minute"
         return Ends(found.ends, left)
 
-    def _take_in_the_rest(self) -> None:
-        if self._taking_in.acquire(blocking=False):
-            threading.Thread(target=self._take_in, name="accounting", daemon=True).start()
+    def _index_in_background(self) -> None:
+        if self._indexing.acquire(blocking=False):
+            threading.Thread(target=self._index_rest, name="accounting", daemon=True).start()
 
-    def _take_in(self) -> None:
-        """The thread's edge: what ends it is told, and the next question begins again."""
+    def _index_rest(self) -> None:
+        """The body of a thread. An error is logged, and the next question starts it again."""
         try:
             while not self._ended.wait(PAUSE) and self.accounting is not None and self.accounting.advance(STEP):
                 pass
         except (OSError, AutoscalerError) as error:
             log.warning("the accounting is not taken in any further: %s", error)
         finally:
-            self._taking_in.release()
+            self._indexing.release()
 
 
 class _NoPass(AutoscalerError):
-    """There is nothing to tell yet."""
+    """No pass has been made yet."""
 
 
 class Line:
-    """Who waits for an answer: nobody has all places, neither one asker nor one name that asks from everywhere."""
+    """The questions under way. Neither one asker nor one name at many addresses can take all places."""
 
     def __init__(self) -> None:
         self._guard, self._held = threading.Lock(), Counter[str]()
 
     def enter(self, asker: Asker) -> Reply | None:
-        """None: they have a place, until `leave`. Else why not."""
+        """Take a place until `leave`, and return None; or return the refusal."""
         with self._guard:
             if self._held.total() >= 2 * LINE:  # each counts twice: as an asker, and by name
                 return refusal(HTTPStatus.SERVICE_UNAVAILABLE, BUSY, 5)
@@ -435,7 +435,7 @@ class Line:
 
 
 class Turns:
-    """How often each asker may ask; of so many askers that their number is bounded."""
+    """Limits how often each asker may ask; it remembers at most `MOST_ASKERS`."""
 
     def __init__(self, stopwatch: Callable[[], float] = time.monotonic) -> None:
         self._stopwatch, self._guard = stopwatch, threading.Lock()
@@ -452,7 +452,7 @@ class Turns:
             return left >= 1
 
     def charge(self, name: str, seconds: float) -> None:
-        """What an answer took of the processor is taken off: who asks for what is large may ask more seldom."""
+        """Count the processor time of an answer: large answers make an asker wait longer."""
         with self._guard:
             left, since = self._left.get(name, (float(BURST), self._stopwatch()))
             self._left[name] = left - seconds / EVERY * SHARE, since
@@ -464,7 +464,7 @@ def refusal(status: int, text: str, retry_after: int | None = None, *, missing: 
 
 
 def encoded(value: Any, depth: int = 3) -> Iterator[bytes]:
-    """JSON in pieces: between two of them other threads get their turn, however many rows there are."""
+    """JSON in pieces, so that other threads run in between, however many rows there are."""
     if depth and isinstance(value, Mapping):
         yield b"{"
         for number, (name, each) in enumerate(value.items()):

@@ -1,6 +1,6 @@
-"""The routes of answers: what the last pass saw and decided, for readers, on this machine and elsewhere.
+"""The routes of answers: what the last pass observed and decided, for readers on this machine and elsewhere.
 
-Their version is in the path. A further question is one more class in `QUESTIONS`.
+Their version is in the path. To add a question, add a class to `QUESTIONS`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pydantic import BaseModel, Field
 
 from autoscaler.answer_client import PREFIX
 from autoscaler.api.answers import Asker
-from autoscaler.api.asking import api_of, asker_of, known_only
+from autoscaler.api.dependencies import api_of, asker_of, known_only
 from autoscaler.api.listeners import SOCKET, TCP, served_at
 
 By = Annotated[Asker, Depends(asker_of)]
 
-_SAID: dict[str, Any] = {
+_ANSWER_SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["answers", "pass", "as_of", "age_s", "trouble"],
     "properties": {
@@ -28,7 +28,7 @@ _SAID: dict[str, Any] = {
         },
         "as_of": {"type": ["string", "null"], "description": "When that pass observed."},
         "age_s": {"type": ["number", "null"]},
-        "trouble": {"type": "string", "description": "Why nothing was observed since; empty while there is."},
+        "trouble": {"type": "string", "description": "Why nothing was observed since; empty while passes observe."},
         "document": {"description": "What the command prints with `--json`: docs/json.md."},
         "blocks": {
             "type": "array",
@@ -44,7 +44,7 @@ def _error(description: str) -> dict[str, Any]:
 
 
 _RESPONSES: dict[int | str, dict[str, Any]] = {
-    200: {"description": "The answer.", "content": {"application/json": {"schema": _SAID}}},
+    200: {"description": "The answer.", "content": {"application/json": {"schema": _ANSWER_SCHEMA}}},
     400: _error("The question is refused; `error` says why."),
     401: _error("Neither user and password nor a token is right."),
     403: _error("Only the job's owner and managers may see it."),
@@ -139,13 +139,13 @@ QUESTIONS: tuple[type[BaseModel], ...] = (
     *(Status, Jobs, Queue, Workers, Explain),
     *(History, Events, Passes, Cost),
 )
-"""Each is asked at the path of its name; its fields are what a query may have."""
+"""The path of each is its name in lower case; its fields are the query parameters."""
 
 
 def _serve(question: type[BaseModel]) -> None:
     name = question.__name__.lower()
 
-    # What a query may have is checked here, and read by the function that answers, which commands call, too.
+    # FastAPI checks the query here. The function that answers reads it, since commands call it as well.
     def route(request: Request, by: By, query: BaseModel) -> Response:
         return _answer(request, name, by)
 

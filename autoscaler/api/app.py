@@ -1,6 +1,6 @@
 """The one application behind all listeners: routes, answers to errors, what OpenAPI says of the REST API.
 
-An error is one sentence. What nobody foresaw is logged and answered 500, without particulars.
+An error is one sentence. A defect is logged and answered with 500, without details.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 
 from autoscaler.answer_client import PREFIX
 from autoscaler.api import answers_routes, override_routes, routes
-from autoscaler.api.asking import Api, errors_text
+from autoscaler.api.dependencies import Api, errors_text
 from autoscaler.api.gate import Gate
 from autoscaler.api.journal import Journalled
 from autoscaler.api.listeners import SOCKET, TCP, WORKERS, listener_of
@@ -32,13 +32,13 @@ _PLACES = (
     "there is POST /autoscale, GET /requests and DELETE /requests/SET, GET /clusters/CLUSTER/status, "
     "GET /clusters/CLUSTER/nodes and GET /answers/v1/status"
 )
-_UNTOLD = ("Not Found", "Method Not Allowed")
-"""What is said where no route matches."""
+_UNMATCHED = ("Not Found", "Method Not Allowed")
+"""Starlette's texts if no route matches."""
 
 
 def make_app(api: Api, *, hosts: Collection[str] = (), version: str = "0") -> FastAPI:
-    """The application for one cluster, for all listeners. `hosts`: names, besides this machine's, by which it is
-    called.
+    """The application for one cluster, for all listeners. `hosts`: further host names that callers
+    may give.
     """
     app = FastAPI(
         title="sge-autoscaler",
@@ -47,12 +47,12 @@ def make_app(api: Api, *, hosts: Collection[str] = (), version: str = "0") -> Fa
         dependencies=[Depends(_http_1)],
         docs_url=None,
         redoc_url=None,
-        openapi_url=None,  # FastAPI's own route would be there at every listener
+        openapi_url=None,  # FastAPI's own route would exist at every listener
         redirect_slashes=False,
     )
     app.state.api = api
     app.add_middleware(Gate, hosts=hosts)
-    app.add_middleware(Journalled)  # outermost: what the gate refuses is written down, too
+    app.add_middleware(Journalled)  # outermost, so that it also records what the gate refuses
     for router in (routes.state, routes.clusters, routes.operations, routes.actions, routes.arrays):
         app.include_router(router)
     app.include_router(answers_routes.answers)
@@ -69,14 +69,14 @@ def make_app(api: Api, *, hosts: Collection[str] = (), version: str = "0") -> Fa
 
 
 def _http_1(request: Request) -> None:
-    """h11 takes any version that is two digits."""
+    """Refuse other versions: h11 accepts any with two digits."""
     if (version := request.scope["http_version"]) not in ("1.0", "1.1"):
         raise HTTPException(505, f"Invalid HTTP version ({version})")
 
 
 def _error(request: Request, text: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
-    """Text for callers of CycleCloud's API; at the other listeners, and to a question, every answer is JSON. What a
-    caller wrote may be part of it, and goes to that caller's terminal.
+    """Text for callers of CycleCloud's API; JSON at the other listeners and for questions. Control characters are
+    escaped: the text may repeat what the caller sent.
     """
     text = plain_lines(text)
     if listener_of(request.scope) is TCP and not request.url.path.startswith(PREFIX):
@@ -94,7 +94,7 @@ async def _not_kept(request: Request, error: Exception) -> Response:
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    """Of bodies `asking.body_of` tells; what is left is a query or a path."""
+    """An invalid query or path; `dependencies.body_of` reports bodies."""
     assert isinstance(error, RequestValidationError)
     return _error(request, errors_text({**each, "loc": each["loc"][1:]} for each in error.errors()), 400)
 
@@ -102,7 +102,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     text, status, listener = str(error.detail), error.status_code, listener_of(request.scope)
-    if listener is SOCKET and text in _UNTOLD:
+    if listener is SOCKET and text in _UNMATCHED:
         text, status = _PLACES, 404 if request.method in _METHODS else 405
     if listener is WORKERS and status == 405:
         text = "use GET: GET URL?instance=ID"
@@ -110,7 +110,7 @@ async def _http(request: Request, error: Exception) -> Response:
 
 
 async def _gone(request: Request, _: Exception) -> Response:
-    """Nobody reads it: the journal of calls does."""
+    """For the journal of calls: the caller has gone."""
     return _error(request, "the body is incomplete", 408)
 
 
@@ -126,9 +126,7 @@ _TO_BODIES = {
 
 
 def _describe(app: FastAPI) -> None:
-    """OpenAPI: with the bodies that FastAPI does not see and what the gate answers, without the status that is never
-    answered.
-    """
+    """Complete the OpenAPI document: add bodies and the gate's answers, remove 422, which is never sent."""
     made = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -146,7 +144,7 @@ def _describe(app: FastAPI) -> None:
                     operation["responses"].pop("422", None)
                     with_body = "requestBody" in operation
                     operation["responses"] = _TO_ALL | (_TO_BODIES if with_body else {}) | operation["responses"]
-                    if with_body:  # MUNGE proves no body
+                    if with_body:  # a MUNGE credential does not cover a body
                         operation["security"] = [each for each in operation["security"] if "MUNGE" not in each]
         return app.openapi_schema or {}
 

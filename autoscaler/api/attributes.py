@@ -1,4 +1,4 @@
-"""Which `nodeAttributes` a caller may give: what would silently be without effect is refused."""
+"""Which `nodeAttributes` a caller may give."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ _NOT_THE_CALLERS: Mapping[str, str] = {
 
 
 def refuse_attributes(where: str, given: Mapping[str, Any], array: SeenArray, cluster: str) -> None:
-    """Attributes that would silently be without effect are refused; those that nobody here heeds are kept and shown.
+    """Raise Conflict for attributes that look effective but would have no effect. Unknown attributes are kept and
+    shown.
 
-    `cluster`: how callers name this one; another is refused.
+    `cluster`: the name of this cluster; attributes for another one are refused.
     """
     if given.get("ClusterName") not in (None, cluster):
         raise Conflict(f"{where}.ClusterName: this is cluster {cluster}; leave it out, or ask the other cluster")

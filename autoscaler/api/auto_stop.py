@@ -1,8 +1,7 @@
 """Answers workers that ask whether they may stop: `GET /autostop/<order>/<token>?instance=<id>`.
 
-Nothing is decided here and no provider touched: the question goes to the store, the loop's next pass answers it from
-demand, and the caller waits for that answer. Whoever asks needs the token of that very machine, and has to ask from
-its address where that is known.
+It decides nothing and calls no provider: it stores the question, the loop's next pass answers it from demand, and the
+caller waits for that answer. A caller needs the token of that machine and, if its address is known, must call from it.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from autoscaler.store.auto_stops import Answered, AutoStopTable
 from autoscaler.worker_configuration import order_key, stop_token
 
 PATIENCE = 20.0
-"""Seconds that a caller waits for a pass to answer; then it is told to ask again."""
+"""Seconds that a caller waits for a pass to answer; then it gets 503."""
 BURST, A_SECOND = 60, 5.0
-"""So many questions of one worker at once, and so many more each second: every one costs a look at the cluster."""
+"""Questions that one worker may ask at once, and further ones a second: each costs an observation of the cluster."""
 PATH = re.compile(r"/autostop/([0-9A-Za-z-]{1,64})/([0-9a-f]{64})")
 _WILDCARDS = ("", "0.0.0.0", "::")
 
@@ -69,7 +68,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a caller is told."""
+    """The answer to a call."""
 
     status: HTTPStatus
     says: dict[str, Any]
@@ -77,13 +76,13 @@ class Reply:
 
 
 def refusal(status: HTTPStatus, why: str, retry_after: int | None = None) -> Reply:
-    """Not answered, and why."""
+    """A refusal with its cause."""
     return Reply(status, {"error": why}, retry_after)
 
 
 @dataclass(slots=True)
 class AutoStops:
-    """Judges who may ask, asks, and waits. Shared by the callers' threads and the loop's."""
+    """Checks the caller, stores the question, waits for the answer. Shared by the threads of callers and the loop."""
 
     table: AutoStopTable
     secret: bytes
@@ -96,16 +95,16 @@ class AutoStops:
     _passes: int = 0
     _closed: bool = False
     _allowance: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """By worker id: how many questions it has left, and at what time that was so."""
-    _told: dict[str, AutoStopAnswer] = field(default_factory=dict)
-    _unkept: str = ""
-    """Why questions could not be written down since the last pass."""
+    """By worker id: how many questions it has left, as of what time."""
+    _answers: dict[str, AutoStopAnswer] = field(default_factory=dict)
+    _not_stored: str = ""
+    """Why questions could not be stored since the last pass."""
     _woken: threading.Condition = field(default_factory=threading.Condition)
 
     def passed(self, workers: Iterable[Worker], memory: Memory) -> None:
-        """A pass has answered what it saw asked, durably; these are the workers that there were.
+        """Note that a pass has stored its answers. `workers`: those that it observed.
 
-        Questions of those that are gone are over: listed as ended, or listed no more and nothing is known of them.
+        The questions of workers that are gone are ended: of those listed as ended, and of unlisted ones without memory.
         """
         listed = {worker.id: worker for worker in workers}
         awaited = {worker_id for worker_id, note in memory.workers.items() if not note.gone}
@@ -115,19 +114,19 @@ class AutoStops:
         with self._woken:
             self._workers = {worker_id: worker for worker_id, worker in listed.items() if worker.exists}
             self._allowance = {key: left for key, left in self._allowance.items() if key in self._workers}
-            self._told = {key: told for key, told in self._told.items() if key in self._workers}
+            self._answers = {key: answer for key, answer in self._answers.items() if key in self._workers}
             self._passes += 1
-            self._unkept = ""
+            self._not_stored = ""
             self._woken.notify_all()
 
     def close(self) -> None:
-        """No further answer will come."""
+        """End all waiting: no further pass will answer."""
         with self._woken:
             self._closed = True
             self._woken.notify_all()
 
-    def asked(self, path: str, peer: str) -> Reply:
-        """The whole reply to a GET of `path`, which may take `patience` seconds. `peer`: the caller's address."""
+    def reply_to(self, path: str, peer: str) -> Reply:
+        """The reply to a GET of `path`; it may take `patience` seconds. `peer`: the caller's address."""
         try:
             split = urlsplit(path)
             instances = parse_qs(split.query, max_num_fields=8).get("instance", [])
@@ -159,17 +158,17 @@ class AutoStops:
             self.ring()
             answered = self._wait(worker, at)
         except StateNotKept as error:
-            self._say_once(worker, str(error))
+            self._log_once(worker, str(error))
             return refusal(HTTPStatus.SERVICE_UNAVAILABLE, "no decision is possible: see the autoscaler's log", 30)
         if answered is None:
             return self._not_yet()
         stops = answered.answer is AutoStopAnswer.STOPS
         reason = text(answered.reason)
         with self._woken:
-            before, self._told[worker.id] = self._told.get(worker.id), answered.answer
+            before, self._answers[worker.id] = self._answers.get(worker.id), answered.answer
         if before is not answered.answer:
-            said = "%s stops: %s" if stops else "%s asked to stop, but stays: %s"
-            log.info(said, worker.name or worker.id, reason)
+            message = "%s stops: %s" if stops else "%s asked to stop, but stays: %s"
+            log.info(message, worker.name or worker.id, reason)
         return Reply(HTTPStatus.OK, {"instance": worker.id, "stop": stops, "reason": reason})
 
     def _wait(self, worker: Worker, at: float) -> Answered | None:
@@ -186,15 +185,15 @@ class AutoStops:
                 if self._passes == seen:
                     self._woken.wait(left)
 
-    def _say_once(self, worker: Worker, why: str) -> None:
-        """Where files of the master are, and what ails them, is told here and not to workers."""
+    def _log_once(self, worker: Worker, why: str) -> None:
+        """Log the cause, which may name files of the master, instead of sending it to a worker."""
         with self._woken:
-            known, self._unkept = self._unkept, why
+            known, self._not_stored = self._not_stored, why
         if known != why:
             log.warning("%s asked to stop and got no answer: %s", worker.name or worker.id, why)
 
     def _worker(self, order_id: str, instance: str) -> Worker | None:
-        """By its id, else by its host name, which is all that some clouds' machines know of themselves."""
+        """The worker by its id, else by its host name: on some clouds a machine knows only that."""
         workers = [worker for worker in (self._workers or {}).values() if worker.order_id == order_id]
         by_name = (worker for worker in workers if worker.name and short_name(worker.name) == short_name(instance))
         return next((worker for worker in workers if worker.id == instance), next(by_name, None))
@@ -212,8 +211,8 @@ class AutoStops:
 
 
 def same_address(known: str, peer: str) -> bool:
-    """Whether both are one address; an IPv4 one may come wrapped in IPv6. Text that is no address is only
-    itself.
+    """Whether both are one address; an IPv4 address may be written as IPv6. Text that is not an address equals
+    only itself.
     """
     try:
         first, second = (ipaddress.ip_address(one.partition("%")[0]) for one in (known, peer))

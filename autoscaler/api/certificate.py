@@ -1,4 +1,4 @@
-"""The certificate that a listener shows, read again when its files change: renewed ones are used without a restart."""
+"""The certificate of a listener. Its files are read again when they change, so a renewed one needs no restart."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from autoscaler.strict_modes import refuse_exposed
 
 log = logging.getLogger("autoscaler.api")
 LOOK_EVERY = 30
-"""Seconds between two looks at the files."""
+"""Seconds between two checks of the files."""
 
 _NOT_A_PAIR = ("NO_CERTIFICATE_ASSIGNED", "KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH")
-"""What OpenSSL says of them: the first where their types differ."""
+"""OpenSSL's reasons for a key of another certificate; the first one if their types differ."""
 _State = tuple[tuple[int, ...], ...]
 """Device, inode, size and the times of the last changes of each file, of its mode and owner too."""
 
 
 class Certificate:
-    """The pair of PEM files of a listener. `context`: what the listener is made with. Where new files cannot be used,
-    those that are loaded stay. `group`: whose members may change the files. Raises OSError, of which ssl.SSLError is
-    one.
+    """The pair of PEM files of a listener. `context`: the TLS context of the listener. If new files cannot be used,
+    the loaded pair stays. `group`: members of this group may change the files. Raises OSError, which includes
+    ssl.SSLError.
 
-    Every handshake begins in `context`, and goes on in the context of the newest pair: to load a pair into a context
-    that has one already would leave a certificate of another type (EC beside RSA) in use.
+    Every handshake begins in `context` and continues in the context of the newest pair: loading a second pair into one
+    context would leave a certificate of another type (EC beside RSA) in use.
     """
 
     def __init__(self, certificate: Path, key: Path, group: str | None = None) -> None:
@@ -38,7 +38,7 @@ class Certificate:
         self._reported = ""
 
     def _go_on(self, handshake: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
-        """OpenSSL calls it in every handshake, also where the client names no server."""
+        """OpenSSL calls it in every handshake, also if the client names no server."""
         handshake.context = self._newest
 
     async def look(self) -> None:
@@ -60,7 +60,7 @@ class Certificate:
         self._loaded, self._failures, self._reported = state, 0, ""
 
     def _report(self, why: str) -> None:
-        """Each cause once; not at the first look, when somebody may just be putting the second file in place."""
+        """Log each cause once, from the second check on: at the first, the second file may be about to be replaced."""
         self._failures += 1
         if self._failures > 1 and why != self._reported:
             log.warning("the certificate in use stays, since %s cannot be used: %s", self._certificate, why)
@@ -71,13 +71,13 @@ class Certificate:
 
 
 def load_pair(certificate: Path, key: Path) -> ssl.SSLContext:
-    """What a server speaks TLS with. Raises OSError, of which ssl.SSLError is one."""
+    """A TLS context with this pair. Raises OSError, which includes ssl.SSLError."""
     for file in (certificate, key):
-        read_regular(file, LARGEST_TEXT)  # OpenSSL waits for whoever writes into a pipe
+        read_regular(file, LARGEST_TEXT)  # OpenSSL would wait for a writer of a pipe
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2  # whatever the machine's OpenSSL allows besides
+    context.minimum_version = ssl.TLSVersion.TLSv1_2  # also if the machine's OpenSSL allows older ones
     try:
-        context.load_cert_chain(certificate, key, password="")  # else OpenSSL asks the terminal where the key has one
+        context.load_cert_chain(certificate, key, password="")  # else OpenSSL would ask the terminal for it
     except ssl.SSLError as error:
         if error.reason in _NOT_A_PAIR:
             raise OSError(f"{key} is not the key of that certificate") from error

@@ -1,6 +1,6 @@
-"""Ends a connection whose request makes no progress, so that slow clients keep nobody else out.
+"""Ends a connection whose request makes no progress, so that slow clients do not keep others out.
 
-uvicorn's own timeout is for silence between requests; a client that never begins, or sends letter by letter, has none.
+uvicorn's own timeout is for silence between requests. It does not end a client that never begins or sends byte by byte.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from autoscaler.api.listeners import GROUPS, LISTENER, PEER, TCP, Listener
 
 HEAD = 10.0
-"""Seconds in which a request's head must have come, from the connection or the end of the last request on."""
+"""Seconds for a request's head to arrive, from the connection or the end of the last request on."""
 BODY = 60.0
-"""Seconds in which its body must have come, from its head on."""
+"""Seconds for its body to arrive, from its head on."""
 UNREAD = 5.0
-"""Seconds for which the rest of a request is taken in that is answered already, so that its client reads the answer."""
+"""Seconds for which the rest of an answered request is read, so that its client reads the answer."""
 UNTAKEN = 60.0
-"""Seconds in which a client must take in enough of an answer for more of it to be sent."""
+"""Seconds for a client to read enough of an answer for more of it to be sent."""
 LARGEST_HEAD = 16 * 1024
 _SO_PEERGROUPS, _MOST_GROUPS = 59, 256
 _LINGER = 0.1
-"""Seconds to read why one is sent away: closed at once, the connection would be reset by what still comes."""
+"""Seconds for a refused client to read why: data that still arrives would reset a connection closed at once."""
 
 
 class TimedProtocol(H11Protocol):
-    """One connection. Times are for the whole of what is awaited: what comes of it meanwhile wins no more."""
+    """One connection. Each limit is for the whole head, body or answer: a part that arrives does not extend it."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class TimedProtocol(H11Protocol):
 
     @property
     def idle(self) -> bool:
-        """Whether nobody works on a request of this connection."""
+        """Whether no request of this connection is being carried out."""
         return self._seconds() in (HEAD, UNREAD)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -75,7 +75,7 @@ class TimedProtocol(H11Protocol):
             super().data_received(data)
 
     def send_400_response(self, msg: str) -> None:
-        """As JSON where every answer is: the base class writes text. A call that is under way answers nobody."""
+        """The base class writes text; listeners other than TCP answer in JSON. A call under way gets no answer."""
         if self.cycle is not None:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
@@ -112,10 +112,10 @@ class TimedProtocol(H11Protocol):
         self._stop_untaken()
 
     def give_up(self) -> None:
-        """End it, whatever is not sent yet."""
+        """End the connection, also if an answer is not sent completely."""
         self._stop_watch()
         self._stop_untaken()
-        self.connections.discard(self)  # at once: it takes no one's room
+        self.connections.discard(self)  # at once, so that it does not count any more
         self.transport.abort()
 
     def _too_many_of_one(self) -> bool:
@@ -130,7 +130,7 @@ class TimedProtocol(H11Protocol):
 
     def _send_away(self) -> None:
         self._sent_away = True
-        self.connections.discard(self)  # it takes no one's room
+        self.connections.discard(self)  # so that it does not count
         body = _document("too many callers at once: try again")
         head = f"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: {len(body)}\r\n"
         self.transport.write(f"{head}Content-Type: application/json\r\nConnection: close\r\n\r\n".encode() + body)
@@ -138,7 +138,7 @@ class TimedProtocol(H11Protocol):
         self._timer = self.loop.call_later(_LINGER, self.give_up)
 
     def _seconds(self) -> float | None:
-        """How long what is awaited now may take; None: nothing is."""
+        """The limit of what the client has to send now; None: nothing."""
         if self.conn.their_state is h11.IDLE:
             return HEAD
         if self.conn.their_state is h11.SEND_BODY:
@@ -171,11 +171,11 @@ def _process(transport: asyncio.Transport) -> tuple[int | None, frozenset[int]]:
     own: socket.socket | None = transport.get_extra_info("socket")
     if own is None or own.family != socket.AF_UNIX:
         return None, frozenset()
-    said = own.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("iII"))
-    _, uid, gid = struct.unpack("iII", said)
+    credentials = own.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("iII"))
+    _, uid, gid = struct.unpack("iII", credentials)
     try:
         groups = own.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, 4 * _MOST_GROUPS)
-    except OSError:  # a kernel before 4.13, or more groups: whoever counts by the first one still does
+    except OSError:  # a kernel before 4.13, or more groups than that: the first group still counts
         groups = b""
     return uid, frozenset((gid, *struct.unpack(f"{len(groups) // 4}I", groups)))
 

@@ -28,7 +28,7 @@ _DEEPEST = 50
 
 
 class InvalidExpression(ValueError):
-    """The text is no expression; the message says where."""
+    """The text is not a valid expression; the message says where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class _Token:
 
 
 def expression(text: str) -> Matches:
-    """What a node record must be. Raises InvalidExpression."""
+    """The test that an expression stands for. Raises InvalidExpression."""
     reader = _Reader(_tokens(text))
     matches = reader.either(0)
     reader.end()
@@ -58,7 +58,7 @@ def _tokens(text: str) -> list[_Token]:
 
 
 class _Reader:
-    """Reads tokens from left to right; each method takes what is its own."""
+    """A recursive-descent parser; each method reads one level of the grammar."""
 
     def __init__(self, tokens: list[_Token]) -> None:
         self._tokens = tokens

@@ -1,9 +1,9 @@
-"""Refuses what no client of the REST API sends and a page in somebody's browser does: a call for another host name or
-from another site. Decided from the head alone, before anybody's password is looked at.
+"""Refuses calls that only a page in a browser makes: for another host name, or from another site. It reads the head
+alone, before any password is checked.
 
-A browser adds a login that it knows to whatever a page asks for, and takes a name that a stranger's DNS leads here for
-that stranger's own. It says where a page is from, and the name that it was led by; programs say neither `Origin` nor
-`Sec-Fetch-Site`.
+A browser sends a stored login with every call of a page (cross-site request forgery), and takes a name that an
+attacker's DNS points here for the attacker's own site (DNS rebinding). It names the page's site in `Origin` or
+`Sec-Fetch-Site`, and the host name in `Host`. Programs send neither `Origin` nor `Sec-Fetch-Site`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from autoscaler.api.listeners import TCP, listener_of
 from autoscaler.plain_text import plain
 
 KINDS = ("application/json", "text/plain")
-"""CycleCloud's own examples send JSON as text/plain; whatever a body is called, it is read as JSON."""
+"""CycleCloud's own examples send JSON as text/plain. A body of either type is read as JSON."""
 _ALSO = ("application/x-www-form-urlencoded",)
-"""What `curl -d` calls every body that nobody named."""
+"""The type that `curl -d` sends by default."""
 HOSTS_SETTING = "CP_CAP_AUTOSCALE_HTTP_HOSTS"
 _OWN_SITE = ("same-origin", "none")
 _CHANGING = ("POST", "PUT", "PATCH", "DELETE")
@@ -31,12 +31,12 @@ Refusal = tuple[int, str]
 
 
 def own_names() -> frozenset[str]:
-    """By which this machine knows itself."""
+    """This machine's own names."""
     return frozenset(name.lower() for name in ("localhost", socket.gethostname(), socket.getfqdn()))
 
 
 class Gate:
-    """An application behind it. `hosts`: names by which callers may call; addresses they may always."""
+    """Middleware. `hosts`: host names that callers may give, besides our own. Addresses are always allowed."""
 
     def __init__(self, app: ASGIApp, hosts: Collection[str] = ()) -> None:
         self._app = app
@@ -48,7 +48,7 @@ class Gate:
             await self._app(scope, receive, send)
             return
         status, text = refused
-        headers = {"Connection": "close"}  # what else comes on this connection is not to be believed
+        headers = {"Connection": "close"}  # nothing else on this connection is trusted
         over_tcp = listener_of(scope) is TCP
         answer: Response = (
             PlainTextResponse(text, status, headers) if over_tcp else JSONResponse({"error": text}, status, headers)
@@ -72,7 +72,7 @@ def _refused(scope: Scope, hosts: Collection[str]) -> Refusal | None:
 
 
 def _known(host: str, hosts: Collection[str]) -> bool:
-    """A name that a stranger's DNS leads here is not; an address is nobody's to lead."""
+    """Whether callers may give this host: one of the names, or an address, which no DNS can redirect."""
     try:
         name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
         ipaddress.ip_address(name)

@@ -1,7 +1,7 @@
 """Ends TLS handshakes that take too long, and limits how many are under way at once.
 
-asyncio tells a protocol of a connection once its handshake is done, so those before it are counted where connections
-are taken in: at the listening socket. All of it runs in the server's thread.
+asyncio reports a connection to its protocol only after the handshake, so pending handshakes are counted at the
+listening socket. All of it runs in the server's thread.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import socket
 from typing import Any
 
 HANDSHAKE = 10.0
-"""Seconds in which a handshake must be done."""
+"""Time limit of a handshake, in seconds."""
 UNDER_WAY = 100
-"""Handshakes at once: for one more, the one that has taken longest is ended."""
+"""Handshakes at once. One more ends the oldest of them."""
 
 
 class Doorway(socket.socket):
-    """A listening socket that knows which of its connections have not been greeted yet."""
+    """A listening socket that knows which of its connections are still in their handshake."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -27,7 +27,7 @@ class Doorway(socket.socket):
     def accept(self) -> tuple[socket.socket, Any]:
         """As asyncio calls it."""
         made, peer = super().accept()
-        self.greeted(peer)  # that address was another's, which is gone
+        self.greeted(peer)  # an earlier connection of that address is gone
         for closed in [key for key, (each, _) in self._waiting.items() if each.fileno() < 0]:
             self.greeted(closed)
         if len(self._waiting) >= UNDER_WAY:

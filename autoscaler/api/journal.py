@@ -1,6 +1,6 @@
-"""Writes every call of the REST API down once it is answered: who, what, which status, which operation. Of calls at the
-Unix socket only operator overrides that were not refused are. Bodies and headers are not, and nothing of workers'
-calls, whose paths hold tokens.
+"""Records every call of the REST API when it is answered: caller, target, status, operation. Of calls at the Unix
+socket it records only accepted operator overrides. It records no bodies, no headers, and no calls of workers, whose
+paths contain tokens.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from autoscaler.answer_client import OVERRIDES
-from autoscaler.api.asking import OPERATION, USER, Api
+from autoscaler.api.dependencies import OPERATION, USER, Api
 from autoscaler.api.listeners import SOCKET, TCP, listener_of
 from autoscaler.api.tokens import PREFIX
 from autoscaler.errors import StateNotKept
@@ -24,14 +24,14 @@ from autoscaler.store.calls import Call, CallLog
 
 log = logging.getLogger("autoscaler.api")
 _TOKEN = re.compile(rf"{PREFIX}[\w%-]+")
-"""What somebody wrote into a URL, where it proves nothing, and is good all the same."""
+"""A token in a URL: it proves nothing there, but it is a valid secret."""
 
 
 METRICS = "/metrics"
 
 
 class Journalled:
-    """An application whose calls are written down."""
+    """Middleware that records calls."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -48,16 +48,18 @@ class Journalled:
             if message["type"] == "http.response.start":
                 status = message["status"]
             if message["type"] == "http.response.body" and not message.get("more_body", False):
-                await keep()  # before the caller has the answer, or calls come faster than they are written down
+                await (
+                    keep()
+                )  # before the caller has the answer, so that calls cannot come faster than they are recorded
             await send(message)
 
         kept = False
 
         async def keep() -> None:
             nonlocal kept
-            if kept or (scope["path"] == METRICS and status == 200):  # every 30 s, and nothing is asked for
+            if kept or (scope["path"] == METRICS and status == 200):  # a scrape every 30 s changes nothing
                 return
-            if status >= 400 and listener_of(scope) is SOCKET:  # whoever is refused pushes nobody's acts out
+            if status >= 400 and listener_of(scope) is SOCKET:  # refused calls must not displace recorded ones
                 return
             kept = True
             query = scope.get("query_string", b"").decode("ascii", "replace")
@@ -88,5 +90,5 @@ def _written(scope: Scope) -> bool:
 def _keep(calls: CallLog, call: Call) -> None:
     try:
         calls.add(call)
-    except (StateNotKept, sqlite3.Error) as error:  # it is answered all the same
+    except (StateNotKept, sqlite3.Error) as error:  # the call is answered nevertheless
         log.warning("a call was not recorded: %s", error)

@@ -1,5 +1,5 @@
-"""What users of this machine may at the Unix socket: everybody may look, root, the service's own user, members of the
-set group and Grid Engine's managers may do all that is there.
+"""Roles of local users at the Unix socket: every user may read; root, the user of the service, members of the
+configured group and Grid Engine's managers may do everything.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from autoscaler.errors import AutoscalerError
 FRESH = 60.0
 """Seconds for which Grid Engine is not asked again."""
 PATIENCE = 2.0
-"""Seconds that one waits while Grid Engine is asked for somebody else."""
+"""Seconds that a caller waits while Grid Engine is asked for another one."""
 _ASKED = "Grid Engine has not answered yet"
 
 
@@ -26,7 +26,7 @@ def _nobody() -> Collection[str]:
 
 @dataclass(slots=True)
 class LocalRoles:
-    """Any thread may ask. `managers` is asked only for a user who is nobody else, and seldom."""
+    """Any thread may call. `managers` is called at most once in `FRESH` seconds, for users without another right."""
 
     group: int | None = None
     """Gid of the group whose members may call."""
@@ -34,19 +34,19 @@ class LocalRoles:
     """Names of Grid Engine's managers (`qconf -sm`). May raise AutoscalerError."""
     stopwatch: Callable[[], float] = time.monotonic
     unread: str = ""
-    """Why it is not known who manages Grid Engine; '' while it is."""
+    """Why Grid Engine's managers are not known; '' if they are."""
     _known: frozenset[str] = frozenset()
     _read_at: float | None = None
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def role(self, uid: int | None, groups: Collection[int] = ()) -> Role:
-        """Without asking Grid Engine."""
+        """The role that follows from user and groups alone, without asking Grid Engine."""
         trusted = uid in (0, os.geteuid()) or (self.group is not None and self.group in groups)
         return Role.ADMIN if trusted else Role.READER
 
     def manages(self, name: str) -> bool:
-        """Whether this user is a manager of Grid Engine. While it cannot say so, nobody is one: a qmaster that hangs
-        holds only one who asks, and not all that serve the others.
+        """Whether this user is a manager of Grid Engine; False while Grid Engine does not answer. If qmaster hangs,
+        only one caller waits for it.
         """
         if not self._guard.acquire(timeout=PATIENCE):
             return False

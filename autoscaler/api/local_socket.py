@@ -1,7 +1,7 @@
-"""The Unix socket of a cell: HTTP and JSON. Every local user may look; the kernel says who it is (`local_roles`).
+"""The Unix socket of a cell: HTTP and JSON. Every local user may read; the kernel names the user (`local_roles`).
 
-It listens at once. What serves it is made, and imported, when the first caller comes: most cells have none, and it
-takes a sixth of the service's memory.
+It listens at once. The server is imported and made at the first call: most cells get none, and it takes a sixth of the
+service's memory.
 """
 
 from __future__ import annotations
@@ -28,22 +28,23 @@ log = logging.getLogger("autoscaler.requests")
 LONGEST_PATH = 107
 """Bytes of a socket's path that the kernel takes."""
 _END = 15.0
-"""Seconds that the end waits at most: the server itself waits for calls under way 10."""
+"""Seconds that `close` waits at most; the server waits 10 for calls under way."""
 _PROBE = 10.0
-"""Seconds to wait for whoever listens already."""
+"""Seconds to wait for a process that listens already."""
 
 
 @contextlib.contextmanager
 def served_locally(make_app: Callable[[], Any], path: Path, group: str | None = None) -> Iterator[None]:
-    """Listen until the end of the block. `make_app`: called at the first call; `group`: whose members must reach it.
+    """Listen until the end of the block. `make_app`: called at the first call; `group`: members of this group must be
+    able to connect.
 
-    Raises SettingsError where the socket cannot be made, or somebody else listens on it.
+    Raises SettingsError if the socket cannot be made, or another process listens on it.
     """
     served = _FirstCall(_listen(path, group), make_app)
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)  # while we listen: afterwards it may be the next one's
+        path.unlink(missing_ok=True)  # before we stop listening: afterwards it may be another process's
         served.close()
 
 
@@ -60,18 +61,18 @@ class _FirstCall:
         self._thread.start()
 
     def close(self) -> None:
-        """Let calls under way end, and no other begin."""
+        """Accept no further call, and wait for calls under way."""
         with self._lock:
             self._closed.set()
             if self._server is not None:
                 self._server.stop()
-        with contextlib.suppress(OSError):  # its reader went when serving ended by a defect
+        with contextlib.suppress(OSError):  # the thread has ended after a defect
             os.write(self._close, b".")
         self._thread.join(_END)
         os.close(self._close)
 
     def _wait(self) -> None:
-        """The thread's edge: what ends it is told, since nobody waits for it while scaling goes on."""
+        """The body of a thread. A defect is logged, and scaling goes on."""
         waiting = select.poll()
         waiting.register(self._listening, select.POLLIN)
         waiting.register(self._closing, select.POLLIN)
@@ -86,7 +87,7 @@ class _FirstCall:
             os.close(self._closing)
 
     def _serving(self) -> Server | None:
-        """The server; None where it is not to begin any more."""
+        """The server; None after `close`."""
         if self._closed.is_set():
             return None
         from autoscaler.api.listeners import SOCKET
@@ -104,7 +105,7 @@ def _listen(path: Path, group: str | None) -> socket.socket:
             f"{path} is too long for a socket: set CP_CAP_AUTOSCALE_SOCKET to a path of at most {LONGEST_PATH} bytes"
         )
     gid = _gid(group)
-    before = os.umask(0o077)  # no moment at which others could connect
+    before = os.umask(0o077)  # others can never connect before the mode is set
     try:
         _clear(path)
         listening = _bound(path, gid)
@@ -127,7 +128,7 @@ def _bound(path: Path, gid: int | None) -> socket.socket:
         listening.bind(str(path))
         if gid is not None:
             os.chown(path, -1, gid)
-        path.chmod(0o666)  # whoever gets here may look; the application asks the kernel who may do more
+        path.chmod(0o666)  # every user may connect; the application checks roles
         listening.listen(128)
     except BaseException:
         listening.close()
@@ -154,7 +155,7 @@ def _closed_to(gid: int | None, path: Path) -> Path | None:
 
 
 def _clear(path: Path) -> None:
-    """Make the directory (everybody may look a name up in it) and take away what a crash left."""
+    """Make the directory, which every user may enter, and remove the socket of a crashed process."""
     if not path.parent.exists():
         path.parent.mkdir(parents=True)
         path.parent.chmod(0o755)

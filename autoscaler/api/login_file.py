@@ -1,4 +1,4 @@
-"""What the files of users and of tokens have in common: noticed when they change, and replaced whole or not at all."""
+"""Common to the files of users and of tokens: notice a change, and replace the file whole or not at all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ State = tuple[int, int, int, int, int]
 
 
 def state_of(path: Path) -> State | None:
-    """Differs once the file or its mode has changed; None: it is not there."""
+    """A value that changes with the file or its mode; None: there is no file."""
     try:
         now = path.stat()
     except OSError:
@@ -25,12 +25,12 @@ def state_of(path: Path) -> State | None:
 
 
 def changed(error: Exception) -> None:
-    """Say that what the file has become lets nobody in."""
+    """Log that the changed file cannot be used."""
     log.error("logins by this file are refused until it is corrected: %s", error)
 
 
 def replace_file(path: Path, lines: Iterable[str]) -> None:
-    """Write the file anew, with mode 0600. Raises StateNotKept where there is no room for it."""
+    """Write the file anew, with mode 0600. Raises StateNotKept if the disk is full."""
     try:
         _replace(path, lines)
     except OSError as error:

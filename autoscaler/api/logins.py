@@ -1,7 +1,7 @@
-"""Judges what a caller of the REST API proves: user and password (Basic), a token (Bearer), or a credential of MUNGE.
+"""Checks the login of a caller of the REST API: user and password (Basic), a token (Bearer), or a MUNGE credential.
 
-Whoever proved it before is let in at once: they never wait for those who have not. Guesses are limited by address, few
-are worked on at once, and none waits for long, so that guessing neither takes all processors nor keeps others out.
+A caller that logged in before does not wait for others. Wrong logins are limited by address, and few unknown callers
+are checked at once, so that guessing neither uses all processors nor keeps others out.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from autoscaler.munge import Call, Undecided, Unproven
 from autoscaler.plain_text import plain
 
 BURST, EVERY = 20, 3.0
-"""So many wrong logins of one address at once, and one more each so many seconds."""
+"""Wrong logins that one address may make at once, and seconds until it may make one more."""
 AT_ONCE = 4
-"""So many unproven callers are judged at once; further ones are told to ask again."""
+"""Unknown callers that are checked at once; further ones get 503."""
 _MOST_ADDRESSES = 10_000
-_TOLD_EVERY = 60.0
+_LOG_EVERY = 60.0
 UNKNOWN = "an unknown address"
-"""What a proxy that passes on something else than an address speaks for."""
+"""The caller's address if a proxy passes on something that is not one."""
 REALM = 'Basic realm="sge-autoscaler", charset="UTF-8"'
 
 log = logging.getLogger("autoscaler.api")
 
 
 class LoginRefused(Exception):
-    """Nothing is proven. `status`: 401, or 429 and 503 where it is not even judged."""
+    """The login failed. `status`: 401, or 429 and 503 if it was not checked."""
 
     def __init__(self, status: int, text: str, retry_after: int | None = None) -> None:
         super().__init__(text)
@@ -47,12 +47,12 @@ class LoginRefused(Exception):
 
 @dataclass(slots=True)
 class _Address:
-    """What an address may still try, and what it did."""
+    """How many logins an address may still try, and how many failed."""
 
     left: float = float(BURST)
     since: float = 0.0
     failures: int = 0
-    told_at: float = float("-inf")
+    logged_at: float = float("-inf")
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class Logins:
     _turns: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(AT_ONCE))
 
     def caller(self, header: str, peer: str) -> Principal:
-        """Who says this in `Authorization`, from this address. Raises LoginRefused."""
+        """The caller with this `Authorization` header, at this address. Raises LoginRefused."""
         scheme, _, given = header.partition(" ")
         if scheme.lower() == "bearer" and self.tokens is not None:
             return self._by_token(given.strip(), peer)
@@ -106,13 +106,15 @@ class Logins:
         raise LoginRefused(401, why)
 
     def by_munge(self, credential: str, call: Call, address: str, peer: str) -> Principal:
-        """Who makes this call, by a credential that is for no other. `address`: ours, at which it came in. Raises
+        """The caller, by a credential for this call alone. `address`: our address at which it came in. Raises
         LoginRefused.
         """
         if self.munge is None:
             raise LoginRefused(401, "MUNGE proves nothing here: a token, or user and password, is needed")
         try:
-            with self.munge.turn():  # fewer than an address may try: of many right ones at once none is a wrong login
+            with (
+                self.munge.turn()
+            ):  # fewer turns than BURST: many right credentials at once never count as wrong logins
                 self._take(peer)
                 try:
                     found = self.munge.caller(credential.strip(), call, address)
@@ -128,7 +130,7 @@ class Logins:
         return found
 
     def manages(self, name: str) -> bool:
-        """Whether whom MUNGE proved is a manager of Grid Engine. Raises LoginRefused where it is not even judged."""
+        """Whether a user that MUNGE proved is a manager of Grid Engine. Raises LoginRefused if it was not checked."""
         if self.munge is None:
             return False
         try:
@@ -139,11 +141,11 @@ class Logins:
 
     @property
     def unread(self) -> str:
-        """Why it is not known who manages Grid Engine; '' while it is."""
+        """Why Grid Engine's managers are not known; '' if they are."""
         return "" if self.munge is None else self.munge.roles.unread
 
     def _take(self, peer: str) -> None:
-        """Count one try, before it is known whether it is a wrong one: many may come at once."""
+        """Count a try before its result is known: many may come at once."""
         now = self.stopwatch()
         with self._guard:
             known = self._address(peer, now)
@@ -165,9 +167,9 @@ class Logins:
             self.failures += 1
             known = self._address(peer, now)
             known.failures += 1
-            count, tell = known.failures, now - known.told_at >= _TOLD_EVERY
-            known.told_at = now if tell else known.told_at
-        if tell:
+            count, log_now = known.failures, now - known.logged_at >= _LOG_EVERY
+            known.logged_at = now if log_now else known.logged_at
+        if log_now:
             log.warning("wrong login from %s as %s; %d from there so far", peer or UNKNOWN, plain(name)[:64], count)
 
     def _address(self, peer: str, now: float) -> _Address:
@@ -184,7 +186,7 @@ def _ask_again(error: Undecided) -> LoginRefused:
 
 
 def network_of(peer: str) -> str:
-    """An IPv6 host has a whole /64 to call from."""
+    """The address, or of IPv6 its /64: one host can use all of that."""
     try:
         address = ipaddress.ip_address(peer.partition("%")[0])
     except ValueError:

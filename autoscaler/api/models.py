@@ -1,7 +1,7 @@
 """Bodies of the REST API, with CycleCloud's names to the letter; descriptions are ours.
 
-What a caller sends is read strictly: an unknown name or a value of another kind is refused with its path, because a
-misspelt limit that is silently dropped costs money. A name that is given as null counts as not given.
+Bodies of callers are read strictly: an unknown name or a value of another kind is refused with its path, because a
+misspelt limit would otherwise have no effect and cost money. A name that is given as null counts as not given.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ GROUP_ID = r"^[A-Za-z0-9_-]{1,64}$"
 NAME_FORMAT = r"^[A-Za-z0-9._-]{0,64}%d[A-Za-z0-9._-]{0,64}$"
 MOST_NODES = 100_000
 LARGEST = 2**53
-"""Whole numbers beyond this are not the same for every reader of JSON."""
+"""JSON readers do not agree on larger integers."""
 
 
-def _tellable(value: object) -> object:
-    """A value of JSON that can be told again: no infinite number, none that has no end of digits."""
+def _finite(value: object) -> object:
+    """Refuse numbers that JSON readers would not read back: infinite ones and very large integers."""
     match value:
         case dict():
             for each in value.values():
-                _tellable(each)
+                _finite(each)
         case list():
             for each in value:
-                _tellable(each)
+                _finite(each)
         case float() if not math.isfinite(value):
             raise ValueError("a number is too large")
         case int() if abs(value) > LARGEST:
@@ -39,7 +39,7 @@ def _tellable(value: object) -> object:
 
 Text = Annotated[str, Field(min_length=1, max_length=256)]
 Texts = Annotated[list[Text], Field(max_length=MOST_NODES)]
-Attributes = Annotated[dict[str, Any], AfterValidator(_tellable)]
+Attributes = Annotated[dict[str, Any], AfterValidator(_finite)]
 Count = Annotated[int, Field(ge=0)]
 
 
@@ -51,14 +51,14 @@ def _whole(value: object) -> object:
 Whole = Annotated[int, BeforeValidator(_whole)]
 
 
-class Asked(BaseModel):
-    """What a caller sends."""
+class RequestModel(BaseModel):
+    """Base of bodies that callers send."""
 
     model_config = ConfigDict(strict=True, extra="forbid", alias_generator=to_camel, frozen=True)
 
 
-class Told(BaseModel):
-    """What is answered. Names that do not apply are left out."""
+class AnswerModel(BaseModel):
+    """Base of answers. Names that do not apply are left out."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
@@ -66,13 +66,13 @@ class Told(BaseModel):
 # -- creating ----------------------------------------------------------------------------------------------------
 
 
-class NodeDefinition(Asked):
+class NodeDefinition(RequestModel):
     """Which bucket nodes are taken from."""
 
     machine_type: Text | None = Field(None, description="Instance type. Default: the first one that is available.")
 
 
-class NodeSet(Asked):
+class NodeSet(RequestModel):
     """Nodes that are alike."""
 
     count: Annotated[Whole, Field(ge=1, le=MOST_NODES)]
@@ -90,7 +90,7 @@ class NodeSet(Asked):
     )
 
 
-class NodeCreationRequest(Asked):
+class NodeCreationRequest(RequestModel):
     """Nodes to create."""
 
     request_id: Text | None = Field(
@@ -99,14 +99,14 @@ class NodeCreationRequest(Asked):
     sets: Annotated[list[NodeSet], Field(min_length=1, max_length=1000)]
 
 
-class CreatedSet(Told):
+class CreatedSet(AnswerModel):
     """What became of one set."""
 
     added: Count
     message: str | None = Field(None, description="Why fewer nodes were added than requested.")
 
 
-class NodeCreationResult(Told):
+class NodeCreationResult(AnswerModel):
     """What became of each set, in the order in which they were asked for."""
 
     operation_id: str
@@ -116,7 +116,7 @@ class NodeCreationResult(Told):
 # -- managing ----------------------------------------------------------------------------------------------------
 
 
-class NodeManagementRequest(Asked):
+class NodeManagementRequest(RequestModel):
     """Which nodes; of several selectors the union is meant."""
 
     filter: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
@@ -129,7 +129,7 @@ class NodeManagementRequest(Asked):
     request_id: Text | None = Field(None, description="As in NodeCreationRequest.")
 
 
-class ManagedNode(Told):
+class ManagedNode(AnswerModel):
     """What became of one node."""
 
     id: str
@@ -138,7 +138,7 @@ class ManagedNode(Told):
     error: str | None = None
 
 
-class NodeManagementResult(Told):
+class NodeManagementResult(AnswerModel):
     """All nodes that were meant."""
 
     operation_id: str
@@ -148,27 +148,27 @@ class NodeManagementResult(Told):
 # -- reading -----------------------------------------------------------------------------------------------------
 
 
-class OperationStatus(Told):
+class OperationStatus(AnswerModel):
     """An operation."""
 
     action: str
     start_time: str = Field(description="When it was asked for, UTC.")
 
 
-class NodeList(Told):
+class NodeList(AnswerModel):
     """Node records."""
 
     nodes: list[dict[str, Any]]
     operation: OperationStatus | None = None
 
 
-class BucketDefinition(Told):
+class BucketDefinition(AnswerModel):
     """What identifies a bucket within its node array."""
 
     machine_type: str
 
 
-class VirtualMachine(Told):
+class VirtualMachine(AnswerModel):
     """One machine of a bucket."""
 
     vcpu_count: Count
@@ -179,7 +179,7 @@ class VirtualMachine(Told):
     vcpu_quota_count: Count
 
 
-class PlacementGroup(Told):
+class PlacementGroup(AnswerModel):
     """A placement group in use."""
 
     name: str
@@ -187,7 +187,7 @@ class PlacementGroup(Told):
     active_core_count: Count
 
 
-class BucketStatus(Told):
+class BucketStatus(AnswerModel):
     """What stands and what can still be had of one instance type in one node array."""
 
     bucket_id: str
@@ -218,7 +218,7 @@ class BucketStatus(Told):
     spot_placement_score: str
 
 
-class NodeArrayStatus(Told):
+class NodeArrayStatus(AnswerModel):
     """A node array."""
 
     name: str
@@ -228,7 +228,7 @@ class NodeArrayStatus(Told):
     buckets: list[BucketStatus]
 
 
-class ClusterStatus(Told):
+class ClusterStatus(AnswerModel):
     """The cluster."""
 
     state: str
@@ -251,7 +251,7 @@ class UsageDetail(BaseModel):
     region: str
 
 
-class UsageItem(Told):
+class UsageItem(AnswerModel):
     """Core-hours of the cluster or of one node array."""
 
     category: Literal["cluster", "node", "nodearray"]
@@ -261,7 +261,7 @@ class UsageItem(Told):
     details: list[UsageDetail] | None = None
 
 
-class UsageInterval(Told):
+class UsageInterval(AnswerModel):
     """Core-hours of one stretch of time, its end not included."""
 
     start: str
@@ -270,7 +270,7 @@ class UsageInterval(Told):
     breakdown: list[UsageItem]
 
 
-class ClusterUsage(Told):
+class ClusterUsage(AnswerModel):
     """Core-hours by interval."""
 
     usage: list[UsageInterval]

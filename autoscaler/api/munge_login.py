@@ -1,6 +1,7 @@
-"""Who calls by MUNGE: a user of the cell, as far as a submit host may say so. They look; who manages Grid Engine acts.
+"""Callers that MUNGE proves: users of the cell, as submit hosts name them. They may read; managers of Grid Engine may
+act.
 
-Each credential is new, so each is decoded. Few are at once, and few wait for that: callers of other kinds keep their
+Every credential is new and must be decoded. Only a few are decoded or wait at once, so that other callers keep their
 places.
 """
 
@@ -19,9 +20,9 @@ from autoscaler.munge import Call, Undecided, Unproven, uid_of
 from autoscaler.process import Runner
 
 AT_ONCE, LINE = 4, 16
-"""So many are judged at once, and so many wait or are judged; further ones are told to ask again."""
+"""Credentials decoded at once, and those decoded or waiting; further callers get 503."""
 PATIENCE = 2.0
-"""Seconds that one waits for its turn."""
+"""Seconds that a credential waits to be decoded."""
 
 
 @dataclass(slots=True)
@@ -36,7 +37,9 @@ class MungeLogin:
     _turns: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(AT_ONCE))
 
     def caller(self, given: str, call: Call, address: str) -> Principal:
-        """Whose credential this is, within a turn. `address`: at which the call came in. Raises Unproven, Undecided."""
+        """The user of a credential; call it within `turn`. `address`: where the call came in. Raises Unproven,
+        Undecided.
+        """
         uid = uid_of(self.runner, self.socket, given, call)
         if not call.meant_for(address):
             raise Unproven(f"this credential is for {call.host}, which this machine is not called here")
@@ -47,7 +50,7 @@ class MungeLogin:
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
-        """One of the few that are judged at once. Raises Undecided."""
+        """Hold one of the `AT_ONCE` places. Raises Undecided."""
         with contextlib.ExitStack() as held:
             if not self._line.acquire(blocking=False):
                 raise Undecided("too many ask at once")

@@ -57,15 +57,15 @@ class Operations:
     store: Store
     place: Place
     arrays: tuple[SeenArray, ...] = ()
-    """Those of the settings, for as long as no loop has looked."""
+    """The node arrays of the settings, used until a loop has observed."""
     clock: Callable[[], float] = time.time
     new_id: Callable[[], str] = lambda: str(uuid.uuid4())
     ring: Callable[[], None] = lambda: None
-    """Wakes the loop: there is something to see."""
+    """Wakes the loop."""
     loop_runs: Callable[[], bool] = lambda: True
 
     def warning(self) -> str | None:
-        """Why what is told may be old, and what is asked for not be carried out at once."""
+        """Why answers may be old and requests may be carried out late; None: neither."""
         if not self.loop_runs():
             return "no loop serves this cluster, so requests are only stored"
         if not (saved_at := self.store.memory.saved_at):
@@ -74,7 +74,7 @@ class Operations:
         return f"the last observation is {age:.0f} s old: the cluster cannot be observed now" if age > OLD else None
 
     def view(self) -> View:
-        """The cluster now. The look is read first: a worker that is bound meanwhile is then found by its row."""
+        """The cluster now. The observation is read first: a worker that is bound meanwhile is then found by its row."""
         now = self.clock()
         look = self.store.looks.load() or LastObservation(arrays=self.arrays)
         rows = self.store.nodes.listed(seen.worker.id for seen in look.workers)
@@ -86,7 +86,7 @@ class Operations:
         return View(place, look, rows, overrides, failed, backoffs)
 
     def retry(self, who: str) -> None:
-        """Let the loop try again at once what its provider lacked or refused, and created nodes that failed."""
+        """Let the next pass retry launches that failed or were refused, and created nodes that failed."""
         self.store.retry(who=f"{who} (REST)", at=self.clock())
         log.info("%s requests a retry of everything that failed", who)
         self.ring()
@@ -94,7 +94,7 @@ class Operations:
     # -- creating ------------------------------------------------------------------------------------------------
 
     def create(self, request: NodeCreationRequest, who: str) -> NodeCreationResult:
-        """Add nodes, as many of each set as limits and provider allow. Raises Conflict, having added none."""
+        """Add as many nodes of each set as limits and provider allow. Raises Conflict and adds none."""
         with self.store.database.transaction():
             self._refuse_repeated(request.request_id)
             chosen = [self._chosen(number, each) for number, each in enumerate(request.sets)]
@@ -114,7 +114,7 @@ class Operations:
         return NodeCreationResult(operation_id=operation, sets=sets)
 
     def scale(self, name: str, *, cores: int | None, count: int | None, who: str) -> NodeCreationResult:
-        """Add nodes until the array has so many, or so many cores. Once: what ends later is not replaced."""
+        """Add nodes until the array has so many, or so many cores. Nodes that end later are not replaced."""
         if (cores is None) == (count is None):
             raise Conflict("give either totalCoreCount or totalNodeCount")
         with self.store.database.transaction():
@@ -142,7 +142,7 @@ class Operations:
         return NodeCreationResult(operation_id=operation, sets=[CreatedSet(added=added, message=message)])
 
     def _chosen(self, number: int, node_set: NodeSet) -> tuple[SeenArray, Sequence[InstanceType | None]]:
-        """The array of a set and the types that may serve it, those tried first first. Raises Conflict."""
+        """The array of a set and the types that may serve it, in the order in which they are tried. Raises Conflict."""
         where = f"sets[{number}]"
         try:
             array = self._array(node_set.nodearray)
@@ -192,8 +192,8 @@ class Operations:
     def manage(
         self, verb: ManagingVerb, request: NodeManagementRequest, who: str, *, own_only: bool = False
     ) -> NodeManagementResult:
-        """Do something with all nodes that are meant, each for itself. `own_only`: only with those that this caller
-        created; of others the answer says so. Raises Conflict, having done nothing.
+        """Apply a verb to each selected node. `own_only`: only to nodes that this caller created; others get an error.
+        Raises Conflict and changes nothing.
         """
         with self.store.database.transaction():
             self._refuse_repeated(request.request_id)
@@ -219,7 +219,7 @@ class Operations:
         return ManagedNode(id=node.id, name=node.name, status="Error" if error else "OK", error=error)
 
     def _end(self, node: Node, view: View, who: str) -> str | None:
-        """Let a node end: at once where no machine serves it, else once its jobs have ended. Asked again: no change."""
+        """End a node: at once if it has no machine, else once its jobs have ended. A repeated call changes nothing."""
         if node.keep_alive and node.failed is None:
             return "this node is marked KeepAlive"
         if node.seen is not None and View.named(view.overrides.keep, node.seen):
@@ -234,7 +234,7 @@ class Operations:
         return None
 
     def _operate(self, verb: str, node: Node, who: str) -> str | None:
-        """Let the loop have the provider do it."""
+        """Store the verb; the loop passes it to the provider."""
         assert node.seen is not None
         accepted = self.store.verbs.ask(verb, node.seen.worker.id, at=self.clock(), who=f"{who} (REST)")
         return None if accepted else "an earlier request for it is not done yet"
@@ -267,7 +267,7 @@ def _log_change(who: str, does: str, names: Sequence[str]) -> None:
 
 
 def _unable(verb: str, node: Node, view: View) -> str | None:
-    """Why a verb cannot be carried out on a node."""
+    """Why a verb cannot be carried out on a node; None: it can."""
     if node.leaving:
         return "this node is ending"
     if node.failed is not None:
@@ -275,7 +275,7 @@ def _unable(verb: str, node: Node, view: View) -> str | None:
     if verb == "start":
         return None  # it is started, or about to be
     if not view.look.operates or verb == "deallocate":
-        # A machine that is stopped, and comes back, cannot be told from a lost one.
+        # A machine that is stopped and started again looks like a lost one.
         provider = view.look.provider if not view.look.operates and view.look.provider else "this cluster"
         return f"{provider} has no {verb}: terminate the node and create another"
     if node.seen is None or not node.seen.closed:

@@ -1,7 +1,7 @@
-"""Operator overrides: `pause`, `resume`, `retry`, `keep`, `drain`, `stop`, `log-level`, for those who may act.
+"""Operator overrides: `pause`, `resume`, `retry`, `keep`, `drain`, `stop`, `log-level`, for callers that may act.
 
-At the Unix socket these are root, the service's own user, the socket's group and Grid Engine's managers; at the address
-whoever has the role admin.
+At the Unix socket these are root, the user of the service, the socket's group and Grid Engine's managers; at the
+address, callers of the role admin.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse
 
 from autoscaler.answer_client import OVERRIDES, OVERRIDES_VERSION
 from autoscaler.api.answers import TOO_OFTEN, Asker
-from autoscaler.api.asking import api_of, asker_of, known_only, operations_of, principal
+from autoscaler.api.dependencies import api_of, asker_of, known_only, operations_of, principal
 from autoscaler.api.listeners import SOCKET, TCP, listener_of, served_at
 from autoscaler.api.principal import Principal, Role
 from autoscaler.engine.operator_commands import OperatorCommand, carry_out
@@ -37,12 +37,12 @@ def described(description: str) -> dict[str, Any]:
     return {"description": description, "content": {"application/json": {}, "text/plain": {}}}
 
 
-_HEARD_OF = 0.05
-"""Seconds in which it is heard that a caller has gone; where this process was stopped, that stands behind the call."""
+_DISCONNECT_SEEN = 0.05
+"""Seconds until a disconnect is seen. If this process was stopped meanwhile, it comes after the call."""
 
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     400: described("The command or its host is refused; the text says why."),
-    401: described("Neither user and password nor a token is right."),
+    401: described("The login is wrong."),
     403: described("The caller may only look, or the call is from a page of another site."),
     404: described("The autoscaler has no such worker; with the header `X-Answers`."),
     409: described("The caller has gone; nothing was done."),
@@ -52,7 +52,7 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 
 
 def may_act(request: Request, caller: Caller) -> None:
-    """403 for those who may only look, 429 for who acts too often."""
+    """Refuse callers that may only read with 403, and those that act too often with 429."""
     if caller.role < Role.ADMIN:
         local = listener_of(request.scope) is SOCKET
         said = f"{caller.name} may look, but not act on the autoscaler: {WHO_MAY[SOCKET if local else TCP]}"
@@ -64,8 +64,8 @@ def may_act(request: Request, caller: Caller) -> None:
 
 
 async def still_asked(request: Request) -> None:
-    """409 where the caller gave up: a service that hung must not do, hours later, what nobody expects any more."""
-    await asyncio.sleep(_HEARD_OF)
+    """Refuse with 409 if the caller has gone: a service that hung must not carry out a command hours later."""
+    await asyncio.sleep(_DISCONNECT_SEEN)
     if await request.is_disconnected():
         log.warning("%s: not carried out: the caller has disconnected", plain(request.url.path))
         raise HTTPException(409, "the caller has disconnected")
@@ -73,7 +73,7 @@ async def still_asked(request: Request) -> None:
 
 @overrides.get("", dependencies=[Depends(known_only())], responses=_RESPONSES)
 def standing(request: Request, by: By) -> JSONResponse:
-    """Whether the caller may act, and why what they tell may not be carried out at once."""
+    """Whether the caller may act, and why a command may be carried out late."""
     said = {"overrides": OVERRIDES_VERSION, "name": by.name, "may": by.manages()}
     return JSONResponse(said | {"warning": operations_of(request).warning()})
 
@@ -91,7 +91,7 @@ def override(
     undo: Annotated[bool, Query(description="Cancel a `keep` or `drain`.")] = False,
     level: Annotated[LogLevel | None, Query(description="How much is logged, of `log-level`.")] = None,
 ) -> JSONResponse:
-    """Store what a person tells the autoscaler; the next pass carries it out."""
+    """Store the override; the next pass carries it out."""
     operations, command = operations_of(request), OperatorCommand(verb, host, undo, level)
     try:
         stored = carry_out(operations.store, command, who=caller.by, at=operations.clock())

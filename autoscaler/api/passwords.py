@@ -1,9 +1,9 @@
 """Who may call: a file of user names with salted hashes of their passwords (scrypt) and roles, read again when it
 changes.
 
-A password is compared in constant time, and an unknown user costs as long as a known one. What once proved right is
-remembered by a keyed digest until the user's line changes, since scrypt is meant to be slow and a client asks every
-second. Nobody waits for another's scrypt: how many are worked on at once is for `logins` to say.
+A password is compared in constant time, and an unknown user takes as long as a known one. scrypt is slow on purpose and
+a client may call every second, so a keyed digest of a proven password is remembered until the user's line changes.
+`logins` limits how many passwords are checked at once.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def proves(password: str, entry: str) -> bool:
 
 
 def set_password(path: Path, user: str, password: str, role: Role | None = None) -> bool:
-    """Write a user's entry into the file (made with mode 0600); tells whether the user is new. Whole or not at all.
-    Without a role a user keeps their own; a new one is an admin.
+    """Write a user's entry into the file (made with mode 0600); return whether the user is new. The file is written
+    whole or not at all. Without a role a user keeps their own; a new one is an admin.
     """
     if ":" in user or user.startswith("#") or user != user.strip() or not user or not user.isprintable():
         why = "no colon, no control character, no space around it, and no # before it"
@@ -88,7 +88,7 @@ class Passwords:
             raise SettingsError(f"{path} names no user: write one with `sge-autoscaler serve passwd USER`")
 
     def proven(self, user: str, password: str) -> Role | None:
-        """The role of a user who proved this password before; None: not yet. Never waits for a guess."""
+        """The role of a user who proved this password before; None: not yet. Never runs scrypt."""
         with self._guard:
             self._look()
             entry = self._entries.get(user)
@@ -96,7 +96,7 @@ class Passwords:
             return entry.role if entry is not None and known else None
 
     def role(self, user: str, password: str) -> Role | None:
-        """The role of this user where the password is theirs; None: it is not. Takes as long as scrypt does."""
+        """The role of this user if the password is right, else None. Takes as long as scrypt does."""
         with self._guard:
             self._look()
             entry = self._entries.get(user)
@@ -109,14 +109,14 @@ class Passwords:
         return entry.role
 
     def right(self, user: str, password: str) -> bool:
-        """Whether this is a user's password."""
+        """Whether this is the password of this user."""
         return (self.proven(user, password) or self.role(user, password)) is not None
 
     def _digest(self, user: str, password: str) -> bytes:
         return hmac.digest(self._key, f"{user}\0{password}".encode("utf-8", "surrogatepass"), "sha256")
 
     def _look(self) -> None:
-        """Read the file if it changed. While it cannot be read, nobody gets in."""
+        """Read the file if it changed. While it cannot be read, every login is refused."""
         now = state_of(self._path)
         if now == self._seen:
             return

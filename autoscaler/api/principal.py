@@ -1,5 +1,5 @@
-"""Who makes a call, and what they may: at the TCP address whoever proves it by a password or a token, at the Unix
-socket whom the kernel names.
+"""Who makes a call, and what that caller may do. At the TCP address a password, token or MUNGE credential proves it; at
+the Unix socket the kernel names the user.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 ON_BEHALF = "X-Asked-By"
-"""Root, and whoever runs the service, may say for whom they ask, as `sudo` does."""
+"""Header by which root and the user of the service name the user for whom they call, as `sudo` does."""
 
 
 class Role(IntEnum):
-    """What one may; each may what those before it may."""
+    """What a caller may do. Each role includes those before it."""
 
     READER = 1
-    """Looks: status, nodes, usage, operations, requests."""
+    """Reads status, nodes, usage, operations and requests."""
     CALLER = 2
-    """Asks for nodes and node arrays, and ends what it asked for itself."""
+    """Requests nodes and node arrays, and ends its own requests."""
     ADMIN = 3
     """Ends every node and request set."""
 
@@ -33,9 +33,9 @@ class Principal:
     """One caller, for the length of a call."""
 
     name: str
-    """No two of different kinds have the same: that of a token begins with `token:`, which no user's name can."""
+    """Unique: the name of a token begins with `token:`, which no user's name can."""
     by: str
-    """The name as it stands in the store and the log."""
+    """The name in the store and the log."""
     role: Role = Role.ADMIN
     of_cell: bool = False
     """Whether this is a user of the cell, who may be a manager of Grid Engine."""
@@ -47,12 +47,12 @@ def of_rest(name: str, role: Role) -> Principal:
 
 
 def of_munge(name: str) -> Principal:
-    """A user of a machine that this one believes."""
+    """A user of a submit host, proved by MUNGE."""
     return Principal(name, f"{name} (MUNGE)", Role.READER, of_cell=True)
 
 
 def of_process(uid: int, headers: Mapping[str, str], role: Role = Role.ADMIN) -> Principal:
-    """The user that a local process runs as; what root or our own user says in its place, marked so."""
+    """The user that a local process runs as. If root or our own user names another user, `by` shows both."""
     try:
         own = pwd.getpwuid(uid).pw_name
     except KeyError:

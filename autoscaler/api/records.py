@@ -1,4 +1,4 @@
-"""What node and node array records say, with CycleCloud's names. Pure."""
+"""Node and node array records with CycleCloud's names. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STATES: Mapping[str, str] = {
     TERMINATING: "Terminating",
     FAILED: FAILED,
 }
-"""`State`, as filters name it, by `Status`."""
+"""`State` by `Status`."""
 
 
 def node_record(view: View, node: Node) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def node_record(view: View, node: Node) -> dict[str, Any]:
 
 
 def node_records(view: View) -> list[dict[str, Any]]:
-    """Of all nodes. Each `Template` is a node array of this view."""
+    """Records of all nodes whose node array is in this view."""
     known = {array.name for array in view.look.arrays}
     return [node_record(view, node) for node in view.nodes if node.node_array in known]
 
@@ -94,7 +94,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _merged(under: dict[str, Any], over: object) -> dict[str, Any]:
-    """Both objects, at every depth what `over` says before what `under` does."""
+    """Both objects, at every depth `over` wins."""
     if not isinstance(over, Mapping):
         return under
     result = dict(under)

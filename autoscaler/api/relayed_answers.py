@@ -14,12 +14,12 @@ from autoscaler.api.principal import ON_BEHALF, Role
 
 @dataclass(frozen=True, slots=True)
 class RelayedAnswers:
-    """Any thread may call. A server that runs as another user than the service may not say whom it asks for: then it
-    is told what any user of this machine is.
+    """Any thread may call. If this server runs as another user than the service, it may not name the caller for whom it
+    asks, and gets what every user of this machine gets.
     """
 
     find: Callable[[], str]
-    """Where the running autoscaler listens; '': nowhere."""
+    """Where the running autoscaler listens; '': no autoscaler listens."""
 
     def answer(self, question: str, query: Mapping[str, str], asker: Asker) -> Reply:
         path = self.find()

@@ -1,7 +1,7 @@
-"""The service that callers of node arrays talk to, whichever way they call: to update, to read, to end.
+"""Requests for node arrays, whichever way callers send them: update, show, end.
 
-A document in JSON comes in, a status and a document go out. Everything is written to the store and nothing else is
-done: the loop, rung, reads it at its next look.
+It takes a JSON document and returns a status and a document. It only writes to the store and wakes the loop, which
+reads the store in its next pass.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Answer = tuple[HTTPStatus, dict[str, Any]]
 
 
 class NotYours(AutoscalerError):
-    """A caller wants to change what another asked for."""
+    """A caller tried to change another caller's request."""
 
 
 def _always() -> bool:
@@ -46,23 +46,23 @@ def _nobody() -> None:
 
 @dataclass(frozen=True, slots=True)
 class RequestService:
-    """What a caller can ask for. All of it may be called from any thread."""
+    """The calls of one cell. Any thread may call."""
 
     store: Store
     node_arrays: Callable[[], Sequence[str]]
-    """Names of the node arrays of the settings, the first leading."""
+    """Names of the node arrays of the settings, in their order."""
     clock: Callable[[], float] = time.time
     ring: Callable[[], None] = _nobody
-    """Wakes the loop: there is something to see."""
+    """Wakes the loop."""
     loop_runs: Callable[[], bool] = _always
     offered: Callable[[], frozenset[str]] = frozenset
-    """Names of all instance types that the provider offers; none where that is not known."""
+    """Names of all instance types that the provider offers; empty if not known."""
     cluster: str = ""
-    """How callers name the cluster; '': it has no name, and any will do."""
+    """The cluster's name; '': callers may give any."""
 
     def update(self, body: str | bytes, by: str, *, own_only: bool = False) -> Answer:
-        """Replace all that a set wants: `{"arrays": […], "request_set": …, "expiration_interval": …}`. `own_only`: not
-        where another asked for that set.
+        """Replace all targets of a set: `{"arrays": […], "request_set": …, "expiration_interval": …}`. `own_only`:
+        refuse a set of another caller.
         """
         return self._answered(lambda: self._update(body, by, own_only))
 
@@ -76,13 +76,13 @@ class RequestService:
         )
 
     def settings(self) -> Answer:
-        """What the autoscaler serves by, without secrets, by environment name."""
+        """The settings of the autoscaler, without secrets, by environment name."""
         return self._answered(lambda: dict(self.store.service_settings.load() or {}))
 
     def end(self, set_name: str, by: str, *, own_only: bool = False) -> Answer:
-        """Take a whole set back. `own_only`: not where another asked for it."""
+        """End a set. `own_only`: refuse a set of another caller."""
 
-        def take_back() -> dict[str, Any]:
+        def end_set() -> dict[str, Any]:
             self._refuse_foreign(set_name, by if own_only else None)
             ended = self.store.requests.end(set_name)
             if ended:
@@ -90,7 +90,7 @@ class RequestService:
                 self.ring()
             return {"request_set": set_name, "ended": ended}
 
-        return self._answered(take_back)
+        return self._answered(end_set)
 
     def _update(self, body: str | bytes, by: str, own_only: bool) -> dict[str, Any]:
         given = table(read_json(_text(body)), "the request")
@@ -100,7 +100,7 @@ class RequestService:
             raise SettingsError('the request: "arrays" is missing: the list of node arrays')
         set_name, interval = given.get("request_set"), given.get("expiration_interval")
         set_name = STANDARD if set_name is None else set_name
-        interval = DEFAULT_EXPIRATION if interval is None else interval  # nobody from outside asks for ever by a null
+        interval = DEFAULT_EXPIRATION if interval is None else interval  # a null must not mean without end
         self._refuse_foreign(set_name, by if own_only else None)
         if own_only:
             self._refuse_defining(given["arrays"], by)
@@ -125,11 +125,11 @@ class RequestService:
         sets = () if by is None else self.store.requests.load(self.clock()).sets
         other = next((one.by for one in sets if one.name == set_name and one.by != by), None)
         if other is not None:
-            raise NotYours(f"request set {set_name} was asked for by {other}: only they, or an admin, may change it")
+            raise NotYours(f"request set {set_name} was requested by {other}: only they, or an admin, may change it")
 
     def _refuse_defining(self, arrays: Any, by: str) -> None:
-        """What defines a node array (`MaxCount`, `MachineType`, `KeepAlive` …) holds for all who use it: of arrays of
-        the settings, and of those that others request, only an admin may say it.
+        """Refuse definitions (`MaxCount`, `MachineType`, `KeepAlive` …), which hold for all users of an array: of
+        arrays of the settings, and of those that others request, only an admin may set them.
         """
         named = [one for one in arrays if isinstance(one, dict)] if isinstance(arrays, list) else []
         sets = self.store.requests.load(self.clock()).sets
@@ -152,7 +152,9 @@ class RequestService:
 
 
 def not_offered(named: Iterable[str], offered: Collection[str]) -> str:
-    """That these machine types are not among those that the provider offers; '' where they are, or nothing is known."""
+    """A sentence about machine types that the provider does not offer; '' if it offers all, or its offers are not
+    known.
+    """
     strange = [name for name in dict.fromkeys(named) if name not in offered] if offered else []
     names = []
     for name in strange:

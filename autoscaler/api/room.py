@@ -1,4 +1,4 @@
-"""What room there is: how many more nodes can be created, by the limits and by what the provider says it has. Pure."""
+"""How many more nodes can be created, by the limits and the provider's available count. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from autoscaler.store.observations import SeenArray
 
 
 def room(view: View, array: SeenArray, kind: InstanceType | None) -> int:
-    """How many more nodes of this type the limits allow. Without a type cores are not counted."""
+    """How many more nodes of this type the limits allow. Without a type, core limits are ignored."""
     family = array.extends or array.name
     root = view.array(family) or array
     shared, own = view.counted(family), [node for node in view.standing if node.node_array == array.name]
@@ -26,7 +26,7 @@ def room(view: View, array: SeenArray, kind: InstanceType | None) -> int:
 
 
 def available(view: View, array: SeenArray, kind: InstanceType | None) -> int:
-    """How many more can be created: what limits and provider allow, less the nodes that wait for a machine."""
+    """How many more nodes limits and provider allow, less the nodes that wait for a machine."""
     if unavailable(view, array, kind) is not None:
         return 0
     in_stock, most = offered(array, kind), room(view, array, kind)
@@ -40,18 +40,18 @@ def available(view: View, array: SeenArray, kind: InstanceType | None) -> int:
 
 
 def unavailable(view: View, array: SeenArray, kind: InstanceType | None) -> str | None:
-    """Why none of this type can be had for a while, in words; None: as far as is known some can."""
+    """Why no machine of this type is available for a while; None: some may be."""
     refused = view.look.refused.get(array.name) or view.look.refused.get(array.extends or "")
     if refused is not None:
         return refused
     buckets = [bucket for bucket in array.buckets if kind is None or bucket.type.name == kind.name]
-    resting = [backoff_of(bucket, view.backoffs, array) for bucket in buckets]
-    first = next(iter(resting), None)
-    return None if first is None or None in resting else first.message
+    backoffs = [backoff_of(bucket, view.backoffs, array) for bucket in buckets]
+    first = next(iter(backoffs), None)
+    return None if first is None or None in backoffs else first.message
 
 
 def offered(array: SeenArray, kind: InstanceType | None) -> int | None:
-    """How many more the provider says it has; None: it does not say."""
+    """How many more the provider reports as available; None: it reports no number."""
     buckets = [bucket for bucket in array.buckets if kind is None or bucket.type.name == kind.name]
     if not buckets:
         return None if kind is None and not array.buckets else 0
@@ -60,6 +60,6 @@ def offered(array: SeenArray, kind: InstanceType | None) -> int | None:
 
 
 def placement_groups(array: SeenArray, kind: InstanceType) -> frozenset[str]:
-    """Those of the provider that may be asked for by name."""
+    """The provider's placement groups that a caller can name."""
     names = {bucket.key.placement_group for bucket in array.buckets if bucket.type.name == kind.name}
     return frozenset(name for name in names if name and not NO_ID.search(name))

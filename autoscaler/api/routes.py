@@ -1,8 +1,7 @@
-"""The routes, and at which listeners each is there. Paths, names and statuses of the REST API are those of CycleCloud's
-reference.
+"""The routes and their listeners. Paths, names and statuses of the REST API are those of CycleCloud's reference.
 
-202 with Location for what begins an operation, 409 for a body that is refused, 400 for a query that is, 404 for what
-does not exist.
+202 with Location: an operation has begun. 409: the body is refused. 400: the query is refused. 404: there is no such
+object.
 """
 
 from __future__ import annotations
@@ -17,7 +16,8 @@ from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Res
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from autoscaler.api.asking import (
+from autoscaler.api.auto_stop import refusal
+from autoscaler.api.dependencies import (
     BODY_KINDS,
     accepted,
     api_of,
@@ -28,10 +28,9 @@ from autoscaler.api.asking import (
     of_cluster,
     operations_of,
     principal,
-    tell_loop,
     user,
+    warn_if_late,
 )
-from autoscaler.api.auto_stop import refusal
 from autoscaler.api.journal import METRICS
 from autoscaler.api.listeners import SOCKET, TCP, WORKERS, served_at
 from autoscaler.api.models import (
@@ -64,22 +63,22 @@ VERBS: Mapping[ManagingVerb, str] = {
 }
 
 
-def _said(description: str) -> dict[str, Any]:
+def _text_answer(description: str) -> dict[str, Any]:
     return {"description": description, "content": {"text/plain": {"schema": {"type": "string"}}}}
 
 
 _ALWAYS: dict[int | str, dict[str, Any]] = {
-    400: _said("The query is refused; the text says why."),
-    401: _said("User or password, nor a token, is wrong."),
-    403: _said("The caller's role does not allow it, or the call is from a page of another site."),
-    404: _said("There is no such cluster, operation or node array."),
-    503: _said("The request cannot be stored now; try again."),
+    400: _text_answer("The query is refused; the text says why."),
+    401: _text_answer("The login is wrong."),
+    403: _text_answer("The caller's role does not allow it, or the call is from a page of another site."),
+    404: _text_answer("There is no such cluster, operation or node array."),
+    503: _text_answer("The request cannot be stored now; try again."),
 }
 _BEGUN: dict[int | str, dict[str, Any]] = {
     **_ALWAYS,
     202: {"headers": {"Location": {"description": "Address of the operation.", "schema": {"type": "string"}}}},
-    409: _said("The request is refused; the text says where and why. Nothing was done."),
-    413: _said("The body is too large."),
+    409: _text_answer("The request is refused; the text says where and why. Nothing was done."),
+    413: _text_answer("The body is too large."),
 }
 
 _UPDATE = {
@@ -105,7 +104,7 @@ _ARRAYS: dict[int | str, dict[str, Any]] = {
     401: _ALWAYS[401],
     403: {"description": "The caller's role does not allow it, or another caller asked for that request set."},
     404: {"description": "Only nodes are served here."},
-    413: _said("The body is too large."),
+    413: _text_answer("The body is too large."),
     503: {"description": "The request cannot be stored now; try again."},
 }
 
@@ -128,7 +127,7 @@ workers = APIRouter(include_in_schema=False, route_class=served_at(WORKERS))
 
 
 class Document(JSONResponse):
-    """JSON as shell scripts read it: a space after each colon, a line's end at the end."""
+    """JSON for shell scripts: a space after each colon, a newline at the end."""
 
     def render(self, content: Any) -> bytes:
         return json.dumps(content, ensure_ascii=False).encode(errors="backslashreplace") + b"\n"
@@ -147,7 +146,7 @@ def status(
     request: Request, response: Response, nodes: Annotated[bool, Query(description="Include the nodes.")] = False
 ) -> ClusterStatus:
     """State, limits and buckets of the cluster."""
-    tell_loop(request, response)
+    warn_if_late(request, response)
     return status_of(operations_of(request).view(), with_nodes=nodes)
 
 
@@ -164,7 +163,7 @@ def nodes(
     request_id: Annotated[str | None, Query(description="Only nodes of the operation of this request.")] = None,
 ) -> NodeList:
     """Nodes of the cluster, or of one operation."""
-    tell_loop(request, response)
+    warn_if_late(request, response)
     if operation is not None and request_id is not None:
         raise HTTPException(400, "give operation or request_id, not both")
     view, table = operations_of(request).view(), operations_of(request).store.nodes
@@ -298,13 +297,13 @@ def scale(
     "/cloud/actions/retry/{cluster}", dependencies=[asks, Depends(of_cluster), Depends(known_only())], responses=_ALWAYS
 )
 def retry(request: Request, response: Response, caller: User) -> dict[str, str]:
-    """Try again at once what the provider lacked or refused, instead of waiting until its rest is over."""
+    """Retry launches that failed for lack of capacity or were refused at once, instead of after the backoff."""
     operations_of(request).retry(caller)
-    tell_loop(request, response)
+    warn_if_late(request, response)
     return {"message": "the next pass tries again what failed"}
 
 
-# -- what node arrays should hold ----------------------------------------------------------------------------------
+# -- requests for node arrays --------------------------------------------------------------------------------------
 
 
 def _service(request: Request) -> RequestService:
@@ -319,7 +318,7 @@ Service = Annotated[RequestService, Depends(_service)]
 
 @arrays.post("/autoscale", dependencies=[asks], responses=_ARRAYS, openapi_extra=_UPDATE)
 def autoscale(service: Service, caller: Caller, body: Annotated[bytes, Depends(body_bytes)]) -> JSONResponse:
-    """Replace all that a request set wants node arrays to hold."""
+    """Replace all targets of a request set."""
     status, answer = service.update(body, caller.by, own_only=caller.role < Role.ADMIN)
     return Document(answer, status)
 
@@ -333,14 +332,14 @@ def requests(service: Service) -> JSONResponse:
 
 @local.get("/settings")
 def settings(service: Service) -> JSONResponse:
-    """What the running autoscaler serves by, without secrets, by environment name."""
+    """The settings of the running autoscaler, without secrets, by environment name."""
     status, answer = service.settings()
     return Document(answer, status)
 
 
 @arrays.delete("/requests/{request_set:path}", dependencies=[asks], responses=_ARRAYS)
 def end_request(service: Service, caller: Caller, request_set: str) -> JSONResponse:
-    """Take a whole request set back."""
+    """End a request set."""
     if not request_set:
         raise HTTPException(404, "name the request set: DELETE /requests/SET")
     status, answer = service.end(request_set, caller.by, own_only=caller.role < Role.ADMIN)
@@ -352,26 +351,26 @@ def end_request(service: Service, caller: Caller, request_set: str) -> JSONRespo
 
 @description.get("/openapi.json")
 def openapi(request: Request) -> JSONResponse:
-    """What the REST API takes and answers."""
+    """The description of the REST API."""
     return JSONResponse(request.app.openapi())
 
 
 @metrics.get(METRICS)
 def expose(request: Request) -> Response:
-    """What the last passes measured, for Prometheus. It is read from the store, which every pass writes: so it is there
-    while nothing is observed, and in a process without a loop.
+    """Metrics for Prometheus. They are read from the store, which every pass writes, so they are there while nothing is
+    observed, and in a process without a loop.
     """
     return Response(exposition(operations_of(request).store.measures.load()), headers={"Content-Type": CONTENT_TYPE})
 
 
 @workers.get("/{path:path}")
 def auto_stop(request: Request) -> JSONResponse:
-    """What a worker asks. `AutoStops` reads the path as it was sent: it holds the token, which nobody logs."""
+    """Answer a worker. `AutoStops` reads the path as sent; it contains the token, so it is not logged."""
     auto_stops, scope = api_of(request).auto_stops, request.scope
     if auto_stops is None or request.client is None:
         reply = refusal(HTTPStatus.NOT_FOUND, "there is nothing at this path")
     else:
         target = b"?".join(part for part in (scope["raw_path"], scope["query_string"]) if part)
-        reply = auto_stops.asked(target.decode("latin-1"), request.client.host)
+        reply = auto_stops.reply_to(target.decode("latin-1"), request.client.host)
     headers = {} if reply.retry_after is None else {"Retry-After": str(reply.retry_after)}
     return Document(reply.says, reply.status, headers)

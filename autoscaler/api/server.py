@@ -1,4 +1,4 @@
-"""Serves the application at a listener: on a thread beside the loop, or alone. With a certificate, over TLS only."""
+"""Serves the application at a listener, on a thread beside the loop or alone. With a certificate: TLS only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = logging.getLogger("autoscaler.api")
 BETWEEN_CALLS = 5
 """Seconds that a connection stays open without a further call."""
 LAST_CALLS = 10
-"""Seconds that the end waits for calls under way."""
+"""Seconds that the server waits for calls under way when it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class Address:
     certificate: Path | None = None
     key: Path | None = None
     plain: bool = False
-    """Whether it may be served without TLS where other machines reach it."""
+    """Whether an address that other machines reach may be served without TLS."""
     proxies: tuple[str, ...] = ()
-    """Who may say for whom they speak. Nobody where an address is a proof."""
+    """Proxies whose `X-Forwarded-…` headers are trusted."""
     group: str | None = None
-    """Whose members may change both files."""
+    """Members of this group may change both files."""
 
     @property
     def scheme(self) -> str:
@@ -59,7 +59,7 @@ def address(
     group: str | None = None,
 ) -> Address:
     """`127.0.0.1:8080`, `[::1]:8080`, `:8080` or `8080`: without an address the loopback. Raises SettingsError, also
-    where others reach it without TLS and nobody said that they may (`plain`).
+    if other machines reach the address without TLS and `plain` is false.
     """
     host, separator, port = text.strip().rpartition(":")
     if not separator:
@@ -78,7 +78,7 @@ def address(
 
 
 class Server:
-    """Listens from the moment it is made, so that a taken port is told before anything begins. Raises SettingsError.
+    """Listens as soon as it is made, so that a port in use is reported at once. Raises SettingsError.
 
     `at`: an address, or a socket that listens already, which is the server's from then on.
     """
@@ -95,40 +95,40 @@ class Server:
                 )
             host, port = self._socket.getsockname()[:2]
             self.url = f"{at.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-            asked = at
+            where = at
         else:
-            self._socket, self.url, asked = at, "", Address("", 0)
+            self._socket, self.url, where = at, "", Address("", 0)
         try:
-            self._server = _Uvicorn(_config(app, self._socket, listener, asked), listener.places)
+            self._server = _Uvicorn(_config(app, self._socket, listener, where), listener.places)
         except BaseException:
             self._socket.close()
             raise
 
     def close(self) -> None:
-        """Where it is never served."""
+        """Close a server that was never started."""
         self._socket.close()
 
     def serve(self) -> None:
-        """Until `stop`, or in the main thread a signal."""
+        """Serve until `stop`, or in the main thread until a signal."""
         try:
             self._server.run(sockets=[self._socket])
         finally:
             self._socket.close()
 
     def _serve_alone(self) -> None:
-        """The thread's edge: what ends it is told, since nobody waits for it while scaling goes on."""
+        """The body of a thread. A defect is logged, and scaling goes on."""
         try:
             self.serve()
         except Exception:
             log.exception("a defect ended the listener %s; scaling goes on without it", self._name)
 
     def stop(self) -> None:
-        """Let calls under way end, and no other begin."""
+        """Accept no further call, and let calls under way end."""
         self._server.should_exit = True
 
     @contextlib.contextmanager
     def beside(self) -> Iterator[Server]:
-        """Serves on a thread for the length of the block."""
+        """Serve on a thread until the end of the block."""
         thread = threading.Thread(target=self._serve_alone, name=self._name, daemon=True)
         thread.start()
         try:
@@ -139,14 +139,14 @@ class Server:
 
 
 class _Uvicorn(uvicorn.Server):
-    """With so many threads for calls, and no more."""
+    """uvicorn's server with a limit on threads for calls."""
 
     def __init__(self, config: uvicorn.Config, places: int) -> None:
         super().__init__(config)
         self._places = places
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        current_default_thread_limiter().total_tokens = self._places  # of this event loop, which is this server's own
+        current_default_thread_limiter().total_tokens = self._places  # the limiter of this server's own event loop
         await super().startup(sockets)
 
 
@@ -156,13 +156,13 @@ def _config(app: Any, listening: socket.socket, listener: Listener, at: Address)
         app,
         log_config=None,
         access_log=False,
-        log_level="error",  # what strangers send that is no HTTP is theirs to know
+        log_level="error",  # requests that are not HTTP are not worth a line
         server_header=False,
         headers=list(listener.headers),
         proxy_headers=bool(at.proxies),
-        forwarded_allow_ips=list(at.proxies),  # else the environment says it, and by default the whole loopback
+        forwarded_allow_ips=list(at.proxies),  # else an environment variable decides, by default the whole loopback
         lifespan="off",
-        loop="asyncio",  # another one would not take connections by our socket's accept
+        loop="asyncio",  # uvloop would not call our socket's accept
         http=partial(TimedProtocol, listener=listener, **greeted),  # type: ignore[arg-type]
         ws="none",
         limit_concurrency=listener.at_once,

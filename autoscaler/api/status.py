@@ -1,7 +1,7 @@
 """The status of the cluster: its node arrays, their buckets, and how many more nodes each can have.
 
-One bucket for each instance type of a node array, whatever zones and price types stand behind it. Where the provider
-tells no number, our own limits are the quota: nothing is counted that nobody knows.
+One bucket for each instance type of a node array, over all zones and price types. If the provider reports no number,
+our own limits stand as the quota.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _bucket(
     family, region = sum(node.vcpus for node in same_family), sum(node.vcpus for node in view.standing)
     in_stock = offered(array, kind)
     all_cores = max(_most_cores(view), region)
-    # What the provider still has is its quota, as far as it tells; it is never less than what stands.
+    # The provider's available count makes its quota, if it reports one; never less than what exists.
     quota = all_cores if in_stock is None else min(all_cores, max(family, family + in_stock * kind.vcpus))
     return BucketStatus(
         bucket_id=bucket_id(view, array.name, kind.name),
@@ -99,7 +99,7 @@ def _bucket(
 
 
 def _groups(offered: frozenset[str], active: list[Node]) -> list[PlacementGroup]:
-    """The provider's, empty ones too, and those that are a name of nodes."""
+    """The provider's placement groups, also empty ones, and those that nodes name."""
     names = sorted(offered | {node.placement_group for node in active if node.placement_group})
     return [
         PlacementGroup(
@@ -117,7 +117,7 @@ def _most(view: View, array: SeenArray) -> int:
 
 
 def _array_cores(view: View, array: SeenArray) -> int:
-    """Most cores of an array; without a limit of cores, as many as its most workers of its largest type have."""
+    """The core limit of an array; without one, the cores of its most workers of its largest type."""
     root = view.array(array.extends or array.name) or array
     largest = max((kind.vcpus for kind in array.types.values()), default=1)
     return _least(_most(view, array) * largest, root.max_cores, array.max_own_cores, array.total_cores)
@@ -129,5 +129,5 @@ def _most_cores(view: View) -> int:
 
 
 def _least(most: int, *limits: int | None) -> int:
-    """What is left of it under limits, of which None is none."""
+    """The least of these; None is no limit."""
     return min((most, *(limit for limit in limits if limit is not None)))

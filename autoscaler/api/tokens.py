@@ -1,6 +1,6 @@
 """Bearer tokens: a file of names with role, expiry and a hash of the token, read again when it changes.
 
-A token is 256 random bits, so its hash needs no salt and no slowness. Nobody sees one after it was made.
+A token is 256 random bits, so its hash needs no salt and may be fast. A token is shown once, when it is made.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from autoscaler.outside_files import read_text
 from autoscaler.strict_modes import exposure
 
 PREFIX = "sgea_"
-"""By it a token is recognised where it should not be, in a log or a repository."""
+"""Lets scanners recognise a token in a log or a repository."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}")
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One of them, without what proves it."""
+    """A token's entry: its hash, not the token itself."""
 
     name: str
     role: Role
@@ -39,7 +39,7 @@ class Token:
 
 
 def create(path: Path, name: str, role: Role, expires_at: float) -> str:
-    """Write a token down (its hash), and return it: it can be shown now and never again. Raises SettingsError."""
+    """Make a token, write its hash into the file, and return it. It cannot be shown again. Raises SettingsError."""
     if not _NAME.fullmatch(name):
         raise SettingsError(f"{name!r} is no name of a token: letters, digits, and _ . @ - after the first, 64 at most")
     known = read(path)
@@ -51,7 +51,7 @@ def create(path: Path, name: str, role: Role, expires_at: float) -> str:
 
 
 def revoke(path: Path, name: str) -> bool:
-    """Take a token away; tells whether there was one."""
+    """Remove a token; return whether there was one."""
     known = read(path)
     if name in known:
         _write(path, {each: token for each, token in known.items() if each != name})
@@ -77,7 +77,7 @@ def read(path: Path) -> dict[str, Token]:
 
 
 class Tokens:
-    """The file, for one process. Without a file nobody has a token. Raises SettingsError where it cannot be used."""
+    """The tokens of a file; none without a file. Raises SettingsError if the file cannot be used."""
 
     def __init__(self, path: Path, group: str | None = None, clock: Callable[[], float] = time.time) -> None:
         self._path, self._group, self._clock = path, group, clock
@@ -89,11 +89,11 @@ class Tokens:
         return bool(self._known)
 
     def owner(self, token: str) -> Token | None:
-        """Whose token this is; None: nobody's, or one that has expired."""
+        """The entry of this token; None: there is none, or it has expired."""
         return next((each for each in self._matching(token) if each.expires_at > self._clock()), None)
 
     def expired(self, token: str) -> bool:
-        """Whether it was somebody's: who has it may know."""
+        """Whether this token existed and has expired. Its holder may be told so."""
         return any(each.expires_at <= self._clock() for each in self._matching(token))
 
     def _matching(self, token: str) -> list[Token]:
@@ -104,7 +104,7 @@ class Tokens:
         return [each for each in known if hmac.compare_digest(each.digest, given)]
 
     def _look(self) -> None:
-        """Read the file if it changed. While it cannot be read, nobody gets in."""
+        """Read the file if it changed. While it cannot be read, every token is refused."""
         now = state_of(self._path)
         if now == self._seen:
             return

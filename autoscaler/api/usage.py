@@ -1,7 +1,7 @@
-"""Core-hours and their estimated cost, from what is known of every worker's life.
+"""Core-hours and their estimated cost, from the lifetimes of all workers.
 
-A worker counts from its order to its end. Prices an hour are what the catalogue said when it was rented; where one is
-not known, no cost is told. Cores of a type that is no longer known count for nothing, and its detail shows no cores.
+A worker counts from its order to its end. Prices an hour are those of the catalogue when it was rented. If a price
+is unknown, the answer contains no cost. If a type is no longer known, its cores count as 0 and are left out.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _STEPS = {"daily": timedelta(days=1), "hourly": timedelta(hours=1)}
 
 
 class InvalidTimes(ValueError):
-    """A time range that is none; the message says why."""
+    """A time range is invalid; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From a moment to another, which is not included."""
+    """From `start` to `end`, which is not included."""
 
     start: datetime
     end: datetime
@@ -41,7 +41,7 @@ class Span:
 def spans(
     timeframe: Timeframe, granularity: Granularity, now: float, *, start: str | None, end: str | None
 ) -> list[Span]:
-    """The intervals that are asked for, oldest first. Raises InvalidTimes."""
+    """The requested intervals, oldest first. Raises InvalidTimes."""
     whole = _range(timeframe, datetime.fromtimestamp(now, UTC), start, end)
     if granularity == "total":
         return [whole]

@@ -1,7 +1,7 @@
-"""The cluster as callers of the REST API see it: what the loop last saw, with the nodes that callers created.
+"""The cluster as callers of the REST API see it: the loop's last observation, with the nodes that callers created.
 
-Every worker is a node: one that serves a created node under that one's name and id, any other under a name and an id
-that follow from its worker id, so that they never change and no creation ever takes them. Pure.
+Every worker is a node. A worker that serves a created node has that node's name and id. Any other has a name and an id
+made from its worker id, which never change and which no created node can have. Pure.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from autoscaler.store.observations import LastObservation, SeenArray, SeenWorker
 
 OURS = uuid.UUID("3f6a1c0e-7d55-5b0a-8f2e-5a3f0c1d9b47")
 NOT_KNOWN = "default"
-"""Region or subnet where no setting names one."""
+"""Region or subnet if no setting names one."""
 STARTED, TERMINATED = "Started", "Terminated"
 ACQUIRING, PREPARING, READY, TERMINATING, FAILED = "Acquiring", "Preparing", "Ready", "Terminating", "Failed"
 _NOT_TO_BE_HAD = frozenset({Code.BUCKET_BACKOFF, Code.BUCKET_UNAVAILABLE, Code.NODE_ARRAY_STOPPED})
 NO_ID = re.compile(r"[^A-Za-z0-9_-]+")
-"""What no id of a placement group may hold."""
+"""Characters that the id of a placement group must not contain."""
 _LEAVING = frozenset({Phase.DRAINING, Phase.LEAVING, Phase.ENDING})
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is the same for the whole cluster. Callers refuse an array without region or subnet."""
+    """Values of the whole cluster. CycleCloud's clients refuse an array without region or subnet."""
 
     cluster: str
     region: str = ""
     subnet: str = ""
-    """One of several."""
+    """One of them, if there are several."""
 
     def __post_init__(self) -> None:
         for name in ("region", "subnet"):
@@ -58,13 +58,13 @@ class Node:
     row: NodeRow | None
     seen: SeenWorker | None
     leaving: bool
-    """Its end was asked for, or the loop lets it go."""
+    """Its end was requested, or the loop removes it."""
     withheld: Reason | None = None
     """Why no machine is launched for it."""
 
     @property
     def failed(self) -> Reason | None:
-        """What failed, of a created node whose machine is gone and that nobody has ended."""
+        """Why a created node has failed: its machine is gone, and no caller has ended the node."""
         return self.row.failed if self.row is not None and self.row.ended_at is None else None
 
     @property
@@ -89,7 +89,7 @@ class Node:
 
     @property
     def placement_group(self) -> str | None:
-        """As its caller named it, else as its provider did."""
+        """The caller's name for it, else the provider's."""
         if self.row is not None:
             return self.row.node.placement_group
         group = self.seen.worker.placement_group if self.seen else ""
@@ -106,7 +106,7 @@ class Node:
 
 @dataclass(frozen=True)
 class View:
-    """All of it at one moment."""
+    """The cluster at one moment."""
 
     place: Place
     look: LastObservation
@@ -114,9 +114,9 @@ class View:
     """Live ones, and ended ones whose worker may still be there."""
     overrides: Overrides = field(default_factory=Overrides)
     failed: Mapping[str, float] = field(default_factory=dict)
-    """By instance type: seconds since its provider last had none."""
+    """By instance type: seconds since its provider was last out of capacity."""
     backoffs: Sequence[Backoff] = ()
-    """Those that hold now."""
+    """The backoffs in force."""
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
@@ -132,11 +132,11 @@ class View:
 
     @cached_property
     def standing(self) -> tuple[Node, ...]:
-        """Those that have a machine, or are to get one: all but failed ones."""
+        """All nodes that have or will get a machine: all but failed ones."""
         return tuple(node for node in self.nodes if node.seen is not None or node.failed is None)
 
     def keepers(self, node: Node) -> tuple[str, ...]:
-        """Request sets that keep its machine with all of its node array; none where it is on its way out."""
+        """Request sets that keep the workers of its node array, and so this one; none for a node that leaves."""
         array = self.array(node.node_array)
         there = node.seen is not None and node.failed is None and not node.leaving
         return array.keep_alive if there and array is not None else ()
@@ -159,7 +159,7 @@ class View:
 
     @staticmethod
     def named(names: frozenset[str], seen: SeenWorker) -> bool:
-        """Whether a person's wish names this worker, by id or by host."""
+        """Whether these names of an operator override contain this worker, by id or host."""
         host = seen.host or seen.worker.name
         return seen.worker.id in names or (host is not None and any(same_host(name, host) for name in names))
 
@@ -169,7 +169,7 @@ class View:
         return next((array for array in self.look.arrays if array.name == name), None)
 
     def type_for(self, array: str, machine_type: str | None) -> InstanceType | None:
-        """The type that a node will get: the one it asks for, else the first of its array."""
+        """The type that a node will get: the requested one, else the first of its array."""
         found = self.array(array)
         types = found.types if found else {}
         return types.get(machine_type) if machine_type else next(iter(types.values()), None)
@@ -181,7 +181,7 @@ class View:
 
     @cached_property
     def coming(self) -> dict[str, int]:
-        """By node array: workers that were ordered for nobody's node and are not listed."""
+        """By node array: workers that were ordered for no created node and are not listed yet."""
         listed = {each.worker.id for each in self.look.workers}
         coming: dict[str, int] = {}
         for order in self.look.orders:
@@ -191,17 +191,17 @@ class View:
 
     @property
     def stopping(self) -> bool:
-        """Whether a person gives everything back: nothing is launched, and what is asked for meanwhile ends with it."""
+        """Whether a person stops the autoscaler: nothing is launched, and all requests end."""
         return self.look.stopping or self.overrides.stop is not None
 
 
 def _cannot_be_had(why: Reason) -> bool:
-    """Whether a node waits for what its provider lacks or refuses, not for its turn."""
+    """Whether a node has no machine because the provider is out of capacity or refuses, not only for the moment."""
     return any(reason.code in _NOT_TO_BE_HAD for reason in (why, *why.trail))
 
 
 def free_names(taken: frozenset[str], template: str, first: int) -> Iterator[str]:
-    """The names of a format that are free, the lowest number first. Ends only with the reader."""
+    """The free names of a format, lowest number first; endless."""
     number = first
     while True:
         name = template.replace("%d", str(number))

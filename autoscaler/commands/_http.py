@@ -63,7 +63,7 @@ def listening(invocation: Invocation, loop: Loop) -> Iterator[None]:
         @cache
         def app() -> Any:
             from autoscaler.api.app import make_app
-            from autoscaler.api.asking import Api
+            from autoscaler.api.dependencies import Api
 
             operations = operations_of(invocation, loop.store, loop.observer.policy.node_arrays, loop.wakeup.ring)
             calls = _calls(invocation)
@@ -106,7 +106,7 @@ def network(invocation: Invocation) -> Iterator[tuple[Server, Mapping[str, str]]
     No provider is made, and so nothing that could use the cloud's credentials.
     """
     from autoscaler.api.app import make_app
-    from autoscaler.api.asking import Api
+    from autoscaler.api.dependencies import Api
     from autoscaler.api.listeners import WORKERS
     from autoscaler.api.server import Address, Server
 

@@ -58,7 +58,7 @@ def show(file: Path | None, everything: bool, as_json: bool) -> None:
     """Print each setting's value and its source."""
     settings = load_settings(os.environ, file, known_prefixes=known_prefixes)
     settings = with_platform(settings, lambda said: _load(file, said), os.environ)
-    rows = [row for row in shown_rows(settings) if everything or as_json or not row.unheeded]
+    rows = [row for row in shown_rows(settings) if everything or as_json or not row.no_effect]
     if (provider := settings.process.provider) is not None:
         rows += _given(settings, settings_of, provider, "the provider")
     for name in settings.process.policies:

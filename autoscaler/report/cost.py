@@ -46,7 +46,7 @@ _FORMULA = frozenset("=+-@\N{MINUS SIGN}")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CostQuery:
     """What a caller wants to see. Times as Unix seconds."""
 
     by: str
@@ -110,7 +110,7 @@ class Table:
 class CostReport:
     """The answer."""
 
-    asked: Asked
+    query: CostQuery
     now: float
     tables: list[Table]
     unpriced: Row
@@ -121,7 +121,7 @@ class CostReport:
     """From when on cost is kept; None: since ever."""
 
 
-def read_cost_query(query: Mapping[str, str], now: float, visible: str | None = None) -> Asked:
+def read_cost_query(query: Mapping[str, str], now: float, visible: str | None = None) -> CostQuery:
     """What a query names: `by`, and `month`, or `since` and `until`. Raises SettingsError."""
     by = query.get("by") or "user"
     if by not in BY:
@@ -136,7 +136,7 @@ def read_cost_query(query: Mapping[str, str], now: float, visible: str | None = 
         raise SettingsError("since, until, month: only times from 1970 to 9998 can be asked for")
     if until <= since:
         raise SettingsError("until: the time ends before it begins")
-    return Asked(by, since, until, visible)
+    return CostQuery(by, since, until, visible)
 
 
 def month_of(text: str) -> tuple[float, float]:
@@ -161,26 +161,26 @@ def moment(text: str, name: str, now: float) -> float:
         raise SettingsError(f"{name}: {text!r} is neither a date (2026-11-03) nor a length of time (7d)") from error
 
 
-def cost_report(store: Store, asked: Asked, now: float) -> CostReport:
+def cost_report(store: Store, query: CostQuery, now: float) -> CostReport:
     """From what the store has kept."""
-    window = Window(_ms(asked.since), _ms(asked.until), _ms(now))
+    window = Window(_ms(query.since), _ms(query.until), _ms(now))
     tables: dict[str, Table] = {}
     unpriced, unseen = Row("unknown"), 0
-    for life in store.history.lifetimes(asked.since):
-        if life.created_at >= min(asked.until, now):
+    for life in store.history.lifetimes(query.since):
+        if life.created_at >= min(query.until, now):
             continue
         rental = rental_of(life)
-        parts = parts_of(rental, store.usages.of_worker(life.worker_id, asked.since, asked.until), window)
+        parts = parts_of(rental, store.usages.of_worker(life.worker_id, query.since, query.until), window)
         low, high = window.of(rental.began, rental.ended)
         if rental.nanos is None:
             unpriced.workers, unpriced.rented_ms = unpriced.workers + 1, unpriced.rented_ms + high - low
             continue
         table = tables.setdefault(rental.currency, Table(rental.currency))
-        _add(table, rental, parts, high - low, asked)
+        _add(table, rental, parts, high - low, query)
         unseen += _unseen(rental, window)
     known = store.usages.since
-    since = known if known is not None and known > asked.since else None
-    return CostReport(asked, now, [tables[name] for name in sorted(tables)], unpriced, unseen, since)
+    since = known if known is not None and known > query.since else None
+    return CostReport(query, now, [tables[name] for name in sorted(tables)], unpriced, unseen, since)
 
 
 def rental_of(life: Lifetime) -> Rental:
@@ -202,8 +202,8 @@ def rental_of(life: Lifetime) -> Rental:
     )
 
 
-def _add(table: Table, rental: Rental, parts: Iterable[Part], rented: int, asked: Asked) -> None:
-    whole = {"type": rental.instance_type, "worker": rental.worker_id}.get(asked.by)
+def _add(table: Table, rental: Rental, parts: Iterable[Part], rented: int, query: CostQuery) -> None:
+    whole = {"type": rental.instance_type, "worker": rental.worker_id}.get(query.by)
     if whole is not None:
         row = table.rows.setdefault(whole, Row(whole))
         row.workers, row.rented_ms = row.workers + 1, row.rented_ms + rented
@@ -212,24 +212,24 @@ def _add(table: Table, rental: Rental, parts: Iterable[Part], rented: int, asked
         table.total.add(part)
         key = whole
         if key is None and part.use is not None:
-            key = _key(part.use, asked)
+            key = _key(part.use, query)
         if key is not None:
             table.rows.setdefault(key, Row(key)).add(part)
 
 
-def _key(use: Use, asked: Asked) -> str:
-    if asked.visible is not None and use.payer.user != asked.visible:
+def _key(use: Use, query: CostQuery) -> str:
+    if query.visible is not None and use.payer.user != query.visible:
         return OTHERS
-    match asked.by:
+    match query.by:
         case "job":
             return f"{use.job}.{use.task}" if use.task else str(use.job)
         case "array":
             return str(use.job)
         case _:
-            told = str(getattr(use.payer, asked.by))
-            if told.startswith("("):  # nobody's name is taken for a row of ours: `qsub -A '(idle)'`
-                return f'"{told}"'
-            return "(known when its jobs end)" if told == UNKNOWN else told or "(none)"
+            value = str(getattr(use.payer, query.by))
+            if value.startswith("("):  # nobody's name is taken for a row of ours: `qsub -A '(idle)'`
+                return f'"{value}"'
+            return "(known when its jobs end)" if value == UNKNOWN else value or "(none)"
 
 
 def _unseen(rental: Rental, window: Window) -> int:
@@ -246,13 +246,13 @@ def _unseen(rental: Rental, window: Window) -> int:
 
 def document(report: CostReport) -> dict[str, Any]:
     """As JSON: amounts to the millionth, so that rows add up to the sum."""
-    asked = report.asked
+    query = report.query
     return {
         "schema": SCHEMA,
         "now": _at(report.now),
-        "by": asked.by,
-        "since": _at(asked.since),
-        "until": _at(asked.until),
+        "by": query.by,
+        "since": _at(query.since),
+        "until": _at(query.until),
         "estimate": True,
         "leaves_out": list(LEFT_OUT),
         "known_since": None if report.known_since is None else _at(report.known_since),
@@ -284,15 +284,15 @@ def _figures(row: Row) -> dict[str, Any]:
 def csv_text(report: CostReport) -> str:
     """One line a row, those of nobody's included: the column `cost` adds up to what workers cost."""
     file = StringIO()
-    names = ("currency", report.asked.by, *_figures(Row("")))
+    names = ("currency", report.query.by, *_figures(Row("")))
     writer = csv.DictWriter(file, names, lineterminator="\n")
     writer.writeheader()
     for table in report.tables:
-        for row in [*table.sorted(), *_of_nobody(table, report.asked.by)]:
+        for row in [*table.sorted(), *_of_nobody(table, report.query.by)]:
             figures = {
                 name: f"{value:.6f}" if isinstance(value, float) else value for name, value in _figures(row).items()
             }
-            writer.writerow({"currency": table.currency, report.asked.by: _cell(row.key), **figures})
+            writer.writerow({"currency": table.currency, report.query.by: _cell(row.key), **figures})
     return file.getvalue()
 
 
@@ -320,9 +320,9 @@ def _of_nobody(table: Table, by: str) -> list[Row]:
 
 def cost_blocks(report: CostReport) -> list[Block]:
     """A table for each currency, and what to know of it."""
-    asked = report.asked
-    title = f"cost by {asked.by}, from {instant(asked.since)} to {instant(min(asked.until, report.now))}"
-    blocks = [Block(title, *_shown(table, asked.by)) for table in report.tables]
+    query = report.query
+    title = f"cost by {query.by}, from {instant(query.since)} to {instant(min(query.until, report.now))}"
+    blocks = [Block(title, *_shown(table, query.by)) for table in report.tables]
     if not blocks:
         blocks = [Block(title, lines=["no worker of known price was rented"])]
     return [*blocks, Block(lines=list(_besides(report)))]

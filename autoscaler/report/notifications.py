@@ -12,7 +12,7 @@ from autoscaler.plain_text import plain
 from autoscaler.report.reasons.table import REASONS
 from autoscaler.report.wording import count, text
 
-MOST_TOLD = 20
+MOST_IN_FULL = 20
 """Notifications of one message that are told in full."""
 _CALLS = re.compile(
     r"(?<=@)(?=(?:everyone|here|channel|all|room)\b|[&!]?\w+[>|])|(?<=!)(?=(?:everyone|here|channel)\b)|(?<=<[@!])|"
@@ -27,18 +27,18 @@ def subject_line(cell: str, notifications: Sequence[Notification]) -> str:
     """One line: the cell, and what it is about."""
     first = notifications[0]
     about = headline(first) if len(notifications) == 1 else count(len(notifications), "notification")
-    return _quiet(f"sge-autoscaler, cell {cell}: {about}")
+    return _without_mentions(f"sge-autoscaler, cell {cell}: {about}")
 
 
 def body(notifications: Sequence[Notification], zone: tzinfo | None = None) -> str:
     """A paragraph each."""
-    paragraphs = ["\n".join(map(_quiet, _lines(each, zone))) for each in notifications[:MOST_TOLD]]
-    if (more := len(notifications) - MOST_TOLD) > 0:
+    paragraphs = ["\n".join(map(_without_mentions, _lines(each, zone))) for each in notifications[:MOST_IN_FULL]]
+    if (more := len(notifications) - MOST_IN_FULL) > 0:
         paragraphs.append(f"and {count(more, 'more notification')}: `sge-autoscaler notify` lists them")
     return "\n\n".join(paragraphs) + "\n"
 
 
-def _quiet(line: str) -> str:
+def _without_mentions(line: str) -> str:
     return _CALLS.sub(" ", plain(line))
 
 

@@ -150,7 +150,7 @@ def load_settings(
     warnings = (
         *given.bad_in_env,
         *(f"{key} is known but has no effect: {why}" for key, why in given.from_launcher.items()),
-        *_unheeded(given.origins, process.provider),
+        *_without_effect(given.origins, process.provider),
         *_risky(process),
         *multiplied(process, queues),
         *notes,
@@ -445,14 +445,14 @@ def _risky(process: Process) -> list[str]:
     ]
 
 
-def _unheeded(origins: Mapping[str, Origin], provider: str | None) -> list[str]:
+def _without_effect(origins: Mapping[str, Origin], provider: str | None) -> list[str]:
     notes = []
     for key, origin in origins.items():
         place = _place(key)
         if place is None or "(" in origin.source:  # a container variable that stands in was not set for us
             continue
         model, names = (Process, _PROCESS) if place[0] == "process" else (QueueSettings, _QUEUE)
-        why, heeded_by = (extra(model, names[place[1]], key) for key in ("unheeded", "provider"))
-        if why and (not provider or heeded_by != provider):
+        why, effective_for = (extra(model, names[place[1]], key) for key in ("no_effect", "provider"))
+        if why and (not provider or effective_for != provider):
             notes.append(f"{key} is known but has no effect: {why}")
     return notes

@@ -35,7 +35,7 @@ class Row:
     unit: str
     help: str
     also: str
-    unheeded: str
+    no_effect: str
     value: str = ""
     origin: str = "default"
 
@@ -56,7 +56,7 @@ def model_rows(model: type[BaseModel], fields: Mapping[str, str]) -> Iterator[Ro
             unit=extra(model, name, "unit"),
             help=info.description or "",
             also=extra(model, name, "also"),
-            unheeded=extra(model, name, "unheeded"),
+            no_effect=extra(model, name, "no_effect"),
         )
 
 
@@ -92,7 +92,7 @@ def sample_file() -> str:
     for section, heading in _HEADINGS.items():
         lines += ["", f"# == {heading} ==", ""]
         for row in table_rows(section):
-            if row.unheeded:
+            if row.no_effect:
                 continue
             lines += [f"# {row.help}" + (f" In {row.unit}." if row.unit else "")]
             lines += [f"# {row.env} = {_toml(row)}", ""]
@@ -120,7 +120,7 @@ def reference_page(
         "Pipeline's launcher, `config check` explains what it means here.",
     ]
     for section, heading in _HEADINGS.items():
-        heeded = [row for row in table_rows(section) if not row.unheeded]
+        effective = [row for row in table_rows(section) if not row.no_effect]
         lines += ["", f"## {heading}", ""]
         if section is QueueSettings:
             lines += [
@@ -132,7 +132,7 @@ def reference_page(
                 "",
             ]
         lines += ["| setting | value | default | meaning |", "|---|---|---|---|"]
-        lines += map(_table_line, heeded)
+        lines += map(_table_line, effective)
     headed = [(f"For the provider `{name}`", own) for name, own in providers.items()]
     headed += [(f"For the autoscale policy `{name}`", own) for name, own in policies.items()]
     for title, own in headed:
@@ -147,7 +147,7 @@ def reference_page(
     lines += ["", "## Known, but without effect", ""]
     lines += ["| setting | why |", "|---|---|"]
     lines += [
-        f"| `{row.env}` | {row.unheeded} |" for section in _HEADINGS for row in table_rows(section) if row.unheeded
+        f"| `{row.env}` | {row.no_effect} |" for section in _HEADINGS for row in table_rows(section) if row.no_effect
     ]
     return "\n".join(lines) + "\n"
 

@@ -148,7 +148,7 @@ class Process(Section):
         "CP_CAP_AUTOSCALE_LOGGING_LEVEL_RUN",
         "INFO",
         "Level of the run log on the platform.",
-        unheeded="only the provider `cloud_pipeline` has a run log",
+        no_effect="only the provider `cloud_pipeline` has a run log",
         provider="cloud_pipeline",
     )
     log_level_file: Level = setting("CP_CAP_AUTOSCALE_LOGGING_LEVEL_FILE", "DEBUG", "Level of the log file.")

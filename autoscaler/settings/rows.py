@@ -3,7 +3,7 @@
 Everything else is derived from the rows: loading, validation, the sample file in `conf/`, the reference page in
 `docs/`, `config show`. `process_settings.Process` has what there is once, `queue_settings.QueueSettings` what a further
 queue may have under a suffix `_1`, `_2`, …. Parameters that Cloud Pipeline's users already set keep their names and
-defaults. A setting that is known but does nothing here carries `unheeded`: why.
+defaults. A setting that is known but does nothing here carries `no_effect`: why.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ AtLeastOne = Annotated[int, Field(ge=1)]
 
 
 def setting(
-    env: str, default: Any, explanation: str, *, unit: str = "", unheeded: str = "", also: str = "", provider: str = ""
+    env: str, default: Any, explanation: str, *, unit: str = "", no_effect: str = "", also: str = "", provider: str = ""
 ) -> Any:
     """One row. `also`: a variable of the master container that is read when the setting itself is not set.
     `provider`: the one that heeds it, by its own model.
     """
-    extra = {"unit": unit, "unheeded": unheeded, "also": also, "provider": provider}
+    extra = {"unit": unit, "no_effect": no_effect, "also": also, "provider": provider}
     return Field(
         default=default, alias=env, description=explanation, json_schema_extra={k: v for k, v in extra.items() if v}
     )
@@ -34,13 +34,13 @@ def setting(
 
 def without_effect(env: str, default: Any, why: str, *, unit: str = "") -> Any:
     """A setting of Cloud Pipeline that does nothing here."""
-    return setting(env, default, "", unit=unit, unheeded=why)
+    return setting(env, default, "", unit=unit, no_effect=why)
 
 
 def of_platform(env: str, default: Any, *, unit: str = "", also: str = "", explanation: str = "") -> Any:
     """A setting that only the provider `cloud_pipeline` heeds."""
     why = "only the provider `cloud_pipeline` needs it"
-    return setting(env, default, explanation, unit=unit, also=also, unheeded=why, provider="cloud_pipeline")
+    return setting(env, default, explanation, unit=unit, also=also, no_effect=why, provider="cloud_pipeline")
 
 
 class Section(BaseModel):
@@ -63,6 +63,6 @@ def rows(section: type[BaseModel]) -> dict[str, str]:
 
 
 def extra(section: type[BaseModel], field: str, key: str) -> str:
-    """`unit`, `unheeded`, `also` or `provider` of a row; '' where it has none."""
+    """`unit`, `no_effect`, `also` or `provider` of a row; '' where it has none."""
     value = section.model_fields[field].json_schema_extra
     return str(value.get(key, "")) if isinstance(value, dict) else ""

@@ -17,7 +17,7 @@ from autoscaler import answer_client
 from autoscaler.answer_client import SOCKET_ENV, TOKEN_ENV, URL_ENV, Place
 from autoscaler.api import tokens
 from autoscaler.api.app import make_app
-from autoscaler.api.asking import Api
+from autoscaler.api.dependencies import Api
 from autoscaler.api.logins import Logins
 from autoscaler.api.principal import Role
 from autoscaler.api.server import Address, Server

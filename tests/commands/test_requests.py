@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from autoscaler.api.app import make_app
-from autoscaler.api.asking import Api
+from autoscaler.api.dependencies import Api
 from autoscaler.commands import _service
 from autoscaler.commands._http import request_socket
 from autoscaler.commands._service import service, socket_path

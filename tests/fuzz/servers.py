@@ -24,8 +24,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from autoscaler.api.app import make_app
-from autoscaler.api.asking import Api
 from autoscaler.api.auto_stop import AutoStops, Endpoint
+from autoscaler.api.dependencies import Api
 from autoscaler.api.listeners import WORKERS
 from autoscaler.api.logins import Logins
 from autoscaler.api.operations import Operations

@@ -21,7 +21,7 @@ import requests
 
 from autoscaler.api import tokens
 from autoscaler.api.app import make_app
-from autoscaler.api.asking import Api
+from autoscaler.api.dependencies import Api
 from autoscaler.api.logins import Logins
 from autoscaler.api.passwords import Passwords
 from autoscaler.api.principal import Role

@@ -114,7 +114,7 @@ def test_price_types_are_an_order() -> None:
     assert settings.queues[""].price_types == (PriceType.SPOT, PriceType.ON_DEMAND)
 
 
-def test_a_setting_that_is_not_heeded_says_so() -> None:
+def test_a_setting_without_effect_says_so() -> None:
     warnings = load_settings({"CP_CAP_AUTOSCALE_ACTIVE_TIMEOUT": "10"}).warnings
 
     assert warnings[0].startswith("CP_CAP_AUTOSCALE_ACTIVE_TIMEOUT is known but has no effect")

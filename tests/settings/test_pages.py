@@ -27,9 +27,12 @@ def test_the_sample_file_reads_back_as_the_defaults(tmp_path: Path) -> None:
     assert (settings.process, settings.queues[""]) == (Process(), QueueSettings())
 
 
-def test_every_setting_is_explained_or_says_why_it_is_not_heeded() -> None:
+def test_every_setting_is_explained_or_says_why_it_has_no_effect() -> None:
     assert [
-        row.env for section in (Process, QueueSettings) for row in table_rows(section) if not (row.help or row.unheeded)
+        row.env
+        for section in (Process, QueueSettings)
+        for row in table_rows(section)
+        if not (row.help or row.no_effect)
     ] == []
 
 

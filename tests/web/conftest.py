@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 
 from autoscaler.api.app import make_app
-from autoscaler.api.asking import Api
+from autoscaler.api.dependencies import Api
 from autoscaler.api.logins import Logins
 from autoscaler.api.operations import Operations
 from autoscaler.api.passwords import Passwords

@@ -17,8 +17,8 @@ import requests
 from requests.auth import HTTPBasicAuth
 
 from autoscaler.api.app import make_app
-from autoscaler.api.asking import Api
 from autoscaler.api.auto_stop import AutoStops, Endpoint
+from autoscaler.api.dependencies import Api
 from autoscaler.api.listeners import WORKERS
 from autoscaler.api.local_socket import served_locally
 from autoscaler.api.logins import Logins

@@ -23,10 +23,10 @@ import pytest
 
 from autoscaler import answer_client
 from autoscaler.answer_client import Place, ask
-from autoscaler.api import asking
+from autoscaler.api import dependencies
 from autoscaler.api.answers import BURST, Answers, Asker, Line, Turns
 from autoscaler.api.app import make_app
-from autoscaler.api.asking import Api
+from autoscaler.api.dependencies import Api
 from autoscaler.api.listeners import SOCKET
 from autoscaler.api.local_roles import LocalRoles
 from autoscaler.api.local_socket import served_locally
@@ -556,7 +556,7 @@ sys.stdout.write(told.decode().split(" ")[1])
 def test_one_user_who_looks_in_floods_is_told_to_wait_whatever_they_look_at(
     target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "Turns", lambda: Turns(lambda: 0.0))
+    monkeypatch.setattr(dependencies, "Turns", lambda: Turns(lambda: 0.0))
     with world() as made:
         program = f"""
 import socket

@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 
 from autoscaler import jetpack
-from autoscaler.api.asking import Api
+from autoscaler.api.dependencies import Api
 from autoscaler.api.request_service import RequestService
 from autoscaler.core.model.request_sets import Target
 from autoscaler.jetpack.service import AutoscaleError, Rejected, Service

@@ -76,7 +76,7 @@ class Cluster:
             self.auto_stops.passed(self.workers, Memory())
 
     def status(self, path: str, peer: str = "127.0.0.1") -> int:
-        return int(self.auto_stops.asked(path, peer).status)
+        return int(self.auto_stops.reply_to(path, peer).status)
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def cluster(store: Store) -> Cluster:
 def test_a_worker_is_told_what_the_plan_decided(store: Store, decision: AutoStopAnswer, stop: bool) -> None:
     cluster = Cluster(store, decides=lambda _: decision)
     cluster.pass_once()
-    says = cluster.auto_stops.asked(path_of(), "127.0.0.1").says
+    says = cluster.auto_stops.reply_to(path_of(), "127.0.0.1").says
     assert says == {"instance": "i-1", "stop": stop, "reason": text(WHY)}
 
 
@@ -155,7 +155,7 @@ def test_before_the_first_look_nothing_is_decided(store: Store) -> None:
 def test_without_a_pass_nobody_is_told_anything(store: Store) -> None:
     cluster = Cluster(store, patience=0.05)
     cluster.pass_once()
-    reply = cluster.auto_stops.asked(path_of(), "127.0.0.1")
+    reply = cluster.auto_stops.reply_to(path_of(), "127.0.0.1")
     told = int(reply.status), reply.says["error"], set(store.auto_stops.open())
     assert told == (503, "not decided yet: ask again", {"i-1"})
 
@@ -184,7 +184,7 @@ def test_who_was_told_that_it_stops_is_told_so_again(store: Store) -> None:
     store.auto_stops.ask("i-1", 1.0)
     store.auto_stops.answer("i-1", STOPS, WHY, 2.0)
     cluster.auto_stops.passed(cluster.workers, Memory())
-    assert cluster.auto_stops.asked(path_of(), "127.0.0.1").says["stop"] is True
+    assert cluster.auto_stops.reply_to(path_of(), "127.0.0.1").says["stop"] is True
 
 
 def test_a_store_that_cannot_be_written_is_no_answer_and_its_place_is_told_to_no_worker(
@@ -194,7 +194,7 @@ def test_a_store_that_cannot_be_written_is_no_answer_and_its_place_is_told_to_no
         raise StateNotKept("/var/lib/here: no space left on device")
 
     monkeypatch.setattr(cluster.auto_stops.table, "ask", full)
-    replies = [cluster.auto_stops.asked(path_of(), "127.0.0.1") for _ in range(3)]
+    replies = [cluster.auto_stops.reply_to(path_of(), "127.0.0.1") for _ in range(3)]
     assert [(reply.status, "/var" in str(reply.says)) for reply in replies] == [(503, False)] * 3
     assert [record.getMessage() for record in caplog.records] == [
         "w1.cluster asked to stop and got no answer: /var/lib/here: no space left on device"
@@ -232,7 +232,7 @@ def test_the_log_does_not_say_twice_of_one_that_stops_that_it_asked(
     store.auto_stops.ask("i-1", 1.0)
     store.auto_stops.answer("i-1", STOPS, because(Code.ASKED_TO_STOP), 2.0)
     cluster.auto_stops.passed(cluster.workers, Memory())
-    cluster.auto_stops.asked(path_of(), "127.0.0.1")
+    cluster.auto_stops.reply_to(path_of(), "127.0.0.1")
     assert [record.getMessage() for record in caplog.records] == [
         "w1.cluster stops: it asked to stop, and nothing needs it"
     ]
@@ -251,7 +251,7 @@ def test_as_many_stop_as_are_too_many_however_many_ask_at_once(store: Store) -> 
     cluster = Cluster(store, workers, decides=decide)
     cluster.pass_once()
     with ThreadPoolExecutor(40) as callers:
-        replies = list(callers.map(lambda each: cluster.auto_stops.asked(path_of(each.id), "127.0.0.1"), workers))
+        replies = list(callers.map(lambda each: cluster.auto_stops.reply_to(path_of(each.id), "127.0.0.1"), workers))
     told = {reply.says["instance"] for reply in replies if reply.says["stop"]}
     assert (told, len(goes), {reply.status for reply in replies}) == (goes, 3, {200})
 

@@ -25,7 +25,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from autoscaler.api.app import make_app
-from autoscaler.api.asking import Api
+from autoscaler.api.dependencies import Api
 from autoscaler.api.logins import Logins
 from autoscaler.api.operations import Operations
 from autoscaler.api.passwords import Passwords

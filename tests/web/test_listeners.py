@@ -17,8 +17,8 @@ from fastapi.routing import APIRoute, iter_route_contexts
 
 from autoscaler.api.answers import Answers
 from autoscaler.api.app import make_app
-from autoscaler.api.asking import Api
 from autoscaler.api.auto_stop import AutoStops, Endpoint
+from autoscaler.api.dependencies import Api
 from autoscaler.api.listeners import SOCKET, TCP, WORKERS, Listener
 from autoscaler.api.local_socket import served_locally
 from autoscaler.api.logins import Logins

@@ -23,7 +23,7 @@ import pytest
 
 from autoscaler.api import deadlines, local_socket
 from autoscaler.api.app import make_app
-from autoscaler.api.asking import Api
+from autoscaler.api.dependencies import Api
 from autoscaler.api.listeners import SOCKET
 from autoscaler.api.local_socket import served_locally
 from autoscaler.api.request_service import NO_LOOP, STOPPING, RequestService

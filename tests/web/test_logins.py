@@ -190,7 +190,7 @@ def test_wrong_tokens_are_limited_as_wrong_passwords_are(logins: Logins) -> None
 @pytest.fixture
 def callers(api: Served, served_app: tuple[FastAPI, str], tmp_path: Path) -> dict[str, dict[str, str]]:
     """The head of a call of each role, and of a second caller."""
-    from autoscaler.api.asking import Api
+    from autoscaler.api.dependencies import Api
 
     path, app = tmp_path / "tokens", served_app[0]
     names = {"reader": Role.READER, "caller": Role.CALLER, "other": Role.CALLER, "admin": Role.ADMIN}

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as families
 
 from autoscaler.api import tokens
 from autoscaler.api.app import make_app
-from autoscaler.api.asking import Api
+from autoscaler.api.dependencies import Api
 from autoscaler.api.listeners import WORKERS
 from autoscaler.api.local_socket import served_locally
 from autoscaler.api.logins import Logins

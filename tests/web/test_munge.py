@@ -16,7 +16,7 @@ import requests
 
 from autoscaler.answer_client import OVERRIDES, PREFIX, Place, Refused, Unanswered, ask, override, remote, standing
 from autoscaler.api.app import make_app
-from autoscaler.api.asking import Api
+from autoscaler.api.dependencies import Api
 from autoscaler.api.local_roles import LocalRoles
 from autoscaler.api.logins import BURST, Logins
 from autoscaler.api.munge_login import AT_ONCE, LINE, MungeLogin

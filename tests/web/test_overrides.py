@@ -17,7 +17,7 @@ import pytest
 from autoscaler.answer_client import OVERRIDES
 from autoscaler.api.answers import BURST
 from autoscaler.api.app import make_app
-from autoscaler.api.asking import Api
+from autoscaler.api.dependencies import Api
 from autoscaler.api.local_roles import FRESH, LocalRoles
 from autoscaler.api.local_socket import served_locally
 from autoscaler.api.operations import Operations

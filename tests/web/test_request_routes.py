@@ -15,7 +15,7 @@ from autoscaler import jetpack
 from autoscaler.answer_client import TOKEN_ENV, not_trusted
 from autoscaler.api import tokens
 from autoscaler.api.app import make_app
-from autoscaler.api.asking import LARGEST_BODY, Api
+from autoscaler.api.dependencies import LARGEST_BODY, Api
 from autoscaler.api.logins import Logins
 from autoscaler.api.passwords import Passwords
 from autoscaler.api.principal import Role

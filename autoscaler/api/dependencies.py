@@ -1,4 +1,4 @@
-"""What every route needs to know of a call: who makes it, of which cluster it is, what its body and query say."""
+"""FastAPI dependencies of the routes: the caller, the cluster, the body and the query of a call."""
 
 from __future__ import annotations
 
@@ -29,46 +29,46 @@ from autoscaler.munge import Call
 from autoscaler.store.calls import CallLog
 
 USER, OPERATION = "autoscaler.user", "autoscaler.operation"
-"""Where a call's scope holds who made it and what it began, for the journal of calls."""
+"""Keys of a call's scope for the journal of calls: the caller, and the operation that the call began."""
 LARGEST_BODY = 4 * 1024 * 1024
 BODY_KINDS = KINDS
 _LOOKS = ("GET", "HEAD")
 Body = TypeVar("Body", bound=BaseModel)
 
 
-class _Told(HTTPBase):
-    """Says in OpenAPI how callers log in, and leaves the judging to `principal`."""
+class _LoginScheme(HTTPBase):
+    """Describes a login in OpenAPI; `principal` checks it."""
 
     async def __call__(self, request: HTTPConnection) -> None:
         return None
 
 
-_basic = _Told(scheme="basic", scheme_name="HTTPBasic", description="A user of the password file.")
-_bearer = _Told(scheme="bearer", scheme_name="HTTPBearer", description="A token of `serve token create`.")
-_munge = _Told(
+_basic = _LoginScheme(scheme="basic", scheme_name="HTTPBasic", description="A user of the password file.")
+_bearer = _LoginScheme(scheme="bearer", scheme_name="HTTPBearer", description="A token of `serve token create`.")
+_munge = _LoginScheme(
     scheme="MUNGE", scheme_name="MUNGE", description="A credential for this one call, where a setting allows it."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """What an application works with. None: that part is served nowhere."""
+    """The parts of an application. None: that part is not served."""
 
     operations: Operations | None = None
     """Nodes, at the TCP address; with `logins` and `calls`."""
     logins: Logins | None = None
     calls: CallLog | None = None
-    """Where every call of the REST API is written down."""
+    """The journal of the REST API's calls."""
     requests: RequestService | None = None
-    """Takes what node arrays should hold."""
+    """Takes requests for node arrays."""
     auto_stops: AutoStops | None = None
     """Answers workers."""
     answers: Answering | None = None
-    """Tells what the last pass saw and decided."""
+    """Answers what the last pass observed and decided."""
     local: LocalRoles = field(default_factory=LocalRoles)
-    """What users of this machine may."""
+    """The roles of local users."""
     looks: Turns = field(default_factory=lambda: Turns())
-    """How often each of them may look: all that they ask is answered beside the passes."""
+    """How often each local user may read: their questions are answered while passes run."""
     acts: Turns = field(default_factory=lambda: Turns())
     """How often each operator may act."""
 
@@ -90,7 +90,7 @@ def principal(
     _bearer: Annotated[Any, Depends(_bearer)] = None,
     _munge: Annotated[Any, Depends(_munge)] = None,
 ) -> Principal:
-    """Who makes a call; else 401, or 429 and 503 where it is not even judged."""
+    """The caller. Raises 401 if it proves nothing, 429 and 503 if the login was not checked."""
     found, logins = None, api_of(request).logins
     if listener_of(request.scope) is SOCKET:
         found = local_caller(request)
@@ -123,7 +123,7 @@ def _call(request: Request) -> Call:
 
 
 def peer_of(request: Request) -> str:
-    """The address of a caller; '' for whatever else a proxy has passed on in its place."""
+    """The address of a caller; '' if a proxy has passed on something that is not an address."""
     peer = request.client.host if request.client else ""
     try:
         return str(ipaddress.ip_address(peer.partition("%")[0]))
@@ -132,7 +132,7 @@ def peer_of(request: Request) -> str:
 
 
 def local_caller(request: Request) -> Principal:
-    """Who the kernel says that it is. Whether a user manages Grid Engine is asked where it makes a difference."""
+    """The caller as the kernel names it. Grid Engine is asked for its managers only if that makes a difference."""
     state, local = request.scope["state"], api_of(request).local
     role = local.role(state[PEER], state.get(GROUPS, ()))
     found = of_process(state[PEER], request.headers, role)
@@ -144,7 +144,7 @@ def local_caller(request: Request) -> Principal:
 
 
 def asker_of(request: Request, caller: Annotated[Principal, Depends(principal)]) -> Asker:
-    """Who a question is asked for: a server that passes on what others ask says for whom, and what they may."""
+    """The user who asks. A server that relays questions names that user and role in headers."""
     local, name, role = api_of(request).local, caller.name, request.headers.get(ROLE)
     if listener_of(request.scope) is not SOCKET:
         return Asker(name, lambda: _administers(request, caller), peer_of(request) or UNKNOWN, of_cell=caller.of_cell)
@@ -155,7 +155,7 @@ def asker_of(request: Request, caller: Annotated[Principal, Depends(principal)])
 
 
 def _administers(request: Request, caller: Principal) -> bool:
-    """Of a caller over the network. Whether a user manages Grid Engine is asked where it makes a difference."""
+    """Whether a remote caller is an admin. Grid Engine is asked for its managers only if that makes a difference."""
     logins = api_of(request).logins
     if caller.role >= Role.ADMIN or not caller.of_cell or logins is None:
         return caller.role >= Role.ADMIN
@@ -166,12 +166,12 @@ def _administers(request: Request, caller: Principal) -> bool:
 
 
 def user(caller: Annotated[Principal, Depends(principal)]) -> str:
-    """The name of who makes a call; else 401."""
+    """The caller's name; raises 401 without a login."""
     return caller.name
 
 
 def at_least(role: Role) -> Callable[[Principal], None]:
-    """403 for those who may less."""
+    """Refuse callers of a lower role with 403."""
 
     def check(caller: Annotated[Principal, Depends(principal)]) -> None:
         if caller.role < role:
@@ -185,14 +185,14 @@ def of_cluster(
     _: Annotated[str, Depends(user)],
     cluster: Annotated[str, Path(description="Name of the cluster.")],
 ) -> None:
-    """404 for another cluster than ours."""
+    """Raise 404 for another cluster than ours."""
     ours = operations_of(request).place.cluster
     if cluster != ours:
         raise HTTPException(404, f"there is no cluster {cluster}; this is {ours}")
 
 
 def known_only(*names: str) -> Callable[[Request], None]:
-    """A misspelt or repeated name in a query would silently ask for something else: 400."""
+    """Refuse a misspelt or repeated name in a query with 400: it would silently change the question."""
 
     def check(request: Request) -> None:
         for name in request.query_params:
@@ -205,7 +205,7 @@ def known_only(*names: str) -> Callable[[Request], None]:
 
 
 async def body_bytes(request: Request, _: Annotated[str, Depends(user)]) -> bytes:
-    """A body of a caller that may call; 413 where it is, or says that it is, too large."""
+    """The body of a caller that may call; 413 if it is, or claims to be, too large."""
     most = LONGEST_DOCUMENT if listener_of(request.scope) is SOCKET else LARGEST_BODY
     length = request.headers.get("Content-Length", "")
     data = bytearray()
@@ -220,11 +220,11 @@ async def body_bytes(request: Request, _: Annotated[str, Depends(user)]) -> byte
 
 
 def body_of(model: type[Body]) -> Callable[[bytes], Body]:
-    """Reads a body; 409 with the path of what is wrong, as CycleCloud answers invalid input."""
+    """Read a body; 409 with the path of an error, as CycleCloud answers invalid input."""
 
     def body(data: Annotated[bytes, Depends(body_bytes)]) -> Body:
         try:
-            read_json(data.decode("utf-8"))  # of a name that is given twice, pydantic takes the last
+            read_json(data.decode("utf-8"))  # refuses a name that is given twice, of which pydantic takes the last
         except (SettingsError, UnicodeDecodeError) as error:
             raise HTTPException(409, f"the body: {error}") from error
         try:
@@ -248,13 +248,13 @@ def _path(steps: tuple[int | str, ...]) -> str:
 
 
 def accepted(request: Request, response: Response, operation_id: str) -> None:
-    """What every answer says that begins an operation."""
+    """Add the headers of an answer that begins an operation."""
     response.headers["Location"] = f"{request.base_url}operations/{operation_id}"
     request.scope[OPERATION] = operation_id
-    tell_loop(request, response)
+    warn_if_late(request, response)
 
 
-def tell_loop(request: Request, response: Response) -> None:
-    """Say so where nobody carries out what is asked for, or what is told is old."""
+def warn_if_late(request: Request, response: Response) -> None:
+    """Add a warning if requests are carried out late or the answer is old."""
     if (warning := operations_of(request).warning()) is not None:
         response.headers["Warning"] = f'199 sge-autoscaler "{warning}"'
