@@ -95,7 +95,7 @@ def test_what_happens_goes_out_as_one_mail_and_one_call_with_what_to_do(told: To
         (text,), (post,) = box.texts(), web.posts
     assert box.mails[0]["Subject"] == "sge-autoscaler, cell default of master:6444: 2 notifications"
     assert "300 removals within 10m are more than the 200 allowed" in text
-    assert "What to do: Find out why so much happened, then `sge-autoscaler resume`." in text
+    assert "What to do: Find the cause, then `sge-autoscaler resume`." in text
     assert "node array stopped: execute" in text
     assert post["message"].strip() == text.replace("\r\n", "\n").strip()
     assert told.store.notifications.delivery().waiting == 0

@@ -1,8 +1,8 @@
-"""The verifier that the qmaster runs: reads what the loop left, judges a job by it, and says why it is refused.
-A job that is to stay inside one group of workers is made to ask for that.
+"""The verifier of submissions that qmaster runs: reads the loop's file, judges a job by it, and refuses it with a
+reason. It changes the request of a job that must stay inside one group of workers.
 
-It runs as Grid Engine's administrative user, out of an archive of its own, with nothing but the standard library. Where
-it fails in any way, or knows nothing fresh, the job is accepted.
+It runs as Grid Engine's administrative user, from an archive of its own, with the standard library only. If it fails in
+any way, or the file is stale, the job is accepted.
 """
 
 from __future__ import annotations
@@ -29,42 +29,42 @@ SCHEMA = 1
 PATIENCE = 0.05
 """Seconds of processor time for a judgement; a job that would take longer is accepted."""
 HELD_UP = 1.0
-"""Seconds for a judgement in all: on a busy machine it waits for the processor."""
+"""Seconds for a judgement in all, waiting for the processor included."""
 FUTURE = 60.0
 """Seconds that a file may be newer than the clock."""
 
 
 class TooLong(Exception):
-    """The judgement took longer than anyone may wait for it."""
+    """The judgement exceeded `PATIENCE` or `HELD_UP`."""
 
 
 @dataclass(slots=True)
 class Verifier:
-    """Judges by the file of one cell, read again when it was written anew."""
+    """Judges by the file of one cell, which it reads again when it changes."""
 
     file: Path
     cell: str
     code: str
-    """What the program consists of: a file that another version left is not understood."""
+    """Digest of the program: a file of another version is ignored."""
     _seen: tuple[int, int, int] | None = field(default=None, init=False)
     _text: bytes = field(default=b"", init=False)
     _judge: Judge | None = field(default=None, init=False)
     _fresh_for: float = field(default=0.0, init=False)
 
     def refusal(self, parameters: Mapping[str, str]) -> str | None:
-        """The sentence that this job is refused with, or None. Whatever goes wrong, the job is accepted."""
+        """The sentence that refuses this job, or None. At any error the job is accepted."""
         try:
             judge = self._current()
             return None if judge is None else self._within_patience(judge, parameters)
-        except Exception:  # noqa: BLE001 - fails open: nobody's job is refused for a defect of ours
+        except Exception:  # noqa: BLE001 - fails open: our defect must not refuse a job
             return None
 
     def correction(self, parameters: Mapping[str, str]) -> Mapping[str, str]:
-        """What Grid Engine is to take of this job instead. Whatever goes wrong, it stays as it is."""
+        """The parameters to change in this job. At any error it is left as it is."""
         try:
             judge = self._current()
             wildcard = None if judge is None else judge.wildcard(parameters.get("pe_name"))
-        except Exception:  # noqa: BLE001 - fails open: nobody's job is changed for a defect of ours
+        except Exception:  # noqa: BLE001 - fails open: our defect must not change a job
             return {}
         return {} if wildcard is None else {"pe_name": wildcard}
 
@@ -82,11 +82,11 @@ class Verifier:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _current(self) -> Judge | None:
-        """The judge by the file as it is; None where there is none, or it is stale or not ours."""
+        """The judge by the current file; None if there is none, or it is stale or of another cell or version."""
         found = self.file.stat()
         seen = (found.st_ino, found.st_size, found.st_mtime_ns)
         if seen != self._seen:
-            # The loop touches the file with every observation, and writes it anew where something changed.
+            # The loop touches the file at every observation, and rewrites it if something changed.
             written = self.file.read_bytes()
             if written != self._text:
                 self._judge, self._text = None, written
@@ -109,7 +109,7 @@ def _give_up(_: int, __: types.FrameType | None) -> None:
 
 def build(kind: Any, value: Any) -> Any:
     """A value of type `kind` from what the store's notation made of it: dataclasses, enums, tuples, mappings, plain
-    values. Raises TypeError, ValueError or KeyError where it is none.
+    values. Raises TypeError, ValueError or KeyError if it is not one.
     """
     origin = typing.get_origin(kind)
     if origin in (typing.Union, types.UnionType):
@@ -136,15 +136,15 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 @cache
 def _some(kind: Any) -> Any:
-    """What an optional value is where it is given; of several types none is built."""
+    """The type of an optional value that is not None; object if there are several."""
     given = [each for each in typing.get_args(kind) if each is not type(None)]
     return given[0] if len(given) == 1 else object
 
 
 def main(file: str, cell: str, code: str) -> int:
-    """Answer the qmaster until it hangs up. Ends with 0 then, also where both are out of step."""
+    """Answer qmaster until it closes the connection. Returns 0, also after a protocol error."""
     verifier = Verifier(Path(file), cell, code)
-    # What is not loaded yet is loaded now, not when the first job waits for it.
+    # Load everything now, so that the first job does not wait for it.
     verifier.refusal({})
     try:
         Conversation(sys.stdin.fileno(), sys.stdout.fileno(), verifier.refusal, verifier.correction).hold()

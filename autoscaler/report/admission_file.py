@@ -1,7 +1,7 @@
-"""What the loop leaves for the verifier at submission: the file it judges by, and the program itself as one archive.
+"""What the loop writes for the verifier of submissions: the file that it judges by, and the program as one archive.
 
-The file is written anew where something changed and touched with every observation, so that its age tells whether
-anybody still looks. Without a verifier in the cell nothing is written.
+The file is rewritten if something changed and touched at every observation, so its age shows whether the loop still
+observes. If the cell has no verifier, nothing is written.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from autoscaler.report.admission import SCHEMA
 from autoscaler.store import encoding
 
 MISSED_POLLS = 12
-"""After so many polls without a successful observation what it knows is stale. One in six is made while there is
-nothing to scale.
+"""After so many polls without a successful observation the file is stale. While there is nothing to scale, only one
+poll in six observes.
 """
 FRESH_AT_LEAST = 60.0
-"""Seconds: a slow pass is no outage."""
+"""Seconds; a slow pass does not make the file stale."""
 _BEGUN = (1980, 1, 1, 0, 0, 0)
 """A time for the archive's members, so that equal programs are equal archives."""
 _UNCHECKED = (0b01).to_bytes(4, "little")
-"""In the head of compiled code: the source beside it is not looked at."""
+"""In the header of compiled code: do not check the source."""
 
 log = logging.getLogger("autoscaler.admission")
 
@@ -53,7 +53,7 @@ class AdmissionFile:
 
     def keep(self, snapshot: Snapshot, poll: float) -> None:
         """Write what this observation shows, for a loop that observes every `poll` seconds. A file that cannot be
-        written is said once; then it goes stale, and every job is accepted.
+        written is logged once; it then becomes stale, and every job is accepted.
         """
         if not self.installed():
             return
@@ -85,7 +85,7 @@ class AdmissionFile:
 
 
 def fresh_for(poll: float) -> float:
-    """Age in seconds from which on what was left is stale, for a loop that observes every `poll` seconds."""
+    """Age in seconds at which the file is stale, for a loop that observes every `poll` seconds."""
     return max(FRESH_AT_LEAST, MISSED_POLLS * poll)
 
 
@@ -120,7 +120,7 @@ def archive() -> bytes:
 
 @cache
 def code() -> str:
-    """What tells one version of the program from another: file and program must be of the same."""
+    """A digest of the program: file and program must be of the same version."""
     digest = hashlib.sha256()
     for name, source in _sources():
         digest.update(f"{name} {len(source)}\n".encode() + source)

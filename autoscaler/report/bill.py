@@ -30,7 +30,7 @@ csv.field_size_limit(LONGEST)
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Names of a kind of bill's columns, in lower case; of several the first that there is."""
+    """Column names of a kind of bill, in lower case; of several names the first that exists counts."""
 
     resource: tuple[str, ...]
     cost: tuple[str, ...]
@@ -38,11 +38,11 @@ class Columns:
     begin: tuple[str, ...]
     end: tuple[str, ...]
     what: tuple[str, ...]
-    """Tells a machine's hours from its disks and traffic."""
+    """Separates a machine's hours from its disks and traffic."""
     amount: tuple[str, ...]
     unit: tuple[str, ...]
     tags: tuple[str, ...]
-    """A column of all tags, or the beginning of the names of a column for each (`…/`)."""
+    """A column of all tags, or the prefix of one column for each tag (`…/`)."""
     machine: re.Pattern[str]
 
 
@@ -88,19 +88,19 @@ DAY = timedelta(days=1)
 
 @dataclass(slots=True)
 class Billed:
-    """What a bill has for one worker, in micros and milliseconds."""
+    """The amounts of one worker in a bill, in micros and milliseconds."""
 
     machine: int = 0
     other: int = 0
     """Disks, addresses, traffic, credits and the like."""
     hours_ms: int = 0
     timed: bool = True
-    """Whether the time of all of its lines is told."""
+    """Whether all of its lines contain their time."""
 
 
 @dataclass(slots=True)
 class Bill:
-    """All of it that is about this cell."""
+    """The part of a bill that is about this cell."""
 
     kind: str
     workers: dict[str, Billed] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class Bill:
 
 
 def read_bill(file: Path, workers: Collection[str], tag: str) -> Bill:
-    """Add up what a file has for these workers, and for whatever carries the tag. Raises SettingsError."""
+    """Add up the lines of a file for these workers, and for everything with the tag. Raises SettingsError."""
     try:
         with _opened(file) as text:
             return _read(csv.reader(_lines(text)), file, workers, tag)
@@ -131,7 +131,7 @@ def _opened(file: Path) -> Iterator[TextIO]:
 
 
 def _lines(text: TextIO) -> Iterator[str]:
-    """A small compressed file may hold one line of any length."""
+    """The lines, of limited length: a small compressed file may hold one very long line."""
     while line := text.readline(LONGEST):
         if len(line) >= LONGEST:
             raise csv.Error(f"a line is longer than {LONGEST} letters")
@@ -209,19 +209,19 @@ class _Reader:
         return line[at].strip() if 0 <= at < len(line) else ""
 
     def _worker(self, resource: str) -> str | None:
-        """`i-1`, `…:instance/i-1`, or of Azure the machine, or its disk or address, which begin with its name."""
+        """The worker of `i-1`, `…:instance/i-1`; on Azure, of a machine, disk or address that begins with its name."""
         last = resource.rpartition("/")[2]
         for name in (last, last.lower()):
             if name in self._workers:
                 return name
         if "/" not in resource:
             return None
-        parts = re.split(r"[-_.]", last.lower()[: self._longest + 1])  # a resource of any length costs no more
+        parts = re.split(r"[-_.]", last.lower()[: self._longest + 1])  # limits the work for a very long resource id
         begins = ("-".join(parts[:count]) for count in range(len(parts) - 1, 0, -1))
         return next((name for name in begins if name in self._workers), None)
 
     def _is_tagged(self, line: list[str]) -> bool:
-        """Exactly this value in a column of its own, or among all of them."""
+        """Whether a line has our tag, in a column of its own or in one of all tags."""
         if not self._tag:
             return False
         texts = (self._text(line, at) for at in self._tags)

@@ -1,6 +1,6 @@
-"""What people are shown, as values: lines, and tables of cells that are text already. Printed without any library.
+"""Output for people: lines, and tables of text cells. Printed without any library.
 
-The running autoscaler sends blocks and a command prints them, so an answer costs the command next to nothing.
+The running autoscaler sends blocks and a command prints them, so that the command starts fast.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from autoscaler.plain_text import plain
 
 GAP = "  "
 PIPE = 200
-"""Columns where nobody looks at a terminal."""
+"""Columns if the output is not a terminal."""
 NARROWEST = 8
 """Columns that a cell keeps, however narrow the terminal is."""
 
@@ -25,7 +25,7 @@ class Block(NamedTuple):
 
     title: str = ""
     columns: Sequence[str] = ()
-    """Heads; '' for all: the table has none."""
+    """Heads; if all are '', the table has none."""
     rows: Sequence[Sequence[str]] = ()
     lines: Sequence[str] = ()
 
@@ -41,7 +41,7 @@ def print_blocks(blocks: Iterable[Block], out: TextIO | None = None) -> None:
 
 
 def _encodable(line: str, stream: TextIO) -> str:
-    """The same in letters that the terminal has."""
+    """The line in the encoding of the terminal; other characters are escaped."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     return line.encode(encoding, "backslashreplace").decode(encoding)
 
@@ -56,7 +56,7 @@ def _block(block: Block, width: int, *, bold: bool) -> Iterator[str]:
 
 
 def _table(rows: list[list[str]], width: int, *, bold: bool) -> Iterator[str]:
-    """The first row holds the heads. Cells that do not fit go on in the next line."""
+    """Lines of a table. The first row holds the heads; a cell that does not fit continues on the next line."""
     count = max(map(len, rows))
     rows = [row + [""] * (count - len(row)) for row in rows]
     widths = _fitting([max(map(_wide, column)) for column in zip(*rows, strict=True)], width)
@@ -72,7 +72,7 @@ def _table(rows: list[list[str]], width: int, *, bold: bool) -> Iterator[str]:
 
 
 def _fitting(widths: list[int], width: int) -> list[int]:
-    """Widths that fit together: the widest give way first."""
+    """Column widths that fit together; the widest columns are reduced first."""
     left = width - len(GAP) * (len(widths) - 1)
     while sum(widths) > left:
         widest = max(widths)
@@ -86,7 +86,7 @@ def _fitting(widths: list[int], width: int) -> list[int]:
 
 
 def _folded(cell: str, most: int) -> list[str]:
-    """Lines of a cell, broken between words where that can be."""
+    """The lines of a cell, broken between words if possible."""
     if _wide(cell) <= most:
         return [cell]
     lines, line = [], ""
@@ -113,7 +113,7 @@ def _pieces(word: str, most: int) -> list[str]:
 
 
 def _wide(text: str) -> int:
-    """Columns that a text takes."""
+    """Terminal columns of a text."""
     if text.isascii():
         return len(text)
     return sum(_columns(letter) for letter in text)

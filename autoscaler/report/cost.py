@@ -1,5 +1,5 @@
-"""What `cost` shows: what workers cost in a time, and for whom. An estimate, from prices an hour and the time that each
-worker was rented.
+"""The answer to `cost`: what workers cost in a period, and for whom. An estimate, from prices an hour and the time that
+each worker was rented.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ JOBS = ("job", "array")
 WORKERS = ("type", "worker")
 BY = (*PAYERS, *JOBS, *WORKERS)
 MOST_ROWS = 10_000
-"""The costliest; what is beyond is one row."""
+"""The costliest rows; the others are one row."""
 LEFT_OUT = (
     "disks, addresses and network",
     "the master and persistent hosts",
@@ -37,28 +37,28 @@ LEFT_OUT = (
     "what a cloud charges beyond the time from launch to end (a minimum, whole minutes)",
 )
 UNSEEN = 600.0
-"""Seconds without a look from which on it is told that a worker's end is uncertain."""
+"""Seconds without an observation after which a worker's end is reported as uncertain."""
 OTHERS = "(others)"
 LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
-"""What is asked for lies between 1970 and this: other times have no date everywhere."""
+"""Queries may name times from 1970 to this one: other times have no date on some systems."""
 _FORMULA = frozenset("=+-@\N{MINUS SIGN}")
-"""A spreadsheet takes a cell that begins so for one, and carries it out."""
+"""A spreadsheet evaluates a cell that begins with one of these."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostQuery:
-    """What a caller wants to see. Times as Unix seconds."""
+    """A query of `cost`. Times as Unix seconds."""
 
     by: str
     since: float
     until: float
     visible: str | None = None
-    """The user whose jobs are shown, while those of others are one row; None: all are."""
+    """The only user whose jobs are shown, those of others being one row; None: all are shown."""
 
 
 @dataclass(slots=True)
 class Row:
-    """What one user, job, type … cost, in micros."""
+    """The cost of one user, job, type …, in micros."""
 
     key: str
     used: int = 0
@@ -96,7 +96,7 @@ class Table:
     total: Row = field(default_factory=lambda: Row("sum"))
 
     def sorted(self) -> list[Row]:
-        """The costliest first; what is too much as one row."""
+        """The rows, costliest first; those beyond `MOST_ROWS` as one row."""
         rows = sorted(self.rows.values(), key=lambda row: (-row.cost, row.key))
         if len(rows) <= MOST_ROWS:
             return rows
@@ -114,15 +114,15 @@ class CostReport:
     now: float
     tables: list[Table]
     unpriced: Row
-    """Workers of unknown price: how many, and their time."""
+    """Workers of unknown price: number and time."""
     unseen: int
-    """Micros from when ended workers were last seen to when they were found to have ended, if that is long."""
+    """Micros between the last observation of ended workers and the one that showed their end, if that is long."""
     known_since: float | None
-    """From when on cost is kept; None: since ever."""
+    """The begin of the record, if the query begins earlier."""
 
 
 def read_cost_query(query: Mapping[str, str], now: float, visible: str | None = None) -> CostQuery:
-    """What a query names: `by`, and `month`, or `since` and `until`. Raises SettingsError."""
+    """Read a query: `by`, and `month`, or `since` and `until`. Raises SettingsError."""
     by = query.get("by") or "user"
     if by not in BY:
         raise SettingsError(f"by: {by!r} is none of {', '.join(BY)}")
@@ -162,7 +162,7 @@ def moment(text: str, name: str, now: float) -> float:
 
 
 def cost_report(store: Store, query: CostQuery, now: float) -> CostReport:
-    """From what the store has kept."""
+    """The report from the store's records."""
     window = Window(_ms(query.since), _ms(query.until), _ms(now))
     tables: dict[str, Table] = {}
     unpriced, unseen = Row("unknown"), 0
@@ -227,13 +227,13 @@ def _key(use: Use, query: CostQuery) -> str:
             return str(use.job)
         case _:
             value = str(getattr(use.payer, query.by))
-            if value.startswith("("):  # nobody's name is taken for a row of ours: `qsub -A '(idle)'`
+            if value.startswith("("):  # a user's text must not look like a row of ours: `qsub -A '(idle)'`
                 return f'"{value}"'
             return "(known when its jobs end)" if value == UNKNOWN else value or "(none)"
 
 
 def _unseen(rental: Rental, window: Window) -> int:
-    """What is uncertain of a worker whose end nobody saw."""
+    """The uncertain micros of a worker whose end was not observed."""
     seen = rental.began if rental.seen is None else max(rental.seen, rental.began)
     if rental.nanos is None or rental.ended is None or rental.ended - seen < UNSEEN * 1000:
         return 0
@@ -282,7 +282,7 @@ def _figures(row: Row) -> dict[str, Any]:
 
 
 def csv_text(report: CostReport) -> str:
-    """One line a row, those of nobody's included: the column `cost` adds up to what workers cost."""
+    """One line a row, idle and starting time included, so that the column `cost` adds up to the total."""
     file = StringIO()
     names = ("currency", report.query.by, *_figures(Row("")))
     writer = csv.DictWriter(file, names, lineterminator="\n")
@@ -297,8 +297,8 @@ def csv_text(report: CostReport) -> str:
 
 
 def _cell(key: str) -> str:
-    """Accounts and the like are other people's text. Some programs skip letters that are not seen, and read small signs
-    and those of full width as the usual ones.
+    """A cell that no spreadsheet evaluates: users choose accounts and the like. Some programs skip invisible characters
+    and read small and full-width signs as usual ones.
     """
     found = plain(key)
     visible = (
@@ -308,7 +308,7 @@ def _cell(key: str) -> str:
 
 
 def _of_nobody(table: Table, by: str) -> list[Row]:
-    """Where rows are of jobs: what no job held."""
+    """If rows are of jobs: the time that no job held."""
     if by in WORKERS:
         return []
     found = [Row("(starting)", starting=table.total.starting), Row("(idle)", idle=table.total.idle)]
@@ -319,7 +319,7 @@ def _of_nobody(table: Table, by: str) -> list[Row]:
 
 
 def cost_blocks(report: CostReport) -> list[Block]:
-    """A table for each currency, and what to know of it."""
+    """A table for each currency, and notes."""
     query = report.query
     title = f"cost by {query.by}, from {instant(query.since)} to {instant(min(query.until, report.now))}"
     blocks = [Block(title, *_shown(table, query.by)) for table in report.tables]
@@ -346,7 +346,7 @@ def _shown(table: Table, by: str) -> tuple[Sequence[str], Sequence[Sequence[str]
 
 
 def _columns(rows: Sequence[Row], costs: Sequence[int], unit: int) -> Iterator[tuple[list[int], int]]:
-    """Used, starting and idle of every row, which add up to the row's cost as it is shown, with their sums."""
+    """The columns used, starting and idle with their sums; each row adds up to its cost as shown."""
     split: list[list[int]] = []
     for row, cost in zip(rows, costs, strict=True):
         whole = [row.used, row.starting, row.idle]
@@ -374,13 +374,13 @@ def _besides(report: CostReport) -> Iterator[str]:
         yield f"not in it: {count(report.unpriced.workers, 'worker')} of unknown price, {hours:.2f} hours"
     if report.unseen:
         yield (
-            f"{report.unseen / MICROS:.2f} of it is uncertain: nobody looked for {duration(UNSEEN)} or longer when "
-            "workers ended"
+            f"{report.unseen / MICROS:.2f} of it is uncertain: nothing was observed for {duration(UNSEEN)} or longer "
+            "when workers ended"
         )
     if report.known_since is not None:
         yield (
             f"the record begins at {instant(report.known_since)}: workers that had ended by then are not in it, and of "
-            "others only what accounting tells"
+            "others only what accounting reports"
         )
 
 

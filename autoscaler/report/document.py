@@ -31,7 +31,7 @@ def document(
     pass_number: int | None = None,
     zone: tzinfo | None = None,
 ) -> dict[str, Any]:
-    """Schema 1 as plain values. `timings`: seconds by `read`, `parse`, `decide`, as far as measured.
+    """Schema 1 as plain values. `timings`: seconds by `read`, `parse`, `decide`, if measured.
 
     `by_job` gives each job a row of its own; `zone` is that of `now` (default: this machine's).
     """
@@ -50,7 +50,7 @@ def without_verdicts(
     pass_number: int | None = None,
     zone: tzinfo | None = None,
 ) -> dict[str, Any]:
-    """The same without what became of every job category, worker and bucket: its size does not grow with the cell's."""
+    """The same without the verdicts on job categories, workers and buckets: its size does not grow with the cell."""
     return {
         "schema": SCHEMA,
         "now": datetime.fromtimestamp(snapshot.now, UTC).astimezone(zone).isoformat(),
@@ -164,7 +164,7 @@ class JsonField:
 
     key: str
     type: Any
-    """Of its value, as the class says; `null_if_empty` added to it."""
+    """The type of its value; with None if `null_if_empty`."""
     description: str
     of: Callable[[Any], Any]
     """Action → plain value."""
@@ -205,7 +205,7 @@ def _getter(name: str, to_plain: Callable[[Any], Any], *, empty_is_null: bool) -
 
 
 def _to_plain(declared: Any) -> Callable[[Any], Any]:
-    """How a value of this type becomes plain. Raises TypeError for a type that has no form in JSON yet."""
+    """A function that makes a value of this type plain. Raises TypeError for a type without a form in JSON."""
     if declared == PAIRS:
         return dict
     if get_origin(declared) is tuple:

@@ -1,4 +1,4 @@
-"""What `events` shows: each event as a line for people, and as JSON."""
+"""The answer to `events`: each event as a line for people, and as JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from autoscaler.report.wording import count, instant
 from autoscaler.store.events import KEPT_FOR, EventTable, KeptEvent
 
 MOST = 1000
-"""So many are told at once."""
+"""The most events in one answer."""
 LAST = 100
 NONE = "nothing of the kind happened in the last 30 days"
 _JOB = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,18}))?")
@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 def find_events(table: EventTable, query: Mapping[str, str], now: float) -> tuple[KeptEvent, ...]:
-    """What a query names: `job` (`12`, `12.3`), `host`, `since` (seconds to look back), `after` (the number of an
+    """Read a query: `job` (`12`, `12.3`), `host`, `since` (seconds to look back), `after` (the number of an
     event), `last` (so many at most). Raises SettingsError.
     """
     named = query.get("job", "")
@@ -49,8 +49,8 @@ def query_number(query: Mapping[str, str], name: str, default: int) -> int:
 
 
 def shown_to(owner: str | None, events: Iterable[KeptEvent]) -> Iterator[KeptEvent]:
-    """Without jobs of other owners; None: all. Launches and workers are everybody's, what they were ordered for is
-    not.
+    """The events that this owner may see; None: all. Every user may see launches and workers, but not the jobs that
+    they were ordered for.
     """
     for kept in events:
         if owner is None or kept.event.owner == owner or kept.event.kind is EventKind.JOINED:

@@ -1,6 +1,6 @@
-"""Answers `explain`: why a job waits or does not count and what it would get, why a host stays or leaves.
+"""Answers `explain`: why a job waits or does not count, which launch may serve it, why a host stays or leaves.
 
-Made of a plan's verdicts, never of a judgement of its own. Answers are plain values, printed as JSON or for people by
+It reads the verdicts of a plan and judges nothing itself. Answers are plain values, printed as JSON or for people by
 `explain_lines`.
 """
 
@@ -33,21 +33,21 @@ from autoscaler.store.journal import OrderRecord
 from sge.accounting import JobEnd
 
 _STARTS_WITHOUT = frozenset({Code.FITS, Code.WAITS_FOR_COMING})
-"""Of jobs that start without a further launch."""
+"""Reasons of jobs that start without a further launch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What is known of a job from before: what was last said of it while it waited, and how it ended."""
+    """The past of a job: the last verdict while it waited, and how it ended."""
 
     last: Explanation | None = None
     launched: Sequence[OrderRecord] = ()
     """Orders that were made for jobs such as this one while it waited."""
     ended: Sequence[JobEnd] = ()
     events: Sequence[Mapping[str, Any]] = ()
-    """What happened to it, as `events` tells it."""
+    """Its events, as `events` shows them."""
     cost: Mapping[str, Any] | None = None
-    """As `job_cost` tells it."""
+    """As `job_cost` returns it."""
 
 
 def explain_job(
@@ -58,8 +58,8 @@ def explain_job(
     done: Iterable[Mapping[str, Any]] = (),
     past: Past | None = None,
 ) -> dict[str, Any] | None:
-    """All that is known of a waiting or running job; None where Grid Engine shows no such job. `done`: the journal's
-    rows of what was done with it.
+    """All that is known of a waiting or running job; None if Grid Engine shows no such job. `done`: the journal's
+    rows of actions on it.
     """
     past = past or Past()
     verdicts = [verdict for verdict in plan.job_categories if job in verdict.jobs]
@@ -117,7 +117,7 @@ def _caps(snapshot: Snapshot, verdicts: Iterable[JobCategoryVerdict]) -> list[di
 
 
 def _verdict_of(plan: Plan, host: str) -> dict[str, Any] | None:
-    """What becomes of the worker on which it runs; None: it is no worker."""
+    """The verdict on the worker on which it runs; None: it is no worker."""
     found = next((verdict for verdict in plan.workers if verdict.name == host and verdict.id is not None), None)
     return None if found is None else worker_part(found)
 
@@ -187,8 +187,8 @@ def explain_host(snapshot: Snapshot, plan: Plan, name: str, zone: tzinfo | None 
 def explain_past(
     job: int, past: Past, done: Iterable[Mapping[str, Any]], zone: tzinfo | None = None
 ) -> dict[str, Any] | None:
-    """The story of a job that neither waits nor runs: what was said of it, launched for it and done with it, and how it
-    ended; None where nothing is known.
+    """The past of a job that neither waits nor runs: its last verdict, launches for it, actions on it, and how it
+    ended; None if nothing is known.
     """
     acts = list(done)
     if past.last is None and not acts and not past.ended and not past.events:
@@ -249,13 +249,13 @@ def _is_about(action: Action, job: int) -> bool:
 
 
 def _action_on(action: Action, job: int) -> dict[str, Any]:
-    """Without the other jobs with which the same is done."""
+    """The action without the other jobs that it is for."""
     part = action_part(action)
     return part | {"jobs": [one for one in part["jobs"] if one.partition(".")[0] == str(job)]}
 
 
 def explain_gone(life: Lifetime, now: float, zone: tzinfo | None = None) -> dict[str, Any]:
-    """A worker that is no more, from the history."""
+    """A worker that is gone, from the history."""
     return {
         "schema": SCHEMA,
         "host": life.name,
@@ -283,7 +283,7 @@ def _is(row: Mapping[str, Any], job: int) -> bool:
 
 
 def _serves(policy: Policy, node_array: str, ask: JobRequest) -> bool:
-    """Whether a node array's queue is one that the job may run in, as far as its own queue request tells."""
+    """Whether a node array's queue is one that the job may run in, by its own queue request."""
     array = policy.node_array(node_array) or policy.node_array(node_array.rpartition(GROUPS)[0])
     if array is None:
         return False

@@ -1,4 +1,4 @@
-"""What `explain` prints for people, of the documents that `explain` makes."""
+"""The documents of `explain` as lines for people."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LETTERS = {
 
 
 def in_words(states: str) -> str:
-    """Letters of a queue instance with what they mean: `au (load alarm, not heard)`."""
+    """Letters of a queue instance with what they mean: `au (load alarm, no load report)`."""
     meanings = [_LETTERS[letter] for letter in states if letter in _LETTERS]
     return f"{states} ({', '.join(meanings)})" if meanings else states
 
@@ -127,7 +127,7 @@ def host_lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def gone_lines(document: Mapping[str, Any]) -> Iterator[str]:
-    """`explain` of a worker that is no more, for people."""
+    """`explain` of a worker that is gone, for people."""
     yield (
         f"{document['host'] or document['id']} ({document['instance_type']} of {document['node_array']}, "
         f"{document['id']}) is gone:"
@@ -140,7 +140,7 @@ def gone_lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _task(job: str, row: Mapping[str, Any]) -> str:
-    """`job 12.3`, also where one task was asked about (`12.3`)."""
+    """`job 12.3`; `job` may be a task's name (`12.3`) already."""
     number = job.partition(".")[0]
     return f"job {number}.{row['task']}" if row["task"] else f"job {number}"
 

@@ -1,4 +1,4 @@
-"""Workers as rows: a plan's verdict on each, with what the provider and Grid Engine tell of it."""
+"""Workers as rows: a plan's verdict on each, with what the provider and Grid Engine report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from autoscaler.report.events import at_zone
 
 
 def worker_rows(snapshot: Snapshot, workers: Iterable[Mapping[str, Any]], zone: tzinfo | None) -> list[dict[str, Any]]:
-    """A document's `workers` with machine and slots besides; null: not known, or not there."""
+    """A document's `workers` with machine and slots added; null: not known, or there is none."""
     machines = {worker.id: worker for worker in snapshot.fleet.workers}
     hosts = {host.name.lower(): host for host in snapshot.cluster.hosts}
     read = readable(snapshot)
@@ -72,5 +72,5 @@ def _slots(host: ExecutionHost | None) -> dict[str, Any]:
         return {"slots": None, "used": None}
     slots, used = (sum(getattr(instance, name) for instance in host.instances) for name in ("slots", "used"))
     left = amount(host.consumables.get("slots", ""), "INT")
-    # Several queues may stand on one host: what they share of it is the host's own number.
+    # Several queues may have instances on one host: the host's own number limits their sum.
     return {"slots": slots if left is None or isinf(left) else min(slots, int(left) + used), "used": used}

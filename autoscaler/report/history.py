@@ -20,7 +20,7 @@ from autoscaler.store.samples import RESOLUTIONS, SampleTable
 STEPS = (10, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 86_400, 7 * 86_400)
 """Lengths of a period that people count in, in seconds."""
 LINES = 30
-"""About so many periods, where nobody asks for others."""
+"""About so many periods by default."""
 _COLUMNS = (
     "from",
     "workers",

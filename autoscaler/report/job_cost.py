@@ -1,4 +1,4 @@
-"""What a job, or one task of it, has cost: its shares of the workers that it ran on, as `cost --by job` counts them."""
+"""The cost of a job or task: its shares of the workers that it ran on, as `cost --by job` counts them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from autoscaler.store.store import Store
 
 def job_cost(store: Store, job: int, task: int | None, now: float) -> dict[str, Any] | None:
     """`estimate` (always true), `currencies` (objects with `currency`, `cost` and `slot_h`), `workers` (how many it
-    ran on), and `unknown_prices` (how many of them). None where it is not known to have run on a worker.
+    ran on), and `unknown_prices` (how many of them). None if it is not known to have run on a worker.
     """
     held = store.usages.of_job(job, task, now)
     if not held:

@@ -1,7 +1,7 @@
-"""The log, to the console and, where a log directory is set, to a file in it.
+"""The log: to the console, and to a file if a log directory is set.
 
-A line is a sentence for people, or one JSON object on request. Secrets never get here by intent; what slips into an
-error message of somebody else is taken out by its value before anything is written.
+A line is a sentence for people, or one JSON object on request. Nothing logs secrets on purpose; values of secrets that
+appear in an error message of another program are removed before a line is written.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from autoscaler.settings import Process, is_secret
 FILE_NAME = "sge-autoscaler.log"
 HIDDEN = "(secret)"
 FIELDS = ("pass", "code", "job", "owner", "host", "kind", "result")
-"""Fields of a line of JSON, as far as it is about one."""
+"""Fields of a line of JSON, if it is about one of these."""
 PRINTED = "printed"
 """Name of the handler that prints."""
 _SHORTEST_SECRET = 6
-"""A shorter value of a variable named like a secret (`1`, `none`) is none, and would blot out half a line."""
+"""A shorter value of a variable named like a secret (`1`, `none`) is no secret; hiding it would damage lines."""
 
 
 def configure_log(
@@ -39,7 +39,7 @@ def configure_log(
 ) -> None:
     """Send all logging of this process where the settings say; may be called again (SIGHUP).
 
-    `as_json` overrides `CP_CAP_AUTOSCALE_LOGGING_FORMAT`. Raises SettingsError where the log directory cannot be used.
+    `as_json` overrides `CP_CAP_AUTOSCALE_LOGGING_FORMAT`. Raises SettingsError if the log directory cannot be used.
     """
     json_lines = process.log_format == "json" if as_json is None else as_json
     formatter = (JsonFormatter if json_lines else PlainFormatter)(Redaction(environ))
@@ -60,7 +60,7 @@ def configure_log(
 
 
 def print_from(level: str) -> None:
-    """Print what is of this level or above; a log file and a run log keep theirs."""
+    """Print lines of this level or above. The levels of log file and run log stay."""
     root = logging.getLogger()
     for handler in root.handlers:
         if handler.get_name() == PRINTED:
@@ -84,7 +84,7 @@ class Redaction:
 class PlainFormatter(logging.Formatter):
     """`2026-11-21 09:04:23 pass 812: …`; levels above info are named.
 
-    One line whatever it says, so that nobody forges another; a traceback follows, indented.
+    A message is always one line, so that its text cannot forge another; a traceback follows, indented.
     """
 
     def __init__(self, redaction: Redaction) -> None:
@@ -100,7 +100,7 @@ class PlainFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """An object a line, which says besides its sentence what it is about, as far as it is about one thing."""
+    """An object a line: the sentence, and as fields the one job, host, … that it is about."""
 
     def __init__(self, redaction: Redaction) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def _local_time(record: logging.LogRecord) -> datetime:
-    """As the clock on this machine's wall has it, without its zone."""
+    """Local time of this machine, without zone."""
     return datetime.fromtimestamp(record.created).astimezone().replace(tzinfo=None)
 
 
@@ -132,12 +132,12 @@ def _levelled(handler: logging.Handler, level: str) -> logging.Handler:
 
 
 class LogFile(logging.handlers.WatchedFileHandler):
-    """A file that may not be written for a while, because its disk is full: that is said once, on the console."""
+    """A log file. If it cannot be written, because its disk is full, that is reported once, on the console."""
 
     _broken = False
 
     def _open(self) -> TextIOWrapper:
-        """Never through a link that stands in its place: who may write there would have us write into any file."""
+        """Open the file without following a link: a user who may write there could redirect us to any file."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(self.baseFilename, flags, 0o666)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -148,7 +148,7 @@ class LogFile(logging.handlers.WatchedFileHandler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             super().emit(record)
-        except OSError:  # it was moved away, and no new one can be made
+        except OSError:  # the file was moved away, and no new one can be made
             self.handleError(record)
 
     def flush(self) -> None:

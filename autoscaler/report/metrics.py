@@ -1,7 +1,7 @@
 """Every metric of `/metrics`: name, unit, labels and help, by Prometheus' conventions; and their text.
 
-Every label takes values of a list that is bounded: codes, phases, the settings' node arrays, types of machines that
-exist. Jobs, hosts and users are in none.
+The values of each label are bounded: codes, phases, the settings' node arrays, types of existing machines. No label
+names jobs, hosts or users.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def exposition(measures: Measures) -> bytes:
 
 
 class _Collected:
-    """A collector of what was measured."""
+    """A collector of these measures."""
 
     def __init__(self, measures: Measures) -> None:
         self._measures = measures
@@ -161,5 +161,5 @@ class _Collected:
 
 
 def _shown(labels: Iterable[str]) -> list[str]:
-    """A type is called as its cloud says."""
+    """The values of labels, with control characters escaped: a cloud may name its types as it likes."""
     return list(map(plain, labels))

@@ -1,4 +1,4 @@
-"""The text of notifications: what it is about, the reason's sentence, and what to do."""
+"""The text of notifications: the subject, the reason's sentence, and what to do."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from autoscaler.report.reasons.table import REASONS
 from autoscaler.report.wording import count, text
 
 MOST_IN_FULL = 20
-"""Notifications of one message that are told in full."""
+"""Notifications that one message contains in full; others are counted."""
 _CALLS = re.compile(
     r"(?<=@)(?=(?:everyone|here|channel|all|room)\b|[&!]?\w+[>|])|(?<=!)(?=(?:everyone|here|channel)\b)|(?<=<[@!])|"
     r"(?<=<users)(?=/)",
     re.IGNORECASE,
 )
-"""Behind this somebody is called in a chat, or everybody, and a job's owner may ask for it: `qsub -l arch=@everyone`,
+"""Where a chat would mention somebody, or everybody. A job's owner could cause that: `qsub -l arch=@everyone`,
 `-l arch='<!channel>'` (Slack), `<@&123>` (a role of Discord), `<users/all>` (Google Chat)."""
 
 
@@ -43,7 +43,7 @@ def _without_mentions(line: str) -> str:
 
 
 def headline(notification: Notification) -> str:
-    """`lost worker: ip-10-0-0-7`; of what has passed `resolved: …`."""
+    """`lost worker: ip-10-0-0-7`; `resolved: …` if the cause has passed."""
     about = f": {notification.subject}" if notification.subject else ""
     return f"{'resolved: ' if notification.passed else ''}{title_of(notification.kind)}{about}"
 
@@ -60,6 +60,6 @@ def _lines(notification: Notification, zone: tzinfo | None) -> Iterator[str]:
 
 
 def remedy_of(reason: Reason) -> str:
-    """That of the reason, else that of the first link of its trail that has one."""
+    """The remedy of the reason, else of the first link of its trail that has one."""
     own = REASONS[reason.code].remedy
     return own or next((found for link in reason.trail if (found := remedy_of(link))), "")

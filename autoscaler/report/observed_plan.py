@@ -1,5 +1,5 @@
-"""What was observed last and decided on it: all that commands show of the cell is made of this, the store and the
-accounting. The same whether the running autoscaler answers or a command observes by itself.
+"""The last observation with its plan. Commands show the cell from this, the store and the accounting, whether the
+running autoscaler answers or a command observes by itself.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ObservedPlan:
         return {"schema": document["schema"], "now": document["now"], "workers": rows}
 
     def queue(self, owner: str | None = None) -> dict[str, Any]:
-        """What waits, by reason. `owner`: whose jobs alone are shown; None: all."""
+        """Waiting tasks, by reason. `owner`: the only owner whose jobs are shown; None: all."""
         from autoscaler.report.document import without_verdicts
         from autoscaler.report.queue import queue_rows
 
@@ -54,7 +54,7 @@ class ObservedPlan:
         return parts | {"reasons": rows, "not_shown": hidden}
 
     def owners(self) -> dict[int, str]:
-        """Whose each waiting or running job is."""
+        """The owner of each waiting or running job."""
         cluster = self.snapshot.cluster
         running = {job.number: job.owner for host in cluster.hosts for job in host.jobs}
         return {job: category.ask.owner for category in cluster.job_categories for job in category.jobs} | running

@@ -32,7 +32,7 @@ _REASONS_HEAD = """# Reasons
 
 <!-- Made by `python -m autoscaler.report.pages`; change the rows in autoscaler/report/reasons/ instead. -->
 
-Every action and every inaction has a reason: a code that stays what it is, and a sentence made of its facts.
+Every action and every inaction has a reason: a stable code, and a sentence made of its facts.
 `sge-autoscaler explain JOB` or `explain HOST` prints it with what led to it. Words in braces are facts.
 """
 
@@ -41,7 +41,7 @@ _JSON_HEAD = """# JSON
 <!-- Made by `python -m autoscaler.report.pages`; change autoscaler/report/schema.py instead. -->
 
 `sge-autoscaler plan --json` and `once --json` print one document, `schema` 1, described below and as JSON Schema in
-[conf/plan.schema.json](../conf/plan.schema.json). Fields may be added; none is renamed or taken away. Durations end in
+[conf/plan.schema.json](../conf/plan.schema.json). Fields may be added; none is renamed or removed. Durations end in
 `_s` and are seconds, times are ISO 8601 with offset, prices are an hour's.
 
 The other commands reuse its parts:
@@ -79,8 +79,8 @@ list of objects with the sums of these, `groups_of_workers` (how many of `groups
 `name`, `dynamic`, `extends`, `machine_types`, `unknown_types` (of these, what the provider does not offer), \
 `wanted` (false: it goes with its last worker), `max_count`, `max_core_count` \
 (limits that requests set, or null), `keep_alive` \
-(sets for which its workers stay, however idle), `said_by` (by field, whose word holds: `request_set`, `by`, \
-`expires_at`; what is not there is the array's own); `nodes`: a list of \
+(sets for which its workers stay even if idle), `said_by` (by field, the set that defined it: `request_set`, `by`, \
+`expires_at`; other fields are the array's own); `nodes`: a list of \
 objects with `id`, `name`, `node_array`, `created_at`, `request_id`, `worker_id` |
 | `pause`, `resume`, `retry`, `keep`, `drain`, `stop --no-wait`, `record`, `serve passwd`, `serve token create` and \
 `revoke`, `requests --end`, `jetpack`, `cell down`, `catalog refresh` and `sizes`, `config import` and `docs` with \
@@ -101,10 +101,10 @@ what is logged is an object a line, too |
 `longest_waited_s`; `cost`; `arrays`: by name means of `coming`, `busy`, `idle`, `leaving`, `aside`, \
 `cores`, `price_per_hour`, `unknown_prices`, `target_workers`, `target_cores`, and `most` (machines at a time) |
 | `cost --json` | `schema`, `now`, `by`, `since`, `until`, `estimate` (true), `leaves_out` (sentences), `known_since` \
-(null, or when the record begins, if that is later), `unknown_prices` (`workers`, `rented_h`), `unseen` (of the cost, \
-what is uncertain since nobody looked when workers ended), `currencies`: a list of objects with `currency`, `cost`, \
-`used`, `starting`, `idle`, `slot_h`, `rented_h`, `workers` and `rows`, which have the same and `key`; amounts to the \
-millionth. Where rows are of jobs, `cost` is the sum of theirs, of `starting` and of `idle` |
+(null, or when the record begins, if that is later), `unknown_prices` (`workers`, `rented_h`), `unseen` (the part of \
+the cost that is uncertain, since nothing was observed when workers ended), `currencies`: a list of objects with \
+`currency`, `cost`, `used`, `starting`, `idle`, `slot_h`, `rented_h`, `workers` and `rows`, which have the same \
+and `key`; amounts to the millionth. Where rows are of jobs, `cost` is the sum of theirs, of `starting` and of `idle` |
 | `cost --reconcile FILE --json` | `schema`, `bill` (AWS, AWS Data Exports or Azure), `since`, `until`, `currency`, \
 `billed_currencies`, `sum` and `workers`: a list of objects with `worker_id`, `estimate`, `billed`, `difference`, \
 `time`, `price`, `other` (these three add up to the difference), `said` (empty, or why it is on one side only) |
@@ -112,18 +112,18 @@ millionth. Where rows are of jobs, `cost` is the sum of theirs, of `starting` an
 not_counted, ordered, joined, started, ended), `at` and `until` (of several jobs the first and the last time), \
 `seen_at` (of the pass that noticed it), `jobs` (numbers as ranges, `4-7,9`), `tasks` (of one array, likewise), \
 `count` (jobs, of arrays tasks), `owner` and `project` (of a launch those that all its jobs have; the project once \
-Grid Engine told it, with the end of a job at the latest), `hosts`, `queue`, `worker_id`, `order_id`, `code` (of the \
-reason; of ended: ended, failed, unknown or unlisted), `message`, `text` (the event for people); \
+Grid Engine reported it, with the end of a job at the latest), `hosts`, `queue`, `worker_id`, `order_id`, `code` (of \
+the reason; of ended: ended, failed, unknown or unlisted), `message`, `text` (the event for people); \
 with `--follow` one of these objects a line |
 | `top --json` | `schema`, `now`, `status`, `workers`, `events`: the documents of these commands; `queue`, `passes`: \
 those of [the answers](operate/answers.md#for-programs) |
 | `explain JOB --json` | `schema`, `job`, `state` (waiting, running, ended), `now`, `waiting`: a list of Shape, \
-`running` (with what becomes of the worker it is on), `launches`: a list of Launch that may serve it, \
-`waited`: what was last said of it while it waited, `launched`: orders for jobs such as it, \
+`running` (with the verdict on its worker), `launches`: a list of Launch that may serve it, \
+`waited`: the last verdict while it waited, `launched`: orders for jobs such as it, \
 `ended`: how each start ended, from accounting, `cost`: its shares of the workers that it ran on (`estimate`: true; \
 `currencies`: a list of objects with `currency`, `cost` and `slot_h`; `workers` and `unknown_prices`: how many), \
-or null, `events`: what happened to it, as `events --json` tells it, \
-`rules`: what [rules](rules.md) ask for it, and who meets them; \
+or null, `events`: its events, as in `events --json`, \
+`rules`: the [rules](rules.md) for it, and the nodes that meet them; \
 `caps`: limits that callers set for node arrays that may serve it, a list of objects with `node_array`, `cap`, \
 `limit`, `request_set`, `by`, `expires_at` (these three null: the definition of the array) |
 | `explain HOST --json` | `schema`, `host`, `now`, the fields of Worker, `actions`, `instances`, \
@@ -144,14 +144,14 @@ when. Both are derived anew in each pass, from what the provider and Grid Engine
 that the store keeps. If the store is lost, no worker is removed before two new observations, except what its provider
 or cloud ends anyway. A host that the autoscaler had disabled then counts as disabled by a person and is left alone.
 
-An arrow with an action is a step of the autoscaler. The others are what an observation shows; every phase but the first
-may also become `ending` or `gone` because the provider says so.
+An arrow with an action is a step of the autoscaler. The other arrows are changes that an observation shows. Every phase
+but the first may also become `ending` or `gone` if the provider reports that.
 """
 _STEPS = """The tables below decide. A pass reads the rules of a procedure from the top, and of a rule that applies its
 rows; the worker takes the step of the first row that holds. An action waits in three cases: the autoscaler is paused or
-braked (except where a person asked for the action, or it only protects jobs); the same action was planned a moment ago,
-so that its effect may not show yet; the provider refused it. A worker that somebody keeps is not ended. No phase under
-*to*: the worker stays in its phase.
+braked (unless a person requested the action, or it only protects jobs); the same action was planned a moment ago,
+so that its effect may not show yet; the provider refused it. A worker that somebody keeps is not terminated. If
+*to* is empty, the worker stays in its phase.
 """
 _MOST_VALUES = 20
 """A field with more values than that is a `string` here: reasons have a page of their own."""
@@ -274,7 +274,7 @@ def _arrows() -> Iterator[str]:
 
 
 _NOT_DRAWN = frozenset({Phase.BOOTING, Phase.JOINING, Phase.READY, Phase.DRAINING})
-"""From these the provider's word leads to the end as well; the diagram would be all arrows."""
+"""The provider may report the end in these phases, too; the diagram leaves those arrows out."""
 
 
 def _step(rule: Rule[Any], row: Row[Any], phases: frozenset[Phase]) -> str:

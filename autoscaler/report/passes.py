@@ -1,4 +1,4 @@
-"""What the last passes said: those that had news."""
+"""The sentences of the last passes that had news."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _ONE_OWNER = re.compile(r"\ball these jobs are .*?'s,(?= and none of that owner'
 
 
 def find_passes(history: History, query: Mapping[str, str], now: float) -> dict[str, Any]:
-    """The newest so many (`last`), oldest first. Raises SettingsError."""
+    """The newest `last` passes, oldest first. Raises SettingsError."""
     found = history.passes(min(max(query_number(query, "last", LAST), 1), MOST))
     passes = [{"pass": one.number, "at": at_zone(one.at), "sentence": one.sentence} for one in reversed(found)]
     return {"schema": SCHEMA, "now": at_zone(now), "passes": passes}
 
 
 def without_names(sentence: str) -> str:
-    """What a pass says for those who may not know whose jobs these are: no number of a job, no owner."""
+    """The sentence of a pass without job numbers and owners, for users who may not see others' jobs."""
     return without_owners(without_numbers(sentence))
 
 

@@ -1,4 +1,4 @@
-"""What a market has, as rows: buckets with what each node array could launch of them now, and catalogues' types."""
+"""Buckets as rows, with how many workers each node array could launch now; and the types of catalogues."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from providers.catalog import Offer
 
 
 def prospect_rows(prospects: Iterable[Prospect], currency: str) -> list[dict[str, Any]]:
-    """One row a node array and bucket; null: not known, and as `reason`: it can be had."""
+    """One row a node array and bucket. null: not known; a `reason` of null: it can be launched."""
     return [_row(prospect, currency) for prospect in prospects]
 
 

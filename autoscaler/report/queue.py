@@ -1,5 +1,5 @@
-"""What waits, by reason: how many tasks, for how long, and which jobs have waited longest. Its size does not grow with
-the number of jobs.
+"""Waiting tasks by reason: their number, for how long, and the jobs that have waited longest. Its size does not grow
+with the number of jobs.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from autoscaler.report.document import reason_part
 from autoscaler.report.reasons.table import REASONS
 
 FIRST = 50
-"""Jobs of a reason that are named: those of the categories that have waited longest."""
+"""Jobs of a reason that are listed: those of the categories that have waited longest."""
 
 
 def queue_rows(verdicts: Iterable[JobCategoryVerdict], owner: str | None = None) -> tuple[list[dict[str, Any]], int]:
-    """A row for each reason, those of most tasks first, and how many tasks are not shown. `owner`: whose jobs alone
-    are; None: all.
+    """A row for each reason, those of most tasks first, and how many tasks are not shown. `owner`: the only owner
+    whose jobs are shown; None: all.
     """
     groups: dict[tuple[str, bool], list[JobCategoryVerdict]] = {}
     hidden = 0

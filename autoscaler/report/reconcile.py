@@ -1,5 +1,5 @@
 """Compares what `cost` estimates with a cloud's bill, and explains the difference for each worker: other time, another
-price, and what an estimate leaves out.
+price, and costs that an estimate leaves out.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Compared:
     estimate: int
     billed: int
     time: int
-    """More or less time than is known here, at the price that is known here."""
+    """The difference in time, at our price."""
     price: int
-    """Another price for the time that was billed."""
+    """The difference in price, for the billed time."""
     other: int
-    """Disks, addresses, traffic; of what is known on one side only, all of it."""
+    """Disks, addresses, traffic; of a worker that is on one side only, all of it."""
     said: str = ""
 
     @property

@@ -1,5 +1,5 @@
-"""Live requests as people and programs read them: every set with who asked and until when, and what each node array is
-asked to hold in sum.
+"""Live requests for people and programs: every set with its caller and expiry, and the sum of targets of each node
+array.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from autoscaler.core.model.request_sets import ArrayDefinition, CreatedNode, Req
 from autoscaler.plain_text import plain
 from autoscaler.report.wording import count
 
-NONE_LIVES: Mapping[str, int] = MappingProxyType({})
+NO_WORKERS: Mapping[str, int] = MappingProxyType({})
 
 
 def requests_document(
     requests: Requests,
     now: float,
-    living: Mapping[str, int] = NONE_LIVES,
+    living: Mapping[str, int] = NO_WORKERS,
     *,
     offered: frozenset[str] = frozenset(),
 ) -> dict[str, Any]:
-    """As JSON values; `expires_at` and `left_s` are null for what never lapses. `living`: machines by node array.
-    `offered`: all instance types of the provider, where that is known.
+    """As JSON values; `expires_at` and `left_s` are null for a set that never lapses. `living`: machines by node array.
+    `offered`: all instance types of the provider, if known.
     """
     definitions = {array.name: array for array in requests.arrays}
     sets = {one.name: _set(one, now) for one in requests.sets}
@@ -112,7 +112,7 @@ def _author(whose: Mapping[str, Any], zone: tzinfo) -> str:
 
 
 def _said_by(array: ArrayDefinition | None, sets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """By field of the array's row: the set that said what holds."""
+    """By field of the array's row: the set that defined it."""
     names = {"max_cores": "max_core_count"}
     return {
         names.get(name, name): {"request_set": said, "by": one["by"], "expires_at": one["expires_at"]}
@@ -158,7 +158,7 @@ def _amounts(target: Target) -> dict[str, Any]:
 
 
 def _totals(requests: Requests) -> dict[str, dict[str, Any]]:
-    """What all sets together want of each array; sizes of groups are the array's own."""
+    """The sums of all sets' targets by array; sizes of groups are the array's own."""
     totals: dict[str, dict[str, Any]] = {array.name: {} for array in requests.arrays}
     for target in _targets(requests.sets):
         total = totals.setdefault(target.node_array, {})
@@ -191,8 +191,8 @@ def _definition(array: ArrayDefinition | None, offered: frozenset[str]) -> dict[
 
 
 def _keepers(name: str, definitions: Mapping[str, ArrayDefinition]) -> tuple[str, ...]:
-    """The sets that keep its workers alive: by what they say of the array, else of the first of those that it extends
-    of which they say anything.
+    """The sets that keep an array's workers alive: those that say so of the array, else of the nearest array that it
+    extends of which any set says so.
     """
     array, seen = definitions.get(name), {name}
     if array is None or not array.wanted:
@@ -221,7 +221,7 @@ def _set_lines(one: Mapping[str, Any], zone: tzinfo) -> list[str]:
         until = f"until {_moment(one['expires_at'], zone)} ({one['left_s']:.0f} s left)"
     head = f"{one['name']}: requested by {one['by']}, {until}"
     targeted = {target["node_array"] for target in one["targets"]}
-    # A set that wants groups of an array names that array, too.
+    # A set that requests groups of an array names that array, too.
     named = [name for name in one["arrays"] if not any(f"{each}:".startswith(f"{name}:") for each in targeted)]
     lines = [f"  {target['node_array']}: {_target_line(target)}" for target in one["targets"]]
     lines += [f"  {name}: named without a target" for name in named]

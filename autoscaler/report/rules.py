@@ -1,4 +1,4 @@
-"""What rules say of a job or a host, as rows and as lines: each entry that holds, who meets it, why others do not."""
+"""The rules for a job or host, as rows and lines: each entry, the nodes that meet it, and why others do not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autoscaler.report.document import reason_part
 
 
 def rule_rows(verdicts: Iterable[EntryVerdict]) -> list[dict[str, Any]]:
-    """One row an entry; a `reason` that is null: it is met."""
+    """One row an entry. A node whose `reason` is null meets it."""
     return [
         {
             "place": verdict.entry.place,

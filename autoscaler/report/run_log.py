@@ -1,6 +1,7 @@
-"""The log of the run in which the autoscaler works, where its platform keeps one: what is logged is written there too.
+"""Copies the log into the run log of the platform, if it keeps one.
 
-Off everybody's thread, since a platform may be slow or gone. What cannot be written is let go; the log itself has it.
+It writes on a thread of its own, since a platform may be slow or unreachable. A line that cannot be written is dropped;
+the log itself has it.
 """
 
 from __future__ import annotations
@@ -14,26 +15,24 @@ from collections.abc import Callable
 from providers.interface import ProviderError
 
 CAPACITY = 1000
-"""Lines that wait to be written; beyond them new ones are let go."""
+"""Lines that wait to be written; further ones are dropped."""
 LAST_CALLS = 5.0
-"""Seconds that the end waits for what is left."""
+"""Seconds that `close` waits for lines that are left."""
 _NAME = "run-log"
 
 
 class RunLog(logging.Handler):
-    """A handler of the root logger. Lines of its own thread, and of what that calls, are not written: they would breed
-    more.
-    """
+    """A handler of the root logger. It drops lines of its own thread, which would cause more."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, write: Callable[[str], None]) -> None:
         super().__init__()
-        self._tell = tell
+        self._write_line = write
         self._waiting: queue.Queue[Callable[[], None] | None] = queue.Queue(CAPACITY)
         self._thread = threading.Thread(target=self._write, name=_NAME, daemon=True)
         self._thread.start()
 
     def attach(self, level: str) -> None:
-        """Take part in the log from `level` on; again after the log was set up anew."""
+        """Log from `level` on. Call it again after the log was configured anew."""
         self.setLevel(level)
         root = logging.getLogger()
         if self not in root.handlers:
@@ -41,24 +40,24 @@ class RunLog(logging.Handler):
         root.setLevel(min(root.level, self.level))
 
     def first(self, call: Callable[[], None]) -> None:
-        """Have something else done at the platform, in the same order and with the same indulgence."""
+        """Queue another call to the platform. If it fails, that is logged once, as for lines."""
         self._put(call)
 
     def emit(self, record: logging.LogRecord) -> None:
         if threading.current_thread() is self._thread or record.threadName == _NAME:
             return
         line = self._line(record)
-        self._put(lambda: self._tell(line))
+        self._put(lambda: self._write_line(line))
 
     def close(self) -> None:
-        """Write what is left, for a few seconds."""
+        """Write the lines that are left, for at most `LAST_CALLS`."""
         logging.getLogger().removeHandler(self)
         self._put(None)
         self._thread.join(LAST_CALLS)
         super().close()
 
     def _line(self, record: logging.LogRecord) -> str:
-        """The same words as in the log itself, secrets taken out."""
+        """The line as the log itself has it, without secrets."""
         handlers = logging.getLogger().handlers
         formatter = next((handler.formatter for handler in handlers if handler is not self and handler.formatter), None)
         return formatter.format(record) if formatter is not None else record.getMessage()
@@ -68,13 +67,13 @@ class RunLog(logging.Handler):
             self._waiting.put_nowait(call)
 
     def _write(self) -> None:
-        said = False
+        reported = False
         while (call := self._waiting.get()) is not None:
             try:
                 call()
             except ProviderError as error:
-                if not said:
+                if not reported:
                     logging.getLogger(__name__).warning("cannot write the run log of the platform: %s", error)
-                said = True
+                reported = True
             else:
-                said = False
+                reported = False

@@ -1,8 +1,9 @@
-"""The JSON of a plan, schema 1, declared once: `document` fills it in, docs/json.md and conf/plan.schema.json state it.
+"""The JSON of a plan, schema 1, declared once: `document` fills it in; docs/json.md and conf/plan.schema.json come from
+it.
 
 Parts of actions are made of the actions' classes.
 
-Names and units are a promise to whoever reads them with a program: fields are added, never renamed or taken away.
+Programs rely on names and units: fields are added, never renamed or removed.
 Durations end in `_s` and are seconds; times are ISO 8601 with offset; prices are an hour's.
 """
 
@@ -21,7 +22,7 @@ from autoscaler.report.reasons.table import REASONS
 
 
 class Part(BaseModel):
-    """Base of all parts: a misspelt field is an error on our side, never a silent extra."""
+    """Base of all parts: an unknown field is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -65,7 +66,7 @@ def _create(name: str, base: type[Part], words: str, fields: dict[str, Any]) -> 
 
 
 def _declared(kind: Any) -> Any:
-    """A type of the core as pydantic is to declare it."""
+    """A type of the core as pydantic declares it."""
     if kind == PAIRS:
         return dict[str, str]
     if get_origin(kind) is tuple:
@@ -92,19 +93,19 @@ else:
 
 
 class ShapePart(Part):
-    """Waiting jobs that ask for the same things and got the same verdict; with `--jobs` one job each."""
+    """Waiting jobs with the same requests and the same verdict; with `--jobs` one job each."""
 
     jobs: list[str] = Field(description='Job numbers; an array job with its waiting tasks, as in "13.1-100:3".')
     count: int = Field(description="How many jobs.")
-    slots: int = Field(description="Slots that one task asks for, the fewest where it gives a range.")
-    tasks: int = Field(description="How many tasks wait; a job that is no array counts one.")
+    slots: int = Field(description="Slots that one task requests; of a range the fewest.")
+    tasks: int = Field(description="How many tasks wait; a job that is no array counts as one.")
     counted: bool = Field(description="Whether they count as demand.")
     waited_s: float = Field(description="Time since the longest waiting one became able to run.")
     reason: ReasonPart
 
 
 class WorkerPart(Part):
-    """One worker or persistent host and what becomes of it."""
+    """One worker or persistent host and the verdict on it."""
 
     name: str
     id: str | None = Field(
@@ -127,7 +128,7 @@ class BucketPart(Part):
 
 
 class TimingsPart(Part):
-    """Where a pass's seconds went; null: not measured."""
+    """The seconds of a pass by part; null: not measured."""
 
     read: float | None = None
     parse: float | None = None

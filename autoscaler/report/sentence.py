@@ -1,10 +1,10 @@
 """A pass in one sentence: the log line, the history's line and what tests assert on.
 
 `pass 812: 14 jobs wait, 9 fit; launching 2 c5.4xlarge; disabling ip-10-0-3-7 (idle 11m > 10m); keeping ip-10-0-3-9
-(job 4411 runs)`. Few things are named, many are counted, so that it stays a line on a cluster of a thousand workers.
+(job 4411 runs)`. A few hosts are named and the rest counted, so that it stays one line with a thousand workers.
 
-A reason is said in two or three words here. Every short form also exists without its durations: two passes that differ
-in those only say the same.
+A reason takes two or three words here. Every short form also exists without its durations: two passes that differ only
+in those have the same news.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from autoscaler.report.wording import NAMED, duration, few, filled, so_far, text
 _UNREAD = frozenset({Code.IGNORED, Code.CANNOT_BE_READ})
 _NOT_READ = _UNREAD | {Code.JOBS_NOT_READ}
 _ASIDE = _NOT_READ | {Code.BUDGET_LEVEL}
-"""Notes of what could not be read: told in a part of their own, and never a reason for doing nothing."""
+"""Notes that have a part of their own in the sentence, and are never the reason for doing nothing."""
 _LATER = frozenset({Code.IN_ALARM, Code.QUEUE_OPENS_SOON})
-"""What jobs fit on starts nothing yet."""
+"""Reasons of jobs that fit on a host which starts nothing yet."""
 _LISTED = ("waiting for", "keeping", "leaving alone")
-"""Verdicts without an action that a person may wonder about, in this order (`Row.listed`). Persistent hosts are none,
-nor are machines that are gone: clouds go on listing those for an hour.
+"""Verdicts without an action that the sentence lists, in this order (`Row.listed`). It lists no persistent hosts, and
+no machines that are gone: clouds go on listing those for an hour.
 """
 _UNHELPED = frozenset({Code.LAUNCHES_DID_NOT_HELP, Code.PROTECTED_MODE})
-"""Notes that are told whatever else is done."""
+"""Notes that are shown beside actions, too."""
 
 
 def sentence(plan: Plan, pass_number: int | None = None) -> str:
-    """The whole line; without a number it is told of a plan that nobody carries out."""
+    """The whole line; without a number it is of a plan that is not carried out."""
     return f"{'plan' if pass_number is None else f'pass {pass_number}'}: {_sentence(plan, times=True)}"
 
 
 def news(plan: Plan) -> str:
-    """What the sentence says, times excluded: a pass whose news are those of the last one says nothing new."""
+    """The sentence without times: a pass with the same news as the last one is not logged."""
     return _sentence(plan, times=False)
 
 
@@ -50,9 +50,9 @@ def _sentence(plan: Plan, *, times: bool) -> str:
         parts += [text(note) if times else note.code for note in plan.notes if note.code in _UNHELPED]
     parts += (*_kept(plan, times=times), *_unread(plan))
     parts += [brief(note) for note in plan.notes if note.code is Code.BUDGET_LEVEL]
-    said = "; ".join(parts)
-    lacking = [words for note in plan.notes if to_mend(note) and (words := _without_stop(text(note))) not in said]
-    return "; ".join((said, *(f"to mend: {words}" for words in dict.fromkeys(lacking))))
+    line = "; ".join(parts)
+    to_correct = [words for note in plan.notes if to_mend(note) and (words := _without_stop(text(note))) not in line]
+    return "; ".join((line, *(f"to mend: {words}" for words in dict.fromkeys(to_correct))))
 
 
 def _demand(plan: Plan) -> Iterator[str]:
@@ -64,7 +64,7 @@ def _demand(plan: Plan) -> Iterator[str]:
 
 
 def jobs_not_read(notes: Iterable[Reason]) -> str:
-    """`365 jobs could not be read: 300 it has no state, 65 not a list of tasks: '9-1'`; '' where all could be read."""
+    """`365 jobs could not be read: 300 it has no state, 65 not a list of tasks: '9-1'`; '' if all could be read."""
     causes = [note for note in notes if note.code is Code.JOBS_NOT_READ]
     if len(causes) < 2:
         return "".join(map(text, causes))
@@ -84,7 +84,7 @@ def _waiting(plan: Plan) -> str:
 
 
 def _unread(plan: Plan) -> Iterator[str]:
-    """What could not be read, jobs that do not count among it: told by name, however few there are beside others."""
+    """Objects that could not be read, by name; jobs included."""
     names = [
         f"job {job}"
         for category in plan.job_categories
@@ -97,7 +97,7 @@ def _unread(plan: Plan) -> Iterator[str]:
 
 
 def _causes(plan: Plan) -> str:
-    """The most frequent ones, and before them all that must be mended, each in its own words."""
+    """Why jobs do not count: first every cause that a person must correct, then the most frequent ones."""
     mend: Counter[str] = Counter()
     counts: Counter[Code] = Counter()
     phrases: dict[Code, str] = {}
@@ -142,7 +142,7 @@ def _actions(plan: Plan, *, times: bool) -> Iterator[str]:
 
 
 def _failed(plan: Plan) -> Iterator[str]:
-    """Machines that ended before they joined: each cause once, told in the pass that sees it."""
+    """Machines that ended before they joined: each cause once, in the pass that observes it."""
     causes = Counter((each.bucket.instance_type, each.message) for each in plan.failures)
     for (type_, message), count in causes.most_common(NAMED):
         yield f"{count} {type_} ended before {'it' if count == 1 else 'they'} joined ({_without_stop(message)})"
@@ -151,7 +151,7 @@ def _failed(plan: Plan) -> Iterator[str]:
 
 
 def _limits(reason: Reason, *, times: bool) -> str:
-    """` (wanted 6; capped by max_workers; 1 at a time)`, or nothing where all that was wanted is launched."""
+    """` (wanted 6; capped by max_workers; 1 at a time)`, or nothing if everything is launched."""
     if not any(link.code in (Code.CAPPED, Code.SCALE_UP_BATCH, Code.LAUNCH_RATE_LIMIT) for link in reason.trail):
         return ""
     limits = (Code.LAUNCH_WANTED, Code.CAPPED, Code.SCALE_UP_BATCH, Code.LAUNCH_RATE_LIMIT)
@@ -184,7 +184,7 @@ def _named(some: Sequence[tuple[str, Reason]], noun: str, *, times: bool) -> str
 
 
 def _nothing(plan: Plan, *, times: bool) -> str:
-    """Doing nothing has a reason like everything else."""
+    """The reason for doing nothing."""
     for note in plan.notes:
         if note.code not in _ASIDE:
             return f"nothing to do: {_without_stop(text(note)) if times else note.code}"
@@ -224,13 +224,13 @@ def _without_stop(words: str) -> str:
 
 
 def to_mend(reason: Reason) -> bool:
-    """Whether a person must change settings, Grid Engine or the provider's account before this ends. A caller corrects
-    a wrong request, so that does not count.
+    """Whether a person must change settings, Grid Engine or the provider's account before this ends. A wrong
+    request does not count, since its caller corrects it.
     """
     links = (reason, *reason.trail)
     nothing = [link for link in links if link.code is Code.NOTHING_TO_LAUNCH]
     if any(all(why.code is Code.BUCKET_TOO_SMALL for why in link.trail) for link in nothing):
-        return True  # no allowed type will do; the trail would name those in backoff or sold out
+        return True  # no allowed type is large enough; the trail would name types in backoff or sold out
     return any(REASONS[link.code].mend for link in links)
 
 
@@ -239,7 +239,7 @@ _LIMIT = ("limit_s", "timeout_s")
 
 
 def brief(reason: Reason, *, times: bool = True) -> str:
-    """A phrase that fits into brackets behind a name: `idle 11m > 10m`, `job 4411 runs`."""
+    """A short phrase for brackets after a name: `idle 11m > 10m`, `job 4411 runs`."""
     facts = dict(reason.facts)
     jobs = facts.get("jobs")
     if reason.code is Code.RUNS_JOBS and isinstance(jobs, tuple) and jobs:
@@ -251,7 +251,7 @@ def brief(reason: Reason, *, times: bool = True) -> str:
 
 
 def _compared(facts: dict[str, Fact]) -> str:
-    """` 11m > 10m`, ` 20s of 30s`, or only what is known of the two."""
+    """` 11m > 10m`, ` 20s of 30s`, or only the one that is known."""
     age = _first(facts, _AGE)
     limit = _first(facts, _LIMIT)
     if age is None:

@@ -1,4 +1,4 @@
-"""What `status` shows, from the store alone: it must answer while Grid Engine and the provider do not."""
+"""The answer to `status`, from the store alone: it must work while Grid Engine and the provider do not answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_FAILURES = 5
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """What the store does not know."""
+    """Facts that are not in the store."""
 
     at: float
     cell: str
@@ -39,20 +39,20 @@ class Now:
     """Whether an autoscaler holds the cell's lock."""
     holder: Holder | None
     silent: bool = False
-    """Whether that autoscaler was asked and did not answer."""
+    """Whether that autoscaler did not answer."""
     policy: Policy | None = None
-    """What holds; None: not known."""
+    """The policy in force; None: not known."""
     spending: Spending = field(default_factory=Spending)
     oldest_price: date | None = None
-    """Of the figures that the provider uses; None: it asks its cloud, or knows none."""
+    """The date of the oldest price that the provider uses; None: it asks its cloud, or knows no prices."""
 
 
 def status(store: Store, now: Now) -> dict[str, Any]:
-    """The whole screen as plain values."""
+    """The document of `status`."""
     memory, overrides = store.memory.load(), store.overrides.load()
     level = store.overrides.log_level()
     last = next(iter(store.history.passes(1)), None)
-    said: Mapping[str, Any] = {} if last is None else last.document
+    last_document: Mapping[str, Any] = {} if last is None else last.document
     renting = store.history.renting()
     prices = [life.price_per_hour for life in renting]
     requests = requests_document(store.requests.load(now.at), now.at, store.history.living())
@@ -68,12 +68,12 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "pass": memory.passes,
         "pass_at": None if last is None else _at(last.at),
         "pass_age_s": None if last is None else round(now.at - last.at, 3),
-        "waiting": said.get("waiting"),
-        "counted": said.get("counted"),
-        "fitting": said.get("fitting"),
+        "waiting": last_document.get("waiting"),
+        "counted": last_document.get("counted"),
+        "fitting": last_document.get("fitting"),
         "workers": len(renting),
         "ordered": _ordered(store, now.at),
-        "persistent": said.get("workers", {}).get("persistent"),
+        "persistent": last_document.get("workers", {}).get("persistent"),
         "price_per_hour": round(sum(price for price in prices if price is not None), 6),
         "currency": "USD" if now.policy is None else now.policy.currency,
         "budgets": [] if now.policy is None else list(_budgets(now.policy, now.spending)),
@@ -103,7 +103,7 @@ def status(store: Store, now: Now) -> dict[str, Any]:
 
 
 def notifications_part(store: Store) -> dict[str, Any]:
-    """How notifying operators goes."""
+    """The state of notifications to operators."""
     state = store.notifications.delivery()
     return {
         "waiting": state.waiting,
@@ -123,7 +123,7 @@ def _ordered(store: Store, at: float) -> int:
 
 
 def _unanswered(store: Store, at: float) -> list[dict[str, Any]]:
-    """Orders of which nobody knows whether their provider took them."""
+    """Orders that the provider has not answered."""
     return [
         {
             "instance_type": order.type.name,
@@ -138,7 +138,7 @@ def _unanswered(store: Store, at: float) -> list[dict[str, Any]]:
 
 
 def _failed_workers(store: Store) -> list[dict[str, Any]]:
-    """Machines that are there and, by their provider's word, do not come up or are stopped: they cost all the same."""
+    """Machines that do not come up or are stopped, as their provider reports; they still cost money."""
     observation = store.looks.load()
     seen = [each.worker for each in observation.workers] if observation is not None else []
     return [
@@ -149,7 +149,7 @@ def _failed_workers(store: Store) -> list[dict[str, Any]]:
 
 
 def status_pairs(document: Mapping[str, Any]) -> _Pairs:
-    """The same for people, the calm lines left out."""
+    """The same for people, without lines that have nothing to report."""
     yield "cell", document["cell"]
     yield "autoscaler", _who(document)
     yield "provider", document["provider"] or "none set (CP_CAP_AUTOSCALE_PROVIDER)"
@@ -177,7 +177,7 @@ def status_pairs(document: Mapping[str, Any]) -> _Pairs:
 
 
 def _pass_pairs(document: Mapping[str, Any]) -> _Pairs:
-    """What the last pass said, what waited, and which workers there are."""
+    """The last pass, waiting tasks, and workers."""
     if document["sentence"] is None:
         yield "last news", "none: no pass has been made yet"
     else:
@@ -200,7 +200,7 @@ def _price_pairs(document: Mapping[str, Any]) -> _Pairs:
 
 
 def _held_back_pairs(document: Mapping[str, Any]) -> _Pairs:
-    """What keeps the autoscaler from acting."""
+    """Causes that keep the autoscaler from acting."""
     if document["paused"]:
         yield "paused", f"by {document['paused']['by']}; `sge-autoscaler resume` goes on"
     if document["log_level"]:
@@ -267,7 +267,7 @@ def _spent(budget: Mapping[str, Any], currency: str) -> str:
 
 
 def _then(budget: Mapping[str, Any]) -> str:
-    """What a spent budget does, or one of which that is not known."""
+    """The effect of a budget that is spent, or whose state is not known."""
     if budget["spent"] is not None and budget["level"] < LEVELS[0]:
         return f" ({budget['level']} % reached)" if budget["level"] else ""
     of_cell = budget["owner"] == Budget(Whose.CELL, "", 0.0).owner
@@ -284,7 +284,7 @@ def _days(since: str, now: str) -> int:
 
 
 def _alike(failures: Iterable[LaunchFailure]) -> Iterable[list[LaunchFailure]]:
-    """Failures of one type, kind and cause together, those that failed last first."""
+    """Failures grouped by type, kind and cause, latest first."""
     found: dict[tuple[str, str, str], list[LaunchFailure]] = {}
     for each in failures:
         found.setdefault((each.bucket.instance_type, each.kind, each.message), []).append(each)

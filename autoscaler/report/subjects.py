@@ -1,4 +1,4 @@
-"""Answers `explain` of whatever it names: a job or one of its tasks, a host, a worker, a launch; as it is or was."""
+"""Answers `explain` for its subject: a job or task, a host, a worker or a launch, present or past."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from sge.accounting import JobEnd
 MOST_EVENTS = 50
 """Of one job."""
 _JOB = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,18}))?")
-"""No longer than what the state and the index can hold."""
+"""18 digits: larger numbers do not fit into the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +53,23 @@ class Job:
 
 
 def job_of(subject: str) -> Job | None:
-    """None: it names no job, and so a host or worker."""
+    """The job that a subject names; None: it names a host or worker."""
     found = _JOB.fullmatch(subject)
     return Job(int(found[1]), found[2]) if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """What the accounting says of a job."""
+    """How the starts of a job ended, by the accounting."""
 
     found: Sequence[JobEnd] = ()
     unread: str = ""
-    """Why there may be more, in words."""
+    """Why there may be more; '': there are no more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What an explanation is made of. `store`: None where a record folder is explained, which has no past."""
+    """The sources of an explanation. `store`: None for a record folder, which has no history."""
 
     seen: ObservedPlan
     ends: Callable[[Job], Ends]
@@ -77,7 +77,7 @@ class Known:
     place: str = ""
     """The record folder."""
     owner: str | None = None
-    """Whose jobs may be named; None: all."""
+    """The only owner whose jobs may be named; None: all."""
 
 
 def explain(subject: str, known: Known) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _job(job: Job, known: Known) -> dict[str, Any]:
         happened = store.events.read(job=job.number, task=int(job.task) if job.task else None, last=MOST_EVENTS)
         events = [event_part(event, seen.zone) for event in shown_to(known.owner, happened)]
         launched = _launched(store, seen.snapshot, last, ends.found)
-        if known.owner is not None:  # of launches for others' jobs like it nothing is told
+        if known.owner is not None:  # launches for others' jobs of its category are not shown
             for_it = {one.event.order_id for one in happened}
             launched = tuple(order for order in launched if order.id in for_it)
         cost = job_cost(store, job.number, int(job.task) if job.task else None, seen.snapshot.now)
@@ -127,7 +127,7 @@ def _job(job: Job, known: Known) -> dict[str, Any]:
 
 
 def _unless(seen: ObservedPlan) -> str:
-    """Where jobs could not be read, it may be one of them."""
+    """A note if jobs could not be read: the job may be one of them."""
     unread = jobs_not_read(seen.plan.notes)
     return f"; {unread}" if unread else ""
 

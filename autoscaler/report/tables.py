@@ -1,4 +1,4 @@
-"""What `plan`, `jobs`, `workers` and `status` show people: the documents' rows as blocks of text."""
+"""The tables of `plan`, `jobs`, `workers`, `status` and others: the documents' rows as blocks of text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GIB = 1024**3
 
 
 def print_plan(document: Mapping[str, Any]) -> None:
-    """The sentence, what would be done, and every verdict that is not about a bucket nobody chose."""
+    """The sentence, the actions, and the verdicts; of buckets, those of interest."""
     there, gone = _there(document["workers"])
     launchable = _buckets(document["buckets"]) if document["actions"] or document["counted"] else Block()
     tables = (
@@ -29,7 +29,7 @@ def print_plan(document: Mapping[str, Any]) -> None:
 
 
 def jobs_blocks(rows: Sequence[Row], not_read: Sequence[str] = ()) -> list[Block]:
-    """Waiting jobs alone. `not_read`: what is said of those that could not be read, or are not shown."""
+    """Waiting jobs. `not_read`: lines about jobs that could not be read or are not shown."""
     none = [] if rows or not_read else ["no job waits"]
     return [_waiting_jobs(rows)._replace(lines=[*none, *not_read])]
 
@@ -58,7 +58,7 @@ def workers_blocks(rows: Sequence[Row]) -> list[Block]:
 
 
 def queue_blocks(document: Row) -> list[Block]:
-    """What waits, by reason."""
+    """Waiting tasks, by reason."""
     cells = [
         (
             str(row["tasks"]),
@@ -75,7 +75,7 @@ def queue_blocks(document: Row) -> list[Block]:
 
 
 def print_orphans(rows: Sequence[Row]) -> None:
-    """Machines that nobody manages."""
+    """Machines that no pass manages."""
     cells = [
         (
             row["id"],
@@ -95,7 +95,7 @@ def print_orphans(rows: Sequence[Row]) -> None:
 
 
 def print_buckets(rows: Sequence[Row]) -> None:
-    """What each node array could launch, what that costs, and why not the rest."""
+    """Buckets by node array, with prices, and why some cannot be launched."""
     if not rows:
         print_blocks([Block(lines=["the provider offers nothing that the settings allow"])])
         return
@@ -120,7 +120,7 @@ def print_buckets(rows: Sequence[Row]) -> None:
 
 
 def print_catalog(rows: Sequence[Row]) -> None:
-    """Instance types with what is known of their prices."""
+    """Instance types with their known prices."""
     cells = [
         (
             row["instance_type"],
@@ -145,7 +145,7 @@ def pairs_block(pairs: Iterable[tuple[str, str]]) -> Block:
 
 
 def price(value: float | None, currency: str) -> str:
-    """An hour's price; unknown is said, never shown as nothing."""
+    """A price an hour, or `unknown`."""
     return "unknown" if value is None else f"{value:.3f} {currency}"
 
 
@@ -165,7 +165,7 @@ def _actions(rows: Sequence[Row], currency: str) -> Block:
 
 
 def _there(rows: Sequence[Row]) -> tuple[list[Row], int]:
-    """Without machines that are gone and leave nothing to do, and how many of these their provider still lists."""
+    """The rows without machines that are gone and leave nothing to do, and the number of those."""
     there = [row for row in rows if (row["reason"]["code"], row["verdict"]) != ("GONE", "wait")]
     return there, len(rows) - len(there)
 
@@ -198,7 +198,7 @@ def _workers(rows: Sequence[Row]) -> Block:
 
 
 def _buckets(rows: Sequence[Row]) -> Block:
-    """Only what is of interest: chosen, or left out for a cause that may pass."""
+    """Chosen buckets, and those left out for a cause that may pass."""
     settled = {"BUCKET_NOT_ALLOWED", "BUCKET_NOT_PREFERRED", "BUCKET_TOO_SMALL", "BUCKET_AGAINST_RULES"}
     shown = [row for row in rows if row["chosen"] or row["reason"]["code"] not in settled]
     cells = [

@@ -1,7 +1,7 @@
 """The sentence of a reason: the template of its row filled with its facts, then the sentences of its trail.
 
-`{fact}` is filled in, durations (`…_s`), times (`…_at`) and lists in people's notation. What stands in square
-brackets is left out where one of its facts is missing or unknown.
+`{fact}` is replaced by the fact; durations (`…_s`), times (`…_at`) and lists are formatted for people. A part in square
+brackets is left out if one of its facts is missing or unknown.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
         "family": "CP_CAP_AUTOSCALE_HYBRID_FAMILY",
     }
 )
-"""By field of the policy, the setting that an operator changes."""
+"""The setting behind each field of the policy."""
 
 _OPTIONAL = re.compile(r"\[([^\]]*)\]")
 _FACT = re.compile(r"\{(\w+)\}")
@@ -50,7 +50,7 @@ def few(names: Sequence[str]) -> str:
 
 
 def filled(template: str, facts: Mapping[str, Fact]) -> str:
-    """A template with its facts; one of something is in the singular."""
+    """A template with its facts; `1 slots` becomes `1 slot`."""
     words = _OPTIONAL.sub(lambda found: _optional(found[1], facts), template)
     jobs = facts.get("jobs")
     if isinstance(jobs, tuple) and len(jobs) == 1:
@@ -59,13 +59,13 @@ def filled(template: str, facts: Mapping[str, Fact]) -> str:
 
 
 def facts_of(template: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The facts a template needs, and those it can do without."""
+    """The required and the optional facts of a template."""
     optional = frozenset(name for part in _OPTIONAL.findall(template) for name in _FACT.findall(part))
     return frozenset(_FACT.findall(_OPTIONAL.sub("", template))), optional
 
 
 def shown(name: str, value: Fact) -> str:
-    """A fact as people read it: a name that somebody else chose never ends the line."""
+    """A fact for people. Control characters in names are escaped, so that they cannot end the line."""
     if value is None:
         return "?"
     if isinstance(value, bool):
@@ -84,12 +84,12 @@ def shown(name: str, value: Fact) -> str:
 
 
 def number(value: float) -> str:
-    """Six digits, and never fewer than stand before the point: a budget of 1500000 is not 1.5e+06."""
+    """Six digits, but all digits before the point: 1500000, not 1.5e+06."""
     return f"{value:g}" if abs(value) < 1e6 else f"{value:.0f}"
 
 
 def _setting(limit: str, node_array: str) -> str:
-    """The setting's name, with the suffix of the queue whose node array is meant (`execute_1`)."""
+    """The setting's name, with the suffix of the node array's queue (`execute_1`)."""
     if limit.startswith("total_"):
         return SETTINGS[limit]
     suffix = node_array.partition("_")[2]
@@ -97,12 +97,12 @@ def _setting(limit: str, node_array: str) -> str:
 
 
 def instant(seconds: float) -> str:
-    """A moment, given as Unix seconds, as every sentence says it."""
+    """A time, given as Unix seconds, as sentences show it."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def instant_of(text: str) -> str:
-    """The same of a time in a document (ISO 8601 with offset)."""
+    """The same for a time in a document (ISO 8601 with offset)."""
     return instant(datetime.fromisoformat(text).timestamp())
 
 
@@ -129,12 +129,12 @@ def duration(seconds: float) -> str:
 
 
 def _optional(part: str, facts: Mapping[str, Fact]) -> str:
-    """A bracketed part, where all its facts are known and not empty."""
+    """A bracketed part if all its facts are known and not empty, else ''."""
     return part if all(facts.get(name) not in (None, "", ()) for name in _FACT.findall(part)) else ""
 
 
 def so_far(seconds: float, limit: float) -> str:
-    """`20s of 30s`: what is short of the limit never reads as if it had reached it."""
+    """`20s of 30s`. A time below the limit is never shown as equal to it."""
     whole, whole_limit = duration(seconds), duration(limit)
     if seconds < limit and whole == whole_limit:
         whole = duration(float(int(seconds)))

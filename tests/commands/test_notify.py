@@ -108,7 +108,7 @@ def test_what_holds_is_shown_with_what_to_do(environ: dict[str, str], capsys: py
     tripped(environ)
     assert main(["notify"]) == 0
     assert "circuit breaker since" in (said := capsys.readouterr().out)
-    assert "→ Find out why so much happened" in said
+    assert "→ Find the cause" in said
     assert main(["notify", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [(each["kind"], each["reason"]["code"]) for each in document["causes"]] == [("brake", "CIRCUIT_BREAKER")]

@@ -12,18 +12,18 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`{fact}` in `sentence` and `short` is filled in; what stands in square brackets is left out where one of its
-    facts is missing. `wording` fills them.
+    """`wording` replaces `{fact}` in `sentence` and `short`, and leaves out a part in square brackets if one of its
+    facts is missing.
     """
 
     sentence: str
     short: str | None = None
     """Two or three words for the one sentence of a pass; None: the sentence itself is short enough."""
     remedy: str = ""
-    """What an operator can do about it: a column of docs/reasons.md, and the last line of `explain`. `""`: nothing is
-    to be done, things go their way.
+    """What an operator can do: a column of docs/reasons.md, and the last line of `explain`. `""`: nothing needs to be
+    done.
     """
     mend: bool = False
-    """No time and no job will end it, but a person must: each pass names it, and never counts it among others."""
+    """Only a person can end it: each pass names it, instead of only counting it."""
     listed: Literal["waiting for", "keeping", "leaving alone"] | None = None
     """The verb under which a pass lists a worker that has this reason and no action; None: it is not listed."""

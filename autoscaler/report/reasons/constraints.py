@@ -1,4 +1,4 @@
-"""Reasons of constraints: why a node was or was not taken."""
+"""Reasons of constraints: why a node was or was not chosen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROWS = {
     Code.RESOURCE_SHORT: Row("of {resource} it has {left} left of {whole}, and {asked} is requested"),
     Code.RESOURCE_DIFFERS: Row("its {resource} is {value}, and {asked} is requested"),
     Code.NO_ALTERNATIVE: Row(
-        "it meets no alternative of {count}", remedy="What follows says of each alternative why not."
+        "it meets no alternative of {count}", remedy="The lines below say for each alternative why not."
     ),
     Code.SEVERAL_ALTERNATIVES: Row(
         "it meets several alternatives where only one may be met: {alternatives}",
@@ -23,17 +23,17 @@ ROWS = {
     Code.NODE_TAKEN: Row("{job} uses it exclusively"),
     Code.IN_PLACEMENT_GROUP: Row("it is in the placement group {placement_group}, and must be in none"),
     Code.IN_NO_PLACEMENT_GROUP: Row("it is in no placement group, and must be in one"),
-    Code.NEVER: Row("{message}", remedy="The rule's own words say why."),
+    Code.NEVER: Row("{message}", remedy="The message is the rule's own."),
     Code.SHARED_SHORT: Row(
         "of {resource}, which all share, {left} of {whole} are left, and {asked} is requested",
-        remedy="More of it, or fewer at a time: more workers would not help.",
+        remedy="Provide more of it, or run fewer jobs at a time: more workers would not help.",
     ),
     Code.SHARED_DIFFERS: Row("{resource} is {value} for all, and {asked} is requested"),
     Code.NONE_LEFT: Row("no more of it is available"),
     Code.RULES_FORBID: Row(
         "the rules allow no worker that is available ({places})",
         remedy="Change the rules at these places, or allow types that they take; `sge-autoscaler buckets "
-        "--constraint` shows what one takes.",
+        "--constraint` shows the types that a rule allows.",
     ),
     Code.AGAINST_RULES: Row("not {node}"),
     Code.ONLY_RULES: Row(
@@ -49,8 +49,8 @@ ROWS = {
     Code.KEPT_BY_REQUEST: Row(
         "{sets} requested that workers of {node_array} are kept alive",
         short="kept[ for {sets}]",
-        remedy="It is as any other worker once these sets lapse, say `KeepAlive: false` of the node array, or are "
-        "ended: `sge-autoscaler requests --end SET`. `sge-autoscaler drain HOST` ends this one before.",
+        remedy="It becomes a normal worker once these sets lapse, set `KeepAlive: false` for the node array, or are "
+        "ended: `sge-autoscaler requests --end SET`. `sge-autoscaler drain HOST` ends this worker sooner.",
         listed="keeping",
     ),
 }

@@ -25,15 +25,15 @@ ROWS = {
     Code.GROUP_NOT_NEEDED: Row("its group {group} is not complete, and no longer needed"),
     Code.GROUP_COMPLETE: Row(
         "its group {group} is complete without it",
-        remedy="It came late, and was replaced. To wait longer: `CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT`.",
+        remedy="It came late and was replaced. To wait longer: `CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT`.",
     ),
     Code.GROUP_IN_USE: Row("a job runs in its group {group}"),
     Code.GROUP_LEAVES: Row(
         "its group {group} leaves as a whole", remedy="`sge-autoscaler keep HOST` keeps the group of an idle worker."
     ),
     Code.GROUP_STAYS: Row(
-        "its group {group} leaves as a whole, and {others} has neither asked to stop recently nor been idle for long "
-        "enough",
+        "its group {group} leaves as a whole, and {others} has not asked to stop recently, and has not been idle for "
+        "long enough",
         remedy="It stops when all workers of its group have asked within 10 min of each other.",
     ),
 }

@@ -58,7 +58,7 @@ ROWS = {
     Code.BEYOND_CONCURRENCY: Row(
         "its array may run at most {limit} tasks at once (-tc)",
         short="beyond -tc",
-        remedy="`qalter -tc N JOB` lets more tasks run at once.",
+        remedy="`qalter -tc N JOB` allows more tasks at once.",
     ),
     Code.BEYOND_ARRAY_LIMIT: Row(
         "an array may run at most {limit} tasks at once (max_aj_instances)",
@@ -162,8 +162,8 @@ ROWS = {
     ),
     Code.GROUP_PE_NEEDS_WILDCARD: Row(
         "jobs of {pe} run inside one group of workers, and only {wildcard} finds all groups",
-        remedy="Submit with the wildcard, or let `init --jsv` see to it; for a job that waits: `qalter -pe 'mpi*' "
-        "SLOTS JOB`.",
+        remedy="Submit with the wildcard, or set up `init --jsv`, which adds it; for a job that waits: `qalter -pe "
+        "'mpi*' SLOTS JOB`.",
     ),
     Code.GROUP_NOT_PROBED: Row("Grid Engine is not asked about jobs that stay inside one group"),
     Code.UNKNOWN_RESOURCE: Row(
@@ -199,7 +199,7 @@ ROWS = {
     Code.NO_WORKER_ALLOWED: Row(
         "no worker of {node_array} may be launched",
         short="no worker allowed",
-        remedy="Raise the limit that is named, or add what the provider lacks.",
+        remedy="Raise the limit that is named, or add what is missing at the provider.",
         mend=True,
     ),
     Code.RESTRICTED_QUEUE: Row(

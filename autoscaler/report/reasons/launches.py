@@ -1,4 +1,4 @@
-"""Reasons of launches: demand, limits, what is offered, swaps, failures."""
+"""Reasons of launches: demand, limits, offers, swaps, failures."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ROWS = {
     Code.LAUNCH_RATE_LIMIT: Row(
         "at most {most} launches within {window_s}; the rest waits",
         short="paced",
-        remedy="Faster: raise `CP_CAP_AUTOSCALE_BRAKE_LAUNCHES`; once: `sge-autoscaler resume` begins the window anew.",
+        remedy="Faster: raise `CP_CAP_AUTOSCALE_BRAKE_LAUNCHES`; now: `sge-autoscaler resume` begins the window anew.",
     ),
     Code.BATCH_DELAY: Row(
         "{node_array} launched less than {delay_s} ago",
@@ -103,9 +103,9 @@ ROWS = {
         "`sge-autoscaler cost` shows what it was spent for.",
     ),
     Code.BUDGET_UNKNOWN: Row(
-        "what of the budget of {owner} is spent is not known until passes have read what workers were for",
+        "how much of the budget of {owner} is spent is not known until passes have read the accounting",
         short="budget not yet known",
-        remedy="Wait for the next passes: accounting is read.",
+        remedy="Wait for the next passes, which read the accounting.",
     ),
     Code.LAUNCH_REPLACES: Row(
         "it replaces {worker}",
@@ -139,14 +139,14 @@ ROWS = {
     ),
     Code.NODE_ARRAY_STOPPED: Row(
         "{node_array} launches nothing until resumed: {message}",
-        remedy="The provider refused for good: fix what it names, then `sge-autoscaler resume`.",
+        remedy="The provider refused for good: fix the cause that it names, then `sge-autoscaler resume`.",
         mend=True,
     ),
     Code.LAUNCHES_FAILED: Row(
         "{failures} launches for {node_array} failed recently; the last, {type}: {message}",
         short="launches failed",
-        remedy="Fix what the provider's words name; a type that fails too often is in back-off for a while, and a "
-        "worker of it that comes up clears what was counted.",
+        remedy="Fix the cause that the provider names. A type that fails too often is in backoff for a while; a "
+        "worker of it that comes up resets the count.",
     ),
     Code.LAUNCH_THROTTLED: Row(
         "the provider accepts no launch now: {message}; the next attempt is after {until_at}, if it is still needed",

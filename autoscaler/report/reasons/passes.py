@@ -13,7 +13,7 @@ ROWS = {
         "{count} {what} within {window_s} are more than the {most} allowed; the circuit breaker stops launches and "
         "removals until `sge-autoscaler resume`",
         short="brake",
-        remedy="Find out why so much happened, then `sge-autoscaler resume`.",
+        remedy="Find the cause, then `sge-autoscaler resume`.",
     ),
     Code.IGNORED: Row(
         "{what} ignored: {why}", remedy="Please report what could not be read, with `sge-autoscaler record`."
@@ -24,7 +24,7 @@ ROWS = {
     ),
     Code.NOT_OBSERVED: Row(
         "nothing can be observed, so the autoscaler does nothing: {why}",
-        remedy="`sge-autoscaler doctor` says what does not answer; the next passes try again.",
+        remedy="`sge-autoscaler doctor` shows what does not answer; the next passes try again.",
     ),
     Code.OLD_PRICES: Row(
         "the oldest price that is used is of {day}, more than {days} days old",

@@ -1,4 +1,4 @@
-"""Reasons of workers that fell silent, are about to be taken by their cloud, or are gone, and of their jobs."""
+"""Reasons of workers that are silent, interrupted or lost, and of their jobs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ ROWS = {
         "silent for {silent_s} (limit {limit_s}): the autoscaler terminates its machine, and handles its jobs once "
         "its provider reports that it is gone",
         short="silent",
-        remedy="Why it fell silent is in its console, or at its provider.",
+        remedy="Its console, or its provider, may show why it became silent.",
     ),
     Code.FENCE_CANCELLED: Row(
         "it was to be terminated, but it runs and sends load reports",
-        remedy="Its provider did not end it: see the log for what it said.",
+        remedy="Its provider did not end it: the log has the provider's answer.",
     ),
     Code.UNLISTED_AND_SILENT: Row(
         "its provider has not listed it for {missing_s}, and qmaster has no load report from it: the autoscaler "
@@ -80,8 +80,8 @@ ROWS = {
         "listed yet may have it"
     ),
     Code.JOBS_UNCERTAIN: Row(
-        "jobs {jobs} on {host} may have begun on a machine of that name that is gone: nobody knows whether they still "
-        "run",
+        "jobs {jobs} on {host} may have begun on a machine of that name that is gone: it is not known whether they "
+        "still run",
         remedy="Look on that host whether their processes live. If not, `qmod -rj JOB` starts one again, and `qdel -f "
         "JOB` gives it up.",
     ),
@@ -91,5 +91,5 @@ ROWS = {
         remedy="Those that may start again are held, rescheduled, and released when the rest of them has ended; "
         "`qdel` ends others.",
     ),
-    Code.ENDED_EVERYWHERE: Row("they have had the time to end on {hosts}, where a part of them still ran"),
+    Code.ENDED_EVERYWHERE: Row("they have had time to end on {hosts}, where a part of them still ran"),
 }

@@ -1,4 +1,4 @@
-"""Reasons of jobs that nothing allowed can run: the proof, what is done with them, what would let them run."""
+"""Reasons of jobs that nothing allowed can run: the proof, the action on them, and what would let them run."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ROWS = {
     Code.SETTING_NEEDED_TOO: Row("and {limit_setting} to {to} as well"),
     Code.WOULD_FIT_WITH_REQUEST: Row("request `{ask}`"),
     Code.UNPROVEN: Row(
-        "not proven unsatisfiable: left alone", remedy="What follows says why; `qdel JOB` if you know better."
+        "not proven unsatisfiable: left alone", remedy="The line below says why; `qdel JOB` if you know better."
     ),
     Code.FITS_WHEN_FREE: Row("an existing host could run it once it is empty"),
     Code.MIXED_TYPES: Row(
@@ -58,7 +58,7 @@ ROWS = {
     ),
     Code.OTHER_PE: Row(
         "a queue that is not autoscaled has the parallel environment {pe}",
-        remedy="`qalter -pe` with the name of one parallel environment says which is meant.",
+        remedy="Name one parallel environment with `qalter -pe`.",
     ),
     Code.NAMES_HOST_OR_QUEUE: Row(
         "it names a host, or a queue that is not autoscaled ({named})",
@@ -66,12 +66,12 @@ ROWS = {
     ),
     Code.UNPREDICTABLE_RESOURCE: Row(
         "the value of {resource} on a new worker is not known before it joins",
-        remedy="You know whether workers will have it: `qalter -l` without it, or `qdel JOB`.",
+        remedy="If workers will not have it: `qalter -l` without it, or `qdel JOB`.",
     ),
-    Code.ONLY_FORCED: Row("it only does not request what it must, which its owner can mend: left alone"),
+    Code.ONLY_FORCED: Row("its only fault is a missing request, which its owner can add: left alone"),
     Code.SILENT_HOSTS: Row(
         "the value of {resource} on {hosts} is not known: qmaster has no load report from it",
-        remedy="Start the `sge_execd` of those hosts, or remove them (`qconf -de`) if they are no more.",
+        remedy="Start the `sge_execd` of those hosts, or remove them (`qconf -de`) if they are gone.",
     ),
     Code.TOO_MANY_PROBE_HOSTS: Row("Grid Engine cannot be asked: that would take more than {most} probe hosts"),
     Code.RUNNING_TASKS: Row("tasks of it run"),
@@ -92,12 +92,13 @@ ROWS = {
     ),
     Code.UNSATISFIABLE_DELETED: Row(
         "so the autoscaler deletes it",
-        remedy="Ask as the sentence says and submit again; `CP_CAP_AUTOSCALE_DEADLOCK=hold` keeps such jobs.",
+        remedy="Change the request as the sentence says and submit again; "
+        "`CP_CAP_AUTOSCALE_DEADLOCK=hold` keeps such jobs.",
     ),
     Code.UNSATISFIABLE_HELD: Row(
         "the autoscaler holds it until it can run",
         short="held as unsatisfiable",
-        remedy="Ask as the sentence says (`qalter`), and it is released; or `qdel JOB`.",
+        remedy="Change the request as the sentence says (`qalter`), and it is released; or `qdel JOB`.",
     ),
     Code.UNSATISFIABLE_LIMIT: Row("the autoscaler deletes or holds at most {most} such jobs in a pass"),
     Code.RELEASED_BY_HAND: Row("a person released it after the autoscaler had held it", remedy="It is not held again."),

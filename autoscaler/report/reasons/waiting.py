@@ -1,6 +1,7 @@
-"""What is left in the context of jobs that have waited long: one line for each reason, which many jobs share.
+"""The texts in the context of jobs that have waited long: one line for each reason, which many jobs share.
 
-No time, count or word of a provider is in it, so that it changes only with the reason; no comma, which would end it.
+A text contains no time, no count and no provider's message, so that it changes only with the reason; and no comma,
+which would end it.
 """
 
 from __future__ import annotations
@@ -45,5 +46,5 @@ MORE = "(sge-autoscaler explain JOB says more)"
 
 
 def waiting_text(reason: Reason) -> str:
-    """The line of a reason that `core.outcome.waiting_notes` tells."""
+    """The line of a reason that `core.outcome.waiting_notes` chooses."""
     return f"{filled(TEXTS[reason.code], dict(reason.facts))} {MORE}"

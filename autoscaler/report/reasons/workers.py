@@ -38,7 +38,7 @@ ROWS = {
     Code.QUEUE_NOT_EMPTY: Row(
         "the autoscaled queues have not been empty for {limit_s}",
         short="queues not empty",
-        remedy="Unset `CP_CAP_AUTOSCALE_SCALE_DOWN_TIMEOUT` to let idle workers go while others work.",
+        remedy="Unset `CP_CAP_AUTOSCALE_SCALE_DOWN_TIMEOUT` to let idle workers leave while others work.",
         listed="keeping",
     ),
     Code.MIN_WORKERS: Row(
@@ -56,7 +56,7 @@ ROWS = {
     Code.KEPT_BY_COMMAND: Row(
         "a person keeps it",
         short="kept by command",
-        remedy="`sge-autoscaler keep --undo HOST` lets it go when it is idle.",
+        remedy="`sge-autoscaler keep --undo HOST` lets it leave when it is idle.",
         listed="keeping",
     ),
     Code.DRAINED_BY_COMMAND: Row("a person drains it", short="drained by command"),
@@ -93,18 +93,18 @@ ROWS = {
     Code.BOOT_FAILED: Row(
         "its machine will never be up[: {message}]",
         short="failed to boot",
-        remedy="Its provider's words say why; its bucket counts a failure, and is in backoff after enough of them.",
+        remedy="The provider's message says why. The bucket counts a failure, and is in backoff after enough of them.",
     ),
     Code.ENDED_BEFORE_JOINING: Row(
         "its machine ended before it joined[: {message}]",
         short="ended before it joined",
-        remedy="Fix what its provider's words name (image, key, volume, quota); its bucket counts a failure, and is "
-        "in backoff after enough of them.",
+        remedy="Fix the cause in the provider's message (image, key, volume, quota). The bucket counts a failure, and "
+        "is in backoff after enough of them.",
     ),
     Code.BOOT_TIMEOUT: Row(
         "its machine was not up within {limit_s}[: {message}]",
         short="never booted",
-        remedy="Its last words are in the log; raise `CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT` if it only is slow.",
+        remedy="Its last output is in the log. Raise `CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT` if it is only slow.",
     ),
     Code.JOIN_TIMEOUT: Row(
         "qmaster had no load report from it[ within {limit_s}][: {message}]",
@@ -127,7 +127,7 @@ ROWS = {
     ),
     Code.BLACK_HOLE: Row(
         "{failures} starts of jobs {jobs} failed on it one after another, and none ran: {said}",
-        remedy="`qacct -j JOB` and the execd's `messages` on the host tell more; `qmod -e '*@HOST'` enables it again. "
+        remedy="`qacct -j JOB` and the execd's `messages` on the host say more; `qmod -e '*@HOST'` enables it again. "
         "Later or never: `CP_CAP_AUTOSCALE_BLACK_HOLE_FAILURES`.",
     ),
     Code.UNHEALTHY: Row(
@@ -146,7 +146,7 @@ ROWS = {
     Code.QUARANTINE_LIMIT: Row(
         "no more than {most} may be quarantined within {window_s}: {count} look broken, and a shared cause is more "
         "likely than bad hosts",
-        remedy="Look for what all of them share: a mount, a prolog, the health check itself.",
+        remedy="Look for a cause that all of them share: a mount, a prolog, the health check itself.",
     ),
     Code.IN_ALARM: Row(
         "[{hosts}: ]in alarm since {since_at}: nothing starts there before the load falls below load_thresholds of "
@@ -165,7 +165,7 @@ ROWS = {
     Code.UNKNOWN_NODE_ARRAY: Row(
         "its node array {node_array} is in no setting",
         short="node array unknown",
-        remedy="It carries our tag but a node array that no setting names: put the setting back, or end it with "
+        remedy="It carries our tag, but its node array is in no setting: restore the setting, or end it with "
         "`sge-autoscaler orphans --end ID`.",
         listed="leaving alone",
         mend=True,
@@ -189,7 +189,7 @@ ROWS = {
     ),
     Code.NAME_STILL_USED: Row(
         "the execution host of an older machine still has its name",
-        remedy="It joins when the older entry is gone; `explain` the host for what keeps that.",
+        remedy="It joins when the older entry is gone; `explain` the host to see why that is still there.",
     ),
     Code.END_REFUSED: Row(
         "its provider refuses to end it ({times} so far), asked again after {again_at}: {message}",
@@ -205,7 +205,7 @@ ROWS = {
     Code.NODE_OPERATION_BEGUN: Row(
         "its provider was asked to {operation} it, as {by} requested",
         short="as asked",
-        remedy="The log says what came of it.",
+        remedy="The log has the result.",
     ),
     Code.NODE_OPERATION_REFUSED: Row(
         "it is not disabled and empty any more",
