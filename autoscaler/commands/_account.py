@@ -1,5 +1,5 @@
-"""Root's commands act as the account that the service runs as: what they write belongs to that account, and no command
-does more than the service may.
+"""Root's commands act as the account of the service: their files belong to that account, and no command does more than
+the service may.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from autoscaler.strict_modes import user_name
 
 
 def become_owner_of_state(invocation: Invocation) -> None:
-    """As root: become the owner of the state directory, for good, where that is another user. Wrong settings are told
-    by the command itself. Raises SettingsError where that user cannot read this program.
+    """As root: become the owner of the state directory for good, if that is another user. The command itself reports
+    wrong settings. Raises SettingsError if that user cannot read this program.
     """
     try:
         found = invocation.state_directory.stat()
@@ -42,7 +42,7 @@ def become_owner_of_state(invocation: Invocation) -> None:
 
 
 def program_files() -> tuple[str, ...]:
-    """What whoever runs this program must be able to read: Python, its library, what is installed, ourselves."""
+    """Files that every user of this program must be able to read: Python, its library, installed packages, our code."""
     import click
 
     return tuple(dict.fromkeys((sys.executable, os.__file__, click.__file__, autoscaler.__file__)))
@@ -59,5 +59,5 @@ def unreadable_to(account: pwd.struct_passwd, paths: Iterable[str], runner: Runn
     """As root: the first of these that an account cannot read; None: it reads all of them."""
     from autoscaler.engine.job_owners import as_owner
 
-    looked = ((path, as_owner(account, os.geteuid(), ("test", "-r", path))) for path in paths)
-    return next((path for path, argv in looked if argv and runner(argv, timeout=60).returncode), None)
+    checks = ((path, as_owner(account, os.geteuid(), ("test", "-r", path))) for path in paths)
+    return next((path for path, argv in checks if argv and runner(argv, timeout=60).returncode), None)

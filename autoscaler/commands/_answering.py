@@ -1,4 +1,4 @@
-"""Who answers at the listeners of `run` and `serve`: the loop's last pass, or whoever has one."""
+"""The answers of `run` and `serve`: from the loop's last pass, or relayed to the running autoscaler."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ log = logging.getLogger("autoscaler.api")
 
 @contextlib.contextmanager
 def answering(invocation: Invocation, loop: Loop) -> Iterator[Callable[[], Answers]]:
-    """Makes what answers at the first question; until then it costs nothing."""
+    """Yields a function that makes the `Answers` at its first call; until then they cost nothing."""
     with contextlib.ExitStack() as stack:
 
         @cache
         def made() -> Answers:
             from autoscaler.api.answers import Answers
 
-            store = stack.enter_context(invocation.store())  # who asks never waits for the loop's connection
+            store = stack.enter_context(invocation.store())  # so that questions never wait for the loop's connection
             answers = Answers(
                 loop,
                 store,
@@ -49,7 +49,7 @@ def answering(invocation: Invocation, loop: Loop) -> Iterator[Callable[[], Answe
 
 
 def accounting_index(invocation: Invocation) -> AccountingIndex | None:
-    """This cell's, beside the store; None where it cannot be kept: then what has ended is not explained by it."""
+    """This cell's index, beside the store; None if it cannot be written, and ended jobs are explained without it."""
     try:
         return AccountingIndex.open(invocation.store_file.with_suffix(".accounting"), invocation.common / "accounting")
     except (SettingsError, StateNotKept) as error:
@@ -60,7 +60,7 @@ def accounting_index(invocation: Invocation) -> AccountingIndex | None:
 def status_of(
     invocation: Invocation, store: Store, *, serves: bool = True, loop: Loop | None = None
 ) -> Callable[[], dict[str, Any]]:
-    """The document of `status`. `serves`: whether this process is the autoscaler, of which `loop` is the loop."""
+    """Makes the document of `status` when called. `serves`: whether this process is the autoscaler with this `loop`."""
     from autoscaler.engine.spending import SpendingReader
     from autoscaler.report.status import Now, status
 
@@ -93,7 +93,7 @@ def status_of(
 
 
 def relayed(invocation: Invocation) -> RelayedAnswers:
-    """Passes on what is asked to the autoscaler that runs then."""
+    """Relays questions to the autoscaler that is running at that time."""
     from autoscaler.api.relayed_answers import RelayedAnswers
     from autoscaler.commands._answers import socket_of_service
 
@@ -101,7 +101,7 @@ def relayed(invocation: Invocation) -> RelayedAnswers:
 
 
 def local_roles(invocation: Invocation) -> LocalRoles:
-    """What users of this machine may at the socket."""
+    """The roles of local users at the socket."""
     from autoscaler.api.local_roles import LocalRoles
 
     process = invocation.settings.process

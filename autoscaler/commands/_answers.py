@@ -1,5 +1,5 @@
-"""How commands that show something (`main.ANSWERED`) are answered: by the running autoscaler of this cell, else by the
-one of the site. Imports next to nothing; where nobody answers, a command reads the state or observes by itself.
+"""Answers for commands that show something (`main.ANSWERED`): from the running autoscaler of this cell, else from the
+site's. Imports very little. If neither answers, a command reads the state or observes by itself.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from autoscaler.report.blocks import Block, print_blocks
 _STORED = "shows what it has stored"
 _INSTEAD = {"status": _STORED, "history": _STORED, "events": _STORED, "cost": _STORED}
 OLD = 60.0
-"""Seconds from which on the age of an answer is said first."""
+"""Age of an answer in seconds from which `--json` output reports it, too."""
 
 
 def print_answer(
     invocation: Invocation, question: str, query: Mapping[str, str], *, as_json: bool, as_csv: bool = False
 ) -> bool:
-    """Print what the running autoscaler answers. False: none does, which was said, and this machine's own cell can be
-    read. Raises UsageError, NotFound, Unanswered where an address is named, Refused, SettingsError.
+    """Print the running autoscaler's answer. False: none answers, which was reported, and this machine's own cell can
+    be read. Raises UsageError, NotFound, Unanswered if an address is named, Refused, SettingsError.
     """
     if as_csv and as_json:
         raise click.UsageError("give --csv or --json, not both")
@@ -59,7 +59,7 @@ def continue_as_service_account(invocation: Invocation) -> None:
 
 
 def answered(invocation: Invocation, question: str, query: Mapping[str, str]) -> dict[str, Any] | None:
-    """What the running autoscaler answers; None: none does, which was said."""
+    """The running autoscaler's answer; None: none answers, which was reported."""
     place = place_of_service(invocation)
     if place is None:
         return None
@@ -74,7 +74,7 @@ def answered(invocation: Invocation, question: str, query: Mapping[str, str]) ->
 
 
 def print_age(invocation: Invocation, said: Mapping[str, Any], *, late_only: bool = False) -> None:
-    """Of when the answer is, on standard error."""
+    """Print the time of the answer on standard error."""
     if said["as_of"] is None:
         return
     when = datetime.fromisoformat(said["as_of"]).strftime("%Y-%m-%d %H:%M:%S %Z")
@@ -86,13 +86,13 @@ def print_age(invocation: Invocation, said: Mapping[str, Any], *, late_only: boo
 
 
 def warn_not_running(invocation: Invocation) -> None:
-    """Where what follows is read from what an autoscaler has left."""
+    """Report that no autoscaler runs, so that the output is from stored state."""
     if invocation.running is None:
         invocation.note(f"no autoscaler serves cell {invocation.cell.title} on this machine")
 
 
 def socket_of_service(invocation: Invocation) -> str:
-    """Where the autoscaler of this machine's cell listens; '': none does that can be found."""
+    """The socket of this machine's autoscaler; '': none was found."""
     if chosen := invocation.environ.get(SOCKET_ENV):
         return chosen
     try:
@@ -106,7 +106,7 @@ def socket_of_service(invocation: Invocation) -> str:
 
 
 def place_of_service(invocation: Invocation) -> Place | None:
-    """Whom to ask, in this order: whom the environment names, this machine's service, the site's; None: nobody."""
+    """The autoscaler to ask: the one that the environment names, else this machine's, else the site's; None: none."""
     elsewhere = remote(invocation.environ)
     if elsewhere is not None and named_by(invocation.environ):
         return elsewhere

@@ -1,5 +1,5 @@
-"""How `run` and `serve` start the listeners, all with one application: the Unix socket beside the loop, and what other
-machines reach in a process of its own. Only a listener imports FastAPI.
+"""How `run` and `serve` start the listeners, all with one application: the Unix socket beside the loop, and the network
+addresses in a process of their own. Only a listener imports FastAPI.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 log = logging.getLogger("autoscaler.api")
 _VERSION = version("sge-autoscaler")
 LOOK = 0.25
-"""Seconds between two looks at whether a pass has written something, while it may have."""
-LONGEST_LOOK = 60.0
-"""Seconds between two looks where nothing was written."""
+"""Shortest time between two checks for a new pass, in seconds."""
+LONGEST_WAIT = 60.0
+"""Longest time between two such checks, in seconds."""
 
 
 @contextlib.contextmanager
 def listening(invocation: Invocation, loop: Loop) -> Iterator[None]:
-    """The Unix socket of a loop that serves this cell; a dry run accepts no requests. What the network reaches,
-    `serve` listens at, in a process without the cloud's credentials. Raises SettingsError if the socket of the settings
-    cannot be made; without the default socket the loop goes on.
+    """The Unix socket of a loop that serves this cell; a dry run accepts no requests. `serve` listens at network
+    addresses, in a process without the cloud's credentials. Raises SettingsError if the socket of the settings cannot
+    be made; without the default socket the loop goes on.
     """
     if loop.dry_run:
         yield
@@ -77,7 +77,7 @@ def listening(invocation: Invocation, loop: Loop) -> Iterator[None]:
 
 
 def unserved(invocation: Invocation) -> Iterator[str]:
-    """Which addresses of the settings nobody listens at now, and what does."""
+    """A sentence for each address of the settings at which no process listens."""
     process = invocation.settings.process
     for name, written in (("CP_CAP_AUTOSCALE_HTTP", process.http), ("CP_CAP_AUTOSCALE_AUTOSTOP", process.auto_stop)):
         if written and not _answers(written):
@@ -100,10 +100,10 @@ def _answers(written: str) -> bool:
 
 @contextlib.contextmanager
 def network(invocation: Invocation) -> Iterator[tuple[Server, Mapping[str, str]]]:
-    """What the settings serve to other machines, listening: the REST API, and where workers ask. Yields the server that
-    is to be run, the others running beside it, and what listens where. Raises SettingsError.
+    """The listeners at network addresses: the REST API, and auto-stop. Yields the server to run, while the others run
+    beside it, and the URL of each by a description. Raises SettingsError.
 
-    No provider is made, and so nothing that could use the cloud's credentials.
+    It makes no provider, so nothing can use the cloud's credentials.
     """
     from autoscaler.api.app import make_app
     from autoscaler.api.dependencies import Api
@@ -139,13 +139,13 @@ def network(invocation: Invocation) -> Iterator[tuple[Server, Mapping[str, str]]
         for other in others:
             stack.enter_context(other.beside())
         if auto_stops is not None:
-            stack.callback(auto_stops.close)  # before the server ends: who waits is told that nothing is decided
-        yield last, {said: server.url for said, server in servers.items()}
+            stack.callback(auto_stops.close)  # before the server ends, so that waiting workers get an answer
+        yield last, {description: server.url for description, server in servers.items()}
 
 
 @contextlib.contextmanager
 def following_passes(auto_stops: AutoStops, store: Store) -> Iterator[None]:
-    """Whoever answers workers sees what each pass leaves in the store, until the end of the block."""
+    """Pass the results of each pass from the store to `auto_stops`, until the end of the block."""
     ended = False
     wakeup = Wakeup(LOOK)
     wakeup.watch(store.database.log_file)
@@ -160,7 +160,7 @@ def following_passes(auto_stops: AutoStops, store: Store) -> Iterator[None]:
                 seen = changes
             except StateNotKept as error:
                 log.warning("what the last pass answers to workers cannot be read: %s", error)
-            wakeup.wait(LONGEST_LOOK)
+            wakeup.wait(LONGEST_WAIT)
 
     thread = threading.Thread(target=follow, name="passes", daemon=True)
     thread.start()
@@ -192,7 +192,7 @@ def request_socket(invocation: Invocation, make_app: Callable[[], Any]) -> Itera
 
 
 def _calls(invocation: Invocation) -> CallLog | None:
-    """The journal of calls, which `serve` writes as well; None where it cannot be kept: the log tells who acts."""
+    """The journal of calls, which `serve` writes as well; None if it cannot be written: the log has who acts."""
     try:
         return CallLog.open(invocation.store_file.with_suffix(".calls"))
     except (SettingsError, StateNotKept) as error:
@@ -202,7 +202,7 @@ def _calls(invocation: Invocation) -> CallLog | None:
 
 @contextlib.contextmanager
 def _logins(invocation: Invocation) -> Iterator[tuple[Logins, CallLog]]:
-    """Who may call over the network, and where calls are recorded."""
+    """Logins of the network, and the journal of calls."""
     from autoscaler.api.logins import Logins
     from autoscaler.api.passwords import Passwords
     from autoscaler.api.tokens import Tokens
@@ -215,7 +215,7 @@ def _logins(invocation: Invocation) -> Iterator[tuple[Logins, CallLog]]:
 
 
 def _munge(invocation: Invocation) -> MungeLogin | None:
-    """Who may call by MUNGE; None: nobody. Raises SettingsError where it is not installed."""
+    """Logins by MUNGE; None: not set. Raises SettingsError if MUNGE is not installed."""
     from autoscaler.api.munge_login import MungeLogin
     from autoscaler.munge import refuse_missing
 
@@ -228,7 +228,7 @@ def _munge(invocation: Invocation) -> MungeLogin | None:
 def operations_of(
     invocation: Invocation, store: Store, arrays: Sequence[NodeArrayPolicy], ring: Callable[[], None]
 ) -> Operations:
-    """Nodes, as this store has them. `arrays`: those of the settings, for as long as no loop has looked."""
+    """The nodes of this store. `arrays`: node arrays of the settings, used until a loop has observed."""
     from autoscaler.api.operations import Operations
     from autoscaler.api.view import Place
 
@@ -259,7 +259,7 @@ def _address(invocation: Invocation) -> Address | None:
 
 
 def _names(policy: Policy, store: Store) -> list[str]:
-    """Node arrays of the settings, as the loop last published them."""
+    """Names of the settings' node arrays, as the loop last published them."""
     look = store.looks.load()
     if look is None:
         return [array.name for array in policy.node_arrays]

@@ -28,9 +28,10 @@ USUAL = Path("/etc/sge-autoscaler")
 )
 @json_option
 def command(document: TextIO, folder: Path | None, as_json: bool) -> None:
-    """Make settings and rules of DOCUMENT, an autoscale.json of cyclecloud-scalelib (- for standard input).
+    """Make settings and rules from DOCUMENT, an autoscale.json of cyclecloud-scalelib (- for standard input).
 
-    What has no meaning here, or needs a hand, is told on standard error. The password is never printed or written.
+    Keys that have no meaning here, or need your attention, are reported on standard error. The password is never
+    printed or written.
     """
     try:
         found = import_autoscale(read_json(document.read()))
@@ -60,7 +61,7 @@ def command(document: TextIO, folder: Path | None, as_json: bool) -> None:
 
 
 def _write(texts: dict[Path, str]) -> None:
-    """All of them, or none where one is there already."""
+    """Write all files, or none if one exists already."""
     for path in texts:
         if path.exists():
             raise SettingsError(f"{path} is there already: nothing is written")

@@ -30,7 +30,7 @@ def unknown_types(settings: Settings, buckets: Sequence[Bucket]) -> Iterator[str
             env, given, known = "CP_CAP_AUTOSCALE_HYBRID_FAMILY", array.family, {type_.family for type_ in types}
         else:
             env, given, known = "CP_CAP_AUTOSCALE_INSTANCE_TYPE", array.instance_type, {type_.name for type_ in types}
-        if not given or given in known:  # that none is set is told by whoever checks settings
+        if not given or given in known:  # the check of settings reports a missing type
             continue
         name = f"{env}_{suffix}" if suffix else env
         origin = settings.origins.get(name)
@@ -46,10 +46,10 @@ def unknown_types(settings: Settings, buckets: Sequence[Bucket]) -> Iterator[str
 
 def offers_in_time(provider: Provider) -> tuple[Bucket, ...]:
     """The provider's offers. Raises AutoscalerError; NotObservable if the provider takes too long."""
-    asked = on_thread(lambda: tuple(provider.buckets()), "instance-types")
-    if not wait([asked], PATIENCE).done:
+    answer = on_thread(lambda: tuple(provider.buckets()), "instance-types")
+    if not wait([answer], PATIENCE).done:
         raise NotObservable(f"no answer within {PATIENCE:g} s")
-    return asked.result()
+    return answer.result()
 
 
 def _some(known: set[str]) -> str:

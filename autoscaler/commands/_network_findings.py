@@ -1,4 +1,4 @@
-"""What doctor finds of what other machines reach: whether somebody listens, and until when the certificate holds."""
+"""Findings of doctor about network listeners: whether a process listens, and until when the certificate is valid."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from autoscaler.process import SystemRunner
 from sge.checks import Finding, Level
 
 SOON = 14 * 86_400.0
-"""Seconds before its end from which a certificate is warned of."""
+"""Seconds before the end of a certificate from which doctor warns."""
 TIMEOUT = 10.0
 _RENEW = "put a new certificate and its key there: the server uses them within a minute"
 _SHOW_END = ("openssl", "x509", "-noout", "-enddate", "-in")
 
 
 def network_findings(invocation: Invocation) -> Iterator[Finding]:
-    """Nothing where the settings have no address; what is wrong with the settings, others say."""
+    """None without an address in the settings. Other findings report errors in the settings."""
     try:
         process = invocation.settings.process
         unserved_addresses = tuple(unserved(invocation))
@@ -39,17 +39,17 @@ def network_findings(invocation: Invocation) -> Iterator[Finding]:
 
 
 def _pair_finding(certificate: Path, key: Path) -> Iterator[Finding]:
-    """A half-finished renewal is not seen before the server starts again."""
+    """Whether both files belong together: after a half-finished renewal, the next start of the server would fail."""
     try:
         load_pair(certificate, key)
     except PermissionError:
-        return  # who may not read the key cannot tell
+        return  # this user may not read the key
     except OSError as error:
         yield Finding("certificate", Level.FAIL, f"{certificate} and {key} cannot be used: {error}", _RENEW)
 
 
 def certificate_finding(path: Path, now: float) -> Finding:
-    """How long this certificate (the first of the file) still holds."""
+    """Until when this certificate (the first of the file) is valid."""
     remedy = _RENEW
     try:
         shown = SystemRunner()((*_SHOW_END, str(path)), timeout=TIMEOUT)

@@ -1,6 +1,6 @@
-"""One observation for the commands that only show: of the live cell without changing anything, or of a record folder.
+"""One observation for commands that only show: of the live cell, or of a record folder.
 
-Dry by construction: Grid Engine's commands run on a runner that refuses to write, and so does the provider.
+It cannot change anything: the runner of Grid Engine's commands and the provider refuse to write.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from_record = click.option(
 
 
 def read_only(provider: Provider) -> Provider:
-    """The same provider, read-only: each call that would change anything raises WriteRefused."""
+    """The provider, read-only: each call that would change anything raises WriteRefused."""
     from providers.interface import HasInterruptions
 
     class ReadOnly:
-        """Passes questions on."""
+        """Forwards reading calls."""
 
         name: ClassVar[str] = provider.name
         enrols_itself: ClassVar[bool] = provider.enrols_itself
@@ -74,8 +74,8 @@ def as_running(invocation: Invocation) -> Invocation:
 
     who = invocation.running
     if who is None:
-        said = f"no autoscaler serves cell {invocation.cell.title} on this machine"
-        invocation.note(f"{said}: this command uses the settings of this shell")
+        message = f"no autoscaler serves cell {invocation.cell.title} on this machine"
+        invocation.note(f"{message}: this command uses the settings of this shell")
         return invocation
     shared = invocation.settings_of_running
     if not shared:

@@ -1,4 +1,4 @@
-"""How commands print: what others wrote never reaches the terminal as a command to it, and `--json` prints JSON."""
+"""How commands print: control characters in texts of others are escaped, and `--json` prints JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 
 def echo(text: str = "", *, err: bool = False) -> None:
-    """One or several lines; of what may hold a line's end of somebody else's, give `plain` text."""
+    """Print one or several lines. Pass texts of others through `plain`, which escapes newlines."""
     click.echo(plain_lines(str(text)), err=err)
 
 
@@ -37,8 +37,8 @@ def print_document(document: Mapping[str, Any], blocks: Callable[[], Iterable[Bl
 
 
 def print_result(message: str, *, as_json: bool, done: bool = True, **facts: object) -> None:
-    """What a command did, as a sentence or as an object with it. `done`: whether anything changed. `facts`: what the
-    sentence rests on.
+    """Print the result of a command, as a sentence or as an object with it. `done`: whether anything changed. `facts`:
+    the values in the sentence.
     """
     if as_json:
         print_json({"schema": SCHEMA, "done": done, "message": message, **facts})
@@ -47,7 +47,7 @@ def print_result(message: str, *, as_json: bool, done: bool = True, **facts: obj
 
 
 def print_progress(message: str, *, as_json: bool, **facts: object) -> None:
-    """What a command says on its way: a line, with `--json` an object in a line."""
+    """Print the progress of a command: a line, or with `--json` an object in a line."""
     if as_json:
         document = {"schema": SCHEMA, "message": message, **facts}
         echo(plain_json(json.dumps(document, ensure_ascii=False, default=str)))

@@ -1,4 +1,4 @@
-"""The service of a cell: where it listens, who may call it, and how commands reach it. Imports next to nothing."""
+"""The service of a cell: where it listens, who may call it, and how commands reach it. Imports very little."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def service(
     ring: Callable[[], None],
     offered: Callable[[], frozenset[str]] = frozenset,
 ) -> RequestService:
-    """The service that callers of this cell use."""
+    """The request service of this cell."""
     from autoscaler.api.request_service import RequestService
     from autoscaler.store import lock
 
@@ -36,16 +36,16 @@ def service(
 
 
 def cluster(invocation: Invocation) -> str:
-    """How callers name the cluster."""
+    """The cluster's name for callers."""
     return invocation.settings.process.http_cluster or invocation.cell.cell
 
 
 def socket_path(invocation: Invocation) -> Path:
-    """Where this cell's service listens."""
+    """The Unix socket of this cell's service."""
     process = invocation.settings.process
     if process.socket is not None:
         return process.socket
-    # A work directory is closed to everybody else, and so to a group that may ask.
+    # Other users cannot enter a work directory, and so could not reach a socket in it.
     of_root = os.geteuid() == 0 and (process.work_directory is None or process.socket_group is not None)
     of_account = os.geteuid() != 0 and ours(OF_ROOT)  # systemd made it for the account (`RuntimeDirectory`)
     return (OF_ROOT if of_root or of_account else invocation.state_directory) / socket_name(invocation)
@@ -56,12 +56,12 @@ def socket_name(invocation: Invocation) -> str:
 
 
 def password_file(invocation: Invocation) -> Path:
-    """Who may call by a password."""
+    """The file of users with passwords."""
     return invocation.settings.process.http_passwords or invocation.state_directory / "http-passwords"
 
 
 def token_file(invocation: Invocation) -> Path:
-    """Who may call by a token."""
+    """The file of tokens."""
     return password_file(invocation).with_name("http-tokens")
 
 
@@ -84,8 +84,8 @@ def reachable(invocation: Invocation) -> Service | None:
 
 
 def call(invocation: Invocation, method: str, place: str, document: Any = None) -> dict[str, Any] | None:
-    """What the service answers; None: none does, and this cell's state is to be used instead. That a service hangs is
-    said. Raises Rejected, Unreachable.
+    """The service's answer; None: none answers, so use this cell's state instead. A service that hangs is reported.
+    Raises Rejected, Unreachable.
     """
     from autoscaler.jetpack.service import Silent, Unreachable
 
@@ -101,7 +101,7 @@ def call(invocation: Invocation, method: str, place: str, document: Any = None) 
         if isinstance(error, Silent):
             instead = "shows what it has stored" if method == "GET" else "stores this for when it goes on"
             invocation.note(f"{error.brief}: this command {instead}")
-        return None  # left behind by a crash, a socket stands for nobody
+        return None  # the socket of a crashed process
 
 
 @contextlib.contextmanager
@@ -118,6 +118,6 @@ def own_store(invocation: Invocation) -> Iterator[Store]:
 
 
 def _ours_to_write(invocation: Invocation) -> bool:
-    """Whether the user who asks may keep this cell's state: root's autoscaler never reads an ordinary user's state."""
+    """Whether this user's state is the cell's: root's autoscaler never reads an ordinary user's state."""
     chosen = invocation.settings.process.work_directory is not None
     return os.geteuid() == 0 or chosen or invocation.store_file.exists()

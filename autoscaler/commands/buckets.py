@@ -42,7 +42,7 @@ def command(
     constraint is one of the language of docs/rules.md, for example '{"node.vcpu_count": 4}'.
     """
     if constraint is not None:
-        constraint_from(read_document(constraint, where="constraint"))  # what is wrong is told before a look
+        constraint_from(read_document(constraint, where="constraint"))  # reports errors before it observes
     seen = observe_and_plan(invocation, record)
     found = prospects(seen.snapshot)
     rows = prospect_rows(found, seen.snapshot.policy.currency)

@@ -34,7 +34,7 @@ def command() -> None:
 @json_option
 @click.pass_obj
 def show(invocation: Invocation, family: str | None, as_json: bool) -> None:
-    """Print the types that are known without asking: the included ones, overridden by the file of the settings."""
+    """Print the included types, overridden by those of the catalogue file of the settings."""
     known = load_catalog(_own_file(invocation)).offers.values()
     rows = offer_rows(offer for offer in known if family in (None, offer.type.family))
     if as_json:
@@ -76,9 +76,9 @@ def refresh(invocation: Invocation, output: Path | None, as_json: bool) -> None:
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="File to write. Default: print it.")
 @json_option
 def sizes(skus: TextIO, only: tuple[str, ...], output: Path | None, as_json: bool) -> None:
-    """Make a file of VM sizes of what `az vm list-skus --resource-type virtualMachines --output json` prints.
+    """Make a file of VM sizes from the output of `az vm list-skus --resource-type virtualMachines --output json`.
 
-    SKUS is that output, or - for standard input. The file counts once CP_CAP_AUTOSCALE_VM_SIZES names it.
+    SKUS is that output, or - for standard input. The file takes effect when CP_CAP_AUTOSCALE_VM_SIZES names it.
     """
     comment = f"Made by `sge-autoscaler catalog sizes` on {datetime.now(UTC).date()} of Azure's list of SKUs."
     text = vm_sizes_text(read_json(skus.read()), comment=comment, only=only)

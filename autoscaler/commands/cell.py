@@ -54,8 +54,8 @@ def up(name: str | None, hosts: int, slots: int, bare: bool, as_json: bool) -> N
         cell_folder.claim(name) as place,
         Cell.up(hosts=declared, directory=place, prepared=not bare) as cell,
     ):
-        said = f"cell {place.name} is up: master and {count(hosts, 'host')}, SGE_ROOT {cell.root}"
-        print_progress(said, as_json=as_json, cell=place.name, hosts=hosts, sge_root=str(cell.root))
+        message = f"cell {place.name} is up: master and {count(hosts, 'host')}, SGE_ROOT {cell.root}"
+        print_progress(message, as_json=as_json, cell=place.name, hosts=hosts, sge_root=str(cell.root))
         if not as_json:
             echo(f"enter it with: sge-autoscaler cell exec {place.name} -- qstat -f")
         if sys.stdin.isatty():
@@ -125,12 +125,12 @@ def _run(cell: Cell, argv: tuple[str, ...], host: str | None) -> int:
             _end(number, frame)
         started[0].signal(signal.Signals(number))
 
-    # Those sent to us alone: before it starts, since it may say at once that it is ready.
+    # Signals to this process alone. Set before the start, since the child may be ready at once.
     before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         with cell.start(argv, host=host, env=env, terminal=True) as child:
             started.append(child)
-            # The keyboard's are the child's. Only now: it would inherit that they are ignored.
+            # Ctrl-C is for the child. Set after its start, since it would inherit an ignored signal.
             before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
             status = child.child.wait()
     finally:

@@ -57,7 +57,7 @@ command.add_command(_import.command)
 def show(file: Path | None, everything: bool, as_json: bool) -> None:
     """Print each setting's value and its source."""
     settings = load_settings(os.environ, file, known_prefixes=known_prefixes)
-    settings = with_platform(settings, lambda said: _load(file, said), os.environ)
+    settings = with_platform(settings, lambda preferences: _load(file, preferences), os.environ)
     rows = [row for row in shown_rows(settings) if everything or as_json or not row.no_effect]
     if (provider := settings.process.provider) is not None:
         rows += _given(settings, settings_of, provider, "the provider")
@@ -116,7 +116,7 @@ def check(file: Path | None, as_json: bool) -> None:
 
 
 def _wrong(check: Callable[[], object]) -> list[str]:
-    """What is wrong by a check that raises SettingsError."""
+    """The error of a check that raises SettingsError; [] if it passes."""
     try:
         check()
     except SettingsError as error:
@@ -133,7 +133,7 @@ def _wrong_services(settings: Settings) -> list[str]:
 
 
 def _wrong_addresses(settings: Settings) -> list[str]:
-    """Errors in the addresses of listeners, and in what proves there who calls."""
+    """Errors in the addresses and logins of listeners."""
     process = settings.process
     wrong = _wrong(refuse_missing) if process.munge is not None and process.http else []
     if written := process.auto_stop:
@@ -168,8 +168,8 @@ def docs(only_check: bool, root: Path, as_json: bool) -> None:
     for path in () if only_check else stale:
         path.write_text(texts[path], "utf-8")
     if as_json:
-        said = f"{len(stale)} pages {'are out of date' if only_check else 'were written'}"
-        print_result(said, as_json=True, done=bool(stale) and not only_check, stale=list(map(str, stale)))
+        message = f"{len(stale)} pages {'are out of date' if only_check else 'were written'}"
+        print_result(message, as_json=True, done=bool(stale) and not only_check, stale=list(map(str, stale)))
     for path in () if as_json else stale:
         if only_check:
             echo(f"{path} is out of date: run `sge-autoscaler config docs`", err=True)
@@ -179,7 +179,7 @@ def docs(only_check: bool, root: Path, as_json: bool) -> None:
 
 
 def _given(settings: Settings, model_of: ModelOf, name: str, of: str) -> list[Row]:
-    """The own settings of the provider or policy of this name; nothing if they are wrong, which is said."""
+    """The own settings of the provider or policy of this name; none if they are wrong, which is reported."""
     try:
         model = model_of(name)
         own = read_settings(model, settings.for_provider(os.environ), of=of)

@@ -1,6 +1,6 @@
-"""What commands share: settings, cell, store and provider, built from the environment. Decides nothing.
+"""Shared by commands: settings, cell, store and provider, built from the environment. Decides nothing.
 
-Each part is imported when it is first asked for: most commands need few of them.
+Each part is imported at its first use: most commands need few of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from providers.interface import Provider
 
 USUAL_ROOTS = (Path("/var/lib/gridengine"), Path("/opt/sge"))
-"""Where SGE_ROOT may be if it is not set: Debian's packages, and an installation by hand."""
+"""Where SGE_ROOT may be if it is not set: of Debian's packages, and of an installation by hand."""
 OF_SERVICE = Path("/var/lib/sge-autoscaler")
 """The state of root's autoscaler, or of the account for which systemd made this directory."""
 USUAL_PORTS = {"sge_qmaster": 6444, "sge_execd": 6445}
@@ -44,20 +44,20 @@ class Invocation:
         self._imports_provider = imports_provider
         self._noted: set[str] = set()
         self.silent = False
-        """Whether the running autoscaler was asked and did not answer."""
+        """Whether the running autoscaler did not answer."""
 
     @cached_property
     def zone(self) -> tzinfo:
-        """Of the times that Grid Engine prints: this machine's."""
+        """The zone of the times that Grid Engine prints: this machine's."""
         from autoscaler.engine.observe import LocalZone
 
         return LocalZone()
 
-    def note(self, said: str) -> None:
-        """Say something that is not the answer, on standard error; once, however often a command looks."""
-        if said not in self._noted:
-            self._noted.add(said)
-            echo(said, err=True)
+    def note(self, message: str) -> None:
+        """Print a message on standard error, once for each text."""
+        if message not in self._noted:
+            self._noted.add(message)
+            echo(message, err=True)
 
     @cached_property
     def settings(self) -> Settings:
@@ -189,7 +189,7 @@ class Invocation:
             store.close()
 
     def tag(self, *, make: bool) -> str:
-        """The tag of this cell's machines; `make` allows to write a new one beside the cell's files."""
+        """The tag of this cell's machines; `make`: write a new one beside the cell's files if there is none."""
         from autoscaler.store.identity import cell_tag
 
         return self.settings.process.tag or cell_tag(self.cell, self.common, make=make)
@@ -205,7 +205,7 @@ class Invocation:
         return load(name, self.settings.for_provider(self.environ), self.tag(make=make_tag))
 
     def currency(self) -> str:
-        """Of the prices of the chosen provider, without asking its cloud."""
+        """The currency of the chosen provider's prices, without asking its cloud."""
         from providers.registry import currency
 
         name = self.settings.process.provider
@@ -213,7 +213,7 @@ class Invocation:
             chosen = self.settings.process.currency
             return chosen or ("USD" if name is None else currency(name, self.settings.for_provider(self.environ)))
         except SettingsError:
-            return "USD"  # said by whoever makes the provider
+            return "USD"  # reported when the provider is made
 
     def oldest_price(self) -> date | None:
         """The date of the oldest price that the chosen provider uses, without asking its cloud."""
@@ -223,7 +223,7 @@ class Invocation:
         try:
             return None if name is None else oldest_price(name, self.settings.for_provider(self.environ))
         except SettingsError:
-            return None  # said by whoever makes the provider
+            return None  # reported when the provider is made
 
     def rule_files(self, provider: Provider) -> RuleFiles:
         """The rules and VM sizes that are set. Raises SettingsError naming file and place."""
@@ -265,17 +265,17 @@ def with_platform(
     if provider is None:
         return settings
     try:
-        said = platform_defaults(provider, settings.for_provider(environ))
+        preferences = platform_defaults(provider, settings.for_provider(environ))
     except SettingsError:
-        return settings  # said when the provider is made
+        return settings  # reported when the provider is made
     except ProviderError as error:
         warning = f"the platform's preferences cannot be read, so defaults replace them: {error}"
         return replace(settings, warnings=(*settings.warnings, warning))
-    return load_again(said) if said else settings
+    return load_again(preferences) if preferences else settings
 
 
 def _master(common: Path) -> str:
-    """The qmaster's host name as Grid Engine prints it: without its domain where `ignore_fqdn` says so."""
+    """The qmaster's host name as Grid Engine prints it: without its domain if `ignore_fqdn` is true."""
     try:
         name = (common / "act_qmaster").read_text(encoding="utf-8").strip().lower()
         bootstrap = (common / "bootstrap").read_text(encoding="utf-8").lower().splitlines()

@@ -36,11 +36,11 @@ _BY = ("user", "group", "department", "project", "account", "queue", "job", "arr
 def command(
     invocation: Invocation, /, by: str | None, bill: Path | None, as_csv: bool, as_json: bool, **times: str
 ) -> None:
-    """Show what workers cost, what of it jobs used, for whom, and what was idle.
+    """Show the cost of workers: the part that jobs used, for whom, and the idle part.
 
-    A job's share of its worker is its slots of the worker's, for as long as it ran. The rows add up to the sum, and the
-    sum to what the workers cost by their price an hour: an estimate of the bill, which also has disks, network and
-    discounts. --reconcile explains the difference.
+    A job's share of its worker is its part of the slots, for the time that it ran. The rows add up to the workers' cost
+    by their prices an hour. This is an estimate: the bill also has disks, network and discounts. --reconcile explains
+    the difference.
     """
     if bill is not None:
         if by or as_csv or any(times.values()):

@@ -20,7 +20,7 @@ from autoscaler.terminal.lines import Lines
 from autoscaler.terminal.readings import Poller
 
 EVERY = 0.7
-"""Seconds from one look of `top` to the next: all is over in a minute."""
+"""Seconds between two updates of `top`: the demo takes a minute."""
 
 
 @click.command("demo")
@@ -38,9 +38,9 @@ EVERY = 0.7
 def command(mode: str, provider: str, as_json: bool) -> None:
     """Play one of the two examples on a private Grid Engine of its own.
 
-    Needs root and Debian's Grid Engine packages (`make setup` installs them). Touches no Grid Engine that is already
-    here, and leaves nothing behind, however it ends. On a terminal `top` shows it, until all is over or `q`; elsewhere
-    each decision and event is a line.
+    Needs root and Debian's Grid Engine packages (`make setup` installs them). It does not touch a Grid Engine that is
+    already here, and leaves nothing behind, also if it is killed. On a terminal it shows `top` until the end or `q`;
+    elsewhere it prints each decision and event as a line.
     """
     problem = namespaces.probe() or private_root.missing()
     if problem:
@@ -61,22 +61,22 @@ def command(mode: str, provider: str, as_json: bool) -> None:
 def _watched(watch: Watch, lines: Lines, *, on_top: bool) -> Summary:
     poller = Poller(watch.ask)
 
-    def tell() -> None:
-        lines.tell(poller.read())
+    def show() -> None:
+        lines.show(poller.read())
 
     if not on_top:
-        return watch.until_over(tell)
+        return watch.until_over(show)
     from autoscaler.terminal.top import Top
 
-    lines.quiet = True
+    lines.paused = True
     with ThreadPoolExecutor(1) as pool:
-        result = pool.submit(watch.until_over, tell)
+        result = pool.submit(watch.until_over, show)
         top = Top(watch.ask, every=EVERY, until=result.done)
         try:
             top.run()
         finally:
             signal.signal(signal.SIGTERM, _leave)  # Textual took it
-            lines.quiet = False
+            lines.paused = False
             if top.return_code != 0:
                 watch.abandoned.set()
         if top.defect is not None:
@@ -87,5 +87,5 @@ def _watched(watch: Watch, lines: Lines, *, on_top: bool) -> Summary:
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    """SIGTERM ends the demo as Ctrl-C does: through every `with` and `finally`."""
+    """End at SIGTERM as at Ctrl-C, through every `with` and `finally`."""
     sys.exit(128 + number)

@@ -51,7 +51,7 @@ from sge.reading import read_configuration
 
 UNSOUND = 1
 ACCOUNT = "sge-autoscaler"
-"""That of the units."""
+"""The account of the systemd units."""
 _COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
 
@@ -94,8 +94,8 @@ def command(invocation: Invocation, as_json: bool) -> int:
 
 
 def access_findings(invocation: Invocation, user: str) -> tuple[Finding, ...]:
-    """Who may not use the autoscaled queues, and which jobs these do not start; if qmaster does not answer, another
-    finding says so.
+    """Access lists of the autoscaled queues, and jobs that these do not start. If qmaster does not answer, another
+    finding reports it.
     """
     grid_engine = Administrator(invocation.runner, timeout=TIMEOUT)
 
@@ -118,7 +118,7 @@ def access_findings(invocation: Invocation, user: str) -> tuple[Finding, ...]:
 
 
 def provider_findings(invocation: Invocation) -> tuple[Finding, ...]:
-    """What would fail by the chosen provider's own check; a provider that cannot be asked is a finding, too."""
+    """The findings of the chosen provider's own check, or that it cannot be asked."""
     name = invocation.settings.process.provider or "not chosen"
     try:
         problems = invocation.provider().check()
@@ -140,23 +140,23 @@ def settings_findings(invocation: Invocation) -> tuple[Finding, ...]:
 
 
 def mode_findings(invocation: Invocation) -> tuple[Finding, ...]:
-    """Files that others could write or read: all of them, with the command that mends each."""
+    """Files that others could write or read, with the command that corrects each."""
     try:
         settings, environ = invocation.settings, invocation.environ
         group = settings.process.trusted_group
-        looked = [(each.what, each.exposure(settings, environ)) for each in guarded_files(settings, environ)]
-        looked += [(what, exposure(path, group=group, private=True)) for what, path in own_files(invocation)]
-        looked.append(("the lock's directory", exposure(lock_directory())))
+        checked = [(each.what, each.exposure(settings, environ)) for each in guarded_files(settings, environ)]
+        checked += [(what, exposure(path, group=group, private=True)) for what, path in own_files(invocation)]
+        checked.append(("the lock's directory", exposure(lock_directory())))
     except AutoscalerError as error:
         return (Finding("file modes", Level.FAIL, str(error), "see `sge-autoscaler config check`"),)
-    found = {(str(each), each.remedy): f"{what}: {each.path} {each.how}" for what, each in looked if each is not None}
-    return tuple(Finding("file modes", Level.FAIL, told, remedy) for (_, remedy), told in found.items()) or (
+    found = {(str(each), each.remedy): f"{what}: {each.path} {each.how}" for what, each in checked if each is not None}
+    return tuple(Finding("file modes", Level.FAIL, problem, remedy) for (_, remedy), problem in found.items()) or (
         Finding("file modes", Level.OK, "nobody else may write the files that the autoscaler relies on"),
     )
 
 
 def notification_findings(invocation: Invocation) -> tuple[Finding, ...]:
-    """Whether the services that notify operators can be used, as far as that shows without a message."""
+    """Whether the services that notify operators can be used, as far as can be checked without sending a message."""
     try:
         settings = notification_settings(invocation.settings)
     except AutoscalerError as error:
@@ -176,20 +176,20 @@ def notification_findings(invocation: Invocation) -> tuple[Finding, ...]:
 
 
 def context_findings(invocation: Invocation, configuration: Mapping[str, str]) -> tuple[Finding, ...]:
-    """Whether the context of jobs may be changed, where the settings want that."""
+    """Whether Grid Engine allows changes of job contexts, if the settings need that."""
     try:
         if not invocation.settings.process.job_context:
             return ()
     except AutoscalerError:
-        return ()  # told by another finding
+        return ()  # another finding reports it
     if context_allowed(configuration):
         return (Finding("context of jobs", Level.OK, "why jobs wait can be written there"),)
-    told = "CP_CAP_AUTOSCALE_JOB_CONTEXT is set, but with the server-side JSV jsv_allowed_mod has no `ac`"
-    return (Finding("context of jobs", Level.WARN, f"{told}: nothing is written", "`qconf -mconf`: add ac to it"),)
+    problem = "CP_CAP_AUTOSCALE_JOB_CONTEXT is set, but with the server-side JSV jsv_allowed_mod has no `ac`"
+    return (Finding("context of jobs", Level.WARN, f"{problem}: nothing is written", "`qconf -mconf`: add ac to it"),)
 
 
 def program_findings(runner: Runner) -> tuple[Finding, ...]:
-    """Whether the account of the unit can read this program, which only root can tell."""
+    """Whether the account of the unit can read this program, which only root can check."""
     if os.geteuid() != 0:
         return ()
     try:
@@ -212,9 +212,9 @@ def type_findings(invocation: Invocation) -> tuple[Finding, ...]:
         settings = invocation.settings
         unknown = tuple(unknown_types(settings, offers_in_time(invocation.provider())))
     except AutoscalerError:
-        return ()  # told by what the provider itself is found to lack
+        return ()  # the finding of the provider reports it
     remedy = "`sge-autoscaler buckets --all` lists the instance types that there are"
-    return tuple(Finding("instance types", Level.FAIL, told, remedy) for told in unknown) or (
+    return tuple(Finding("instance types", Level.FAIL, problem, remedy) for problem in unknown) or (
         Finding("instance types", Level.OK, "the provider has the instance types of the settings"),
     )
 
@@ -240,7 +240,7 @@ def rule_findings(invocation: Invocation) -> tuple[Finding, ...]:
             pes=read_names(grid_engine.show("-spl")),
             node_arrays=[array.name for array in policy.node_arrays],
         )
-        return tuple(Finding("rules", Level.WARN, told, f"correct {path}") for told in strange) or (
+        return tuple(Finding("rules", Level.WARN, problem, f"correct {path}") for problem in strange) or (
             Finding("rules", Level.OK, f"all names in {path} exist"),
         )
     except AutoscalerError as error:

@@ -17,8 +17,8 @@ from autoscaler.commands._observation import reading_store
 from autoscaler.commands._output import echo, json_option, print_json
 from autoscaler.commands.context import Invocation
 
-LOOK = 1.0
-"""Seconds between two looks for news."""
+POLL = 1.0
+"""Seconds between two queries for new events."""
 MOST = 1000
 _JOB = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?")
 ReadEvents = Callable[[int, int], Mapping[str, Any]]
@@ -84,7 +84,7 @@ def command(
 
 
 def _from_service(place: Place, query: Mapping[str, str]) -> ReadEvents:
-    """Asks the service; while it does not answer there are no news, which is said once."""
+    """A reader that asks the service. While it does not answer, the reader returns no events and reports that once."""
     silent = False
 
     def read(after: int, most: int) -> Mapping[str, Any]:
@@ -111,10 +111,10 @@ def _follow(read: ReadEvents, job: str | None, most: int, *, as_json: bool) -> N
 
     shown: set[int] = set()
     while True:
-        # Of a job, a worker may be of interest only later: it starts there.
+        # For a job, read all events each time: an earlier event of a worker belongs to it once it starts there.
         for part in read(0 if job else max(shown, default=0), most)["events"]:
             if part["id"] not in shown:
                 shown.add(part["id"])
                 echo(plain_json(json.dumps(part, ensure_ascii=False)) if as_json else plain(event_line(part)))
         most = MOST
-        time.sleep(LOOK)
+        time.sleep(POLL)

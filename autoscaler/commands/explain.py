@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from autoscaler.report.subjects import Ends, Job
 
 MOST_TAKEN_IN = 64 << 20
-"""Bytes of the accounting that one call takes in where no autoscaler keeps its index."""
+"""Bytes of the accounting that one call reads if no autoscaler keeps its index."""
 
 
 @click.command("explain")

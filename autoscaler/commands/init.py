@@ -1,4 +1,6 @@
-"""`sge-autoscaler init`: prepare a master for workers. Shows what it would do; changes no existing object unasked."""
+"""`sge-autoscaler init`: prepare a master for workers. Shows the difference; changes an existing object only by
+--apply.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +127,7 @@ def preparations(settings: Settings, master: str, cores: int) -> tuple[Preparati
                 pe_mpi_slots=queue.pe_mpi_slots,
                 terminate_method=queue.terminate_method,
                 shell_start_mode=queue.shell_start_mode,
-                # Free cores are kept back on the master, too; where nothing would be left, all serve.
+                # The master keeps free cores, too; if none would be left for jobs, all run jobs.
                 master_slots=(kept if kept > 0 else slots) if queue.static else None,
                 notices=settings.process.provider in WITH_METADATA,
                 group_pes=settings.process.group_pes,

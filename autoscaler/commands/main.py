@@ -1,7 +1,7 @@
 """`sge-autoscaler`: finds its commands by module name, loads the one that is called, and ends with one exit code.
 
-A command is a module of this folder that exports `command`, or a function of `overriding`. What only one command needs
-is imported when that command runs: an answer must not cost more than its content. An AutoscalerError becomes one line
+A command is a module of this folder that exports `command`, or a function of `overriding`. A command imports its own
+needs when it runs, so that every command starts fast. An AutoscalerError becomes one line
 and the exit code of its class (`autoscaler.errors`); any other exception is a defect and shows its traceback.
 """
 
@@ -27,9 +27,9 @@ INTERRUPTED = 130
 _AS_ROOT = frozenset(
     {"catalog", "cell", "completion", "config", "demo", "hosts", "init", "jetpack", "record", "worker"}
 )
-"""Commands that write nothing among the state, or write where only root may."""
+"""Commands that do not write into the state directory, or write where only root may."""
 ANSWERED = frozenset({"cost", "events", "explain", "history", "jobs", "status", "top", "workers"})
-"""Commands that the running autoscaler answers: they become another user only where none does
+"""Commands that the running autoscaler answers. Only if none answers do they become another user
 (`_answers.print_answer`).
 """
 NOT_YOURS = "you may not read it: ask root, or the user who runs the autoscaler"
@@ -55,7 +55,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does it, and says what may be meant."""
+        """As click does it, with a suggestion."""
         name = args[0] if args else ""
         if not ctx.resilient_parsing and self.get_command(ctx, name) is None and not name.startswith("-"):
             import difflib
@@ -80,7 +80,7 @@ def _place(command: str) -> tuple[str, str]:
 
 
 def described(name: str) -> click.Command:
-    """A command with nothing but its help, from the text of its module."""
+    """A command with its help alone, from the text of its module."""
     module, function = _place(name)
     tree = ast.parse((Path(commands.__path__[0]) / f"{module}.py").read_text(encoding="utf-8"))
     found = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function)
@@ -103,7 +103,7 @@ def described(name: str) -> click.Command:
 def cli(context: click.Context, config: Path | None) -> None:
     """Rent machines for the waiting jobs of a Grid Engine, and give them back when they are idle."""
     if config is not None:
-        os.environ[CONFIG_ENV] = str(config)  # so that every reader of settings, children included, sees the same file
+        os.environ[CONFIG_ENV] = str(config)  # so that every reader of settings, in children too, uses the same file
     from autoscaler.commands.context import Invocation
 
     context.obj = Invocation(os.environ)
@@ -130,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return AutoscalerError.exit_code
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except BrokenPipeError:  # `sge-autoscaler jobs | head`: the reader has seen enough
+    except BrokenPipeError:  # `sge-autoscaler jobs | head`: the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`sge-autoscaler notify`: what operators are notified of now, and whether their services can be reached."""
+"""`sge-autoscaler notify`: the causes that operators are notified of, and a test of their services."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ FAILED = 1
 @json_option
 @click.pass_obj
 def command(invocation: Invocation, test: bool, as_json: bool) -> int:
-    """Show what operators were notified of and what still holds, and the messages that wait to be sent.
+    """Show the causes that hold and of which operators are notified, and the messages that wait to be sent.
 
     With --test it sends one message to each service of CP_CAP_AUTOSCALE_NOTIFICATIONS, as the user of the autoscaler,
-    and says what came of each. The exit code is 1 if one of them did not take it.
+    and shows each result. The exit code is 1 if a service did not accept it.
     """
     document = _tried(invocation) if test else _shown(invocation)
     if as_json:
@@ -38,7 +38,7 @@ def command(invocation: Invocation, test: bool, as_json: bool) -> int:
 
 
 def _tried(invocation: Invocation) -> dict[str, Any]:
-    """What each service made of a message. Raises CommandError, SettingsError."""
+    """Send a test message; the result of each service. Raises CommandError, SettingsError."""
     from dataclasses import asdict
 
     from autoscaler.commands.serving import notification_settings
@@ -88,7 +88,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
 
     for each in document["causes"]:
         about = f" ({each['subject']})" if each["subject"] else ""
-        notified = f"told at {each['told_at']}" if each["told_at"] else "not told yet"
+        notified = f"sent at {each['told_at']}" if each["told_at"] else "not sent yet"
         yield f"{title_of(each['kind'])}{about} since {each['since']}, {notified}: {each['reason']['text']}"
         if each["remedy"]:
             yield f"  → {each['remedy']}"

@@ -68,7 +68,7 @@ def _host(context: click.Context, parameter: click.Parameter, given: str) -> str
 @json_option
 @click.pass_obj
 def keep(invocation: Invocation, host: str, undo: bool, as_json: bool) -> None:
-    """Keep worker HOST however idle it is, until `keep --undo`, `drain` or `stop`."""
+    """Keep worker HOST even if it is idle, until `keep --undo`, `drain` or `stop`."""
     override(invocation, OperatorCommand(Verb.KEEP, host, undo), as_json=as_json)
 
 
@@ -98,14 +98,14 @@ def log_level(invocation: Invocation, level: str, as_json: bool) -> None:
 
 
 def override(invocation: Invocation, command: OperatorCommand, *, as_json: bool) -> None:
-    """Store a command where the autoscaler finds it, and say what came of it and what it waits for."""
+    """Store a command for the autoscaler, or send it, and print the result."""
     place = place_to_ask(invocation)
     stored = _stored(invocation, command) if place is None else _sent(place, command)
     print_result(stored.message, as_json=as_json, done=stored.changed, **stored.facts)
 
 
 def place_to_ask(invocation: Invocation) -> Place | None:
-    """The autoscaler that this user can only ask; None: its state can be written, or nobody is there to ask."""
+    """The autoscaler to send the command to; None: this user can write its state, or none runs."""
     who = None
     with contextlib.suppress(SettingsError):  # there is no cell here
         who = invocation.running
@@ -126,7 +126,7 @@ def _stored(invocation: Invocation, command: OperatorCommand) -> Stored:
 
 
 def warn_unless_running(invocation: Invocation) -> None:
-    """Say on standard error that no autoscaler runs which would act on this now: no other one reads what is stored."""
+    """Report on standard error that no autoscaler runs here to carry the command out."""
     if invocation.running is None:
         invocation.note(
             f"no autoscaler serves cell {invocation.cell.title} on this machine: the command is "
@@ -135,12 +135,12 @@ def warn_unless_running(invocation: Invocation) -> None:
 
 
 def _why_later(place: Place) -> str:
-    """Why the autoscaler does not carry out now what is stored; '': it will."""
+    """Why the autoscaler will carry the command out late; '': it will not be late."""
     try:
         return standing(place)["warning"] or ""
     except Unanswered as error:
         return str(error)
-    except AutoscalerError:  # it answered
+    except AutoscalerError:  # it answers, so it runs
         return ""
 
 
@@ -150,14 +150,14 @@ def _sent(place: Place, command: OperatorCommand) -> Stored:
     query |= {"level": command.level.value} if command.level else {}
     try:
         with refused_if_closed():
-            said = ask_for(place, command.verb.value, query)
+            answer = ask_for(place, command.verb.value, query)
     except Unanswered as error:
         if isinstance(error.__cause__, FileNotFoundError | ConnectionRefusedError):
-            raise  # nobody is there who could have received it
+            raise  # the command was not received
         raise Unanswered(
             f"{error}; it carries out no command whose caller has gone, unless it had begun: `sge-autoscaler status`"
         ) from error
-    return _with(Stored(said["message"], said["done"], said["facts"]), said["warning"] or "")
+    return _with(Stored(answer["message"], answer["done"], answer["facts"]), answer["warning"] or "")
 
 
 @contextlib.contextmanager
@@ -172,7 +172,7 @@ def refused_if_closed() -> Iterator[None]:
 
 
 def _with(stored: Stored, why: str) -> Stored:
-    """With why it is not carried out at once."""
+    """The result, with the cause of a delay."""
     if not why:
         return stored
     message = f"{stored.message}; it takes effect at the next pass of the autoscaler, and that is late: {why}"

@@ -1,4 +1,4 @@
-"""`sge-autoscaler serve`: what other machines reach, without loop and credentials, and who may call it."""
+"""`sge-autoscaler serve`: the network listeners, without loop and cloud credentials; and their logins."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _ROLES = click.Choice(("reader", "caller", "admin"))
 def command(context: click.Context, as_json: bool) -> None:
     """Serve CycleCloud's REST API at CP_CAP_AUTOSCALE_HTTP, and workers that ask to stop at CP_CAP_AUTOSCALE_AUTOSTOP.
 
-    What callers ask for is stored, and acted on once `run` serves. This process talks to the network and has no use for
-    the cloud's credentials: it drops every variable of the environment that is not its own, and makes no provider.
+    It stores requests of callers, and `run` acts on them. This process needs no cloud credentials: it drops all
+    variables of the environment that are not its own, and makes no provider.
     """
     if context.invoked_subcommand is None:
         _serve(context.ensure_object(Invocation), as_json=as_json)
@@ -50,14 +50,14 @@ _KEPT = re.compile(
 
 
 def without_credentials(environ: Mapping[str, str]) -> dict[str, str]:
-    """What this process needs of an environment: nothing that is a provider's, and no name that we do not know."""
+    """The variables that this process needs: none of a provider, and no unknown one."""
     from autoscaler.settings.loading import is_setting
 
     return {name: value for name, value in environ.items() if _KEPT.fullmatch(name) or is_setting(name)}
 
 
 def begin_without_credentials(environ: Mapping[str, str]) -> None:
-    """Go on as a new program that never had the other variables, also where the kernel shows them (/proc)."""
+    """Execute this program anew without the other variables, so that /proc does not show them either."""
     kept = without_credentials(environ)
     if kept != dict(environ):
         begin_anew(kept)
@@ -83,14 +83,15 @@ def _serve(invocation: Invocation, *, as_json: bool) -> None:
 @click.option(
     "--role",
     type=_ROLES,
-    help="What USER may. Without it a known user's stays, and a new one is an admin.",
+    help="What USER may do. Default: a known user keeps the role, a new one is an admin.",
 )
 @json_option
 @click.pass_obj
 def passwd(invocation: Invocation, user: str, role: str | None, as_json: bool) -> None:
-    """Let USER call, or give a new password, which is asked for, or read from standard input where that is no terminal.
+    """Add USER, or set a new password. The command prompts for it, or reads it from standard input if that is no
+    terminal.
 
-    Only its salted hash is written.
+    It writes only a salted hash.
     """
     from autoscaler.api.passwords import set_password
     from autoscaler.api.principal import Role
@@ -113,7 +114,7 @@ def passwd(invocation: Invocation, user: str, role: str | None, as_json: bool) -
 @json_option
 @click.pass_obj
 def calls(invocation: Invocation, limit: int, as_json: bool) -> None:
-    """Show the newest calls: when, who, what, how it was answered, and which operation it began."""
+    """Show the newest calls: time, caller, call, status, and the operation that it began."""
     from autoscaler.store.calls import CallLog
 
     path = invocation.store_file.with_suffix(".calls")
@@ -144,28 +145,28 @@ def _call_part(call: Call, invocation: Invocation) -> dict[str, Any]:
 
 
 MOST_DAYS = 3650
-"""A token that outlives the people who know of it is no use to anybody but a thief."""
+"""Tokens must expire: a forgotten one would only be useful to a thief."""
 
 
 @command.group("token")
 def token() -> None:
-    """Tokens, in the place of user and password: `Authorization: Bearer TOKEN`."""
+    """Manage tokens, which replace user and password: `Authorization: Bearer TOKEN`."""
 
 
 @token.command("create")
 @click.argument("name")
-@click.option("--role", type=_ROLES, required=True, help="What whoever has it may.")
+@click.option("--role", type=_ROLES, required=True, help="What its holder may do.")
 @click.option(
     "--expires",
     type=Duration(),
     default="90d",
     show_default=True,
-    help="It is good for so long, as 12h or 90d.",
+    help="How long it is valid: 12h, 90d.",
 )
 @json_option
 @click.pass_obj
 def create_token(invocation: Invocation, name: str, role: str, expires: float, as_json: bool) -> None:
-    """Make a token and print it, now and never again: only its hash is kept. NAME stands in the journal of calls."""
+    """Make a token and print it. It cannot be shown again: only its hash is kept. The journal of calls shows NAME."""
     from autoscaler.api import tokens
     from autoscaler.api.principal import Role
 
@@ -179,7 +180,7 @@ def create_token(invocation: Invocation, name: str, role: str, expires: float, a
 @json_option
 @click.pass_obj
 def list_tokens(invocation: Invocation, as_json: bool) -> None:
-    """Show who has a token: name, role, until when."""
+    """List the tokens: name, role, expiry."""
     from autoscaler.api import tokens
 
     found = sorted(tokens.read(token_file(invocation)).values(), key=lambda each: each.name)
@@ -208,7 +209,7 @@ def list_tokens(invocation: Invocation, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def revoke_token(invocation: Invocation, name: str, as_json: bool) -> None:
-    """Take a token away; it lets nobody in from now on."""
+    """Revoke a token: it is refused from now on."""
     from autoscaler.api import tokens
 
     if not tokens.revoke(token_file(invocation), name):

@@ -49,7 +49,7 @@ from autoscaler.errors import SettingsError
 from autoscaler.hosts_file import OF_WORKERS, PASSING
 from autoscaler.hosts_helper import names_at
 from autoscaler.outside_files import read_text
-from autoscaler.policies.asking import VALID, Policies
+from autoscaler.policies.policy_requests import VALID, Policies
 from autoscaler.policies.registry import load as load_policies
 from autoscaler.policies.registry import unclaimed
 from autoscaler.process import SystemRunner
@@ -82,10 +82,10 @@ _FOR_LIFE = (
     *("policies", "policies_deadline", "auto_stop", "socket", "socket_group"),
     *("http", "http_passwords", "http_certificate", "http_key", "http_cluster", "munge"),
 )
-"""Settings that a process cannot change once it serves."""
+"""Settings that change only with a restart."""
 OWN_PATIENCE = 2
-"""How many boot timeouts a machine waits to be enrolled: one that its autoscaler gives up counts as failed, one that
-ends itself does not.
+"""Boot timeouts that a machine waits to be enrolled before it ends itself. The autoscaler must give it up before: only
+then it counts as failed.
 """
 RUN_TAG = "sge-autoscaler-cell"
 """Tag of the master run that holds the cell's tag: by it the autoscaler finds workers again if the cell's files are
@@ -95,7 +95,7 @@ lost.
 
 @contextlib.contextmanager
 def serving(invocation: Invocation, *, json_log: bool = False) -> Iterator[Loop]:
-    """A loop that serves this cell alone until the end of the block. `json_log`: the command line asked for it, so it
+    """A loop that serves this cell alone until the end of the block. `json_log`: requested on the command line, so it
     stays when the settings are read again. Raises LockHeld, SettingsError.
     """
     settings = invocation.settings
@@ -155,7 +155,7 @@ def serving(invocation: Invocation, *, json_log: bool = False) -> Iterator[Loop]
 def _guarded_observer(
     invocation: Invocation, store: Store, provider: Provider, guard: QmasterGuard, wakeup: Wakeup
 ) -> Observer:
-    """An observer that also asks the autoscale policies and counts failed jobs, and spares qmaster."""
+    """An observer that also calls the autoscale policies, counts failed jobs, and limits the load on qmaster."""
     observer = observer_of(invocation, store, provider)
     observer.runner = guard
     observer.policies = _policies(invocation, store, wakeup)
@@ -166,7 +166,7 @@ def _guarded_observer(
 def _execution_context(
     invocation: Invocation, store: Store, provider: Provider, guard: QmasterGuard
 ) -> ExecutionContext:
-    """What actions are carried out with."""
+    """The context of executors."""
     process = invocation.settings.process
     administrator = Administrator(guard, timeout=process.grid_engine_timeout)
     lookup = Lookup(guard, process.grid_engine_timeout)
@@ -190,8 +190,8 @@ def _execution_context(
 
 
 def _lease(invocation: Invocation, wakeup: Wakeup) -> AbstractContextManager[CellLease]:
-    """Keeps an autoscaler on another machine away from this cell. Its commands are as many a minute whatever happens:
-    they are not the guard's to bound.
+    """Keeps an autoscaler on another machine away from this cell. Its commands have a fixed rate,
+    so the guard does not limit them.
     """
     leases = Leases(Administrator(invocation.runner, timeout=invocation.settings.process.grid_engine_timeout))
     return CellLease(leases, own_lease(lock_directory()), wakeup.ring).kept()
@@ -266,7 +266,7 @@ def refuse_unusable(settings: Settings) -> None:
 
 
 def refuse_exposed_files(invocation: Invocation, settings: Settings) -> None:
-    """Raise SettingsError where others could write what we go by: each file with the command that mends it."""
+    """Raise SettingsError if others could write files that we rely on, with the command that corrects each."""
     problems = exposed_files(settings, invocation.environ)
     for what, path in own_files(invocation):
         found = exposure(path, group=settings.process.trusted_group, private=True)
@@ -278,7 +278,7 @@ def refuse_exposed_files(invocation: Invocation, settings: Settings) -> None:
 
 
 def own_files(invocation: Invocation) -> Iterator[tuple[str, Path]]:
-    """What is kept in the state directory, as far as it is there."""
+    """The existing files of the state directory."""
     store = invocation.store_file
     yield "the store", store
     for suffix in (".sqlite-wal", ".sqlite-shm", ".calls", ".secret"):
@@ -362,10 +362,10 @@ def _hook(path: Path | None) -> str:
 
 
 def _boot_timeout(invocation: Invocation, node_array: str) -> float:
-    """How long the autoscaler waits for a machine of this node array; of one that callers made at most."""
+    """How long the autoscaler waits for a machine of this node array; for arrays that callers made, the longest."""
     timeouts = {array_name(suffix): queue.boot_timeout for suffix, queue in invocation.settings.queues.items()}
     path = invocation.settings.process.rules
-    with contextlib.suppress(SettingsError):  # while rules are wrong their older ones hold, which are told there
+    with contextlib.suppress(SettingsError):  # the reader of rules reports errors and keeps the former rules
         given = None if path is None else load_rules(path).boot_timeout
         if given is not None:
             timeouts = {name: given.of(name) for name in timeouts}

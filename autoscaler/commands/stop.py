@@ -23,7 +23,7 @@ from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
 
 log = logging.getLogger("autoscaler.stop")
-LOOK_EVERY = 0.5
+POLL_EVERY = 0.5
 INTERRUPTED = 130
 
 
@@ -103,7 +103,7 @@ def _wait(invocation: Invocation, store: Store, verb: Verb, *, as_json: bool) ->
         before, disabled = disabled, _disabled_by_hand(store)
         if disabled and disabled != before:
             print_progress(_waits_for_disabled(disabled), as_json=as_json, disabled_by_hand=disabled)
-        time.sleep(LOOK_EVERY)
+        time.sleep(POLL_EVERY)
     if store.overrides.fulfilled(verb):
         print_progress("all workers have been removed and terminated", as_json=as_json, stop=str(verb), done=True)
         return True

@@ -15,12 +15,12 @@ from autoscaler.commands.context import Invocation
 from autoscaler.errors import AutoscalerError, NotFound
 
 PATIENCE = 60.0
-"""Seconds for a command that is carried out."""
+"""Time limit of a command, in seconds."""
 PARTS = ("status", "queue", "workers", "events", "passes")
 
 
 class NotDone(AutoscalerError):
-    """A command was not carried out; the message is what it said."""
+    """A command failed; the message is its own."""
 
 
 @click.command("top")
@@ -29,8 +29,8 @@ class NotDone(AutoscalerError):
 def command(invocation: Invocation, as_json: bool) -> int:
     """Watch what waits by reason, workers with load and price, decisions and events, and demand against supply.
 
-    Enter shows more of a reason, job, worker or launch, as `explain` does. `/` filters, `s` sorts. Who may pause, drain
-    and keep can do so here, after a question; all others only look. With --json all of it is printed once.
+    Enter shows more of a reason, job, worker or launch, as `explain` does. `/` filters, `s` sorts. Users
+    who may pause, drain and keep can do so here, after a question. With --json all of it is printed once.
     """
     place = place_of_service(invocation)
     if place is None:
@@ -47,7 +47,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
         said = {part: answer(part, {})["document"] for part in PARTS}
         print_json({name: said["queue"][name] for name in ("schema", "now")} | said)
         return 0
-    answer("status", {})  # what is wrong from the start is said on the terminal as it was
+    answer("status", {})  # an error at the start is printed on the normal screen
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError(
             "top needs a terminal; for programs: --json, or `status --json`, `events --follow --json`"
@@ -62,8 +62,8 @@ def command(invocation: Invocation, as_json: bool) -> int:
 
 
 def acting(invocation: Invocation, place: Place) -> Callable[[Sequence[str]], str] | None:
-    """Carries commands out by `sge-autoscaler`, with all its checks; None: the user may not, or another cell's
-    autoscaler is watched than those commands are for.
+    """A function that runs `sge-autoscaler` commands, with all their checks; None: the user may not act, or the
+    commands would act on another cell than the one shown.
     """
     who = invocation.running if place.path else None
     if who is None or who.socket != place.path or not who.state:
@@ -89,7 +89,7 @@ def acting(invocation: Invocation, place: Place) -> Callable[[Sequence[str]], st
 
 
 def _may_ask(place: Place) -> bool:
-    """Whether the autoscaler does what this user tells it."""
+    """Whether the autoscaler accepts commands of this user."""
     try:
         return bool(standing(place)["may"])
     except AutoscalerError:

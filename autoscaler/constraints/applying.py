@@ -1,5 +1,5 @@
-"""Where rules apply, from a document: for jobs of which queue, parallel environment, project, user or context, and
-which complexes of Grid Engine stand for resources of the rules.
+"""Parts of a rules document: the jobs to which rules apply (by queue, parallel environment, project, user or context),
+and the complexes of Grid Engine that correspond to resources of the rules.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def complexes_from(value: Any, *, at: str = "complexes") -> dict[str, str]:
 
 
 def sizes_from(value: Any, *, at: str = "vm_sizes") -> dict[str, SizeFacts]:
-    """What the document itself knows of VM sizes."""
+    """The document's own facts on VM sizes."""
     return {name: facts_from(record, below(at, name)) for name, record in entries(value, at).items()}
 
 
@@ -88,7 +88,7 @@ def sizes_from(value: Any, *, at: str = "vm_sizes") -> dict[str, SizeFacts]:
 
 
 def stand_alone(rules: Rules, value: Mapping[str, Any]) -> Rules:
-    """The rules with the document that reads back to them: what stood in files of shared resources stands in it."""
+    """The rules with a document that needs no other file: values of shared resources are written into it."""
     whole = dict(value)
     if rules.shared:
         whole.pop("shared-resources", None)

@@ -1,5 +1,5 @@
-"""Default resources of an `autoscale.json`, in which node arrays have the cluster's names, in the names that they have
-here. What a job asks for by such a name stays what it was.
+"""Translates default resources of an `autoscale.json`, where node arrays have the cluster's names, to the names that
+they have here. Job requests that use the cluster's names keep their meaning.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from autoscaler.constraints.rules import default_resources_from
 NODE_ARRAY, NODE_ARRAY_RESOURCE = "node.nodearray", "nodearray"
 _CONFIGURATION = "node.software_configuration."
 Renamed = Mapping[str, Sequence[str]]
-"""Our node arrays by the cluster's name for each."""
+"""Our node arrays by the cluster's name."""
 Note = Callable[[str, str], None]
-"""Takes a place in the document and what is to be said of it."""
+"""Takes a place in the document and a note on it."""
 
 
 def defaults_in_our_names(value: Any, at: str, renamed: Renamed, note: Note) -> list[dict[str, Any]]:
-    """Default resources for rules. One whose value CycleCloud alone knows is left out. Raises SettingsError."""
+    """Default resources for rules, without those whose value only CycleCloud knows. Raises SettingsError."""
     given = [table(part, f"{at}[{number}]") for number, part in enumerate(listed(value, at))]
     default_resources_from([{**part, "value": ""} if _is_unknown(part) else part for part in given], at=at)
     made: list[dict[str, Any]] = []
@@ -40,7 +40,7 @@ def defaults_in_our_names(value: Any, at: str, renamed: Renamed, note: Note) -> 
 
 
 def in_our_names(value: Any, at: str, renamed: Renamed, note: Note) -> Any:
-    """The same with our names where constraints name the cluster's node arrays."""
+    """The same, with our names for the cluster's node arrays in constraints."""
     if isinstance(value, list):
         return [in_our_names(part, f"{at}[{number}]", renamed, note) for number, part in enumerate(value)]
     if not isinstance(value, dict):
@@ -58,7 +58,7 @@ def in_our_names(value: Any, at: str, renamed: Renamed, note: Note) -> Any:
 
 
 def ours_of(name: Any, at: str, renamed: Renamed, note: Note) -> Sequence[Any]:
-    """Our node arrays for one of the cluster's; itself where no queue of the file has it, which is told."""
+    """Our node arrays for one of the cluster's. If no queue of the file has it: its own name, with a note."""
     if name in renamed:
         return renamed[name]
     note(at, "no queue of the file has this node array: give it the name that it has here (execute, execute_1 …)")
@@ -66,7 +66,7 @@ def ours_of(name: Any, at: str, renamed: Renamed, note: Note) -> Sequence[Any]:
 
 
 def names_of_arrays(renamed: Renamed, note: Note) -> list[dict[str, Any]]:
-    """Default resources by which the resource `nodearray` keeps the cluster's names."""
+    """Default resources that keep the cluster's names as values of the resource `nodearray`."""
     entry = {"name": NODE_ARRAY_RESOURCE, "value": NODE_ARRAY}
     return _of_each_array(entry, f"the resource {NODE_ARRAY_RESOURCE}", renamed, note)
 
@@ -77,7 +77,7 @@ def _is_unknown(entry: Mapping[str, Any]) -> bool:
 
 
 def _of_each_array(entry: Mapping[str, Any], at: str, renamed: Renamed, note: Note) -> list[dict[str, Any]]:
-    """The cluster's name as the value of each of our node arrays that stands for one of its."""
+    """An entry for each of our node arrays, with the cluster's name as value."""
     theirs: dict[str, list[str]] = {}
     for name, ours in renamed.items():
         for each in ours:

@@ -1,6 +1,6 @@
-"""An `autoscale.json` of cyclecloud-scalelib as settings and rules of ours, with a note for each key that is neither.
+"""Imports an `autoscale.json` of cyclecloud-scalelib as settings and rules, with a note for each other key.
 
-No value of a key that is not understood is ever repeated, and no password: the file holds one.
+The file contains a password. Neither it nor the value of an unknown key is ever printed.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _NO_MEANING: Mapping[str, str] = MappingProxyType(
         "output_columns": "commands print their own columns, and everything with --json",
         "valid_hostnames": "a worker joins under the name that CycleCloud reports",
         "assume_standalone_hostnames": "a worker joins under the name that CycleCloud reports",
-        "include": "files that it names are not read: import each by itself",
-        "nodearrays": "placement groups are asked for by groups of workers (docs/groups.md)",
+        "include": "files that it names are not read: import each separately",
+        "nodearrays": "request placement groups by groups of workers (docs/groups.md)",
         "disable_default_resources": "ncpus, pcpus, ngpus, memory and nodearray are always known",
         "pbspro": "it is of another scheduler",
         "slurm": "it is of another scheduler",
@@ -63,21 +63,21 @@ Settings = dict[str, str | int | float | bool]
 
 @dataclass(slots=True)
 class Imported:
-    """What became of a file."""
+    """The result of an import."""
 
     settings: Settings = field(default_factory=dict)
     """By environment name, as a settings file holds them."""
     rules: dict[str, Any] = field(default_factory=dict)
     """A document of rules; empty: none are needed."""
     notes: list[str] = field(default_factory=list)
-    """`key: why`, for what was left out or needs a hand."""
+    """`key: why`, for keys that were left out or need attention."""
 
     def note(self, key: str, why: str) -> None:
         self.notes.append(f"{key}: {why}")
 
 
 def import_autoscale(document: Any) -> Imported:
-    """The settings and rules of a document. Raises SettingsError with the place of what cannot be understood."""
+    """The settings and rules of a document. Raises SettingsError with the place of an error."""
     given = entries(document, "the document")
     found = Imported({"CP_CAP_AUTOSCALE_PROVIDER": "cyclecloud"})
     _server(given, found)
@@ -93,7 +93,7 @@ def import_autoscale(document: Any) -> Imported:
     _timeouts(given, grid_engine, renamed, found)
     _complexes(complexes, {entry["name"] for entry in made}, found)
     _left_over(given, grid_engine, found)
-    rules_from(found.rules)  # what was made of it is itself a document without mistakes
+    rules_from(found.rules)  # the made rules must be valid themselves
     return found
 
 
@@ -117,7 +117,7 @@ def _server(given: Mapping[str, Any], found: Imported) -> None:
 
 
 def _queues(queues: Mapping[str, Any], found: Imported, resources: Names) -> Renamed:
-    """What queues say, and which of their node arrays is which of ours."""
+    """Import the queues; return our node arrays by the cluster's names."""
     renamed: dict[str, list[str]] = {}
     pairs: list[str] = []
     applied: list[dict[str, Any]] = []
@@ -171,7 +171,7 @@ def _split(value: Any, at: str, resources: Names) -> tuple[list[str], list[Any]]
 
 
 def _timeouts(given: Mapping[str, Any], grid_engine: Mapping[str, Any], renamed: Renamed, found: Imported) -> None:
-    """One for all is a setting of each queue; those by node array are rules."""
+    """Import timeouts: a single one as a setting of each queue, those by node array as rules."""
     for key, setting in _TIMEOUTS.items():
         at = key if key in given else below("gridengine", key)
         value = given.get(key, grid_engine.get(key))
@@ -180,7 +180,7 @@ def _timeouts(given: Mapping[str, Any], grid_engine: Mapping[str, Any], renamed:
         elif isinstance(value, dict):
             by_array = {name: _seconds(part, below(at, name)) for name, part in entries(value, at).items()}
             if "default" not in by_array:
-                wrong(below(at, "default"), "it is missing: what holds for node arrays that are not named")
+                wrong(below(at, "default"), "it is missing: the value for node arrays that are not named")
             everywhere = by_array.pop("default")
             found.rules[key] = {"default": everywhere} | {
                 ours: seconds
@@ -200,7 +200,7 @@ def _seconds(value: Any, at: str) -> int | float:
 
 
 def _complexes(value: Any, resources: Names, found: Imported) -> None:
-    """Complexes that stand for resources of the same name."""
+    """Import complexes, each as the resource of the same name."""
     at = _COMPLEXES
     mapped: dict[str, str] = {}
     for number, part in enumerate(listed(value, at)):
@@ -234,5 +234,5 @@ def _left_over(given: Mapping[str, Any], grid_engine: Mapping[str, Any], found: 
 
 
 def settings_lines(settings: Mapping[str, str | int | float | bool]) -> Sequence[str]:
-    """As a settings file (TOML) has them."""
+    """The lines of a settings file (TOML)."""
     return [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in settings.items()]

@@ -1,8 +1,8 @@
-"""A back-quoted expression as a value of default resources, as cyclecloud-scalelib has them: `node.vcpu_count - 1`.
+"""Back-quoted expressions as values of default resources, as in cyclecloud-scalelib: `node.vcpu_count - 1`.
 
-There it is Python and runs as the autoscaler does; here it is only read. A number, a property or a resource of the
-node, changed step by step by such: what default resources can say with their own words. All else is refused. As there,
-a number without a unit that is added to a memory, or subtracted, is bytes.
+scalelib runs them as Python; here they are only parsed. An expression is a number, property or resource of the node,
+changed step by step by others, as default resources can also be written without it. All else is refused. As in
+scalelib, a number without unit that is added to or subtracted from a memory is bytes.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _OPERATORS: Mapping[type[ast.operator], Operator] = MappingProxyType(
 )
 Changes = tuple[tuple[Operator, Operand], ...]
 Reader = Callable[[str | int | float, str], Operand]
-"""Reads a value that is no expression, given with its place."""
+"""Reads a value that is no expression; its second argument is the place."""
 
 
 class _NotRead(Exception):
-    """The expression says more than default resources can."""
+    """Default resources cannot express this expression."""
 
 
 def is_back_quoted(value: object) -> bool:
-    """Whether an expression is meant, also where one of the quotes is missing."""
+    """Whether this is an expression, also if one of the quotes is missing."""
     return isinstance(value, str) and (value.startswith(QUOTE) or value.endswith(QUOTE))
 
 
 def read_back_quoted(text: str, at: str, operand: Reader) -> tuple[Operand, Changes]:
-    """The value with which the expression begins, and what is done to it, in this order.
+    """The first value of the expression, and the changes to it in order.
 
     Raises SettingsError with the place and what to write instead.
     """
@@ -82,7 +82,7 @@ def _steps(part: ast.expr, at: str, operand: Reader) -> tuple[Operand, Changes]:
 
 
 def _leaf(part: ast.expr) -> str | int | float:
-    """A number, or a property or resource in the words of a document."""
+    """A number, or a property or resource as a document writes it."""
     match part:
         case ast.Constant(value=int() | float() | str() as value):
             return value
@@ -103,7 +103,7 @@ def _leaf(part: ast.expr) -> str | int | float:
 
 
 def _size(value: Operand) -> Operand:
-    """The bytes of a size, which is text: `node.memory - '1g'`."""
+    """The bytes of a size given as text: `node.memory - '1g'`."""
     if isinstance(value, str) and value[-1:].isalpha():
         with suppress(ValueError):
             return read_size(value)

@@ -60,10 +60,10 @@ def read_document(text: str, *, toml: bool = False, where: str = "") -> Any:
 def constraint_from(
     value: Any, *, at: str = "constraint", shared: Shared = NO_SHARED, resources: Names = ()
 ) -> Constraint:
-    """The constraint that a value of a document stands for: an object, or a list of them, all of which must hold.
+    """The constraint in a value of a document: an object, or a list of objects that must all hold.
 
     `shared`: resources that all nodes share, by name; a constraint on such a name is one on that resource.
-    `resources`: names that are a resource's however close they are to a word of the language.
+    `resources`: names of resources, even if they are close to a word of the language.
     """
     return _Reader(shared, resources).constraint(value, at, MAX_DEPTH)
 
@@ -195,7 +195,7 @@ def _time(value: Any, at: str) -> datetime:
     return found
 
 
-# -- single values: each is returned as its type, or refused with its place ----------------------------------------
+# -- single values: each function returns its type, or raises with the place ----------------------------------------
 
 
 def wrong(at: str, why: str) -> NoReturn:
@@ -210,7 +210,7 @@ def table(value: Any, at: str) -> dict[str, Any]:
 
 
 def entries(value: Any, at: str) -> dict[str, Any]:
-    """An object without its comments: names that begin with `_comment` say nothing, whatever stands there."""
+    """An object without comments, whose names begin with `_comment`."""
     return {name: part for name, part in table(value, at).items() if not name.startswith(COMMENT)}
 
 
@@ -272,7 +272,7 @@ def _not_negative(found: int | float, at: str) -> int | float:
 
 
 def known_property(name: str, at: str) -> str:
-    """The name, if `node.` may stand before it."""
+    """The name, if it is a property of nodes."""
     return known(name, PROPERTIES, at, "node.")
 
 

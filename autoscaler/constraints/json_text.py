@@ -1,6 +1,6 @@
-"""JSON text as values, with an error that names the place inside the document, also where the text breaks off.
+"""Parses JSON text. An error names the place inside the document, also if the text is cut short.
 
-What JSON leaves open is an error here: a name given twice (the first would be lost), NaN, nesting without end.
+Stricter than JSON: a name given twice (the first value would be lost), NaN, and very deep nesting are errors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\]:,]|[^\s{}\[\]:,"]+', r
 
 
 class _Named(dict[str, Any]):
-    """An object whose text gives a name twice: which one."""
+    """An object, with the name that its text gives twice."""
 
     twice: str | None = None
 
@@ -45,7 +45,7 @@ def below(where: str, path: str) -> str:
 
 
 def path_at(text: str, position: int) -> str:
-    """The place in a document that a position in its text is at, as far as the text is read: `a.b[2]`."""
+    """The place in the document for a position in its text: `a.b[2]`."""
     stack: list[str | int | None] = []
     last = ""
     for token in _TOKEN.findall(text[:position]):
@@ -93,7 +93,7 @@ def _refused(word: str) -> Any:
 
 
 def _sound(value: Any, where: str, path: tuple[str | int, ...] = ()) -> None:
-    """The place is put together for an error only: a document has many elements, and names may be long."""
+    """Refuse deep nesting and repeated names. The place is built for an error only, to be fast."""
     if len(path) > MAX_DEPTH:
         raise SettingsError(f"{_place(where, path)[:MAX_DEPTH]}…: it is nested too deeply")
     if isinstance(value, _Named) and value.twice is not None:

@@ -117,14 +117,14 @@ __all__ = [
 
 
 def read_constraint(document: str, *, shared: Shared = NO_SHARED, resources: Collection[str] = ()) -> Constraint:
-    """The constraint that a JSON text stands for. Raises SettingsError naming the place inside it, also for a name that
-    is close to a word of the language and none of these resources.
+    """The constraint in a JSON text. Raises SettingsError naming the place inside it, also for a name that is close to
+    a word of the language and none of these resources.
     """
     return constraint_from(read_document(document, where="constraint"), shared=shared, resources=resources)
 
 
 def read_rules(document: str, *, toml: bool = False, shared: Shared = NO_SHARED) -> Rules:
-    """The rules that a JSON or TOML text stands for. Raises SettingsError naming the place inside it."""
+    """The rules in a JSON or TOML text. Raises SettingsError naming the place inside it."""
     return rules_from(read_document(document, toml=toml), shared=shared)
 
 
@@ -135,7 +135,7 @@ def candidates_of(
     location: str = "",
     sizes: VmSizes | None = None,
 ) -> tuple[Candidate, ...]:
-    """What can be had of these buckets, in their order; one that has a problem has none."""
+    """The buckets as candidates, in their order; a bucket with a problem has 0 available."""
     return tuple(
         Candidate(
             properties_of_bucket(

@@ -1,8 +1,7 @@
-"""What a caller asks of node arrays: a list of them, as CycleCloud's autoscale call takes it, into targets and
-definitions.
+"""Reads a caller's list of node arrays, as CycleCloud's autoscale call takes it, into targets and definitions.
 
-Names are CycleCloud's to the letter. Every error is a SettingsError that begins with the place inside the list
-(`[1].TargetCount: …`); of a list with any error nothing is kept. What no name here means is kept as it was given.
+Names are exactly CycleCloud's. Every error is a SettingsError that begins with the place inside the list
+(`[1].TargetCount: …`); a list with an error changes nothing. Unknown attributes are kept as given.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from autoscaler.store.array_definitions import DefinitionRefused
 from autoscaler.store.store import Store
 
 DEFAULT_EXPIRATION = 300.0
-"""Seconds that an update holds unless it says otherwise."""
+"""Seconds that an update holds by default."""
 MOST_ARRAYS = 1000
-"""In one list; more is a mistake of the caller."""
+"""Node arrays in one list; more must be an error of the caller."""
 MOST = 1_000_000
 """Workers, vCPUs or groups in one target."""
 LONGEST_TYPE = 128
@@ -42,13 +41,13 @@ _DEFINING = (
     *("HealthCheck", "KeepAlive"),
 )
 WANTING = ("Name", *_TARGETS, *_SIZES)
-"""What an update says of its own request set alone."""
+"""Attributes that concern the caller's own request set only."""
 MEANT = (*WANTING, *_DEFINING)
-"""Names that are acted upon."""
+"""Names that have an effect."""
 CLUSTER = "ClusterName"
-"""Says nothing where it is ours, and is refused where it is another."""
+"""Has no effect if it names this cluster, and is refused if it names another."""
 KEPT = frozenset({"CoreCount"})
-"""Attributes of node arrays as the reference has them that stand too near to those to be taken for misspellings."""
+"""Attributes of CycleCloud's reference that are similar to those above but no misspellings of them."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]{0,63}")
 _OF_GROUPS = re.compile(r"(?P<base>.+):\d+")
@@ -62,23 +61,23 @@ class Update:
 
     targets: tuple[Target, ...] = ()
     definitions: tuple[ArrayDefinition, ...] = ()
-    """One for every array that is named, in the order of the list."""
+    """One for each named array, in the order of the list."""
     places: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """By name of an array that is defined: where in the list."""
+    """By name of a defined array: its place in the list."""
     news: bool = True
-    """Whether it asked for anything but more time."""
+    """Whether it changed anything but the expiry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, and what of the cell."""
+    """The caller, and facts of the cell."""
 
     name: str
     at: float
     node_arrays: Collection[str]
-    """Those of the settings, the first leading."""
+    """The node arrays of the settings, in their order."""
     cluster: str = ""
-    """How callers name this cluster; an array of another one is refused. '': any name will do."""
+    """The name of this cluster; arrays of another one are refused. '': any name is accepted."""
     of_policy: bool = False
     """An autoscale policy of this process: its set's name begins with `policy:`."""
 
@@ -91,9 +90,9 @@ def ask(
     request_set: str = STANDARD,
     expiration_interval: float | None = DEFAULT_EXPIRATION,
 ) -> Update:
-    """Make a list all that a set wants, in one transaction. Raises SettingsError, having changed nothing.
+    """Replace all targets of a set by a list, in one transaction. Raises SettingsError and changes nothing.
 
-    None as interval: until it is taken back.
+    An interval of None: until the set is ended.
     """
     set_name_from(request_set, of_policy=caller.of_policy)
     seconds = None if expiration_interval is None else interval_from(expiration_interval)
@@ -151,7 +150,7 @@ def read_update(
 
 
 def _define(definitions: dict[str, ArrayDefinition], definition: ArrayDefinition, element: _Element) -> None:
-    """Several groups of one array name it several times: the same of it each time, or only once more than its name."""
+    """Several groups of one array name it several times: all with equal attributes, or only one with any."""
     existing = definitions.get(definition.name)
     plain = ArrayDefinition(definition.name)
     if existing is None or existing == plain:
@@ -165,7 +164,9 @@ def _define(definitions: dict[str, ArrayDefinition], definition: ArrayDefinition
 
 
 def _kind(target: Target) -> tuple[str, bool]:
-    """The array, and whether groups of so many workers are meant: it may have those of as many vCPUs besides."""
+    """A target's key: its array, and whether its groups are sized in workers. An array may have groups sized in vCPUs,
+    too.
+    """
     return target.node_array, target.group_count is not None
 
 
@@ -225,26 +226,26 @@ class _Element:
 
     @property
     def dynamic(self) -> bool:
-        return self.said("Dynamic") is not None and truth(self.given["Dynamic"], self.place("Dynamic"))
+        return self.value("Dynamic") is not None and truth(self.given["Dynamic"], self.place("Dynamic"))
 
     @property
     def extends(self) -> str | None:
-        found = self.said("Extends")
+        found = self.value("Extends")
         return None if found is None else words(found, self.place("Extends"))
 
-    def said(self, name: str) -> Any:
-        """What is given under a name; null says nothing."""
+    def value(self, name: str) -> Any:
+        """The value of a name; None for null, which counts as not given."""
         return self.given.get(name)
 
     def check_names(self) -> None:
-        """A misspelt name must not pass for an attribute of the caller's own."""
+        """Refuse a misspelt name: it must not count as an attribute of the caller's own."""
         for name in self.given:
             if name not in MEANT and name not in KEPT and (meant := _misspelt(name)):
                 wrong(self.place(name), f"it is not known; did you mean {meant}?")
 
     def check_cluster(self, cluster: str) -> None:
-        """What is meant for another cluster must not change this one."""
-        named = self.said(CLUSTER)
+        """Refuse an array of another cluster."""
+        named = self.value(CLUSTER)
         if named is None:
             return
         if cluster and words(named, self.place(CLUSTER)) != cluster:
@@ -257,7 +258,7 @@ class _Element:
     def check_existence(
         self, node_arrays: Collection[str], dynamic: Mapping[str, ArrayDefinition], made: Collection[str]
     ) -> None:
-        """The array is one of the settings, or there already, or is made now; and so is what it extends."""
+        """Refuse an array, or one that it extends, that neither exists nor is created now."""
         existing = (*node_arrays, *dynamic)
         if self.name in node_arrays:
             if self.dynamic:
@@ -279,15 +280,15 @@ class _Element:
             )
 
     def read(self) -> tuple[Target | None, tuple[ArrayDefinition, ...]]:
-        """What is wanted, and what is said: of the array, or of the array of groups that it stands for."""
+        """The target and the definitions: of the array, or of its array of groups."""
         count, cores, groups = (self._number(name, least=0) for name in _TARGETS)
-        given = [name for name in _TARGETS if self.said(name) is not None]
+        given = [name for name in _TARGETS if self.value(name) is not None]
         if len(given) > 1:
             wrong(self.place(given[1]), f"{given[0]} is given too: give only one of them")
         definition = self._definition()
         if groups is None:
             for name in _SIZES:
-                if self.said(name) is not None:
+                if self.value(name) is not None:
                     wrong(self.place(name), "give the number of groups as TargetGroupCount")
             target = None if count is None and cores is None else Target(self.name, count, cores)
             return target, (definition,)
@@ -313,7 +314,7 @@ class _Element:
         return group_cores, group_count
 
     def _definition(self) -> ArrayDefinition:
-        interruptible = self.said("Interruptible")
+        interruptible = self.value("Interruptible")
         price_type = None
         if interruptible is not None:
             wants_spot = truth(interruptible, self.place("Interruptible"))
@@ -330,17 +331,17 @@ class _Element:
             keep_alive=self._keep_alive(),
             health_check=self._health_check(),
             configuration=self._json(
-                "Configuration", table(self.said("Configuration") or {}, self.place("Configuration"))
+                "Configuration", table(self.value("Configuration") or {}, self.place("Configuration"))
             ),
             attributes=self._json("", attributes),
         )
 
     def _keep_alive(self) -> tuple[tuple[str, bool], ...]:
-        value = self.said("KeepAlive")
+        value = self.value("KeepAlive")
         return () if value is None else ((self.request_set, truth(value, self.place("KeepAlive"))),)
 
     def _health_check(self) -> str | None:
-        value, at = self.said("HealthCheck"), self.place("HealthCheck")
+        value, at = self.value("HealthCheck"), self.place("HealthCheck")
         if value is None:
             return None
         if not _FILE.fullmatch(found := words(value, at)):
@@ -349,7 +350,7 @@ class _Element:
 
     def _machine_types(self) -> tuple[str, ...]:
         """One, a list, or several in one text with commas; the order is the preference."""
-        value, at = self.said("MachineType"), self.place("MachineType")
+        value, at = self.value("MachineType"), self.place("MachineType")
         if value is None:
             return ()
         parts = list(value) if isinstance(value, list | tuple) else words(value, at).split(",")
@@ -362,7 +363,7 @@ class _Element:
         return tuple(dict.fromkeys(found))
 
     def _number(self, name: str, *, least: int) -> int | None:
-        value = self.said(name)
+        value = self.value(name)
         if value is None:
             return None
         whole = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value) and value == int(value))
@@ -380,7 +381,7 @@ class _Element:
 def _check_chains(
     elements: Iterable[_Element], given: Mapping[str, ArrayDefinition], dynamic: Mapping[str, ArrayDefinition]
 ) -> None:
-    """No array stems from itself."""
+    """Refuse an array that extends itself, directly or through others."""
     extends = {name: array.extends for name, array in dynamic.items()}
     extends |= {name: array.extends for name, array in given.items() if array.extends is not None}
     for element in elements:
@@ -393,7 +394,7 @@ def _check_chains(
 
 
 def _misspelt(name: str) -> str | None:
-    """The name acted upon that this one is a misspelling of."""
+    """The effective name of which this one is a misspelling; None: of none."""
     bare = re.sub(r"[\s_-]", "", name).lower()
     same = next((meant for meant in MEANT if meant.lower() == bare), None)
     return same or next(iter(difflib.get_close_matches(name, MEANT, n=1, cutoff=_CLOSE)), None)

@@ -1,5 +1,5 @@
-"""The rules and VM sizes that a process goes by: read at its start, where they must be right, and rules again at each
-look, because of the files that shared resources name. What is wrong then is told once, and what held before holds on.
+"""The rules and VM sizes of a process. Both are read at its start, where they must be valid. Rules are read again at
+each observation, with the files of shared resources; an error then is logged once, and the former rules stay in force.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class RuleFiles:
     """Make it with `RuleFiles.load`."""
 
     path: Path | None
-    """Of the rules; None: there are none."""
+    """The file of rules; None: there are none."""
     sizes: VmSizes
     location: str = ""
-    """Region of the workers as their provider tells it; a location in the rules wins."""
+    """The workers' region, from the provider; a location in the rules overrides it."""
     group: str | None = None
-    """Whose members may write the files."""
+    """Members of this group may write the files."""
     _rules: Rules | None = field(default=None, init=False)
     _complaint: str = field(default="", init=False)
     _unknown: frozenset[str] = field(default=frozenset(), init=False)
@@ -41,7 +41,7 @@ class RuleFiles:
     def load(
         cls, path: Path | None, sizes: Path | None = None, *, location: str = "", group: str | None = None
     ) -> RuleFiles:
-        """Raises SettingsError naming the file and the place inside it, or the command that closes it to others."""
+        """Raises SettingsError naming the file and the place inside it, or the command that corrects its mode."""
         if sizes is not None:
             refuse_exposed("the file of VM sizes", sizes, group=group)
         files = cls(path, load_vm_sizes(sizes), location, group)
@@ -49,7 +49,7 @@ class RuleFiles:
         return files
 
     def rules(self) -> Rules | None:
-        """The rules as their files stand now; where these are wrong, as they stood before."""
+        """The rules of the current files; if these are invalid, the former rules."""
         if self.path is None:
             return None
         try:
@@ -65,14 +65,14 @@ class RuleFiles:
         return self._rules
 
     def sized(self, fleet: Fleet) -> Fleet:
-        """The same fleet, its types with what the file of VM sizes knows better. What nobody knows is left out."""
+        """The fleet with its types completed by the file of VM sizes. Buckets of unknown size are left out."""
         workers = tuple(self._worker(worker) for worker in fleet.workers)
         buckets = [self._bucket(bucket) for bucket in fleet.buckets]
         self._report_unknown(frozenset(bucket.type.name for bucket in buckets if not _is_known(bucket.type)))
         return replace(fleet, workers=workers, buckets=tuple(one for one in buckets if _is_known(one.type)))
 
     def facts(self, rules: Rules | None, fleet: Fleet) -> Rules | None:
-        """The rules with what is known of the types of this fleet besides what its provider tells."""
+        """The rules with the facts on the types of this fleet that its provider does not report."""
         if rules is None:
             return None
         types = {*(bucket.type.name for bucket in fleet.buckets), *(worker.type.name for worker in fleet.workers)}
@@ -88,7 +88,7 @@ class RuleFiles:
         return replace(rules, location=rules.location or self.location)
 
     def _report_unknown(self, names: frozenset[str]) -> None:
-        """Once for each."""
+        """Log each unknown size once."""
         for name in sorted(names - self._unknown):
             log.warning(
                 "the size of %s is unknown, so it is not launched: describe it in the file of "
@@ -126,5 +126,5 @@ def _is_known(type_: InstanceType) -> bool:
 
 
 def document_of(rules: Rules | None) -> str | None:
-    """JSON that reads back to these rules without any other file; None: there are none."""
+    """The rules as JSON that needs no other file; None: there are no rules."""
     return None if rules is None else stand_alone(rules, json.loads(rules.document)).document

@@ -1,5 +1,5 @@
-"""Misspelt rules: words of the language that somebody may have meant (a misspelt one would be a resource that no node
-has), and names of queues or complexes that nothing bears (a rule about these is no error, and does nothing).
+"""Finds misspelt rules: words of the language (a misspelt one would be a resource that no node has), and names of
+queues or complexes that do not exist (such a rule is valid and has no effect).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _CLOSE = 0.8
 
 
 def meant_by(name: str, value: Any, resources: Collection[str]) -> str | None:
-    """The word that a name is close to, where it is none of these resources; None: it is a resource's.
+    """The word that a name is close to, if it is none of these resources; None: it names a resource.
 
-    Operators are short, and a name like `or1` is a true one: they are meant where other constraints stand below it,
-    which is no resource's value anyway.
+    Operators are short, and a name like `or1` may be a resource. A name close to an operator counts as misspelt only if
+    constraints stand below it, which no resource has as value.
     """
     if not name or name in resources or name in PROPERTIES:
         return None
@@ -61,7 +61,7 @@ def strange_names(
     pes: Collection[str],
     node_arrays: Collection[str],
 ) -> Iterator[str]:
-    """Each with its place in the document, given what there is."""
+    """A sentence for each unknown name, with its place in the document."""
     for name in rules.complexes:
         if name not in complexes:
             yield f"complexes.{name}: Grid Engine has no complex {name}"

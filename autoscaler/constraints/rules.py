@@ -1,4 +1,4 @@
-"""A document of rules as one value: default resources, constraints, shared resources, timeouts, what is kept alive."""
+"""A document of rules as one value: default resources, constraints, shared resources, timeouts, `keep_alive`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ MOST_OF_A_SOURCE = 65536
 
 
 def load_rules(path: Path) -> Rules:
-    """The rules of a file, TOML or JSON by its suffix. Files that shared resources name are read anew each time: call
+    """The rules of a file, TOML or JSON by its suffix. It also reads the files of shared resources, so call
     it at each observation. Raises SettingsError naming file and place.
     """
     try:
@@ -70,7 +70,7 @@ def load_rules(path: Path) -> Rules:
 
 
 def rules_from(value: Any, *, shared: Shared = NO_SHARED) -> Rules:
-    """The rules of a document. `shared` adds resources that a program declares to those that the document does."""
+    """The rules of a document. `shared`: further shared resources, declared by a program."""
     given = {_spelt(name): part for name, part in entries(value, "the document").items()}
     for name in given:
         known(name, _HEADS, name)
@@ -101,7 +101,7 @@ def _spelt(name: str) -> str:
 def default_resources_from(
     value: Any, *, at: str = "default_resources", resources: Names = ()
 ) -> tuple[DefaultResource, ...]:
-    """Default resources in the order of the document, which decides."""
+    """Default resources in the order of the document, which matters."""
     found: list[DefaultResource] = []
     for n, part in enumerate(listed(value, at)):
         before = {*BY_ITSELF, *(default.name for default in found)}
@@ -110,7 +110,7 @@ def default_resources_from(
 
 
 def _default_resource(value: Any, at: str, resources: Names, before: Names) -> DefaultResource:
-    """`before`: resources that a node may have by then."""
+    """`before`: resources that a node may have from earlier entries."""
     given = entries(value, at)
     for name in given:
         known(name, ("select", "name", "value", *_OPERATORS), below(at, name))
@@ -166,9 +166,9 @@ def _change(value: Any, at: str, operator: str, before: Names) -> Operand:
 
 
 def shared_resources_from(value: Any, *, at: str = "shared_resources") -> dict[str, SharedResource]:
-    """Resources that all nodes share, by name. Those with an `initial_value`, or `consumable`, are counted. One that
-    gives no `current_value` has what its `source` holds now, a file: a number where it is counted, else text, or an
-    object with `current_value` and perhaps `initial_value`.
+    """Resources that all nodes share, by name. Those with an `initial_value`, or `consumable`, are counted. Without a
+    `current_value`, the value is read from the file `source`: a number if it is counted, else text, or an object with
+    `current_value` and perhaps `initial_value`.
     """
     found: dict[str, SharedResource] = {}
     for number_, part in enumerate(listed(value, at)):
@@ -228,7 +228,7 @@ def _number(text: str, path: Path, at: str) -> float:
         wrong(at, f"{path} contains {text!r}, which is not a number")
 
 
-# -- timeouts and what is kept alive ------------------------------------------------------------------------------
+# -- timeouts and keep_alive --------------------------------------------------------------------------------------
 
 
 def timeout_from(value: Any, *, at: str) -> PerNodeArray[float]:

@@ -1,9 +1,9 @@
-"""What VM sizes are, by region: `conf/vm_sizes.json`, or a user's own file in its place.
+"""Facts on VM sizes by region: from `conf/vm_sizes.json`, or a user's own file in its place.
 
-Regions × sizes, in the words of Azure's list of SKUs (`family`, `capabilities`), so that a file made for
-cyclecloud-scalelib serves as well. `*` holds the sizes that are the same in every region. A region that
-`proxied-locations` names has what the other region has, where it has nothing of its own. `vm_sizes_text` makes such a
-file of what `az vm list-skus --output json` prints.
+The file has regions and sizes with the names of Azure's list of SKUs (`family`, `capabilities`), so a file of
+cyclecloud-scalelib works as well. `*` holds sizes that are the same in every region. A region in `proxied-locations`
+uses the other region's sizes if it has none of its own. `vm_sizes_text` makes such a file from the output of
+`az vm list-skus --output json`.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class VmSizes:
     proxies: Mapping[str, str]
 
     def facts(self, location: str, vm_size: str) -> SizeFacts | None:
-        """What is known of a size there: by that region, the one that stands for it, or all; None: nothing."""
+        """The facts on a size: of that region, else of its proxy, else of all regions; None: unknown."""
         for region in (location, self.proxies.get(location, location), EVERYWHERE):
             if vm_size in self.regions.get(region, {}):
                 return self.regions[region][vm_size]
         return None
 
     def type_of(self, location: str, vm_size: str, offered: InstanceType | None = None) -> InstanceType | None:
-        """The instance type: as its provider told it, with a higher count of GPUs from here; one that the provider does
-        not know from here alone, where its cores and memory are known. None: nobody knows it.
+        """The instance type as the provider describes it, with a higher count of GPUs from here. A type that the
+        provider does not describe comes from here alone, if its cores and memory are known. None: unknown.
         """
         facts = (self.facts(location, vm_size) or SizeFacts()).over(offered)
         if facts.vcpu_count is None or facts.memory is None:
@@ -85,7 +85,7 @@ def vm_sizes_from(value: Any) -> VmSizes:
 
 
 def facts_from(value: Any, at: str) -> SizeFacts:
-    """What a record of the file says of one size."""
+    """The facts in a record of the file."""
     record = table(value, at)
     at_can = below(at, "capabilities")
     can = table(record.get("capabilities", {}), at_can)
@@ -102,7 +102,7 @@ def facts_from(value: Any, at: str) -> SizeFacts:
 
 
 def record_of(facts: SizeFacts) -> dict[str, Any]:
-    """The record that says so."""
+    """The record with these facts."""
     can = {
         "vCPUs": facts.vcpu_count,
         "vCPUsPerCore": facts.vcpus_per_core,
@@ -157,7 +157,7 @@ MACHINES = "virtualMachines"
 def vm_sizes_text(skus: Any, *, comment: str, only: Collection[str] = ()) -> str:
     """The file (JSON) of all sizes in a list of SKUs, by region, or of those named `only`; one line a size.
 
-    Raises SettingsError with the place of what cannot be understood, or for a name that the list does not have.
+    Raises SettingsError with the place of an error, or for a name that is not in the list.
     """
     regions: dict[str, dict[str, Any]] = {}
     for number, part in enumerate(listed(skus, "the list")):
@@ -175,8 +175,8 @@ def vm_sizes_text(skus: Any, *, comment: str, only: Collection[str] = ()) -> str
             found = record_of(facts_from(record, at))
             regions.setdefault(words(region, below(at, "locations")).lower(), {})[name] = found
     known = {name for sizes in regions.values() for name in sizes}
-    if lacking := sorted(set(only) - known):
-        wrong("the list", f"it has no {', '.join(lacking)}")
+    if missing := sorted(set(only) - known):
+        wrong("the list", f"it has no {', '.join(missing)}")
     if not regions:
         wrong("the list", f"it has no {MACHINES}: print it with `az vm list-skus --resource-type {MACHINES}`")
     return _text(regions, comment)

@@ -1,7 +1,7 @@
-"""Workers for the tasks of Celery: as many vCPUs as tasks wait in its queues, are fetched, or run.
+"""Workers for the tasks of Celery: vCPUs for all tasks that wait in its queues, are fetched, or run.
 
-Grid Engine does not know which host works on a task, so nothing is let go while any task is with a Celery worker, or
-may be: a target falls only when Celery has said for a while that none is.
+Grid Engine does not know which host runs a task. So no worker is released while a Celery worker has, or may have, a
+task: a target is lowered only after Celery has reported for a while that none has.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from autoscaler.policies.interface import Arrays, Past, set_before
 from providers.settings import ExtensionSettings, Names, Secret
 
 SETTLED = 30.0
-"""For so many seconds no Celery worker may have had a task before anything is let go."""
+"""Seconds without a task at any Celery worker before a target is lowered."""
 SILENT_FOR = 120.0
-"""Who answered once, or took the last tasks, is taken to be at work for so many seconds of silence."""
+"""Seconds for which a silent Celery worker counts as busy after its last answer, or after the last tasks were taken."""
 
 
 def _from_json(value: object) -> object:
@@ -31,13 +31,13 @@ def _from_json(value: object) -> object:
 
 
 class CeleryQueueSettings(ExtensionSettings):
-    """Which queues, and what a task takes."""
+    """The queues, and the vCPUs of a task."""
 
     env_prefix = "CP_CAP_AUTOSCALE_POLICY_CELERY_QUEUE_"
 
-    broker: Secret = Field(description="The broker's URL, or `env:NAME` or `file:PATH` where it holds a password.")
+    broker: Secret = Field(description="The broker's URL, or `env:NAME` or `file:PATH` if it contains a password.")
     transport_options: Annotated[dict[str, Any], BeforeValidator(_from_json)] = Field(
-        {}, description="Celery's `broker_transport_options`, as JSON, where the broker needs any."
+        {}, description="Celery's `broker_transport_options`, as JSON, if the broker needs any."
     )
     queues: Names = Field(("celery",), description="Names of the Celery queues.")
     node_array: str = Field("execute", description="Node array whose workers serve them.")
@@ -51,7 +51,7 @@ class CeleryQueueSettings(ExtensionSettings):
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """What Celery has to do."""
+    """The tasks of Celery."""
 
     waiting: int
     """Messages in the queues."""
@@ -84,7 +84,7 @@ def read_tasks(settings: CeleryQueueSettings) -> Callable[[], Tasks]:
 
 
 def _length(connection: Any, queue: str) -> int:
-    """Messages that wait; a queue that nobody has made yet is empty."""
+    """Messages that wait; a queue that does not exist yet is empty."""
     try:
         with connection.channel() as channel:
             return int(channel.queue_declare(queue=queue, passive=True).message_count)
@@ -94,27 +94,27 @@ def _length(connection: Any, queue: str) -> int:
 
 @dataclass(slots=True)
 class Work:
-    """Whether tasks are at work somewhere, though a Celery worker may be new, or too busy to answer."""
+    """Whether tasks may be running: a Celery worker may be new, or too busy to answer."""
 
     began: float
-    _heard: dict[str, float] = field(default_factory=dict)
-    """By Celery worker: when it last answered."""
+    _answered_at: dict[str, float] = field(default_factory=dict)
+    """By Celery worker: the time of its last answer."""
     _busy_at: float | None = None
 
     def over(self, tasks: Tasks, now: float) -> bool:
-        """Whether it is sure that no task is with any Celery worker, and has been for a while. `now` only grows."""
-        self._heard.update(dict.fromkeys(tasks.taken, now))
-        self._heard = {name: at for name, at in self._heard.items() if now - at < SILENT_FOR}
-        silent = self._heard.keys() - tasks.taken.keys()
-        unheard = tasks.waiting and not tasks.taken
-        if silent or unheard or any(tasks.taken.values()):
+        """Whether certainly no Celery worker has had a task for a while. `now` is monotonic."""
+        self._answered_at.update(dict.fromkeys(tasks.taken, now))
+        self._answered_at = {name: at for name, at in self._answered_at.items() if now - at < SILENT_FOR}
+        silent = self._answered_at.keys() - tasks.taken.keys()
+        unanswered = tasks.waiting and not tasks.taken
+        if silent or unanswered or any(tasks.taken.values()):
             self._busy_at = now
-        quiet = now - (self.began if self._busy_at is None else self._busy_at)
-        return quiet >= (SETTLED if tasks.taken else SILENT_FOR)
+        idle_for = now - (self.began if self._busy_at is None else self._busy_at)
+        return idle_for >= (SETTLED if tasks.taken else SILENT_FOR)
 
 
 class CeleryQueue:
-    """Wants vCPUs of one node array for what is in Celery's queues and with its workers."""
+    """Requests vCPUs of one node array for the tasks in Celery's queues and with its workers."""
 
     name: ClassVar[str] = "celery_queue"
     Settings: ClassVar[type[ExtensionSettings]] = CeleryQueueSettings
@@ -139,7 +139,7 @@ class CeleryQueue:
         return [self._array(cores)] if cores else []
 
     def _before(self, snapshot: Snapshot) -> int:
-        """What it wants as of this observation: survives a restart, and ends where nobody heard of it for minutes."""
+        """Its target in this observation. It survives a restart, and lapses if no answer comes for minutes."""
         held = set_before(self.name, snapshot)
         return sum(target.cores or 0 for target in held.targets) if held is not None else 0
 

@@ -1,7 +1,7 @@
-"""What an autoscale policy is: it reads a snapshot and the history, and says what node arrays should hold.
+"""The interface of autoscale policies: a policy reads a snapshot and the history, and returns targets of node arrays.
 
-That is all it can do. What it wants becomes the request set `policy:<name>`, so limits, pauses and the circuit breaker
-hold for it as for every caller, and the plan that follows rests on a snapshot in which the set stands.
+It can do nothing else. Its answer becomes the request set `policy:<name>`, so limits, pauses and the circuit breaker
+apply to it as to every caller. The plan that follows uses a snapshot with that set.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class Past(Protocol):
     """The monitor's history."""
 
     def samples(self, since: float, until: float | None = None) -> Sequence[Sample]:
-        """What is known from `since` to `until` (None: now), as Unix seconds, oldest first, in rows as fine as are
-        still kept for that time: 10 s of the last day, minutes of a week, hours of 400 days.
+        """The samples from `since` to `until` (None: now), in Unix seconds, oldest first, as fine as they are kept: 10
+        s for the last day, minutes for a week, hours for 400 days.
         """
         ...
 
 
 class AutoscalePolicy(Protocol):
-    """Made once as `Class(settings)`, asked before every plan on a thread of its own, one question at a time."""
+    """Made once as `Class(settings)`; called before every plan on a thread of its own, one call at a time."""
 
     name: ClassVar[str]
     """Lower-case letters, digits and `_`."""
@@ -37,11 +37,11 @@ class AutoscalePolicy(Protocol):
     """Its options, under the environment prefix `CP_CAP_AUTOSCALE_POLICY_<NAME>_`."""
 
     def requests(self, snapshot: Snapshot, past: Past) -> Arrays:
-        """All that it wants now; an empty list wants nothing. It may raise anything: what it wanted before then holds
-        for five minutes at most, as it does when no answer comes.
+        """All its requests; an empty list requests nothing. If it raises any exception, or does not answer, its former
+        requests hold for five minutes at most.
 
-        `snapshot` is this pass's, to be read only. A pass waits for half a second; an answer that comes later counts at
-        the next one, which it wakes if it is news.
+        `snapshot` is that of this pass and must not be changed. A pass waits for half a second. A later answer counts
+        in the next pass, and starts it if the answer has changed.
         """
         ...
 
@@ -52,5 +52,5 @@ def set_of(name: str) -> str:
 
 
 def set_before(name: str, snapshot: Snapshot) -> RequestSet | None:
-    """What a policy's set holds as of this observation; None: nothing. So it need not remember anything itself."""
+    """A policy's set in this observation; None: it is empty. So a policy need not remember anything itself."""
     return next((one for one in snapshot.requests.sets if one.name == set_of(name)), None)

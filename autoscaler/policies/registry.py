@@ -1,7 +1,7 @@
-"""Finds autoscale policies by name and makes them: entry points of the group `sge_autoscaler.policies`, or an import
-path `package.module:Class` for one that is installed nowhere.
+"""Finds autoscale policies and makes them: by name (entry points of the group `sge_autoscaler.policies`), or by an
+import path `package.module:Class`.
 
-Nothing is imported for a policy that was not chosen.
+It imports only chosen policies.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 def load(names: Sequence[str], values: Mapping[str, str]) -> Mapping[str, AutoscalePolicy]:
     """The chosen policies by name, with options from `values` (environment names to text).
 
-    Raises SettingsError that tells all that is wrong at once: unknown names, what is no policy, two of one name, wrong
-    or unknown options.
+    Raises SettingsError with all errors at once: unknown names, classes that are no policy, two policies of one name,
+    wrong or unknown options.
     """
     classes, wrong = _classes(names)
     made: dict[str, AutoscalePolicy] = {}
@@ -41,7 +41,7 @@ def load(names: Sequence[str], values: Mapping[str, str]) -> Mapping[str, Autosc
 
 
 def problems(names: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    """All that is wrong with the chosen policies and with options of others, for one who looks before a start."""
+    """All errors in the chosen policies, and options of other policies; for `config check`."""
     found: list[str] = []
     try:
         load(names, values)
@@ -53,7 +53,7 @@ def problems(names: Sequence[str], values: Mapping[str, str]) -> list[str]:
 
 
 def unclaimed(policies: Mapping[str, AutoscalePolicy | type[AutoscalePolicy]], values: Mapping[str, str]) -> str | None:
-    """The sentence about options of policies that are not chosen; None where there are none."""
+    """A sentence about options of policies that are not chosen; None if there are none."""
     prefixes = tuple(prefix_of(policy.Settings) for policy in policies.values())
     found = sorted(
         name
@@ -67,7 +67,7 @@ def unclaimed(policies: Mapping[str, AutoscalePolicy | type[AutoscalePolicy]], v
 
 
 def _classes(names: Sequence[str]) -> tuple[dict[str, type[AutoscalePolicy]], list[str]]:
-    """The classes of those chosen by name, and what is wrong with the others."""
+    """The classes of the chosen policies by name, and the errors."""
     classes: dict[str, type[AutoscalePolicy]] = {}
     wrong: list[str] = []
     for name in names:
@@ -83,7 +83,7 @@ def _classes(names: Sequence[str]) -> tuple[dict[str, type[AutoscalePolicy]], li
 
 
 def policy_class(name: str) -> type[AutoscalePolicy]:
-    """The class behind a name or import path. Raises SettingsError that lists what is known and what is close."""
+    """The class behind a name or import path. Raises SettingsError with known and similar names."""
     return _checked(name, _POLICIES.find(name))
 
 
@@ -102,7 +102,7 @@ def _checked(name: str, found: object) -> type[AutoscalePolicy]:
         raise SettingsError(f"{name} is not a class: the autoscaler makes an autoscale policy as Class(settings)")
     missing = [member for member in ("name", "Settings", "requests") if not hasattr(found, member)]
     if missing:
-        raise SettingsError(f"{name} is not an autoscale policy: it lacks {', '.join(missing)}")
+        raise SettingsError(f"{name} is not an autoscale policy: it has no {', '.join(missing)}")
     policy = cast("Any", found)
     if not (isinstance(policy.name, str) and _NAME.fullmatch(policy.name)):
         raise SettingsError(f"{name}.name is {policy.name!r}: use lower-case letters, digits and _ only")

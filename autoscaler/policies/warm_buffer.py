@@ -1,4 +1,4 @@
-"""Workers that wait for jobs, rather than jobs for workers, at the hours when people begin to work."""
+"""Workers ahead of jobs, at the hours when people begin to work."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _known_zone(name: str) -> str:
 
 
 class WarmBufferSettings(ExtensionSettings):
-    """When, of what and how much."""
+    """Times, node array and size of the buffer."""
 
     env_prefix = "CP_CAP_AUTOSCALE_POLICY_WARM_BUFFER_"
 
@@ -66,7 +66,7 @@ class WarmBufferSettings(ExtensionSettings):
 
 
 class WarmBuffer:
-    """On working days, from `BEGIN` to `END` as the clock on the wall has them, `COUNT` surplus workers."""
+    """`COUNT` surplus workers on working days, from `BEGIN` to `END` in local time."""
 
     name: ClassVar[str] = "warm_buffer"
     Settings: ClassVar[type[ExtensionSettings]] = WarmBufferSettings
@@ -83,7 +83,7 @@ class WarmBuffer:
         return arrays
 
     def _open(self, at: datetime) -> bool:
-        """Whether this moment lies in a working day's window; one past midnight is of the day on which it began."""
+        """Whether this time is in a working day's window; one past midnight belongs to the day of its begin."""
         clock, begin, end = at.time(), self.settings.begin, self.settings.end
         today, yesterday = at.date(), at.date() - timedelta(days=1)
         if begin <= end:

@@ -1,4 +1,4 @@
-"""The files that settings name and that the autoscaler relies on: who may write them decides what it does."""
+"""The files that settings name and that the autoscaler relies on: a user who may write them controls it."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _REFERENCE = "file:"
 
 @dataclass(frozen=True, slots=True)
 class GuardedFile:
-    """One of them. `private`: others must not read it either."""
+    """A file. `private`: others must not read it either."""
 
     what: str
     path: Path
     private: bool = False
     of_environment: bool = False
-    """Only the environment can say which group may write it."""
+    """Whether the trusted group is read from the environment only."""
     user: str | None = None
-    """Whose it may be, besides root's and our own."""
+    """A user who may own it, besides root and our own."""
 
     def exposure(self, settings: Settings, environ: Mapping[str, str]) -> Exposure | None:
-        """What is wrong with its mode, owner or place; None: nothing. Raises SettingsError."""
+        """The problem with its mode, owner or place; None: there is none. Raises SettingsError."""
         group = (environ.get(GROUP_ENV) or None) if self.of_environment else settings.process.trusted_group
         return exposure(self.path, group=group, private=self.private, user=self.user)
 
 
 def guarded_files(settings: Settings, environ: Mapping[str, str]) -> Iterator[GuardedFile]:
-    """All that are named, there or not; those below the state directory are the store's own."""
+    """All files that settings name, whether they exist or not; without those in the state directory."""
     process = settings.process
     if environ.get(CONFIG_ENV):
         yield GuardedFile("the settings file", Path(environ[CONFIG_ENV]), of_environment=True)
@@ -68,8 +68,8 @@ def guarded_files(settings: Settings, environ: Mapping[str, str]) -> Iterator[Gu
 
 
 def exposed_files(settings: Settings, environ: Mapping[str, str]) -> list[str]:
-    """What is wrong with each of these files that others could change or read, with the command that mends it. Raises
-    SettingsError where there is no such group.
+    """A sentence for each of these files that others could change or read, with the command that corrects it. Raises
+    SettingsError if the trusted group does not exist.
     """
     found = dict.fromkeys((each, each.exposure(settings, environ)) for each in guarded_files(settings, environ))
     return [f"{each.what}: {exposed}" for each, exposed in found if exposed is not None]

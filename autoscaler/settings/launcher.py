@@ -1,5 +1,5 @@
-"""Variables under our prefixes that Cloud Pipeline's launcher puts into a master's container and that are no settings:
-what each means here. What shapes a cell and is heeded, or has one fixed answer, stands in `table`.
+"""Variables under our prefixes that Cloud Pipeline's launcher sets in a master's container and that are no settings,
+with their meaning here. Those with an effect, or with one fixed answer, are rows of the settings.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 PREFIXES = ("CP_CAP_SGE_", "CP_CAP_GE_")
-"""Besides CP_CAP_AUTOSCALE_: what stands under these is ours or the launcher's, so a slip of the pen is found."""
+"""Besides CP_CAP_AUTOSCALE_. Names under these are ours or the launcher's, so misspelt ones can be reported."""
 _TYPE_OF_PARAMETER = "_PARAM_TYPE"
-"""The launcher describes every parameter of a run by a second variable of this ending."""
+"""Ending of the variables that describe the type of a run's parameters."""
 _ITS_OWN = (
     "only the launcher uses it: it controls how the launcher writes and logs the profiles of its queues, which the "
     "autoscaler does not read"
@@ -26,8 +26,8 @@ _MEANINGS: Mapping[str, str] = MappingProxyType(
         "CP_CAP_SGE_VERSION": "it selects the Grid Engine package that the launcher installs; the autoscaler serves "
         "whichever runs",
         "CP_CAP_SGE_GPU_LOCK_MONITOR_": "the launcher itself goes on to watch the locks of GPU devices",
-        "CP_CAP_GE_RESOURCE_NAME_CLUSTER_ADDITIONAL": "the provider tells which hosts are workers, and the autoscaler "
-        "changes no load formula",
+        "CP_CAP_GE_RESOURCE_NAME_CLUSTER_ADDITIONAL": "the provider reports which hosts are workers, and the "
+        "autoscaler changes no load formula",
         "CP_CAP_GE_TRANSLATE_REQUESTS_TO_PIPE": "the autoscaler copies no job requests into the parameters of worker "
         "runs",
         "CP_CAP_AUTOSCALE_RESOLVE_": "the autoscaler writes a worker's name into CP_CAP_AUTOSCALE_HOSTS_FILE before "
@@ -35,16 +35,16 @@ _MEANINGS: Mapping[str, str] = MappingProxyType(
         "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT",
     }
 )
-"""By name, or by beginning where that ends with an underscore."""
+"""By name, or by prefix if it ends with an underscore."""
 
 
 def describes_a_parameter(name: str) -> bool:
-    """Whether a variable only says of what type another is."""
+    """Whether a variable only describes the type of another."""
     return name.endswith(_TYPE_OF_PARAMETER)
 
 
 def meaning(name: str) -> str | None:
-    """What such a variable means here; None: the launcher is not known to set it."""
+    """The meaning of such a variable here; None: the launcher is not known to set it."""
     plain = re.sub(r"_\d+$", "", name)
     return next(
         (text for known, text in _MEANINGS.items() if plain == known or (known[-1] == "_" and plain.startswith(known))),
@@ -53,8 +53,8 @@ def meaning(name: str) -> str | None:
 
 
 def close_to(name: str, known: Iterable[str]) -> str | None:
-    """The known name that a mistyped one is likely to mean. Names of the same prefix are compared by the rest alone:
-    long common beginnings make everything alike.
+    """The known name that a mistyped one is likely to mean. Names of the same prefix are compared without it:
+    a long common prefix would make all names similar.
     """
     suffix = match[0] if (match := re.search(r"_[1-9]\d*$", name)) else ""
     plain = name.removesuffix(suffix)

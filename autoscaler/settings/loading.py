@@ -1,7 +1,7 @@
-"""Read settings: environment over file over default, each value with its origin. The only reader of either.
+"""Reads settings: environment over file over default, each value with its origin. Nothing else reads either.
 
-Unknown names are errors with a suggestion in the file and in `config check`, and one warning in `run`: a cluster must
-not stop scaling because somebody exported a variable that only a newer version knows.
+An unknown name is an error with a suggestion in the file and in `config check`, and one warning in `run`: a cluster
+must not stop scaling because of a variable that only a newer version knows.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from autoscaler.strict_modes import GROUP_ENV, refuse_exposed
 
 PREFIX = "CP_CAP_AUTOSCALE_"
 PROVIDER_ENV = "CP_CAP_AUTOSCALE_PROVIDER"
-"""Looked at first: who is chosen says which further names are settings."""
+"""Read first: the provider decides which further names are settings."""
 CLOUD_PIPELINE = "cloud_pipeline"
-"""The provider under which further queues mean what they mean on that platform."""
+"""The provider with which further queues have the meaning of that platform."""
 POLICY_PREFIX = "CP_CAP_AUTOSCALE_POLICY_"
-"""Of options that autoscale policies declare for themselves, each under its name."""
+"""Prefix of the options of autoscale policies."""
 LARGEST = 1 << 20
 """Bytes of a settings file."""
 _SUFFIXED = re.compile(r"(?P<name>CP_CAP_.+?)_(?P<suffix>[1-9]\d*)")
 _SECRET = re.compile(r"TOKEN|PASSWORD|SECRET|CREDENTIAL|_KEY$")
 _MASTER_AWAY = 60.0
-"""Seconds of silence that a restart of the qmaster may bring: execds of 8.1.9 were heard again after 31."""
+"""Seconds of silence that a restart of the qmaster may bring: execds of 8.1.9 reported again after 31."""
 Section = TypeVar("Section", bound=BaseModel)
 _PROCESS, _QUEUE = rows(Process), rows(QueueSettings)
 _KNOWN = (*_PROCESS, *_QUEUE, CONFIG_ENV)
@@ -51,12 +51,12 @@ _PATHS = frozenset(
     for env, name in rows(section).items()
     if section.model_fields[name].annotation in (Path, Path | None)
 )
-"""Settings that say where a file is: what is secret stands in the file."""
+"""Settings that are paths: a secret is in the file, not in the setting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value came from: `environment`, `file PATH`, `default`, or the container variable that stood in."""
+    """The source of a value: `environment`, `file PATH`, `default`, or the container variable used instead."""
 
     value: str
     source: str
@@ -70,7 +70,7 @@ class Settings:
     queues: Mapping[str, QueueSettings]
     """By suffix: '' for the first, then `1`, `2`, …"""
     origins: Mapping[str, Origin]
-    """By environment name (suffix included), only what is not default."""
+    """By environment name with suffix; without defaults."""
     provider_values: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Names under this project's prefix that the table does not know and a chosen provider or autoscale policy may
     declare.
@@ -80,8 +80,8 @@ class Settings:
     """False: no queue is to be scaled."""
 
     def array_settings(self, node_array: str) -> dict[str, str]:
-        """What is set for one node array, or for the one whose groups are in it, by environment name without its
-        suffix; queue and host group always.
+        """The settings of one node array (for an array of groups, of its base), by environment name without suffix;
+        queue and host group always.
         """
         name = node_array.partition(GROUPS)[0]
         suffix = next((suffix for suffix in self.queues if array_name(suffix) == name), None)
@@ -93,12 +93,12 @@ class Settings:
         return {**texts, "CP_CAP_SGE_QUEUE_NAME": queue.queue, "CP_CAP_SGE_HOSTLIST_NAME": queue.host_group}
 
     def for_provider(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """What a provider may read its own settings from: the environment, and over it all settings in force."""
+        """The values from which a provider reads its settings: the environment, overridden by all settings in force."""
         given = {env: origin.value for env, origin in self.origins.items()}
         return {**environ, **given, **self.provider_values}
 
     def policy(self, *, master: str, currency: str = "USD") -> Policy:
-        """The part that decisions rest on. `master`: its host name as Grid Engine prints it; `currency`: of the
+        """The policy of the core. `master`: its host name as Grid Engine prints it; `currency`: of the
         provider's prices.
         """
         process = self.process
@@ -112,7 +112,7 @@ class Settings:
             "brake": Brake(process.brake_window, process.brake_launches, process.brake_removals, process.brake_kills),
             "currency": currency,
             "budgets": budgets(process),
-            "rules": None,  # the setting of this name is a file, which is read elsewhere
+            "rules": None,  # the setting of this name is a path; `rule_files` reads it
         }
         return Policy(**(of_one_name(process, Policy) | own))
 
@@ -126,8 +126,8 @@ def load_settings(
     platform: Mapping[str, str] = MappingProxyType({}),
 ) -> Settings:
     """Read everything. `known_prefixes`: name of the chosen provider → environment prefixes that providers
-    declare for themselves. `platform`: what the provider's platform says for settings of queues, by environment name,
-    where neither environment nor file does.
+    declare for themselves. `platform`: preferences of the provider's platform for settings of queues, by environment
+    name; environment and file override them.
 
     Raises SettingsError naming every wrong value and unknown key at once. `strict` (as `config check` asks) makes
     unknown environment variables errors too; otherwise they are in `.warnings`.
@@ -168,7 +168,7 @@ def load_settings(
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What environment and file say, sorted by what it is for, not yet validated."""
+    """The values of environment and file, sorted by use, not yet validated."""
 
     values: Mapping[str, Origin]
     """By environment name, without the switches."""
@@ -178,7 +178,7 @@ class _Given:
     origins: dict[str, Origin]
     """Of all that is a setting."""
     from_launcher: Mapping[str, str]
-    """Variables of Cloud Pipeline's launcher that are no settings, and what they mean."""
+    """Variables of Cloud Pipeline's launcher that are no settings, with their meaning."""
     bad_in_file: list[str]
     bad_in_env: list[str]
     on_platform: bool
@@ -220,8 +220,8 @@ def _read(
 def _by_queue(
     given: _Given, environ: Mapping[str, str], platform: Mapping[str, str]
 ) -> tuple[dict[str, dict[str, str]], Served, list[str]]:
-    """The texts for the process and for each queue that is served, by suffix, with what else stands for settings; which
-    queues these are; and notes. What that adds is added to the origins.
+    """The texts for the process and for each served queue, by suffix, completed by other sources of settings; the
+    served queues; and notes. Adds the sources to the origins.
     """
     sections: dict[str, dict[str, str]] = {"process": {}, "": {}}
     for key, origin in given.values.items():
@@ -244,7 +244,7 @@ def _by_queue(
 
 
 def master_type_problem(queue: QueueSettings) -> str | None:
-    """The sentence to show when nobody said what instance type workers are; None when somebody did."""
+    """The error if no instance type is set for workers of a queue; None: one is set."""
     if queue.instance_type or (queue.hybrid and queue.hybrid_family):
         return None
     return (
@@ -260,8 +260,8 @@ def is_secret(name: str) -> bool:
 
 
 def read_file(path: Path, group: str | None = None) -> dict[str, str]:
-    """A settings file. It may name classes to import, so others must not be able to write it; `group`: whose members
-    may, which the file itself cannot say. Raises SettingsError.
+    """A settings file. It may name classes to import, so others must not be able to write it. `group`: members of this
+    group may; the file itself cannot set it. Raises SettingsError.
     """
     refuse_exposed("the settings file", path, group=group)
     try:
@@ -298,8 +298,8 @@ def _is_ours(key: str, prefixes: tuple[str, ...]) -> bool:
 
 
 def _of_launcher(key: str, environ: Mapping[str, str], on_platform: bool) -> str | None:
-    """What a variable in the environment means that is no setting and comes from Cloud Pipeline's launcher; None: it
-    does not, so somebody wrote it. In a master's container what resembles no setting is taken to come from there.
+    """The meaning of a variable of Cloud Pipeline's launcher that is no setting; None: it is not the launcher's. In a
+    master's container, a name that resembles no setting counts as the launcher's.
     """
     meant = meaning(key)
     if on_platform and (match := _SUFFIXED.fullmatch(key)) and match["name"] in _PROCESS:
@@ -336,7 +336,7 @@ def _unknown(key: str, where: str) -> str:
 
 
 def _stand_ins(environ: Mapping[str, str], sections: dict[str, dict[str, str]], origins: dict[str, Origin]) -> None:
-    """Variables that the master container carries anyway serve every queue that does not say otherwise."""
+    """Use variables of the master's container for settings that are not set."""
     for model, names in ((Process, _PROCESS), (QueueSettings, _QUEUE)):
         for env, name in names.items():
             variable = extra(model, name, "also")
@@ -352,7 +352,7 @@ def _stand_ins(environ: Mapping[str, str], sections: dict[str, dict[str, str]], 
 def _as_launched(
     environ: Mapping[str, str], queues: Mapping[str, dict[str, str]], origins: dict[str, Origin]
 ) -> list[str]:
-    """Further queues as Cloud Pipeline's launcher has them; and what it does otherwise than was set."""
+    """Complete further queues as Cloud Pipeline's launcher does; return notes on changed values."""
     notes = []
     for suffix, added in as_launched(dict(queues), environ.get("instance_size", "")).items():
         for env, (text, source) in added.items():
@@ -370,7 +370,7 @@ def _is_true(text: str | None) -> bool:
 def _run_by_platform(
     environ: Mapping[str, str], sections: Mapping[str, dict[str, str]], origins: dict[str, Origin]
 ) -> None:
-    """Where Cloud Pipeline runs the master, jobs that can never run are deleted, as its users know it."""
+    """On Cloud Pipeline, delete jobs that can never run by default, as its users expect."""
     chosen, env, variable = sections["process"], "CP_CAP_AUTOSCALE_DEADLOCK", "RUN_ID"
     if env not in chosen and environ.get(variable):
         chosen[env] = DeadlockAnswer.KILL.value
@@ -380,7 +380,7 @@ def _run_by_platform(
 def _platform_defaults(
     platform: Mapping[str, str], sections: dict[str, dict[str, str]], origins: dict[str, Origin]
 ) -> None:
-    """Every queue that does not say otherwise does as the platform says."""
+    """Use the platform's preferences for settings that are not set."""
     for env, value in platform.items():
         for section, chosen in sections.items():
             if section != "process" and env in _QUEUE and env not in chosen:

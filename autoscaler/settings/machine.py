@@ -1,4 +1,4 @@
-"""What the master itself has: cores and memory, as this process may use them (container limits respected)."""
+"""The master's own cores and memory, as far as this process may use them (within container limits)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Machine:
 
 
 def this_machine(environ: Mapping[str, str], cgroup: Path = _CGROUP) -> Machine:
-    """The smallest of: what is installed, what the scheduler lets us use, what the cgroup (v2 or v1) grants.
+    """The smallest of: the installed amount, the CPU affinity, and the limit of the cgroup (v2 or v1).
 
-    `CLOUD_PIPELINE_NODE_CORES`, set by that platform in its containers, wins for cores: there the whole node serves
+    `CLOUD_PIPELINE_NODE_CORES`, set by that platform in its containers, sets the cores: there the whole node serves
     one run.
     """
     usable = len(os.sched_getaffinity(0)) or psutil.cpu_count(logical=True) or 1

@@ -1,4 +1,4 @@
-"""Write the table out for people: the commented sample file, the reference page, and `config show`'s rows."""
+"""Render the settings for people: the commented sample file, the reference page, and the rows of `config show`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HEADINGS: dict[type[BaseModel], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One setting as people read it."""
+    """One setting for people."""
 
     env: str
     kind: str
@@ -164,13 +164,13 @@ def generated(
     providers: Mapping[str, Sequence[Row]] = MappingProxyType({}),
     policies: Mapping[str, Sequence[Row]] = MappingProxyType({}),
 ) -> dict[Path, str]:
-    """What stands in the repository and must agree with the table and with what providers and policies declare."""
+    """The generated files of the repository, which must agree with all declared settings."""
     page = reference_page(providers, policies)
     return {root / "docs/configure.md": page, root / "conf/sge-autoscaler.toml": sample_file()}
 
 
 def _kind(annotation: object) -> str:
-    """The type as an operator would say it."""
+    """The type in words for operators."""
     origin = typing.get_origin(annotation)
     if origin is typing.Annotated:
         return _kind(typing.get_args(annotation)[0])

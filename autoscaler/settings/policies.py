@@ -1,4 +1,4 @@
-"""Turn validated settings into the policy that decisions rest on. No value is invented here."""
+"""Turn validated settings into the policy of the core. It adds no values of its own."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from autoscaler.settings.queue_settings import QueueSettings
 
 
 def array_name(suffix: str) -> str:
-    """The default node array of the queue with this suffix; the first is `execute`. Workers carry it: never rename."""
+    """The default node array of the queue with this suffix; the first is `execute`. Workers are tagged with it: never
+    rename.
+    """
     return f"execute_{suffix}" if suffix else "execute"
 
 
 def budgets(process: Process) -> tuple[Budget, ...]:
-    """That of the cell first."""
+    """All budgets, the cell's first."""
     cell = () if process.budget is None else (Budget(Whose.CELL, "", process.budget),)
     return (*cell, *map(budget_of, process.budgets))
 

@@ -1,4 +1,4 @@
-"""The settings of which there is one, however many queues are served (`rows` says what a row is)."""
+"""The settings that exist once, for all queues (`rows` explains a row)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EXPORT = r"^[A-Za-z0-9][A-Za-z0-9.-]*:/[A-Za-z0-9._/-]*$"
 
 
 class OwnerNotice(StrEnum):
-    """How a job's owner is told what became of it, besides the job's context and our log."""
+    """How a job's owner learns of a hold or deletion, besides the job's context and our log."""
 
     NONE = "none"
     FILE = "file"
@@ -65,7 +65,7 @@ def _grid_engine(value: str) -> str:
 
 
 class Process(Section):
-    """What there is once, however many queues are served."""
+    """The settings that exist once, for all queues."""
 
     autoscale: bool | None = setting(
         "CP_CAP_AUTOSCALE",
@@ -414,7 +414,7 @@ class Process(Section):
         "CP_CAP_AUTOSCALE_MUNGE",
         None,
         "Socket of MUNGE's daemon (/run/munge/munge.socket.2). `serve`: users of submit hosts log in by MUNGE, as "
-        "readers, and Grid Engine's managers may act. For commands that ask at that address: they prove so who asks. "
+        "readers, and Grid Engine's managers may act. For commands that ask at that address: it proves the user. "
         "Default: no login by MUNGE.",
     )
     http: str | None = setting(

@@ -1,4 +1,4 @@
-"""The settings of a queue and its node array (`rows` says what a row is)."""
+"""The settings of a queue and its node array (`rows` explains a row)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autoscaler.core.model.fleet import PriceType
 from autoscaler.settings.rows import AtLeastOne, Count, Positive, Seconds, Section, of_platform, setting
 
 _METHOD = r"^(NONE|SIG[A-Z0-9]+|/[A-Za-z0-9_./-]+)$"
-"""What ends a job, as queue_conf(5) has it."""
+"""A `terminate_method` of queue_conf(5)."""
 
 
 class Strategy(StrEnum):
@@ -42,7 +42,7 @@ def _command(value: str) -> str:
 
 
 class QueueSettings(Section):
-    """What each autoscaled queue and its node array have of their own. A suffix `_1`, `_2`, … is a further queue."""
+    """The settings of each autoscaled queue and its node array. A suffix `_1`, `_2`, … stands for a further queue."""
 
     queue: str = setting("CP_CAP_SGE_QUEUE_NAME", "main.q", "Name of the autoscaled queue.")
     host_group: Annotated[str, AfterValidator(_host_group)] = setting(

@@ -1,9 +1,10 @@
-"""Which queues are served: what switches a queue on, off or dry, and Cloud Pipeline's way of setting further queues.
+"""The queues that are served: switches for a queue and its dry run, and the meaning of further queues on Cloud
+Pipeline.
 
-There a suffixed queue is scaled only where `CP_CAP_AUTOSCALE_n` says so, has every setting that it does not name from
-the one without a suffix, is named after its instance type unless it is named, and has the host group `@QUEUE`.
+There a suffixed queue is scaled only if `CP_CAP_AUTOSCALE_n` is true, inherits every setting that it does not set from
+the queue without a suffix, is named after its instance type by default, and has the host group `@QUEUE`.
 
-Limits of one queue stand beside those of the whole cell: what several queues multiply, and what cannot all hold.
+It also warns of limits that several queues multiply, and of limits that contradict each other.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ Sections = dict[str, dict[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What becomes of all queues that anything is set for."""
+    """The result for all queues that have a setting."""
 
     suffixes: tuple[str, ...]
-    """Of those that are served; where none is, of all, and nothing is scaled."""
+    """The suffixes of served queues; if none is served, of all, and nothing is scaled."""
     scales: bool
     dry_run: bool
     notes: tuple[str, ...] = ()
@@ -44,14 +45,14 @@ class Served:
 
 @dataclass
 class Switches:
-    """What is said for single queues by suffixed names of settings that hold for the whole process elsewhere."""
+    """Suffixed switches of single queues; without a suffix these settings apply to the whole process."""
 
     on: dict[str, bool] = field(default_factory=dict)
     dry: dict[str, bool] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     def take(self, key: str, text: str) -> bool:
-        """Whether this is one of them; then it is kept."""
+        """Store a switch; return whether this key is one."""
         match = _SWITCH.fullmatch(key)
         if match is None:
             return False
@@ -62,17 +63,17 @@ class Switches:
 
 
 def served(process: Mapping[str, str], sections: Sections, switches: Switches, *, cloud_pipeline: bool) -> Served:
-    """Who is served, given what is set for the process and for each queue. `sections` is left as it is."""
+    """The served queues, by the settings of the process and of each queue. Does not change `sections`."""
     problems, notes = list(switches.problems), []
-    said, dry = (_boolean(env, process[env], problems) if env in process else None for env in (AUTOSCALE, DRY_RUN))
+    enabled, dry = (_boolean(env, process[env], problems) if env in process else None for env in (AUTOSCALE, DRY_RUN))
     disabled = _boolean(DISABLE_DEFAULT, process[DISABLE_DEFAULT], problems) if DISABLE_DEFAULT in process else False
     further = [suffix for suffix in _by_number(sections) if suffix]
-    on = [suffix for suffix in further if switches.on.get(suffix, said is not False and not cloud_pipeline)]
+    on = [suffix for suffix in further if switches.on.get(suffix, enabled is not False and not cloud_pipeline)]
     if disabled and not further:
         problems.append(f"{DISABLE_DEFAULT} leaves no queue to serve: set {_NAME}_1 to the name of a further queue")
-    # Where single queues are switched on or off, the first has to be switched on as well, as the launcher has it.
-    silent = not (cloud_pipeline and any(switches.on.values()))
-    if not disabled and (silent if said is None else said):
+    # As with the launcher: if single queues are switched on, the first one must be switched on as well.
+    default_on = not (cloud_pipeline and any(switches.on.values()))
+    if not disabled and (default_on if enabled is None else enabled):
         on.insert(0, "")
     if cloud_pipeline:
         notes += [
@@ -97,9 +98,9 @@ def served(process: Mapping[str, str], sections: Sections, switches: Switches, *
 
 
 def as_launched(sections: Sections, instance_size: str) -> dict[str, dict[str, tuple[str, str]]]:
-    """What Cloud Pipeline's launcher adds to further queues: by suffix and name the value, and where it came from.
+    """The settings that Cloud Pipeline's launcher adds to further queues: by suffix and name, the value and its source.
 
-    `instance_size`: the master's instance type. Queues that would have one name are numbered.
+    `instance_size`: the master's instance type. Queues that would have the same name are numbered.
     """
     further = [suffix for suffix in _by_number(sections) if suffix]
     common = {env: text for env, text in sections.get("", {}).items() if env not in (_NAME, _GROUP)}
@@ -117,7 +118,7 @@ def as_launched(sections: Sections, instance_size: str) -> dict[str, dict[str, t
 
 
 def _derived(own: Mapping[str, str], instance_size: str) -> str:
-    """The name of a queue that has none; '' where there is no instance type to name it after."""
+    """The name of a queue that has none; '' if there is no instance type."""
     if _TYPE in own:
         return f"{own[_TYPE]}.q"
     family = own.get(_FAMILY, instance_size) if _HYBRID in own else ""
@@ -125,7 +126,7 @@ def _derived(own: Mapping[str, str], instance_size: str) -> str:
 
 
 def _numbered(names: Sequence[str]) -> list[str]:
-    """`a.q`, `a.q` → `a.1.q`, `a.2.q`: all of one name, the first too."""
+    """`a.q`, `a.q` → `a.1.q`, `a.2.q`: all of that name, the first too."""
     several = {name: count(1) for name, times in Counter(names).items() if name and times > 1}
     numbered = (f"{name.removesuffix('.q')}.{next(several[name])}.q" if name in several else name for name in names)
     return list(numbered)
@@ -161,7 +162,7 @@ _CAPS: tuple[tuple[str, str, str, _Read], ...] = (
 
 
 def multiplied(process: Process, queues: Mapping[str, QueueSettings]) -> Iterator[str]:
-    """Each limit that every queue has again, with what that comes to, where no limit of the cell is lower."""
+    """A warning for each limit that applies to every queue separately, with the sum, unless a cell's limit is lower."""
     totals = (process.total_workers, process.total_cores, process.total_price_per_hour)
     for (env, unit, total_env, read), total in zip(_CAPS, totals, strict=True):
         each = {queue.queue: read(queue) for queue in queues.values()}
@@ -179,7 +180,7 @@ def multiplied(process: Process, queues: Mapping[str, QueueSettings]) -> Iterato
 
 
 def contradictory(process: Process, queues: Mapping[str, QueueSettings]) -> Iterator[str]:
-    """Floors that the limit of the whole cell does not leave room for."""
+    """An error if the queues' minimum exceeds the limit of the whole cell."""
     floors = sum(queue.min_workers for queue in queues.values())
     if process.total_workers is not None and floors > process.total_workers:
         yield (

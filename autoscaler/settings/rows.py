@@ -1,9 +1,9 @@
 """A row of settings: name, environment name, type, unit, default, help.
 
 Everything else is derived from the rows: loading, validation, the sample file in `conf/`, the reference page in
-`docs/`, `config show`. `process_settings.Process` has what there is once, `queue_settings.QueueSettings` what a further
-queue may have under a suffix `_1`, `_2`, …. Parameters that Cloud Pipeline's users already set keep their names and
-defaults. A setting that is known but does nothing here carries `no_effect`: why.
+`docs/`, `config show`. `process_settings.Process` has the settings that exist once, `queue_settings.QueueSettings`
+those that a further queue may have under a suffix `_1`, `_2`, …. Parameters that Cloud Pipeline's users already set
+keep their names and defaults. The field `no_effect` of a known setting says why it does nothing here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def setting(
     env: str, default: Any, explanation: str, *, unit: str = "", no_effect: str = "", also: str = "", provider: str = ""
 ) -> Any:
     """One row. `also`: a variable of the master container that is read when the setting itself is not set.
-    `provider`: the one that heeds it, by its own model.
+    `provider`: the only one that uses it, by its own model.
     """
     extra = {"unit": unit, "no_effect": no_effect, "also": also, "provider": provider}
     return Field(
@@ -38,7 +38,7 @@ def without_effect(env: str, default: Any, why: str, *, unit: str = "") -> Any:
 
 
 def of_platform(env: str, default: Any, *, unit: str = "", also: str = "", explanation: str = "") -> Any:
-    """A setting that only the provider `cloud_pipeline` heeds."""
+    """A setting that only the provider `cloud_pipeline` uses."""
     why = "only the provider `cloud_pipeline` needs it"
     return setting(env, default, explanation, unit=unit, also=also, no_effect=why, provider="cloud_pipeline")
 
@@ -49,7 +49,7 @@ class Section(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _durations(cls, value: object, info: ValidationInfo) -> object:
-        """`10m` where seconds are asked for."""
+        """Accept `10m` for a number of seconds."""
         extra = cls.model_fields[info.field_name or ""].json_schema_extra
         if isinstance(value, str) and isinstance(extra, dict) and extra.get("unit") == "s":
             seconds = seconds_of(value)
@@ -63,6 +63,6 @@ def rows(section: type[BaseModel]) -> dict[str, str]:
 
 
 def extra(section: type[BaseModel], field: str, key: str) -> str:
-    """`unit`, `no_effect`, `also` or `provider` of a row; '' where it has none."""
+    """`unit`, `no_effect`, `also` or `provider` of a row; '' if it has none."""
     value = section.model_fields[field].json_schema_extra
     return str(value.get(key, "")) if isinstance(value, dict) else ""

@@ -1,6 +1,6 @@
-"""Settings as one process hands them to others of its cell: as they were given, without secrets.
+"""The settings that one process shares with others of its cell: as they were set, without secrets.
 
-Commands that only read judge by what the running autoscaler judges by, and not by the shell that they are called from.
+Commands that only read use the settings of the running autoscaler, not those of their shell.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ PREFIX = "CP_CAP_"
 _OF_LAUNCHER = frozenset(
     ("RUN_ID", *(extra(model, name, "also") for model in (Process, QueueSettings) for name in rows(model).values()))
 ) - {""}
-"""Variables of a master's container that settings are read from, besides those under the prefix."""
+"""Variables of a master's container from which settings are read, besides those with the prefix."""
 
 
 def given(environ: Mapping[str, str]) -> dict[str, str]:
-    """All that settings are read from: the environment, and under it the settings file. Raises SettingsError."""
+    """All settings as text: from the environment, else from the settings file. Raises SettingsError."""
     file = read_file(Path(environ[CONFIG_ENV]), environ.get(GROUP_ENV) or None) if environ.get(CONFIG_ENV) else {}
     named = {name: value for name, value in environ.items() if _is_read(name) and value != ""}
     return {name: value for name, value in {**file, **named}.items() if not is_secret(name)}
@@ -36,7 +36,7 @@ def with_settings(environ: Mapping[str, str], shared: Mapping[str, str]) -> dict
 
 
 def differing(environ: Mapping[str, str], shared: Mapping[str, str]) -> dict[str, tuple[str, str | None]]:
-    """Settings that are given here and are others there: (here, there)."""
+    """Settings that differ: (here, there)."""
     own = given(environ)
     return {name: (value, shared.get(name)) for name, value in sorted(own.items()) if shared.get(name) != value}
 

@@ -1,1 +1,1 @@
-"""What a person sees on a terminal while the autoscaler runs."""
+"""Live views of the autoscaler on a terminal."""

@@ -1,4 +1,4 @@
-"""What the running autoscaler decides and what happens, a line each, where no `top` can be shown."""
+"""Decisions and events of the running autoscaler as lines, where `top` cannot be shown."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from autoscaler.terminal.rows import summary_lines
 
 
 class Lines:
-    """Prints each line once, with the seconds since the first. While `quiet`, what is read waits."""
+    """Prints each line once, with the seconds since the start. While `paused` it prints nothing, and afterwards the
+    rest.
+    """
 
     def __init__(self, console: Console) -> None:
-        self.quiet = False
+        self.paused = False
         self._console, self._began = console, time.monotonic()
         self._passes = self._events = 0
         self._summary = ""
@@ -27,9 +29,9 @@ class Lines:
             f"{time.monotonic() - self._began:6.1f}s  {plain(line)}", highlight=False, markup=False, soft_wrap=True
         )
 
-    def tell(self, readings: Readings) -> None:
-        """What is new of decisions and events, in their order, then workers, price and demand if they changed."""
-        if self.quiet:
+    def show(self, readings: Readings) -> None:
+        """Print new decisions and events in their order, then workers, price and demand if they changed."""
+        if self.paused:
             return
         news = [(one["at"], one["sentence"]) for one in readings.passes if one["pass"] > self._passes]
         news += [(one["at"], f"  {one['text']}") for one in readings.events if one["id"] > self._events]

@@ -1,4 +1,4 @@
-"""What `top` shows, as the running autoscaler answered it last. Asks for more only when a pass was made since."""
+"""The data of `top`, as the running autoscaler answered last. After a new pass, more is asked."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Ask = Callable[[str, Mapping[str, str]], Document]
 MOST_EVENTS = 100
 PASSES = 50
 SINCE, STEP = 3600, 30
-"""Seconds that the line of demand and supply looks back, and those of one of its points."""
+"""Seconds that the line of demand and supply shows, and seconds of one point."""
 _NOTHING: Document = MappingProxyType({})
 _PASSING = frozenset({"now", "pass_age_s"})
-"""What is another in each answer, and not shown."""
+"""Fields that differ in each answer and are not shown."""
 
 
 class Point(NamedTuple):
@@ -33,7 +33,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """What is known. Equal ones look the same."""
+    """The data of one screen. Equal values look the same."""
 
     status: Document = field(default_factory=lambda: _NOTHING)
     queue: Document = field(default_factory=lambda: _NOTHING)
@@ -44,26 +44,26 @@ class Readings:
     """Those with news, oldest first."""
     points: tuple[Point, ...] = ()
     number: int | None = None
-    """Of the pass; None: none has been made yet."""
+    """The pass's number; None: no pass yet."""
     as_of: str = ""
     trouble: str = ""
     """Why nothing was observed since."""
     lost: str = ""
-    """Why the autoscaler does not answer; '' while it does."""
+    """Why the autoscaler does not answer; '' if it does."""
     lost_at: float | None = None
 
 
 class Poller:
-    """Asks again and again. One thread calls."""
+    """Polls the autoscaler. One thread calls it."""
 
     def __init__(self, ask: Ask, clock: Callable[[], float] = time.time) -> None:
         self._ask, self._clock = ask, clock
         self._readings = Readings()
         self._settled = True
-        """Whether the last pass has surely left all that it tells: its events come after its plan."""
+        """Whether all of the last pass has been read: its events are stored after its plan."""
 
     def read(self) -> Readings:
-        """What is known now. Raises nothing: an autoscaler that does not answer is said to be lost."""
+        """The current data. Raises nothing: if the autoscaler does not answer, `lost` says why."""
         try:
             self._readings = replace(self._fetch(), lost="", lost_at=None)
         except AutoscalerError as error:
@@ -74,17 +74,17 @@ class Poller:
 
     def _fetch(self) -> Readings:
         before = self._readings
-        said = self._ask("status", {})
+        answer = self._ask("status", {})
         known = replace(
             before,
-            status={name: value for name, value in said["document"].items() if name not in _PASSING},
-            as_of=said["as_of"] or "",
-            trouble=said["trouble"],
+            status={name: value for name, value in answer["document"].items() if name not in _PASSING},
+            as_of=answer["as_of"] or "",
+            trouble=answer["trouble"],
         )
-        passed = said["pass"] is not None and (said["pass"] != before.number or said["as_of"] != before.as_of)
+        passed = answer["pass"] is not None and (answer["pass"] != before.number or answer["as_of"] != before.as_of)
         if passed:
             queue, workers = self._document("queue"), self._document("workers")["workers"]
-            known = replace(known, number=said["pass"], queue=_lasting(queue), workers=workers)
+            known = replace(known, number=answer["pass"], queue=_lasting(queue), workers=workers)
         if passed or not self._settled or before.lost or not before.points:
             known = self._with_the_past(known)
         self._settled = not passed

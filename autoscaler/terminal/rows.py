@@ -1,5 +1,5 @@
-"""Rows of the tables that `top` shows: what each cell says, how rows are sorted and filtered. Text of others is written
-out (`plain`), so that it says nothing to the terminal.
+"""Rows of the tables of `top`: the text of each cell, sorting and filtering. Control characters in texts of others are
+escaped (`plain`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class Row(NamedTuple):
     key: str
     cells: tuple[str, ...]
     values: tuple[Any, ...]
-    """What each cell is sorted by."""
+    """Sort key of each cell."""
     subject: str = ""
-    """What `explain` tells more of; '': of nothing."""
+    """The subject for `explain`; '': none."""
 
 
 class Column(NamedTuple):
-    """`of` gives what is sorted by; `text` what is shown of it."""
+    """`of` gives the sort key; `text` the cell."""
 
     head: str
     of: Callable[[Document], Any]
@@ -39,7 +39,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """How a table is shown. `sort`: number of the column; None: as the autoscaler lists it."""
+    """How a table is shown. `sort`: number of the column; None: the autoscaler's order."""
 
     wide: bool = False
     filter: str = ""
@@ -106,7 +106,7 @@ def heads(columns: Sequence[Column], *, wide: bool) -> list[str]:
 
 
 def queue_rows(readings: Readings, chosen: Chosen) -> list[Row]:
-    """What waits, by reason."""
+    """Waiting tasks, by reason."""
     rows = ((f"{row['reason']['code']} {row['counted']}", row, "") for row in readings.queue.get("reasons", ()))
     return _rows(QUEUE, rows, chosen)
 
@@ -132,7 +132,7 @@ def log_rows(readings: Readings, chosen: Chosen) -> list[Row]:
 
 
 def subject_of(event: Document) -> str:
-    """What is explained of an event: its launch, its worker, or its first job."""
+    """The subject of an event for `explain`: its launch, its worker, or its first job."""
     if event["kind"] == "ordered":
         return str(event["order_id"] or "")
     if event["kind"] == "joined":
@@ -160,12 +160,12 @@ def _shown(columns: Sequence[Column], *, wide: bool) -> list[Column]:
 
 
 def clock(at: str) -> str:
-    """A time of the answers on this machine's clock."""
+    """A time in an answer as local time."""
     return datetime.fromisoformat(at).astimezone().strftime("%H:%M:%S")
 
 
 def summary_lines(readings: Readings) -> Iterator[str]:
-    """What stands above the tables."""
+    """The lines above the tables."""
     status = readings.status
     if not status:
         return
@@ -181,7 +181,7 @@ def summary_lines(readings: Readings) -> Iterator[str]:
 
 
 def _stops(status: Document) -> Iterator[str]:
-    """What keeps the autoscaler from launching, or makes it end."""
+    """Causes that keep the autoscaler from launching, or make it end."""
     if status["paused"]:
         yield f"PAUSED by {status['paused']['by']}"
     if status["stop"]:
@@ -199,7 +199,7 @@ def _stops(status: Document) -> Iterator[str]:
 
 
 def spark_lines(points: Sequence[Point], step: float, width: int) -> tuple[str, str]:
-    """Demand and supply as two lines of bars of one scale, the newest at the right; a blank where nothing is known."""
+    """Demand and supply as two lines of bars of one scale, newest at the right; a blank: not known."""
     room = max(width - len("demand  100000"), 1)
     if not points:
         return "demand", "supply"

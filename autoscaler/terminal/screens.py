@@ -1,4 +1,4 @@
-"""What `top` shows above its tables: an explanation, the jobs of a reason, a question."""
+"""Screens over the tables of `top`: an explanation, the jobs of a reason, a question."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Explanation(ModalScreen[None]):
 
 
 class Jobs(ModalScreen[str | None]):
-    """The jobs of one reason that have waited longest; the one that is chosen is to be explained."""
+    """The jobs of one reason that have waited longest. Its result is the job to explain."""
 
     BINDINGS: ClassVar[list[BindingType]] = CLOSE
 
@@ -48,9 +48,9 @@ class Jobs(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         row = self._row
         remedy = f"\n→ {row['remedy']}" if row["remedy"] else ""
-        said = f"{row['reason']['text']} [{row['reason']['code']}]"
+        text = f"{row['reason']['text']} [{row['reason']['code']}]"
         with Vertical(classes="box"):
-            yield Static(Text(plain(said) + plain(remedy).replace("\\n", "\n")), markup=False)
+            yield Static(Text(plain(text) + plain(remedy).replace("\\n", "\n")), markup=False)
             yield DataTable(cursor_type="row", id="jobs")
             more = row["jobs"] - len(row["first"])
             yield Static(f"{more} more jobs · Enter: explain · Esc: close" if more else "Enter: explain · Esc: close")
@@ -69,7 +69,7 @@ class Jobs(ModalScreen[str | None]):
 
 
 class Question(ModalScreen[bool]):
-    """Whether something is to be done."""
+    """A question with yes or no."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", "Yes"),

@@ -1,4 +1,4 @@
-"""`top`: a running autoscaler on a terminal. It draws only what changed, and changes nothing without a question."""
+"""`top`: a running autoscaler on a terminal. It redraws only changes, and asks before each command."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from autoscaler.terminal.rows import (
 )
 from autoscaler.terminal.screens import Explanation, Jobs, Question
 
-LOOK_EVERY = 2.0
+UPDATE_EVERY = 2.0
 WIDE = 140
-"""Columns from which on tables stand side by side."""
+"""Columns from which tables are side by side."""
 INTERRUPTED = 130
 Act = Callable[[Sequence[str]], str]
 """Carries a command out (`drain`, a host) and returns what it says. Raises AutoscalerError."""
@@ -49,17 +49,17 @@ MakeRows = Callable[[Readings, Chosen], list[Row]]
 
 @dataclass(slots=True)
 class Shown:
-    """What a table has on the screen."""
+    """The state of a table on the screen."""
 
     columns: Sequence[Column]
     rows_of: MakeRows
     chosen: Chosen = field(default_factory=Chosen)
     rows: list[Row] | None = None
-    """None: nothing yet, or of other columns."""
+    """None: nothing yet, or the columns changed."""
 
 
 class Top(App[None]):
-    """The application. `act`: None for who may only look; `until`: ends it."""
+    """The application. `act`: None for users who may only read; `until`: ends it when true."""
 
     TITLE = "sge-autoscaler top"
     ENABLE_COMMAND_PALETTE = False
@@ -95,14 +95,19 @@ class Top(App[None]):
     ]
 
     def __init__(
-        self, ask: Ask, act: Act | None = None, *, every: float = LOOK_EVERY, until: Callable[[], bool] = lambda: False
+        self,
+        ask: Ask,
+        act: Act | None = None,
+        *,
+        every: float = UPDATE_EVERY,
+        until: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__()
         self.animation_level = "none"
         self._question, self._act, self._every, self._until = ask, act, every, until
         self._poller = Poller(ask)
         self.defect: Exception | None = None
-        """What ended it, if a defect did."""
+        """The exception that ended it, if any."""
         self._readings = Readings()
         self._ended = threading.Event()
         self._width = self.size.width
@@ -112,7 +117,7 @@ class Top(App[None]):
             "log": Shown(LOG, log_rows),
         }
 
-    # -- what is on the screen -----------------------------------------------------------------------------------
+    # -- the screen ---------------------------------------------------------------------------------------------
 
     def compose(self) -> ComposeResult:
         yield Static(id="lost", markup=False)
@@ -127,7 +132,7 @@ class Top(App[None]):
     def on_mount(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
-            with contextlib.suppress(ValueError, RuntimeError):  # not the main thread: whoever began it ends it
+            with contextlib.suppress(ValueError, RuntimeError):  # not in the main thread, which handles signals itself
                 loop.add_signal_handler(number, self.exit, None, 128 + number)
         self.query_one("#queue").focus()
         threading.Thread(target=self._watch, name="top", daemon=True).start()
@@ -144,10 +149,10 @@ class Top(App[None]):
         self._draw()
 
     def _watch(self) -> None:
-        """The thread that asks. A defect ends the screen: it would stand still and look as if all were well."""
+        """The body of the polling thread. A defect ends the application: a frozen screen would look healthy."""
         try:
             self._follow()
-        except Exception as defect:  # noqa: BLE001 - whoever ran the screen raises it, where a terminal can show it
+        except Exception as defect:  # noqa: BLE001 - the caller of the application raises it, on a usable terminal
             self.defect = defect
             with contextlib.suppress(RuntimeError):  # it has ended meanwhile
                 self.call_from_thread(self.exit, None, 1)
@@ -255,7 +260,7 @@ class Top(App[None]):
         return [line for block in said["blocks"] for line in block[3]]
 
     def _beside(self, ask: Callable[[], list[str]], show: Callable[[list[str]], Explanation]) -> None:
-        """Ask on a thread of its own, and then show what was said."""
+        """Ask on a thread of its own, then show the answer."""
 
         def run() -> None:
             try:
@@ -270,7 +275,7 @@ class Top(App[None]):
     # -- acting --------------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Who may only look is not offered more."""
+        """Offer commands only to users who may act."""
         return self._act is not None or action not in ("pause", "drain", "keep")
 
     def action_pause(self) -> None:
@@ -285,7 +290,7 @@ class Top(App[None]):
         )
 
     def action_keep(self) -> None:
-        self._of_worker("keep", "Keep {} however idle it is?", "No longer keep {}?")
+        self._of_worker("keep", "Keep {} even if it is idle?", "No longer keep {}?")
 
     def _of_worker(self, verb: str, text: str, undo: str) -> None:
         table = self.query_one("#workers", DataTable)
@@ -311,11 +316,11 @@ class Top(App[None]):
 
         def run() -> None:
             try:
-                said, severity = act(words), "information"
+                message, severity = act(words), "information"
             except AutoscalerError as error:
-                said, severity = str(error), "error"
+                message, severity = str(error), "error"
             with contextlib.suppress(RuntimeError):
-                self.call_from_thread(self.notify, plain(said), severity=severity, markup=False)
+                self.call_from_thread(self.notify, plain(message), severity=severity, markup=False)
 
         threading.Thread(target=run, daemon=True).start()
 
@@ -331,7 +336,7 @@ def _trouble(readings: Readings) -> str:
 
 
 def _fill(table: DataTable[Text], shown: Shown, rows: list[Row]) -> None:
-    """Change only what is another: the table stays where it was scrolled to."""
+    """Update changed cells only, so that the table keeps its scroll position."""
     before, shown.rows = shown.rows, rows
     if before == rows:
         return

@@ -106,7 +106,7 @@ def test_the_running_autoscaler_answers_and_says_of_when(
 
 
 @pytest.mark.parametrize("words", QUESTIONS, ids=lambda words: words[0])
-def test_asking_imports_next_to_nothing(service: World, environ: dict[str, str], words: list[str]) -> None:
+def test_policy_requests_imports_next_to_nothing(service: World, environ: dict[str, str], words: list[str]) -> None:
     modules, _ = imported_by(words, environ={**environ, answer_client.SOCKET_ENV: str(service.path)})
     assert modules.isdisjoint(LIGHT), modules & set(LIGHT)
     assert not [name for name in modules if name.startswith("autoscaler.core")]

@@ -17,9 +17,9 @@ import pytest
 from autoscaler.core.model.request_sets import Requests, RequestSet, Target
 from autoscaler.core.policy import Limits
 from autoscaler.errors import SettingsError
-from autoscaler.policies.asking import Policies, Recorded
 from autoscaler.policies.celery_queue import CeleryQueue, CeleryQueueSettings, Tasks
 from autoscaler.policies.interface import AutoscalePolicy
+from autoscaler.policies.policy_requests import Policies, Recorded
 from autoscaler.policies.registry import load
 from autoscaler.store.store import Store
 from providers.settings import read_settings

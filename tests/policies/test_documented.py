@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autoscaler.core.outcome.sample import ArraySample, Sample
-from autoscaler.policies.asking import Recorded
+from autoscaler.policies.policy_requests import Recorded
 from autoscaler.policies.registry import load, unclaimed
 from autoscaler.store.store import Store
 from tests.core.building import NOW, a_snapshot

@@ -14,8 +14,8 @@ import pytest
 from autoscaler.core.policy import Limits
 from autoscaler.engine.loop import Loop
 from autoscaler.engine.monitor import Monitor
-from autoscaler.policies.asking import Policies
 from autoscaler.policies.interface import AutoscalePolicy
+from autoscaler.policies.policy_requests import Policies
 from autoscaler.policies.registry import load
 from autoscaler.policies.warm_buffer import WarmBuffer
 from tests.samples import thorough

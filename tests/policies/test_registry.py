@@ -56,7 +56,7 @@ def test_one_of_somebody_else_is_loaded_by_import_path_with_its_options(module: 
         ("warm_bufer", r"did you mean warm_buffer\?"),
         ("no.such.module:Policy", "cannot be imported"),
         ("{module}:Missing", "cannot be imported"),
-        ("{module}:NoRequests", "is not an autoscale policy: it lacks requests"),
+        ("{module}:NoRequests", "is not an autoscale policy: it has no requests"),
         ("{module}:BadName", "lower-case letters"),
         ("{module}:GOOD_NOT", "cannot be imported"),
         (":x", "is not an import path"),

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from autoscaler.errors import SettingsError
-from autoscaler.policies.asking import Recorded
+from autoscaler.policies.policy_requests import Recorded
 from autoscaler.policies.registry import load
 from autoscaler.policies.warm_buffer import days_of
 from autoscaler.store.store import Store

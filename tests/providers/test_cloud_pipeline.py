@@ -194,7 +194,7 @@ def test_a_worker_runs_the_boot_script_before_its_command_and_no_log_of_its_run_
     assert BOOT not in known.parameters
 
 
-def test_asking_again_for_an_order_tells_its_workers_the_same(provider: CloudPipelineProvider) -> None:
+def test_policy_requests_again_for_an_order_tells_its_workers_the_same(provider: CloudPipelineProvider) -> None:
     asked = replace(order(provider), boot_script=SCRIPT)
     assert len({json.dumps(launch_body(asked, 0, provider.settings, {})) for _ in range(3)}) == 1
 

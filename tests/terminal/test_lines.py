@@ -22,31 +22,31 @@ def printed(text: io.StringIO) -> list[str]:
 def test_each_decision_and_event_is_a_line_once_and_in_its_order() -> None:
     service, text = Service(), io.StringIO()
     lines, poller = Lines(Console(file=text, width=200)), Poller(service.ask)
-    lines.tell(poller.read())
+    lines.show(poller.read())
     first = printed(text)
     assert len(first) == 1 + len(service.documents["passes"]["passes"]) + len(service.documents["events"]["events"])
     assert first[-1].strip().startswith("2 workers, 1 ordered · 0.192 USD an hour")
-    lines.tell(poller.read())
+    lines.show(poller.read())
     assert printed(text) == []
     service.documents["events"]["events"].append(an_event(50, "ended", "job 40 of ann ended", jobs="40"))
     service.number += 1
-    lines.tell(poller.read())
+    lines.show(poller.read())
     assert printed(text) == ["  job 40 of ann ended"]
 
 
-def test_what_came_while_it_was_quiet_is_told_afterwards() -> None:
+def test_lines_that_came_during_a_pause_are_shown_afterwards() -> None:
     service, text = Service(), io.StringIO()
     lines, poller = Lines(Console(file=text, width=200)), Poller(service.ask)
-    lines.quiet = True
-    lines.tell(poller.read())
+    lines.paused = True
+    lines.show(poller.read())
     assert printed(text) == []
-    lines.quiet = False
-    lines.tell(poller.read())
+    lines.paused = False
+    lines.show(poller.read())
     assert len(printed(text)) > 1
 
 
-def test_nothing_is_told_while_the_autoscaler_does_not_answer() -> None:
+def test_nothing_is_shown_while_the_autoscaler_does_not_answer() -> None:
     service, text = Service(), io.StringIO()
     service.away = "nobody answers"
-    Lines(Console(file=text)).tell(Poller(service.ask).read())
+    Lines(Console(file=text)).show(Poller(service.ask).read())
     assert printed(text) == []

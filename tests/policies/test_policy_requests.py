@@ -14,8 +14,8 @@ import pytest
 from autoscaler.background import Value
 from autoscaler.core.model.request_sets import RequestSet, Target
 from autoscaler.core.snapshot import Snapshot
-from autoscaler.policies.asking import RENEWED, VALID, Policies
 from autoscaler.policies.interface import Arrays, Past
+from autoscaler.policies.policy_requests import RENEWED, VALID, Policies
 from autoscaler.store.store import Store
 from providers.settings import ExtensionSettings
 from tests.core.building import NOW, a_snapshot

@@ -1,8 +1,8 @@
-"""Asks the autoscale policies before every plan, off the loop's thread, and keeps what they want as request sets.
+"""Calls the autoscale policies before every plan, off the loop's thread, and keeps their requests as request sets.
 
-A pass waits for them only a moment: an answer that comes later counts at the next one. What a policy wanted is not
-renewed while it fails, answers what is no list of node arrays, or does not answer at all, and so lapses a few minutes
-after its last answer, as that of any caller who falls silent. Its failure is said once.
+A pass waits only a moment for them; a later answer counts in the next pass. While a policy fails, answers with
+something else than a list of node arrays, or does not answer, its requests are not renewed and lapse a few minutes
+after its last answer, like those of any other caller. A failure is logged once.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from autoscaler.store.samples import SampleTable
 from autoscaler.store.store import Store
 
 PATIENCE = 0.5
-"""Seconds that a pass waits for all policies together, those left out that were late the last time."""
-GLANCE = 0.02
-"""Seconds that it waits for each of these, so that one that has become quick again is noticed."""
+"""Seconds that a pass waits for all policies together, without those that were late the last time."""
+SLOW_PATIENCE = 0.02
+"""Seconds that it waits for each of those, to notice one that is fast again."""
 VALID = 300.0
-"""So long an answer holds without a newer one, in seconds."""
+"""Seconds that an answer holds without a newer one."""
 RENEWED = 30.0
-"""An answer that stays the same is written again so long after the last time: nine tenths of its time are left."""
+"""Seconds after which an unchanged answer is written again; nine tenths of its time are left then."""
 
 log = logging.getLogger(__name__)
 
@@ -51,8 +51,8 @@ class Recorded:
 
 
 @dataclass(slots=True)
-class _Question:
-    """What a policy is being asked."""
+class _Call:
+    """A call of a policy that is under way."""
 
     began: float
     answer: Future[str]
@@ -60,12 +60,12 @@ class _Question:
     late: bool = False
     """Whether a pass went on without it."""
     overdue: bool = False
-    """Whether it is no longer awaited: what was asked is long ago."""
+    """Whether it exceeded the deadline, so that its answer is ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """What a policy's set holds, as far as we wrote it."""
+    """The content of a policy's set as written last."""
 
     arrays: str
     at: float
@@ -73,40 +73,40 @@ class _Written:
 
 @dataclass(slots=True)
 class Policies:
-    """One for the life of a process; called when all else is observed, before every plan."""
+    """One for a process; called before every plan, when everything else is observed."""
 
     chosen: Mapping[str, AutoscalePolicy]
     store: Store
     deadline: float = 10.0
-    """Seconds after which an answer is no longer awaited."""
+    """Seconds after which an answer is ignored."""
     valid: float = VALID
     on_late: Callable[[], None] = lambda: None
-    """Called from another thread when an answer that a pass did not wait for is a new one."""
+    """Called from another thread when a late answer differs from the last one."""
     stopwatch: Callable[[], float] = time.monotonic
     executor: Executor = on_thread
     patience: float = PATIENCE
     cluster: str = ""
-    """How callers name the cluster: a policy that names another asks for nothing here."""
-    _asked: dict[str, _Question] = field(default_factory=dict)
+    """The cluster's name: a request that names another cluster is refused."""
+    _calls: dict[str, _Call] = field(default_factory=dict)
     _written: dict[str, _Written] = field(default_factory=dict)
     _failing: dict[str, str] = field(default_factory=dict)
-    """By name, of those that fail: why."""
+    """Why each failing policy fails, by name."""
     _slow: set[str] = field(default_factory=set)
-    """Those whose last answer came late."""
+    """Policies whose last answer was late."""
     _begun: bool = False
 
     def ask(self, snapshot: Snapshot, base: Policy) -> Snapshot:
-        """The snapshot with what the policies want. `base`: the policy that holds without any requests.
+        """The snapshot with the policies' requests. `base`: the policy in force without any requests.
 
         Raises StateNotKept.
         """
         changed = self._forget_unchosen(snapshot)
         for name, policy in self.chosen.items():
-            if name not in self._asked:
-                self._ask(name, policy, snapshot)
+            if name not in self._calls:
+                self._call(name, policy, snapshot)
         until = self.stopwatch() + self.patience
         for name in self.chosen:
-            changed |= self._hear(name, snapshot, base, until)
+            changed |= self._collect(name, snapshot, base, until)
         if not changed:
             return snapshot
         requests = self.store.requests.load(snapshot.now)
@@ -115,7 +115,7 @@ class Policies:
         return replace(snapshot, requests=requests, policy=allowed)
 
     def _forget_unchosen(self, snapshot: Snapshot) -> bool:
-        """Once: what policies wanted of an earlier process that are no longer chosen."""
+        """At the first call, end the sets of policies that an earlier process had and that are no longer chosen."""
         if self._begun:
             return False
         self._begun = True
@@ -124,28 +124,28 @@ class Policies:
         ended = [self.store.requests.end(name) for name in sets if name not in own]
         return any(ended)
 
-    def _ask(self, name: str, policy: AutoscalePolicy, snapshot: Snapshot) -> None:
+    def _call(self, name: str, policy: AutoscalePolicy, snapshot: Snapshot) -> None:
         past = Recorded(self.store.samples, snapshot.now)
         answer = self.executor(partial(_answer, policy, snapshot, past), f"policy-{name}")
-        self._asked[name] = _Question(self.stopwatch(), answer)
+        self._calls[name] = _Call(self.stopwatch(), answer)
 
-    def _hear(self, name: str, snapshot: Snapshot, base: Policy, until: float) -> bool:
-        """Take an answer that is there, or comes in a moment; returns whether the set became another one."""
-        question = self._asked[name]
+    def _collect(self, name: str, snapshot: Snapshot, base: Policy, until: float) -> bool:
+        """Take an answer that is there or comes in a moment; return whether the set changed."""
+        question = self._calls[name]
         left = max(0.0, until - self.stopwatch())
-        patience = min(left, GLANCE) if name in self._slow else left
+        patience = min(left, SLOW_PATIENCE) if name in self._slow else left
         try:
             error = question.answer.exception(patience)
         except TimeoutError:
             self._slow.add(name)
             return self._go_on_without(name, question)
-        del self._asked[name]
+        del self._calls[name]
         if not question.late:
             self._slow.discard(name)
         if error is not None:
             return self._fail(name, f"{type(error).__name__}: {error}")
         if question.overdue:
-            return False  # it is asked anew
+            return False  # it is called again
         try:
             changed = self._keep(name, question.answer.result(), snapshot, base)
         except SettingsError as error:
@@ -154,8 +154,8 @@ class Policies:
             log.info("the autoscale policy %s answers again", name)
         return changed
 
-    def _go_on_without(self, name: str, question: _Question) -> bool:
-        """What it wanted before holds, until its deadline."""
+    def _go_on_without(self, name: str, question: _Call) -> bool:
+        """Keep its former requests until the deadline."""
         if self.stopwatch() - question.began > self.deadline:
             question.overdue = True
             return self._fail(name, f"it did not answer within {self.deadline:g} s")
@@ -170,7 +170,7 @@ class Policies:
             self.on_late()
 
     def _keep(self, name: str, arrays: str, snapshot: Snapshot, base: Policy) -> bool:
-        """Write what a policy wants where it is news, or lapses soon."""
+        """Write a policy's requests if they changed or lapse soon."""
         wanted, written = json.loads(arrays), self._written.get(name)
         stands = set_before(name, snapshot) is not None
         known = written is not None and written.arrays == arrays and snapshot.now - written.at < RENEWED
@@ -191,7 +191,7 @@ class Policies:
         return True
 
     def _fail(self, name: str, why: str) -> bool:
-        """Its requests are not renewed; it is asked again at the next pass, unless its thread still hangs."""
+        """Log a failure. Its requests are not renewed; the next pass calls it again, unless its thread still hangs."""
         kind = why.partition(":")[0]
         if self._failing.get(name) != kind:
             log.warning("the autoscale policy %s fails; its last request lapses soon: %s", name, " ".join(why.split()))
@@ -200,6 +200,6 @@ class Policies:
 
 
 def _answer(policy: AutoscalePolicy, snapshot: Snapshot, past: Recorded) -> str:
-    """In the policy's thread: what it wants, as JSON, so that nothing of its own is shared with the loop."""
+    """Call the policy, on its thread. The answer is JSON, so that it shares no objects with the loop."""
     arrays: Arrays = policy.requests(snapshot, past)
     return json.dumps([dict(array) for array in arrays], allow_nan=False)
