@@ -304,12 +304,12 @@ class Answers:
         only = self._only(asker)
         if only is None:
             return document
-        said = {
+        filtered = {
             "sentence": document["sentence"] and without_names(document["sentence"]),
             "troubles": [without_names(each) for each in document["troubles"]],
             "budgets": [each for each in document["budgets"] if each["owner"] in budgets_of(only)],
         }
-        return {**document, **said}
+        return {**document, **filtered}
 
     def _of_owners(self, document: dict[str, Any], asker: Asker) -> dict[str, Any]:
         """The document; if job details are their owners', without reasons that name other owners."""
@@ -353,17 +353,17 @@ class Answers:
 
         document = seen.jobs()
         unread = jobs_not_read(seen.plan.notes)
-        said = [unread] if unread else []
+        lines = [unread] if unread else []
         owner = self._only(asker)
         if owner is None:
-            return document, said
+            return document, lines
         owners = seen.owners()
         own = [row for row in document["jobs"] if owners.get(_number(row["jobs"][0])) == owner]
         hidden = len(document["jobs"]) - len(own)
         if hidden:
-            said.append(f"{hidden} jobs of others wait, too: only their owners and managers see them")
+            lines.append(f"{hidden} jobs of others wait, too: only their owners and managers see them")
         shown = self._of_owners(document | {"jobs": own, "not_shown": hidden}, asker)
-        return shown | {"notes": [without_jobs(note) for note in shown["notes"]]}, list(map(without_names, said))
+        return shown | {"notes": [without_jobs(note) for note in shown["notes"]]}, list(map(without_names, lines))
 
     def _explained(self, subject: str, seen: ObservedPlan, asker: Asker) -> dict[str, Any]:
         if not subject:

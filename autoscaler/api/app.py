@@ -121,7 +121,7 @@ _TO_ALL = {
 _TO_BODIES = {
     "408": override_routes.described("The body is incomplete."),
     "413": override_routes.described("The body is too long."),
-    "415": override_routes.described("The body is said to be of a type that is not taken."),
+    "415": override_routes.described("The body has a type that is not accepted."),
 }
 
 

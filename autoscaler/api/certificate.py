@@ -11,7 +11,7 @@ from autoscaler.outside_files import LARGEST_TEXT, read_regular
 from autoscaler.strict_modes import refuse_exposed
 
 log = logging.getLogger("autoscaler.api")
-LOOK_EVERY = 30
+CHECK_EVERY = 30
 """Seconds between two checks of the files."""
 
 _NOT_A_PAIR = ("NO_CERTIFICATE_ASSIGNED", "KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH")
@@ -41,7 +41,7 @@ class Certificate:
         """OpenSSL calls it in every handshake, also if the client names no server."""
         handshake.context = self._newest
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Load the files if they changed. Raises nothing."""
         state = self._state()
         if state == self._loaded:

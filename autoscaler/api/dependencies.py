@@ -67,7 +67,7 @@ class Api:
     """Answers what the last pass observed and decided."""
     local: LocalRoles = field(default_factory=LocalRoles)
     """The roles of local users."""
-    looks: Turns = field(default_factory=lambda: Turns())
+    reads: Turns = field(default_factory=lambda: Turns())
     """How often each local user may read: their questions are answered while passes run."""
     acts: Turns = field(default_factory=lambda: Turns())
     """How often each operator may act."""
@@ -136,7 +136,7 @@ def local_caller(request: Request) -> Principal:
     state, local = request.scope["state"], api_of(request).local
     role = local.role(state[PEER], state.get(GROUPS, ()))
     found = of_process(state[PEER], request.headers, role)
-    if role < Role.ADMIN and not api_of(request).looks.take(found.name):
+    if role < Role.ADMIN and not api_of(request).reads.take(found.name):
         raise HTTPException(429, TOO_OFTEN, {"Retry-After": "1"})
     if role < Role.ADMIN and request.method not in _LOOKS and local.manages(found.name):
         return of_process(state[PEER], request.headers, Role.ADMIN)

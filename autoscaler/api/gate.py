@@ -108,4 +108,4 @@ def _of_another_kind(method: str, headers: Headers) -> Refusal | None:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if method not in _CHANGING or not kind or kind in (*KINDS, *_ALSO):
         return None
-    return 415, f"a body of type {plain(kind)[:100]} is not taken: send JSON, as application/json"
+    return 415, f"a body of type {plain(kind)[:100]} is not accepted: send JSON, as application/json"

@@ -1,7 +1,7 @@
 """What callers ask of nodes: create, scale, end, and further verbs. Each is one transaction that writes requests, which
 the loop carries out.
 
-A request id begins one operation, whoever repeats it and whatever died in between. What is answered rests on the same
+A request id begins one operation, also if a caller repeats it after a crash. Answers rest on the same
 transaction as what is written, so of callers at once none is promised what another was given.
 """
 

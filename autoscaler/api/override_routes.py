@@ -43,7 +43,7 @@ _DISCONNECT_SEEN = 0.05
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     400: described("The command or its host is refused; the text says why."),
     401: described("The login is wrong."),
-    403: described("The caller may only look, or the call is from a page of another site."),
+    403: described("The caller may only read, or the call is from a page of another site."),
     404: described("The autoscaler has no such worker; with the header `X-Answers`."),
     409: described("The caller has gone; nothing was done."),
     429: described("The caller acts too often."),
@@ -55,10 +55,12 @@ def may_act(request: Request, caller: Caller) -> None:
     """Refuse callers that may only read with 403, and those that act too often with 429."""
     if caller.role < Role.ADMIN:
         local = listener_of(request.scope) is SOCKET
-        said = f"{caller.name} may look, but not act on the autoscaler: {WHO_MAY[SOCKET if local else TCP]}"
+        refusal = f"{caller.name} may read, but not act on the autoscaler: {WHO_MAY[SOCKET if local else TCP]}"
         logins = api_of(request).logins
         unread = api_of(request).local.unread if local else logins.unread if logins and caller.of_cell else ""
-        raise HTTPException(403, f"{said}; who these managers are cannot be read now: {unread}" if unread else said)
+        raise HTTPException(
+            403, f"{refusal}; Grid Engine's managers cannot be read now: {unread}" if unread else refusal
+        )
     if not api_of(request).acts.take(caller.name):
         raise HTTPException(429, TOO_OFTEN, {"Retry-After": "1"})
 
@@ -74,8 +76,8 @@ async def still_asked(request: Request) -> None:
 @overrides.get("", dependencies=[Depends(known_only())], responses=_RESPONSES)
 def standing(request: Request, by: By) -> JSONResponse:
     """Whether the caller may act, and why a command may be carried out late."""
-    said = {"overrides": OVERRIDES_VERSION, "name": by.name, "may": by.manages()}
-    return JSONResponse(said | {"warning": operations_of(request).warning()})
+    document = {"overrides": OVERRIDES_VERSION, "name": by.name, "may": by.manages()}
+    return JSONResponse(document | {"warning": operations_of(request).warning()})
 
 
 @overrides.post(
@@ -101,5 +103,5 @@ def override(
         raise HTTPException(400, str(error)) from error
     log.info("%s: %s: %s", plain(caller.by), plain(str(command)), plain(stored.message))
     operations.ring()
-    said = {"overrides": OVERRIDES_VERSION, "message": stored.message, "done": stored.changed}
-    return JSONResponse(said | {"facts": dict(stored.facts), "warning": operations.warning()})
+    document = {"overrides": OVERRIDES_VERSION, "message": stored.message, "done": stored.changed}
+    return JSONResponse(document | {"facts": dict(stored.facts), "warning": operations.warning()})

@@ -15,7 +15,7 @@ from typing import Any
 import uvicorn
 from anyio.to_thread import current_default_thread_limiter
 
-from autoscaler.api.certificate import LOOK_EVERY, Certificate
+from autoscaler.api.certificate import CHECK_EVERY, Certificate
 from autoscaler.api.deadlines import LARGEST_HEAD, TimedProtocol
 from autoscaler.api.handshakes import Doorway
 from autoscaler.api.listeners import TCP, Listener
@@ -177,7 +177,7 @@ def _config(app: Any, listening: socket.socket, listener: Listener, at: Address)
         except OSError as error:
             raise SettingsError(f"cannot serve TLS with {at.certificate} and {at.key}: {error}") from error
         config.ssl = certificate.context
-        config.callback_notify, config.timeout_notify = certificate.look, LOOK_EVERY
+        config.callback_notify, config.timeout_notify = certificate.check, CHECK_EVERY
     return config
 
 

@@ -34,19 +34,19 @@ def print_answer(
     """
     if as_csv and as_json:
         raise click.UsageError("give --csv or --json, not both")
-    said = answered(invocation, question, {**query, "form": "document" if as_json else "csv" if as_csv else "text"})
-    if said is None:
+    answer = answered(invocation, question, {**query, "form": "document" if as_json else "csv" if as_csv else "text"})
+    if answer is None:
         continue_as_service_account(invocation)
         return False
     if as_csv:
-        sys.stdout.write(said["document"])
+        sys.stdout.write(answer["document"])
         return True
     if as_json:
-        print_age(invocation, said, late_only=True)
-        print_json(said["document"])
+        print_age(invocation, answer, late_only=True)
+        print_json(answer["document"])
         return True
-    print_blocks(Block(*block) for block in said["blocks"])
-    print_age(invocation, said)
+    print_blocks(Block(*block) for block in answer["blocks"])
+    print_age(invocation, answer)
     return True
 
 
@@ -73,16 +73,16 @@ def answered(invocation: Invocation, question: str, query: Mapping[str, str]) ->
     return None
 
 
-def print_age(invocation: Invocation, said: Mapping[str, Any], *, late_only: bool = False) -> None:
+def print_age(invocation: Invocation, answer: Mapping[str, Any], *, late_only: bool = False) -> None:
     """Print the time of the answer on standard error."""
-    if said["as_of"] is None:
+    if answer["as_of"] is None:
         return
-    when = datetime.fromisoformat(said["as_of"]).strftime("%Y-%m-%d %H:%M:%S %Z")
-    age = said["age_s"]
-    if not late_only or said["trouble"] or age > OLD:
-        invocation.note(f"as of the pass at {when}, {_age(age)} ago (pass {said['pass']})")
-    if said["trouble"]:
-        invocation.note(plain(f"nothing was observed since: {said['trouble']}"))
+    when = datetime.fromisoformat(answer["as_of"]).strftime("%Y-%m-%d %H:%M:%S %Z")
+    age = answer["age_s"]
+    if not late_only or answer["trouble"] or age > OLD:
+        invocation.note(f"as of the pass at {when}, {_age(age)} ago (pass {answer['pass']})")
+    if answer["trouble"]:
+        invocation.note(plain(f"nothing was observed since: {answer['trouble']}"))
 
 
 def warn_not_running(invocation: Invocation) -> None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("autoscaler.api")
 _VERSION = version("sge-autoscaler")
-LOOK = 0.25
+SHORTEST_WAIT = 0.25
 """Shortest time between two checks for a new pass, in seconds."""
 LONGEST_WAIT = 60.0
 """Longest time between two such checks, in seconds."""
@@ -82,8 +82,8 @@ def unserved(invocation: Invocation) -> Iterator[str]:
     for name, written in (("CP_CAP_AUTOSCALE_HTTP", process.http), ("CP_CAP_AUTOSCALE_AUTOSTOP", process.auto_stop)):
         if written and not _answers(written):
             yield (
-                f"nobody listens at {name}={written} yet: `sge-autoscaler serve` does (sge-autoscaler-serve.service); "
-                "`run` itself serves the Unix socket only"
+                f"no process listens at {name}={written} yet: `sge-autoscaler serve` does "
+                "(sge-autoscaler-serve.service); `run` itself serves the Unix socket only"
             )
 
 
@@ -147,7 +147,7 @@ def network(invocation: Invocation) -> Iterator[tuple[Server, Mapping[str, str]]
 def following_passes(auto_stops: AutoStops, store: Store) -> Iterator[None]:
     """Pass the results of each pass from the store to `auto_stops`, until the end of the block."""
     ended = False
-    wakeup = Wakeup(LOOK)
+    wakeup = Wakeup(SHORTEST_WAIT)
     wakeup.watch(store.database.log_file)
 
     def follow() -> None:
@@ -260,7 +260,7 @@ def _address(invocation: Invocation) -> Address | None:
 
 def _names(policy: Policy, store: Store) -> list[str]:
     """Names of the settings' node arrays, as the loop last published them."""
-    look = store.looks.load()
-    if look is None:
+    last = store.looks.load()
+    if last is None:
         return [array.name for array in policy.node_arrays]
-    return [array.name for array in look.arrays if array.extends is None]
+    return [array.name for array in last.arrays if array.extends is None]

@@ -48,9 +48,11 @@ def command(document: TextIO, folder: Path | None, as_json: bool) -> None:
     if folder is not None:
         _write(texts)
     if as_json:
-        said = "nothing was written: --to names a folder" if folder is None else f"wrote {', '.join(map(str, texts))}"
+        message = (
+            "nothing was written: --to names a folder" if folder is None else f"wrote {', '.join(map(str, texts))}"
+        )
         files = {str(path): text for path, text in texts.items()}
-        print_result(said, as_json=True, done=folder is not None, files=files, notes=list(found.notes))
+        print_result(message, as_json=True, done=folder is not None, files=files, notes=list(found.notes))
         return
     if folder is None:
         echo("\n".join(f"# {path}\n{text}" for path, text in texts.items()).rstrip("\n"))

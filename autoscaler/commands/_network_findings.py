@@ -57,8 +57,10 @@ def certificate_finding(path: Path, now: float) -> Finding:
     except AutoscalerError as error:
         return Finding("certificate", Level.WARN, f"how long {path} holds is not known: {error}", "install openssl")
     except ValueError:
-        said = shown.stderr.decode("utf-8", "replace").strip().splitlines()
-        return Finding("certificate", Level.FAIL, f"{path} cannot be read: {(said or ['it is none'])[0]}", remedy)
+        error_lines = shown.stderr.decode("utf-8", "replace").strip().splitlines()
+        return Finding(
+            "certificate", Level.FAIL, f"{path} cannot be read: {(error_lines or ['it is none'])[0]}", remedy
+        )
     day = time.strftime("%Y-%m-%d", time.gmtime(until))
     if until <= now:
         return Finding("certificate", Level.FAIL, f"{path} has expired on {day}: every client refuses it", remedy)

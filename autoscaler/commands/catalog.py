@@ -64,10 +64,10 @@ def refresh(invocation: Invocation, output: Path | None, as_json: bool) -> None:
     _write(file, catalog_text(offers))
     new = sum(offer.type.name not in before for offer in offers)
     changed = sum(offer.type.name in before and _differs(offer, before[offer.type.name]) for offer in offers)
-    said = f"{file}: {len(offers)} types of {offers[0].region}; {new} are new, {changed} have other prices"
+    message = f"{file}: {len(offers)} types of {offers[0].region}; {new} are new, {changed} have other prices"
     if _own_file(invocation) != file:
-        said += f"; set {setting}={file} to use it"
-    print_result(said, as_json=as_json, file=str(file), types=len(offers), new=new, changed=changed)
+        message += f"; set {setting}={file} to use it"
+    print_result(message, as_json=as_json, file=str(file), types=len(offers), new=new, changed=changed)
 
 
 @command.command("sizes")
@@ -88,8 +88,8 @@ def sizes(skus: TextIO, only: tuple[str, ...], output: Path | None, as_json: boo
         print_result("no file was written: --output names one", as_json=True, done=False, text=text)
     else:
         _write(output, text)
-        said = f"wrote {output}; set CP_CAP_AUTOSCALE_VM_SIZES={output} to use it"
-        print_result(said, as_json=as_json, file=str(output))
+        message = f"wrote {output}; set CP_CAP_AUTOSCALE_VM_SIZES={output} to use it"
+        print_result(message, as_json=as_json, file=str(output))
 
 
 def _offers_of_cloud(invocation: Invocation, setting: str) -> Sequence[Offer]:

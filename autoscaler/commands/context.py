@@ -114,7 +114,7 @@ class Invocation:
 
     @cached_property
     def running(self) -> Holder | None:
-        """The autoscaler that serves this cell on this machine, whatever its settings are; None: there is none."""
+        """The autoscaler that serves this cell on this machine, with any settings; None: there is none."""
         from autoscaler.store.lock import running
 
         return running(self.cell)

@@ -82,10 +82,10 @@ def _reconcile(invocation: Invocation, file: Path, *, as_json: bool) -> None:
 def _workers(invocation: Invocation, times: Mapping[str, str]) -> dict[str, Any]:
     """The document of `cost --by worker`."""
     query = {"by": "worker", **times}
-    said = answered(invocation, "cost", {**query, "form": "document"})
-    if said is not None:
-        print_age(invocation, said, late_only=True)
-        document: dict[str, Any] = said["document"]
+    answer = answered(invocation, "cost", {**query, "form": "document"})
+    if answer is not None:
+        print_age(invocation, answer, late_only=True)
+        document: dict[str, Any] = answer["document"]
         return document
     from autoscaler.report.cost import cost_report, read_cost_query
     from autoscaler.report.cost import document as cost_document

@@ -151,7 +151,7 @@ def mode_findings(invocation: Invocation) -> tuple[Finding, ...]:
         return (Finding("file modes", Level.FAIL, str(error), "see `sge-autoscaler config check`"),)
     found = {(str(each), each.remedy): f"{what}: {each.path} {each.how}" for what, each in checked if each is not None}
     return tuple(Finding("file modes", Level.FAIL, problem, remedy) for (_, remedy), problem in found.items()) or (
-        Finding("file modes", Level.OK, "nobody else may write the files that the autoscaler relies on"),
+        Finding("file modes", Level.OK, "no other user may write the files that the autoscaler relies on"),
     )
 
 

@@ -90,7 +90,7 @@ def _from_service(place: Place, query: Mapping[str, str]) -> ReadEvents:
     def read(after: int, most: int) -> Mapping[str, Any]:
         nonlocal silent
         try:
-            said = ask(place, target("events", {**query, "after": str(after), "last": str(most)}))
+            answer = ask(place, target("events", {**query, "after": str(after), "last": str(most)}))
         except Unanswered as error:
             if not silent:
                 echo(f"{error}: waiting for it", err=True)
@@ -99,7 +99,7 @@ def _from_service(place: Place, query: Mapping[str, str]) -> ReadEvents:
         if silent:
             echo(f"{place.name} answers again", err=True)
         silent = False
-        document: Mapping[str, Any] = said["document"]
+        document: Mapping[str, Any] = answer["document"]
         return document
 
     return read

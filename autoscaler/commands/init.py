@@ -51,7 +51,7 @@ def command(invocation: Invocation, yes: bool, applied: tuple[str, ...], verifie
     With --jsv it also sets up a verifier of submissions; it replaces a verifier of your own only with --apply jsv.
     --no-jsv removes our verifier, restores the former configuration, and does nothing else.
 
-    The exit code is 1 if objects are still missing because nobody confirmed.
+    The exit code is 1 if objects are still missing because you did not confirm.
     """
     administrator = Administrator(invocation.runner)
     saved = invocation.state_directory / "init" / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")

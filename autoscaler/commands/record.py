@@ -38,8 +38,8 @@ def command(invocation: Invocation, directory: Path, name: str | None, as_json: 
         directory = directory / name
     else:
         _write(invocation, directory)
-    said = f"wrote {directory}: look at it with `sge-autoscaler plan --from {directory}`"
-    print_result(said, as_json=as_json, directory=str(directory))
+    message = f"wrote {directory}: read it with `sge-autoscaler plan --from {directory}`"
+    print_result(message, as_json=as_json, directory=str(directory))
 
 
 def _write(invocation: Invocation, directory: Path) -> None:

@@ -70,11 +70,13 @@ def _serve(invocation: Invocation, *, as_json: bool) -> None:
     from autoscaler.commands._http import network
 
     with network(invocation) as (server, places):
-        for said, url in sorted(places.items()):
-            print_progress(said.format(url), as_json=as_json, url=url)
+        for description, url in sorted(places.items()):
+            print_progress(description.format(url), as_json=as_json, url=url)
         if lock.running(invocation.cell) is None:
-            said = "no loop serves this cell: this server only stores requests, and `sge-autoscaler run` acts on them"
-            echo(said, err=True)
+            message = (
+                "no loop serves this cell: this server only stores requests, and `sge-autoscaler run` acts on them"
+            )
+            echo(message, err=True)
         server.serve()
 
 
@@ -103,8 +105,8 @@ def passwd(invocation: Invocation, user: str, role: str | None, as_json: bool) -
     )
     path = password_file(invocation)
     new = set_password(path, user, password, None if role is None else Role[role.upper()])
-    said = f"{user} {'may call' if new else 'has a new password'}: {path}"
-    print_result(said, as_json=as_json, user=user, new=new, path=str(path))
+    message = f"{user} {'may call' if new else 'has a new password'}: {path}"
+    print_result(message, as_json=as_json, user=user, new=new, path=str(path))
 
 
 @command.command("calls")

@@ -73,7 +73,7 @@ def _refuse_waiting(place: Place) -> NoReturn:
         answer = standing(place)
     if not answer["may"]:
         raise Refused(
-            f"{answer['name']} may look, but not stop the autoscaler: ask root, or the user who runs the autoscaler"
+            f"{answer['name']} may read, but not stop the autoscaler: ask root, or the user who runs the autoscaler"
         )
     raise click.UsageError("add --no-wait: you may stop the autoscaler, but not read its state to wait for the end")
 

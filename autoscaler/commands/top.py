@@ -44,8 +44,8 @@ def command(invocation: Invocation, as_json: bool) -> int:
         return ask(place, target(question, query))
 
     if as_json:
-        said = {part: answer(part, {})["document"] for part in PARTS}
-        print_json({name: said["queue"][name] for name in ("schema", "now")} | said)
+        documents = {part: answer(part, {})["document"] for part in PARTS}
+        print_json({name: documents["queue"][name] for name in ("schema", "now")} | documents)
         return 0
     answer("status", {})  # an error at the start is printed on the normal screen
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -80,10 +80,10 @@ def acting(invocation: Invocation, place: Place) -> Callable[[Sequence[str]], st
             done = SystemRunner()(argv, timeout=PATIENCE)
         except CommandError as error:
             raise NotDone(str(error)) from error
-        said = (done.stdout if done.returncode == 0 else done.stderr).decode("utf-8", "replace").strip()
+        output = (done.stdout if done.returncode == 0 else done.stderr).decode("utf-8", "replace").strip()
         if done.returncode != 0:
-            raise NotDone(said.rpartition("\n")[2].removeprefix("sge-autoscaler: "))
-        return said
+            raise NotDone(output.rpartition("\n")[2].removeprefix("sge-autoscaler: "))
+        return output
 
     return act
 

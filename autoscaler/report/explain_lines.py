@@ -74,7 +74,7 @@ def _waiting_lines(row: Mapping[str, Any], *, past: bool) -> Iterator[str]:
     job, waited, slots = row["jobs"][0], duration(row["waited_s"]), f"{_slots(row['slots'])} a task"
     if past:  # a verdict is kept when it changes: how long the job waited in all is not known from it
         counts = "counted" if row["counted"] else "did not count"
-        yield f"last said of job {job} while it waited, after {waited}: {slots}, and it {counts} as demand:"
+        yield f"last verdict on job {job} while it waited, after {waited}: {slots}, and it {counts} as demand:"
     else:
         counts = "counts" if row["counted"] else "does not count"
         yield f"job {job} waits {waited}, {slots}, and {counts} as demand:"
@@ -120,9 +120,9 @@ def host_lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"the provider says: {machine['message']}"
     for name, value in (document["remembered"] or {}).items():
         if value:
-            said = instant_of(value) if name in MOMENTS else shown(name, value)
+            text = instant_of(value) if name in MOMENTS else shown(name, value)
             what = name.removesuffix("_s").replace("_", " ")
-            yield f"remembered: {what}{'' if value is True else f' {said}'}"
+            yield f"remembered: {what}{'' if value is True else f' {text}'}"
     yield from rule_lines(document["rules"])
 
 

@@ -54,8 +54,8 @@ def order_lines(document: Mapping[str, Any]) -> Iterator[str]:
             given = f"gave {count(len(each['workers']), 'worker')}: {', '.join(each['workers'])}"
         else:
             given = "gave none" if each["answered_at"] else "no answer yet"
-        said = f" ({each['message']})" if each["message"] else ""
-        yield f"  {sent}: {given}{said}"
+        message = f" ({each['message']})" if each["message"] else ""
+        yield f"  {sent}: {given}{message}"
     if document["events"]:
         yield "what happened, oldest first:"
     for event in document["events"]:

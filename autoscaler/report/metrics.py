@@ -127,7 +127,7 @@ BY_NAME = {metric.name: metric for metric in METRICS}
 
 
 def exposition(measures: Measures) -> bytes:
-    """Prometheus' text format. Imports prometheus_client, which nobody needs before the first scrape."""
+    """Prometheus' text format. Imports prometheus_client, which is not needed before the first scrape."""
     from prometheus_client.exposition import generate_latest
     from prometheus_client.registry import CollectorRegistry
 

@@ -23,7 +23,7 @@ class ObservedPlan:
     zone: tzinfo | None
 
     def document(self, *, by_job: bool = False) -> dict[str, Any]:
-        """The document of schema 1 for a plan that nobody carries out."""
+        """The document of schema 1 for a plan that is not carried out."""
         from autoscaler.report.document import document
 
         return document(self.snapshot, self.plan, self.timings, by_job=by_job, zone=self.zone)

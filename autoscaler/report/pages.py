@@ -94,7 +94,7 @@ what is logged is an object a line, too |
 | `demo --json` | `schema`, `seconds`, `tasks` (objects with `task`, `host`, `waited_s`), `workers` (objects with \
 `name`, `id`, `instance_type`, `rented_s`, `price_per_hour`, `cost`); progress goes to standard error |
 | `serve token list --json`, `serve calls --json` | `schema`, `tokens` or `calls`: a list of objects |
-| `autoscale --json` | `request_set`, `expires_at`, `arrays` (names), `note` (empty unless nobody acts on it now) |
+| `autoscale --json` | `request_set`, `expires_at`, `arrays` (names), `note` (empty unless it is acted on late) |
 | `history --json` | `schema`, `now`, `since`, `until`, `step_s`, `periods`: a list of objects with `at`, \
 `observed_s`, means of `waiting`, `counted`, `fitting`, `running`, `slots`, `slots_used`, `persistent`, \
 `price_per_hour`; `most_waiting`, `longest_wait_s`; `began` (jobs and tasks), `mean_wait_s`, \

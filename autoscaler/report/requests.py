@@ -115,9 +115,9 @@ def _said_by(array: ArrayDefinition | None, sets: Mapping[str, Mapping[str, Any]
     """By field of the array's row: the set that defined it."""
     names = {"max_cores": "max_core_count"}
     return {
-        names.get(name, name): {"request_set": said, "by": one["by"], "expires_at": one["expires_at"]}
-        for name, said in (array.said_by if array is not None and array.wanted else ())
-        if (one := sets.get(said)) is not None
+        names.get(name, name): {"request_set": set_name, "by": one["by"], "expires_at": one["expires_at"]}
+        for name, set_name in (array.said_by if array is not None and array.wanted else ())
+        if (one := sets.get(set_name)) is not None
     }
 
 

@@ -30,7 +30,7 @@ def rule_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     for row in rows:
         yield f"the rule {row['place']} requires: {row['constraint']}"
         met = [node["node"] for node in row["nodes"] if node["reason"] is None]
-        yield f"  met by {', '.join(met) if met else 'nobody'}"
+        yield f"  met by {', '.join(met) if met else 'no node'}"
         for node in row["nodes"]:
             if node["reason"] is not None:
                 yield f"  not by {node['node']}: {node['reason']['text']}"

@@ -51,8 +51,10 @@ def _sentence(plan: Plan, *, times: bool) -> str:
     parts += (*_kept(plan, times=times), *_unread(plan))
     parts += [brief(note) for note in plan.notes if note.code is Code.BUDGET_LEVEL]
     line = "; ".join(parts)
-    to_correct = [words for note in plan.notes if to_mend(note) and (words := _without_stop(text(note))) not in line]
-    return "; ".join((line, *(f"to mend: {words}" for words in dict.fromkeys(to_correct))))
+    to_correct = [
+        words for note in plan.notes if needs_person(note) and (words := _without_stop(text(note))) not in line
+    ]
+    return "; ".join((line, *(f"to fix: {words}" for words in dict.fromkeys(to_correct))))
 
 
 def _demand(plan: Plan) -> Iterator[str]:
@@ -98,21 +100,21 @@ def _unread(plan: Plan) -> Iterator[str]:
 
 def _causes(plan: Plan) -> str:
     """Why jobs do not count: first every cause that a person must correct, then the most frequent ones."""
-    mend: Counter[str] = Counter()
+    urgent: Counter[str] = Counter()
     counts: Counter[Code] = Counter()
     phrases: dict[Code, str] = {}
     for category in plan.job_categories:
         if category.counted:
             continue
-        if to_mend(category.reason):
-            mend[brief(category.reason, times=False)] += category.count
+        if needs_person(category.reason):
+            urgent[brief(category.reason, times=False)] += category.count
         else:
             counts[category.reason.code] += category.count
             phrases.setdefault(category.reason.code, brief(category.reason, times=False))
     most = sorted(counts, key=lambda code: (-counts[code], code))
-    if len(mend) + len(most) == 1:
-        return next(iter((*mend, *phrases.values())))
-    shown = [f"{count} {words}" for words, count in sorted(mend.items(), key=lambda each: (-each[1], each[0]))]
+    if len(urgent) + len(most) == 1:
+        return next(iter((*urgent, *phrases.values())))
+    shown = [f"{count} {words}" for words, count in sorted(urgent.items(), key=lambda each: (-each[1], each[0]))]
     shown += [f"{counts[code]} {phrases[code]}" for code in most[:NAMED]]
     return ", ".join((*shown, f"{sum(counts[code] for code in most[NAMED:])} other") if most[NAMED:] else shown)
 
@@ -176,9 +178,9 @@ def _named(some: Sequence[tuple[str, Reason]], noun: str, *, times: bool) -> str
     if len(some) <= NAMED:
         return ", ".join(f"{name} ({brief(reason, times=times)})" for name, reason in some)
     counts = Counter(brief(Reason(reason.code), times=False) for _, reason in some)
-    mend = {brief(Reason(reason.code), times=False) for _, reason in some if to_mend(reason)}
-    order = sorted(counts, key=lambda phrase: (phrase not in mend, -counts[phrase]))
-    named = order[: max(NAMED, len(mend))]
+    urgent = {brief(Reason(reason.code), times=False) for _, reason in some if needs_person(reason)}
+    order = sorted(counts, key=lambda phrase: (phrase not in urgent, -counts[phrase]))
+    named = order[: max(NAMED, len(urgent))]
     causes = [(f"{counts[phrase]} " if len(counts) > 1 else "") + phrase for phrase in named]
     return f"{len(some)} {noun}s ({', '.join(causes)}{', …' if len(order) > len(named) else ''})"
 
@@ -223,7 +225,7 @@ def _without_stop(words: str) -> str:
     return words.rstrip(".")
 
 
-def to_mend(reason: Reason) -> bool:
+def needs_person(reason: Reason) -> bool:
     """Whether a person must change settings, Grid Engine or the provider's account before this ends. A wrong
     request does not count, since its caller corrects it.
     """
@@ -231,7 +233,7 @@ def to_mend(reason: Reason) -> bool:
     nothing = [link for link in links if link.code is Code.NOTHING_TO_LAUNCH]
     if any(all(why.code is Code.BUCKET_TOO_SMALL for why in link.trail) for link in nothing):
         return True  # no allowed type is large enough; the trail would name types in backoff or sold out
-    return any(REASONS[link.code].mend for link in links)
+    return any(REASONS[link.code].needs_person for link in links)
 
 
 _AGE = ("idle_s", "age_s", "waited_s", "silent_s")

@@ -69,9 +69,9 @@ def queue_blocks(document: Row) -> list[Block]:
         for row in document["reasons"]
     ]
     hidden = document["not_shown"]
-    said = [f"{count(hidden, 'task')} of others: only their owners and managers see them"] if hidden else []
-    none = [] if cells or said else ["no job waits"]
-    return [Block(columns=("tasks", "longest", "counts", "why"), rows=cells, lines=[*none, *said])]
+    note = [f"{count(hidden, 'task')} of others: only their owners and managers see them"] if hidden else []
+    none = [] if cells or note else ["no job waits"]
+    return [Block(columns=("tasks", "longest", "counts", "why"), rows=cells, lines=[*none, *note])]
 
 
 def print_orphans(rows: Sequence[Row]) -> None:

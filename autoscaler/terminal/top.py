@@ -256,8 +256,8 @@ class Top(App[None]):
             self._beside(lambda: self._explained(subject), lambda lines: Explanation(subject, lines))
 
     def _explained(self, subject: str) -> list[str]:
-        said = self._question("explain", {"subject": subject, "form": "text"})
-        return [line for block in said["blocks"] for line in block[3]]
+        answer = self._question("explain", {"subject": subject, "form": "text"})
+        return [line for block in answer["blocks"] for line in block[3]]
 
     def _beside(self, ask: Callable[[], list[str]], show: Callable[[list[str]], Explanation]) -> None:
         """Ask on a thread of its own, then show the answer."""

@@ -77,7 +77,7 @@ def test_a_loop_listens_at_no_address_and_names_the_command_that_does(
     loop = loop_of(invocation)
     with listening(invocation, loop):
         found = (listens(rest), listens(door), call(socket_path(invocation), "GET", "/requests")[0])
-    told = [record.message for record in caplog.records if record.message.startswith("nobody listens at ")]
+    told = [record.message for record in caplog.records if record.message.startswith("no process listens at ")]
     assert found == (False, False, 200)
     assert ["`sge-autoscaler serve` does" in each for each in told] == [True, True]
 

@@ -115,14 +115,14 @@ def test_a_manager_who_may_not_write_the_state_acts_through_the_running_autoscal
 def test_who_is_no_manager_is_told_who_may(site: Told, words: list[str]) -> None:
     done = command_as(OTHER, *words)
     assert (done.code, done.out, done.err.count("\n"), site.in_force()) == (1, "", 1, [])
-    assert "nobody may look, but not act on the autoscaler: only root" in done.err
+    assert "nobody may read, but not act on the autoscaler: only root" in done.err
 
 
 @as_root
 def test_a_user_who_may_not_stop_it_is_refused_and_not_advised_to_add_no_wait(site: Told) -> None:
     refused, sent = (command_as(OTHER, "stop", "--now", *more) for more in ((), ("--no-wait",)))
     assert (refused.code, sent.code, refused.out, site.in_force()) == (1, 1, "", [])
-    assert "nobody may look, but not stop the autoscaler: ask root" in refused.err
+    assert "nobody may read, but not stop the autoscaler: ask root" in refused.err
     assert "--no-wait" not in refused.err
 
 

@@ -108,7 +108,7 @@ def test_an_ended_job_is_told_from_its_wait_to_its_end(store: Store) -> None:
     assert told is not None
     lines = list(job_lines(told))
     assert any(
-        "counts" not in line and line.startswith("last said of job 12 while it waited, after ") for line in lines
+        "counts" not in line and line.startswith("last verdict on job 12 while it waited, after ") for line in lines
     )
     assert lines[-2:] == [
         "job 12 ran on main.q@w1, 2 slots, from 2026-11-21 09:11:40 UTC to 2026-11-21 09:12:40 UTC: exit status 3",

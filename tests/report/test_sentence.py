@@ -263,7 +263,7 @@ def test_several_of_them_are_all_named() -> None:
 def test_a_stopped_node_array_is_told_beside_what_is_done() -> None:
     stopped = because(Code.NODE_ARRAY_STOPPED, node_array="execute", message="key not found")
     told = sentence(plan(launch(1), job_categories=(waiting(3),), notes=(because(Code.BATCH_DELAY), stopped)), 3)
-    assert told.endswith("; to mend: execute launches nothing until resumed: key not found")
+    assert told.endswith("; to fix: execute launches nothing until resumed: key not found")
     alone = sentence(plan(job_categories=(waiting(3),), notes=(stopped,)), 3)
     assert alone.count("key not found") == 1
 

@@ -36,7 +36,7 @@ def until_shown(server: Server, wanted: Path) -> None:
 
 @pytest.mark.timeout(120)
 def test_a_renewed_certificate_is_used_without_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autoscaler.api.server.LOOK_EVERY", 0)
+    monkeypatch.setattr("autoscaler.api.server.CHECK_EVERY", 0)
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     make_certificate(certificate, key)
     with Server(FastAPI(), address("127.0.0.1:0", certificate, key)).beside() as server:
@@ -63,7 +63,7 @@ def test_a_renewed_certificate_may_be_of_another_type(
     caller.check_hostname, caller.verify_mode, caller.maximum_version = False, ssl.CERT_NONE, version
     before = handshake(followed.context, caller, name)
     make_certificate(certificate, key, *OF_RSA)
-    asyncio.run(followed.look())
+    asyncio.run(followed.check())
     after = handshake(followed.context, caller, name)
     assert [ssl.DER_cert_to_PEM_cert(shown).strip() for shown in (before, after)][1] == certificate.read_text().strip()
     assert before != after
@@ -131,7 +131,7 @@ def test_where_a_new_certificate_cannot_be_used_the_old_one_stays_and_the_log_sa
     old = certificate.read_bytes()
     spoil(certificate, key)
     for _ in range(4):
-        asyncio.run(followed.look())
+        asyncio.run(followed.check())
     warnings = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     assert (len(warnings), "the certificate in use stays" in warnings[0]) == (1, True), warnings
     assert spoil is not swapped_key or "is not the key of that certificate" in warnings[0]
@@ -174,7 +174,7 @@ def test_a_file_of_the_same_time_and_length_is_another(tmp_path: Path, caplog: p
 
 def looked_at(followed: Certificate, times: int) -> None:
     for _ in range(times):
-        asyncio.run(followed.look())
+        asyncio.run(followed.check())
 
 
 def test_a_key_with_a_password_is_refused_at_the_start_and_nobody_is_asked(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_where_grid_engine_does_not_answer_nobody_is_a_manager_and_that_is_said(
 def test_the_client_acts_as_itself(site: Site) -> None:
     me = [standing(site.place)["name"], standing(site.place)["may"]]
     site.service.managers.append(me[0])
-    with pytest.raises(Refused, match="may look, but not act"):
+    with pytest.raises(Refused, match="may read, but not act"):
         override(site.place, "pause", {})
     site.logins.munge.roles._read_at = None  # type: ignore[union-attr]
     assert (me[1], override(site.place, "pause", {})["done"]) == (False, True)

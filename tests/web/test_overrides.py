@@ -104,7 +104,7 @@ def test_who_may_only_look_is_refused_every_command_and_told_who_may(site: Told,
     status, said = site.tell(OTHER, f"/{verb}?host=fake-1")
     assert status == 403
     assert said["error"] == (
-        "nobody may look, but not act on the autoscaler: only root, the user who runs the autoscaler, the group of its "
+        "nobody may read, but not act on the autoscaler: only root, the user who runs the autoscaler, the group of its "
         "socket and Grid Engine's managers may"
     )
     assert (site.in_force(), site.store.overrides.resumed_at, site.store.overrides.retried_at) == ([], None, None)
@@ -166,7 +166,7 @@ def test_while_grid_engine_does_not_say_who_manages_it_the_refusal_says_so(site:
 
     site.app_api.local.managers, site.app_api.local.stopwatch = managers, lambda: now
     status, said = site.tell(MANAGER, "/pause")
-    end = "who these managers are cannot be read now: qconf -sm did not end within 60 s"
+    end = "Grid Engine's managers cannot be read now: qconf -sm did not end within 60 s"
     assert (status, said["error"].endswith(end)) == (403, True)
     now = FRESH
     assert site.tell(MANAGER, "/pause")[0] == 200

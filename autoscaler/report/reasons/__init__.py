@@ -23,7 +23,7 @@ class Row:
     """What an operator can do: a column of docs/reasons.md, and the last line of `explain`. `""`: nothing needs to be
     done.
     """
-    mend: bool = False
+    needs_person: bool = False
     """Only a person can end it: each pass names it, instead of only counting it."""
     listed: Literal["waiting for", "keeping", "leaving alone"] | None = None
     """The verb under which a pass lists a worker that has this reason and no action; None: it is not listed."""

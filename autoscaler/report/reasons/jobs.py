@@ -194,13 +194,13 @@ ROWS = {
         short="no instance type[ {asked}]",
         remedy="Set `CP_CAP_AUTOSCALE_INSTANCE_TYPE`, or a hybrid cluster's `CP_CAP_AUTOSCALE_HYBRID_FAMILY`, to what "
         "the provider's catalogue has.",
-        mend=True,
+        needs_person=True,
     ),
     Code.NO_WORKER_ALLOWED: Row(
         "no worker of {node_array} may be launched",
         short="no worker allowed",
         remedy="Raise the limit that is named, or add what is missing at the provider.",
-        mend=True,
+        needs_person=True,
     ),
     Code.RESTRICTED_QUEUE: Row(
         "{queue} does not take such jobs ({by})",

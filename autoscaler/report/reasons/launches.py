@@ -140,7 +140,7 @@ ROWS = {
     Code.NODE_ARRAY_STOPPED: Row(
         "{node_array} launches nothing until resumed: {message}",
         remedy="The provider refused for good: fix the cause that it names, then `sge-autoscaler resume`.",
-        mend=True,
+        needs_person=True,
     ),
     Code.LAUNCHES_FAILED: Row(
         "{failures} launches for {node_array} failed recently; the last, {type}: {message}",

@@ -72,7 +72,7 @@ ROWS = {
         remedy="`qdel -f JOB`, or `qmod -f -rj JOB` to start it again; `CP_CAP_AUTOSCALE_LOST_JOBS` does either by "
         "itself.",
         listed="leaving alone",
-        mend=True,
+        needs_person=True,
     ),
     Code.LOST_JOBS_ASKED: Row("the autoscaler asks Grid Engine whether jobs {jobs} may start again"),
     Code.NAME_MAY_BE_REUSED: Row(

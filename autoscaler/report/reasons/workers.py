@@ -123,7 +123,7 @@ ROWS = {
         short="queue instance in error",
         remedy="`qstat -f -explain E` shows why; `qmod -c '*@HOST'` clears it.",
         listed="leaving alone",
-        mend=True,
+        needs_person=True,
     ),
     Code.BLACK_HOLE: Row(
         "{failures} starts of jobs {jobs} failed on it one after another, and none ran: {said}",
@@ -168,13 +168,13 @@ ROWS = {
         remedy="It carries our tag, but its node array is in no setting: restore the setting, or end it with "
         "`sge-autoscaler orphans --end ID`.",
         listed="leaving alone",
-        mend=True,
+        needs_person=True,
     ),
     Code.NAME_TAKEN: Row(
         "a newer machine has its name in Grid Engine",
         short="name taken",
         remedy="`sge-autoscaler orphans --end ID` ends it.",
-        mend=True,
+        needs_person=True,
     ),
     Code.UNKNOWN_WORKER: Row(
         "it is in no order and in no earlier observation; a running autoscaler adopts it",
