@@ -83,7 +83,7 @@ class Jobs(_Question):
 
 
 class Queue(_Question):
-    """What waits, by reason, with the jobs that have waited longest."""
+    """Waiting tasks by reason, with the jobs that have waited longest."""
 
 
 class Workers(_Question):
@@ -97,7 +97,7 @@ class Explain(_Question):
 
 
 class Events(_Question):
-    """What happened to jobs and workers."""
+    """Events of jobs and workers."""
 
     job: Annotated[str, Field(max_length=40, description="Only this job's or task's (`12`, `12.3`).")] = ""
     host: Annotated[str, Field(max_length=300, description="Only this host's, or this worker's, by its id.")] = ""
@@ -107,7 +107,7 @@ class Events(_Question):
 
 
 class Passes(_Question):
-    """What the last passes decided: those that had news."""
+    """The sentences of the last passes that had news."""
 
     last: Annotated[str, Field(max_length=40, description="The newest so many, at most 200.")] = "20"
 
@@ -127,7 +127,7 @@ class History(_Table):
 
 
 class Cost(_Table):
-    """What workers cost, and for whom; an estimate."""
+    """The cost of workers, and for whom; an estimate."""
 
     by: Annotated[str, Field(max_length=20, description="user, group, department, project, …")] = "user"
     month: Annotated[str, Field(max_length=10, description="`2026-11`; without it and `since`, this month.")] = ""

@@ -61,7 +61,7 @@ class Endpoint:
         return cls(address, int(port))
 
     def url(self, master: str) -> str:
-        """Where workers ask, without order and token. `master`: the name by which they know this host."""
+        """The URL for workers, without order and token. `master`: their name for this host."""
         host = master if self.address in _WILDCARDS else f"[{self.address}]" if ":" in self.address else self.address
         return f"http://{host}:{self.port}/autostop"
 

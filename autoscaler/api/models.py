@@ -100,14 +100,14 @@ class NodeCreationRequest(RequestModel):
 
 
 class CreatedSet(AnswerModel):
-    """What became of one set."""
+    """The result for one set."""
 
     added: Count
     message: str | None = Field(None, description="Why fewer nodes were added than requested.")
 
 
 class NodeCreationResult(AnswerModel):
-    """What became of each set, in the order in which they were asked for."""
+    """The result for each set, in the order of the request."""
 
     operation_id: str
     sets: list[CreatedSet]
@@ -130,7 +130,7 @@ class NodeManagementRequest(RequestModel):
 
 
 class ManagedNode(AnswerModel):
-    """What became of one node."""
+    """The result for one node."""
 
     id: str
     name: str
@@ -163,7 +163,7 @@ class NodeList(AnswerModel):
 
 
 class BucketDefinition(AnswerModel):
-    """What identifies a bucket within its node array."""
+    """The key of a bucket within its node array."""
 
     machine_type: str
 
@@ -188,7 +188,7 @@ class PlacementGroup(AnswerModel):
 
 
 class BucketStatus(AnswerModel):
-    """What stands and what can still be had of one instance type in one node array."""
+    """The existing and available nodes of one instance type in one node array."""
 
     bucket_id: str
     definition: BucketDefinition

@@ -1,8 +1,8 @@
-"""What callers ask of nodes: create, scale, end, and further verbs. Each is one transaction that writes requests, which
-the loop carries out.
+"""Callers' operations on nodes: create, scale, end, and further verbs. Each is one transaction that writes requests,
+which the loop carries out.
 
-A request id begins one operation, also if a caller repeats it after a crash. Answers rest on the same
-transaction as what is written, so of callers at once none is promised what another was given.
+A request id begins one operation, also if a caller repeats it after a crash. An answer is computed
+in the transaction that writes the request, so two callers at once never get the same capacity.
 """
 
 from __future__ import annotations

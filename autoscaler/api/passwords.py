@@ -1,4 +1,4 @@
-"""Who may call: a file of user names with salted hashes of their passwords (scrypt) and roles, read again when it
+"""Users that may call: a file of names with salted hashes of their passwords (scrypt) and roles, read again when it
 changes.
 
 A password is compared in constant time, and an unknown user takes as long as a known one. scrypt is slow on purpose and

@@ -1,4 +1,4 @@
-"""Who makes a call, and what that caller may do. At the TCP address a password, token or MUNGE credential proves it; at
+"""The caller of a call, and the caller's role. At the TCP address a password, token or MUNGE credential proves it; at
 the Unix socket the kernel names the user.
 """
 
@@ -15,7 +15,7 @@ ON_BEHALF = "X-Asked-By"
 
 
 class Role(IntEnum):
-    """What a caller may do. Each role includes those before it."""
+    """The rights of a caller. Each role includes those before it."""
 
     READER = 1
     """Reads status, nodes, usage, operations and requests."""

@@ -19,7 +19,7 @@ class RelayedAnswers:
     """
 
     find: Callable[[], str]
-    """Where the running autoscaler listens; '': no autoscaler listens."""
+    """Returns the socket of the running autoscaler; '': none listens."""
 
     def answer(self, question: str, query: Mapping[str, str], asker: Asker) -> Reply:
         path = self.find()

@@ -55,7 +55,7 @@ def spans(
 def usage_of(
     lifetimes: Sequence[Lifetime], vcpus: Mapping[str, int], intervals: Sequence[Span], now: float, region: str
 ) -> ClusterUsage:
-    """What was used in each interval. `vcpus`: by instance type."""
+    """The usage in each interval. `vcpus`: by instance type."""
     return ClusterUsage(usage=[_interval(lifetimes, vcpus, span, now, region) for span in intervals])
 
 

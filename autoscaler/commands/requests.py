@@ -35,7 +35,7 @@ def command(invocation: Invocation, ended: str | None, as_json: bool) -> None:
 
 
 def _near(invocation: Invocation, name: str) -> str:
-    """What may be meant."""
+    """A suggestion, or all names."""
     import difflib
 
     names = sorted(each["name"] for each in _live(invocation)["request_sets"])

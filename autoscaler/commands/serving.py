@@ -209,7 +209,7 @@ def _policies(invocation: Invocation, store: Store, wakeup: Wakeup) -> Callable[
 
 
 def notification_settings(settings: Settings) -> NotificationSettings:
-    """How operators are notified."""
+    """The settings of notifications to operators."""
     process = settings.process
     return NotificationSettings(
         process.notifications,
@@ -326,7 +326,7 @@ def array_settings(invocation: Invocation, store: Store, node_array: str) -> Map
 
 
 def worker_boot(invocation: Invocation, node_array: str) -> WorkerBoot:
-    """What each machine of a node array needs to join this cell."""
+    """The values that each machine of a node array needs to join this cell."""
     cell, process = invocation.cell, invocation.settings.process
     return WorkerBoot(
         sge_root=cell.root,

@@ -1,4 +1,4 @@
-"""What `history` shows: the monitor's samples, merged into as many periods as a screen has lines."""
+"""The answer to `history`: the monitor's samples, merged into as many periods as a screen has lines."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ class HistoryReport:
     until: float
     step: float
     periods: tuple[Sample, ...]
-    """Without gaps from the first to the last that is known; `seconds` is 0 where nothing is."""
+    """Without gaps, from the first to the last known period; `seconds` is 0 in periods without samples."""
     zone: tzinfo | None
     arrays: tuple[str, ...] = ()
-    """Names of all node arrays of which something is known in that time."""
+    """Names of all node arrays with samples in that time."""
     currency: str = "USD"
 
     @property
@@ -67,7 +67,7 @@ class HistoryReport:
 def history_report(
     table: SampleTable, since: float, until: float, *, now: float, zone: tzinfo | None, step: float | None, array: str
 ) -> HistoryReport:
-    """What is known between two times. `step`: length of a period in seconds, None: as fits a screen. `array`: only
+    """The samples between two times. `step`: length of a period in seconds, None: as fits a screen. `array`: only
     workers of this node array, '': of all.
     """
     finest = next((one.seconds for one in RESOLUTIONS if since >= now - one.kept_for), RESOLUTIONS[-1].seconds)
@@ -81,7 +81,7 @@ def history_report(
 
 
 def find_history(table: SampleTable, query: Mapping[str, str], now: float, currency: str = "USD") -> HistoryReport:
-    """What a query names: `since` and `step` in seconds, `array`. Raises SettingsError, NotFound."""
+    """Read a query: `since` and `step` in seconds, `array`. Raises SettingsError, NotFound."""
     since, step, array = _seconds(query, "since", 3600.0), _seconds(query, "step", None), query.get("array", "")
     if since is None or not 0 < since <= LONGEST:
         raise SettingsError(f"since: so many seconds are not kept; at most {LONGEST:.0f} are")
@@ -121,7 +121,7 @@ def document(report: HistoryReport, now: float) -> dict[str, Any]:
 
 
 def csv_text(report: HistoryReport) -> str:
-    """One line a period; workers of all node arrays that were asked for together."""
+    """One line a period; the workers of all selected node arrays together."""
     file = StringIO()
     rows = [_flat(period, report.zone) for period in report.periods if period.seconds]
     writer = csv.DictWriter(file, list(_flat(Sample(0.0, 1.0), report.zone)), lineterminator="\n")
@@ -168,7 +168,7 @@ def _sum(report: HistoryReport) -> str:
 
 
 def _bar(array: ArraySample, widest: float) -> str:
-    """Busy workers full, idle ones half, those that come or leave as dots."""
+    """A bar: busy workers full, idle ones half, others as dots."""
     share = _BAR / widest if widest else 0.0
     busy, idle, rest = array.busy, array.idle, array.coming + array.leaving + array.aside
     ends = [round(share * count) for count in (busy, busy + idle, busy + idle + rest)]
@@ -186,14 +186,14 @@ def _periods(samples: Sequence[Sample], step: float, zone: tzinfo | None) -> Ite
 
 
 def _begin(at: float, step: float, zone: tzinfo | None) -> float:
-    """Where the period of this time begins: days and their parts as the clock on the wall has them."""
+    """The begin of the period of this time: days and their parts in local time."""
     local = datetime.fromtimestamp(at, zone)
     wall = (local.replace(tzinfo=None) - _EPOCH).total_seconds()
     return (_EPOCH + timedelta(seconds=wall // step * step)).replace(tzinfo=zone, fold=local.fold).timestamp()
 
 
 def _all(sample: Sample) -> ArraySample:
-    """All node arrays together. Most at a time: at most so many, since each had its most at a time of its own."""
+    """All node arrays together. `most` is an upper bound, since the arrays had theirs at different times."""
     names = ArraySample.__dataclass_fields__
     return ArraySample(**{name: sum(getattr(one, name) for one in sample.arrays.values()) for name in names})
 
@@ -234,7 +234,7 @@ def _round(value: float) -> float:
 
 
 def _number(value: float) -> str:
-    """At most one decimal, and none where it says nothing."""
+    """At most one decimal, without a trailing `.0`."""
     return f"{value:.1f}".removesuffix(".0")
 
 

@@ -42,7 +42,7 @@ class ReasonPart(Part):
 
 
 class ActionPart(Part):
-    """What every action has; its other fields follow from its class."""
+    """The fields of every action; others follow from its class."""
 
     kind: str
     reason: ReasonPart

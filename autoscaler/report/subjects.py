@@ -187,7 +187,7 @@ def _host(name: str, known: Known) -> dict[str, Any]:
 
 
 def _near(name: str, seen: ObservedPlan) -> str:
-    """What may be meant."""
+    """A suggestion; '': nothing is similar."""
     names = {known for verdict in seen.plan.workers for known in (verdict.name, verdict.id) if known}
     close = difflib.get_close_matches(name, sorted(names), 1, cutoff=0.7)
     return f"; did you mean {close[0]}?" if close else ""
