@@ -111,7 +111,7 @@ def _wait(invocation: Invocation, store: Store, verb: Verb, *, as_json: bool) ->
 
 
 def _disabled_by_hand(store: Store) -> list[str]:
-    """Workers that the stop waits for until a person enables or drains them, as of the last pass."""
+    """Workers that the stop waits for until a person enables them, as of the last pass."""
     last = store.looks.load()
     workers = () if last is None else last.workers
     return sorted(each.host or each.worker.id for each in workers if each.decisive is Condition.DISABLED_BY_HAND)
@@ -120,8 +120,8 @@ def _disabled_by_hand(store: Store) -> list[str]:
 def _waits_for_disabled(hosts: Sequence[str]) -> str:
     them = "them" if len(hosts) > 1 else "it"
     return (
-        f"waiting for {few(hosts)}: a person disabled {them}, so the stop leaves {them} alone; "
-        f"`sge-autoscaler drain HOST` removes {them}, `qmod -e '*@HOST'` enables {them} again"
+        f"waiting for {few(hosts)}: a person disabled {them}, so the stop leaves {them} alone until a person enables "
+        f"{them}: `qmod -e '*@HOST'`"
     )
 
 

@@ -64,8 +64,8 @@ ROWS = {
     Code.DISABLED_BY_HAND: Row(
         "a person disabled it",
         short="disabled by hand",
-        remedy="`qmod -e '*@HOST'` puts it back into service, `sge-autoscaler drain HOST` removes it, `stop` waits for "
-        "it; it costs money meanwhile.",
+        remedy="`qmod -e '*@HOST'` puts it back into service, `sge-autoscaler drain HOST` removes it, `stop` waits "
+        "until it is enabled; it costs money meanwhile.",
         listed="leaving alone",
     ),
     Code.ENABLED_BY_HAND: Row(
