@@ -93,7 +93,7 @@ class Tokens:
         return next((each for each in self._matching(token) if each.expires_at > self._clock()), None)
 
     def expired(self, token: str) -> bool:
-        """Whether this token existed and has expired. Its holder may be told so."""
+        """Whether this token existed and has expired. Its holder may learn that."""
         return any(each.expires_at <= self._clock() for each in self._matching(token))
 
     def _matching(self, token: str) -> list[Token]:
