@@ -121,7 +121,7 @@ def _waits_for_disabled(hosts: Sequence[str]) -> str:
     them = "them" if len(hosts) > 1 else "it"
     return (
         f"waiting for {few(hosts)}: a person disabled {them}, so the stop leaves {them} alone until a person enables "
-        f"{them}: `qmod -e '*@HOST'`"
+        f"{them} (`qmod -e '*@HOST'`) or drains {them} (`sge-autoscaler drain HOST`)"
     )
 
 

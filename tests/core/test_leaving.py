@@ -346,3 +346,15 @@ def test_paused_lets_nobody_go() -> None:
 
 def test_every_mark_has_a_row() -> None:
     assert set(MARKS) == set(Disabling)
+
+
+@pytest.mark.parametrize("stop", (None, "drain", "now"))
+def test_a_person_may_drain_what_a_person_disabled_whatever_else_is_stopped(stop: str | None) -> None:
+    by_hand = a_worker(states="d")
+    left, drained = (plan(a_snapshot(by_hand, Overrides(stop=stop, drain=frozenset(hosts)))) for hosts in ((), ("w1",)))
+    assert (acts(left), told(left, "w1")[1], told(drained, "w1")[1]) == (
+        [],
+        Code.DISABLED_BY_HAND,
+        Code.DRAINED_BY_COMMAND,
+    )
+    assert acts(drained)

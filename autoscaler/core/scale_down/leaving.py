@@ -122,9 +122,8 @@ def leave_alone(worker: WorkerState, pass_context: PassContext) -> WorkerStep:
 
 def _drained_by_command(departure: Departure) -> bool:
     """Whether a person drains a worker that is set aside. Only `drain` does that, not `stop --now`."""
-    drained_by_person = departure.drained_by_person
     known = departure.worker.decisive in (Condition.DISABLED_BY_HAND, Condition.UNKNOWN_ARRAY)
-    return known and drained_by_person is not None and drained_by_person.code is Code.DRAINED_BY_COMMAND
+    return known and departure.pass_context.drained_by_command(departure.worker)
 
 
 def _disable(departure: Departure) -> WorkerStep:

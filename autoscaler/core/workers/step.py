@@ -60,9 +60,11 @@ class PassContext:
             return None
         if self.overrides.stop == "now":
             return because(Code.STOPPING, how=self.overrides.stop)
-        if named_in(self.overrides.drain, worker):
-            return because(Code.DRAINED_BY_COMMAND)
-        return None
+        return because(Code.DRAINED_BY_COMMAND) if self.drained_by_command(worker) else None
+
+    def drained_by_command(self, worker: WorkerState) -> bool:
+        """Whether `drain` names this worker, whatever else a person stops."""
+        return named_in(self.overrides.drain, worker) and not named_in(self.overrides.keep, worker)
 
     def end_refused(self, worker_id: str) -> Reason | None:
         """Why a worker is not terminated yet: its provider refused that, and the wait doubles each time. After a

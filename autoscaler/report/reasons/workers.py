@@ -65,7 +65,7 @@ ROWS = {
         "a person disabled it",
         short="disabled by hand",
         remedy="`qmod -e '*@HOST'` puts it back into service, `sge-autoscaler drain HOST` removes it, `stop` waits "
-        "until it is enabled; it costs money meanwhile.",
+        "for either; it costs money meanwhile.",
         listed="leaving alone",
     ),
     Code.ENABLED_BY_HAND: Row(
