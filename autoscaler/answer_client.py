@@ -39,7 +39,7 @@ OVERRIDES_VERSION = 1
 OVERRIDES = f"/overrides/v{OVERRIDES_VERSION}"
 """Where operators send commands to the autoscaler."""
 ROLE = "X-Asked-Role"
-"""The user for whom a server passes a question on. Never gives more rights than the server has itself."""
+"""The role of the user for whom a server passes a question on. It never gives more rights than the server has."""
 OF_CELL = "user"
 """A user of the cell: the service that answers knows whether they are a manager."""
 SOURCE = "X-Asked-From"

@@ -67,7 +67,8 @@ def prefix_of(model: type[ExtensionSettings]) -> str:
 
 
 def read_settings(model: type[Model], values: Mapping[str, str], *, of: str = "the provider") -> Model:
-    """Make the settings from `values` (environment names to text); names that the model does not have are ignored.
+    """Make the settings from `values` (environment names to text); names without its prefix that it does not declare
+    are ignored.
 
     `of`: the owner, for the error. Empty text counts as not given. Raises SettingsError that names every unknown and
     every wrong value at once.

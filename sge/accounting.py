@@ -24,7 +24,7 @@ from sge.units import epoch_seconds
 MOST_BYTES = 1 << 20
 """Bytes read at one observation: some 4,000 lines."""
 OLD_NEWS = 8 * MOST_BYTES
-"""Older bytes than this are skipped."""
+"""If more bytes than this are unread, only the newest of one observation are read."""
 
 WORDS: Mapping[int, str] = MappingProxyType(
     {

@@ -386,11 +386,11 @@ class Answers:
         except OSError as error:
             return Ends(unread=f"{error.filename} cannot be read: {error.strerror}")
         except StateNotKept as error:  # a full disk: all else is known
-            return Ends(unread=f"the accounting cannot be taken in: {error}")
+            return Ends(unread=f"the accounting cannot be indexed: {error}")
         if not found.unread:
             return Ends(found.ends)
         self._index_in_background()
-        left = f"{found.unread / 1e6:.0f} MB of the accounting have not been taken in yet: ask again in a minute"
+        left = f"{found.unread / 1e6:.0f} MB of the accounting are not indexed yet: ask again in a minute"
         return Ends(found.ends, left)
 
     def _index_in_background(self) -> None:
@@ -403,7 +403,7 @@ class Answers:
             while not self._ended.wait(PAUSE) and self.accounting is not None and self.accounting.advance(STEP):
                 pass
         except (OSError, AutoscalerError) as error:
-            log.warning("the accounting is not taken in any further: %s", error)
+            log.warning("the index of the accounting does not go on: %s", error)
         finally:
             self._indexing.release()
 

@@ -193,7 +193,7 @@ class Operations:
         self, verb: ManagingVerb, request: NodeManagementRequest, who: str, *, own_only: bool = False
     ) -> NodeManagementResult:
         """Apply a verb to each selected node. `own_only`: only to nodes that this caller created; others get an error.
-        Raises Conflict and changes nothing.
+        If it raises Conflict, nothing was changed.
         """
         with self.store.database.transaction():
             self._refuse_repeated(request.request_id)

@@ -297,7 +297,7 @@ def scale(
     "/cloud/actions/retry/{cluster}", dependencies=[asks, Depends(of_cluster), Depends(known_only())], responses=_ALWAYS
 )
 def retry(request: Request, response: Response, caller: User) -> dict[str, str]:
-    """Retry launches that failed for lack of capacity or were refused at once, instead of after the backoff."""
+    """Retry at once the launches that failed or were refused, without waiting for the end of the backoff."""
     operations_of(request).retry(caller)
     warn_if_late(request, response)
     return {"message": "the next pass tries again what failed"}

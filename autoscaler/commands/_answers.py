@@ -23,7 +23,7 @@ from autoscaler.report.blocks import Block, print_blocks
 _STORED = "shows what it has stored"
 _INSTEAD = {"status": _STORED, "history": _STORED, "events": _STORED, "cost": _STORED}
 OLD = 60.0
-"""Age of an answer in seconds from which `--json` output reports it, too."""
+"""Age of an answer in seconds from which a note on standard error names it with `--json`, too; without, always."""
 
 
 def print_answer(

@@ -1,9 +1,10 @@
 """What a plan asks the engine to do: small frozen values, each with its reason.
 
 An action is one class. `kind` is its name in the journal, in JSON and in the log, `order` its place among the actions
-of a pass, and `verb` the word for it in the pass's sentence. A class without one of these fails the type check and the
-import. Its fields give its JSON form (`report.document`, `report.schema`) and its row in the journal. One function of
-`engine.executors` carries it out. If that function is missing for a kind of the unions below, the type check fails.
+of a pass, `verb` the word for it in the pass's sentence, and `calls_provider` says on which threads it may run. A class
+without one of these fails the type check and the import. Its fields give its JSON form (`report.document`,
+`report.schema`) and its row in the journal. One function of `engine.executors` carries it out. If that function is
+missing for a kind of the unions below, the type check fails.
 
 Actions name machines by worker id and hosts by host name, so that the engine needs nothing but the action.
 """
@@ -31,8 +32,11 @@ class ActionKind:
     verb: ClassVar[str]
     """In the pass's sentence, before the hosts or jobs: `enabling`."""
 
-    def __init_subclass__(cls, *, kind: str, order: int, verb: str) -> None:
-        cls.kind, cls.order, cls.verb = kind, order, verb
+    calls_provider: ClassVar[bool]
+    """Whether its executor calls the provider, which may hang: the engine then runs it off the loop's thread."""
+
+    def __init_subclass__(cls, *, kind: str, order: int, verb: str, calls_provider: bool) -> None:
+        cls.kind, cls.order, cls.verb, cls.calls_provider = kind, order, verb, calls_provider
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,7 @@ class _OnJobs:
 
 
 @dataclass(frozen=True)
-class Launch(ActionKind, kind="launch", order=50, verb="launching"):
+class Launch(ActionKind, kind="launch", order=50, verb="launching", calls_provider=True):
     """Order workers. The fields beside `candidates` are the first candidate's."""
 
     node_array: str
@@ -174,7 +178,7 @@ class Launch(ActionKind, kind="launch", order=50, verb="launching"):
 
 
 @dataclass(frozen=True)
-class Enrol(ActionKind, kind="enrol", order=20, verb="enrolling"):
+class Enrol(ActionKind, kind="enrol", order=20, verb="enrolling", calls_provider=False):
     """Make a machine an execution host, disabled at first: `qconf -Ae`, queue slots, host group, `qmod -d`."""
 
     worker_id: str
@@ -196,24 +200,24 @@ class Enrol(ActionKind, kind="enrol", order=20, verb="enrolling"):
 
 
 @dataclass(frozen=True)
-class Enable(_OnHost, ActionKind, kind="enable", order=10, verb="enabling"):
+class Enable(_OnHost, ActionKind, kind="enable", order=10, verb="enabling", calls_provider=False):
     """Enable a host: `qmod -e '*@host'`. Only ever one that we disabled (rule 4)."""
 
 
 @dataclass(frozen=True)
-class Disable(_OnHost, ActionKind, kind="disable", order=110, verb="disabling"):
+class Disable(_OnHost, ActionKind, kind="disable", order=110, verb="disabling", calls_provider=False):
     """Disable a host, so that no further job starts there: `qmod -d '*@host'`."""
 
 
 @dataclass(frozen=True)
-class Remove(_OnHost, ActionKind, kind="remove", order=100, verb="removing"):
+class Remove(_OnHost, ActionKind, kind="remove", order=100, verb="removing", calls_provider=False):
     """Take an empty, disabled host out of Grid Engine by the guarded sequence. If Grid Engine refuses, the host is put
     back and its machine kept.
     """
 
 
 @dataclass(frozen=True)
-class Terminate(ActionKind, kind="terminate", order=90, verb="terminating"):
+class Terminate(ActionKind, kind="terminate", order=90, verb="terminating", calls_provider=True):
     """End a machine that is no execution host (any more)."""
 
     worker_id: str
@@ -224,12 +228,12 @@ class Terminate(ActionKind, kind="terminate", order=90, verb="terminating"):
 
 
 @dataclass(frozen=True)
-class Restart(_OnHost, ActionKind, kind="restart", order=84, verb="restarting"):
+class Restart(_OnHost, ActionKind, kind="restart", order=84, verb="restarting", calls_provider=True):
     """Have the provider restart a machine. Only ever one that a person has disabled and that is empty."""
 
 
 @dataclass(frozen=True)
-class Reimage(_OnHost, ActionKind, kind="reimage", order=86, verb="reimaging"):
+class Reimage(_OnHost, ActionKind, kind="reimage", order=86, verb="reimaging", calls_provider=True):
     """Have the provider set up a machine anew from its image. Only ever one that a person has disabled and that is
     empty.
     """
@@ -264,7 +268,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class AskGridEngine(ActionKind, kind="ask", order=120, verb="asking Grid Engine about"):
+class AskGridEngine(ActionKind, kind="ask", order=120, verb="asking Grid Engine about", calls_provider=False):
     """Ask Grid Engine whether these jobs could ever run on such hosts. Nothing else is decided before it answers.
 
     At most one a pass. Its answers are evidence for a later plan.
@@ -281,19 +285,26 @@ class AskGridEngine(ActionKind, kind="ask", order=120, verb="asking Grid Engine 
 
 
 @dataclass(frozen=True)
-class Annotate(_OnJobs, ActionKind, kind="annotate", order=60, verb="notifying the owner of"):
+class Annotate(_OnJobs, ActionKind, kind="annotate", order=60, verb="notifying the owner of", calls_provider=False):
     """Write the reason into the jobs' context, which `qstat -j` shows to the owner."""
 
 
 @dataclass(frozen=True)
-class TellWaiting(_OnJobs, ActionKind, kind="tell_waiting", order=130, verb="noting why it waits in the context of"):
+class TellWaiting(
+    _OnJobs,
+    ActionKind,
+    kind="tell_waiting",
+    order=130,
+    verb="noting why it waits in the context of",
+    calls_provider=False,
+):
     """Write why jobs wait into the context of those that have waited long, all of them by one command."""
 
     over: Annotated[bool, InJson("It is taken away again: they wait no more.")] = False
 
 
 @dataclass(frozen=True)
-class Hold(_OnJobs, ActionKind, kind="hold", order=70, verb="holding"):
+class Hold(_OnJobs, ActionKind, kind="hold", order=70, verb="holding", calls_provider=False):
     """Hold waiting jobs as operator, the reason in their context."""
 
     asks: Annotated[tuple[JobRequest, ...], ENGINE_ONLY] = ()
@@ -303,12 +314,12 @@ class Hold(_OnJobs, ActionKind, kind="hold", order=70, verb="holding"):
 
 
 @dataclass(frozen=True)
-class Release(_OnJobs, ActionKind, kind="release", order=30, verb="releasing"):
+class Release(_OnJobs, ActionKind, kind="release", order=30, verb="releasing", calls_provider=False):
     """Lift the hold that Hold set; the owner's own holds stay."""
 
 
 @dataclass(frozen=True)
-class Kill(_OnJobs, ActionKind, kind="kill", order=80, verb="killing"):
+class Kill(_OnJobs, ActionKind, kind="kill", order=80, verb="killing", calls_provider=False):
     """Delete jobs, the reason in their context first."""
 
     lost: Annotated[bool, InJson("Their machine is gone, so Grid Engine has to be forced.")] = False
@@ -317,7 +328,7 @@ class Kill(_OnJobs, ActionKind, kind="kill", order=80, verb="killing"):
 
 
 @dataclass(frozen=True)
-class Reschedule(ActionKind, kind="push_back", order=40, verb="rescheduling"):
+class Reschedule(ActionKind, kind="push_back", order=40, verb="rescheduling", calls_provider=False):
     """Put running jobs back among the waiting.
 
     Only when their machine is surely gone, or still ours to stop (rule 7).

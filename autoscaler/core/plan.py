@@ -1,6 +1,7 @@
 """`plan`: from a snapshot to the actions and their reasons.
 
-Pure: equal snapshots give equal plans. It is two lists: why workers leave or stay, and why workers come. Each step
+Pure: equal snapshots give equal plans. It is two lists: the steps of workers (`_steps`: why
+they stay, go on or leave) and the launches (`_launches`: why workers come). Each step
 takes values and returns values.
 """
 
@@ -101,7 +102,7 @@ def _steps(facts: Facts, forecast: Forecast, serving: Serving, swaps: SwapPlan) 
                 for worker in workers
                 if worker.procedure is Procedure.LEAVING
             ),
-            # Workers in service leave only when idle, not needed and above the floor, or for a stronger one.
+            # Workers in service leave for the first of `MOTIVES` that applies and that nothing overrules.
             *serving.steps,
             # Lost workers: disabled, terminated, removed, their jobs rescheduled.
             *facts.recovery.steps,

@@ -123,7 +123,7 @@ class QueuePolicy:
     """Its default node array."""
     scale_up_timeout: float = 30.0
     scale_down_timeout: float | None = None
-    """If set, no worker leaves before all autoscaled queues have been empty for this long (the seed's rule)."""
+    """If set, no worker leaves before all autoscaled queues have been empty for this long (Cloud Pipeline's rule)."""
     default: bool = True
     """Takes jobs that name no queue."""
     static: bool = True

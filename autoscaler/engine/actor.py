@@ -101,8 +101,7 @@ class Actor:
         *,
         carry_on: Callable[[], bool] = lambda: True,
     ) -> list[Outcome]:
-        """Carry out a plan's actions. If `carry_on` returns False before a batch, that batch and all after it are left
-        undone.
+        """Carry out a plan's actions. Each batch before which `carry_on` returns False is left undone.
 
         Returns their outcomes, and those of earlier actions that ended meanwhile.
         """

@@ -31,7 +31,7 @@ class Arrivals:
         return bool(self._since)
 
     def next_observation(self, workers: Iterable[WorkerVerdict], now: float, took: float) -> float | None:
-        """Seconds from now, after a pass that `took` so many; None: no worker boots or joins."""
+        """Seconds until the next observation, after a pass of `took` seconds; None: no worker boots or joins."""
         waiting = {
             (worker.id, worker.reason.code)
             for worker in workers

@@ -25,7 +25,9 @@ class EndOrphanContext:
 
 
 def end_orphan(orphan: Orphan, context: EndOrphanContext) -> None:
-    """Raises GridEngineRefused if something runs on it, ProviderError if its provider does not end it."""
+    """Remove its host, then terminate it. Raises GridEngineRefused if something runs on it, ProviderError if its
+    provider does not end it.
+    """
     if orphan.host is not None:
         _refuse_busy(orphan, orphan.host)
         _remove_host(orphan, orphan.host, context)

@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 def find_events(table: EventTable, query: Mapping[str, str], now: float) -> tuple[KeptEvent, ...]:
-    """Read a query: `job` (`12`, `12.3`), `host`, `since` (seconds to look back), `after` (the number of an
+    """The events of a query: `job` (`12`, `12.3`), `host`, `since` (seconds to look back), `after` (the number of an
     event), `last` (so many at most). Raises SettingsError.
     """
     named = query.get("job", "")

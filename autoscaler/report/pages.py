@@ -241,7 +241,7 @@ def _phases() -> Iterator[str]:
     for procedure in Procedure:
         yield from ("", f"## Steps: {procedure}")
         yield from _rules(RULES[procedure], phases_of(procedure))
-    yield from ("", "## The way out of Grid Engine", "", "Every worker with an execution host goes it.")
+    yield from ("", "## Leaving Grid Engine", "", "Every worker with an execution host leaves by these rows.")
     yield from _rules(WAY_OUT, frozenset(Phase))
     yield from ("", "## What an observation shows", "", "| from | when | to |", "|---|---|---|")
     yield from (f"| {_listed(row.sources)} | {_cell(row.when)} | {row.to or ''} |" for row in SHOWN)
@@ -284,7 +284,7 @@ def _step(rule: Rule[Any], row: Row[Any], phases: frozenset[Phase]) -> str:
         "" if several else f"`{rule.name}`",
         "" if sources == frozenset(Phase) else _listed(sources),
         _cell(row.when or rule.why),
-        "goes the way out" if row.way_out else action,
+        "as under Leaving Grid Engine" if row.way_out else action,
         "" if row.to is None else str(row.to),
         ", ".join(f"`{code.value}`" for code in row.reasons),
     )

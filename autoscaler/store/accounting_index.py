@@ -107,7 +107,7 @@ class AccountingIndex:
             return left
 
     def find(self, job: int, task: int | None = None, most: int = 16 << 20) -> Found:
-        """All records of a job, after so many more bytes were indexed. Raises OSError."""
+        """The newest `MOST_ENDS` records of a job, after up to `most` more bytes were indexed. Raises OSError."""
         unread = self.advance(most)
         with self._guard:
             found: list[JobEnd] = []

@@ -17,7 +17,7 @@ from typing import Any
 from autoscaler.errors import SettingsError, StateNotKept
 
 BUSY_TIMEOUT_MS = 10_000
-"""Seconds that one process waits while another commits: far longer than any transaction of ours."""
+"""Milliseconds that one process waits while another commits: far longer than any transaction of ours."""
 
 Migration = tuple[str, ...]
 """The statements that lead from one version of the file to the next."""

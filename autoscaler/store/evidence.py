@@ -147,7 +147,7 @@ class HealthTable(Table):
     """The last result of each worker's health checks."""
 
     def note(self, worker_id: str, at: float, *, healthy: bool, message: str = "") -> None:
-        """Keep a result. Sick after sick is sick since the first."""
+        """Keep a result. A failed check after a failed one keeps the time of the first."""
         with self._database.transaction():
             row = self._database.row("SELECT sick_since FROM health WHERE worker_id = ?", (worker_id,))
             known = None if row is None else row["sick_since"]

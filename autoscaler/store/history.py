@@ -170,7 +170,7 @@ class History:
             )
 
     def explanation(self, job: int) -> Explanation | None:
-        """The last explanation of this job, or None if it never waited (or too long ago)."""
+        """The last explanation of this job, or None if no pass saw it wait, or that was too long ago."""
         row = self._database.row(
             "SELECT at, verdict FROM explained JOIN explanations ON explanations.id = explanation WHERE job = ?", (job,)
         )

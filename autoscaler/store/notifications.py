@@ -129,7 +129,7 @@ class NotificationTable(Table):
         self._database.execute("UPDATE notification_state SET upto = ?, delivered = ?", (upto, json.dumps(delivered)))
 
     def failed(self, upto: int, delivered: tuple[int, ...], message: str, at: float, next_at: float) -> None:
-        """Not all services have received the notifications up to this one."""
+        """Store that some services have not received the notifications up to this one, and when to try again."""
         self._database.execute(
             "UPDATE notification_state SET upto = ?, delivered = ?, attempts = attempts + 1,"
             " failing_since = coalesce(failing_since, ?), next_at = ?, message = ?",

@@ -130,7 +130,7 @@ class Store:
         )
 
     def forget_old(self, now: float, cost_kept: float = history.COST_KEPT) -> None:
-        """Drop what is older than the history is kept for, and costs of workers after so many seconds."""
+        """Drop what is older than the history is kept for, and costs of workers after `cost_kept` seconds."""
         with self.database.transaction():
             self.history.forget(now - history.KEPT_FOR)
             self.history.forget_lifetimes(now - max(cost_kept, history.KEPT_FOR))

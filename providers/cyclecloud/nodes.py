@@ -26,7 +26,7 @@ _ENDING = frozenset({"Terminated", "Off", "Deallocated"})
 _GONE = frozenset({"Terminated", "Off"})
 READY, FAILED, DEALLOCATED = "Ready", "Failed", "Deallocated"
 _OF_A_MACHINE = ("InstanceId", "Hostname", "PrivateIp")
-"""A field of a node record once its machine was acquired."""
+"""A node record has one of these fields once its machine was acquired."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from autoscaler.core.actions import Action, ActionKind, Launch
+from autoscaler.engine.actor import OfProvider
 from autoscaler.engine.executors.execute import OneCall
 from autoscaler.report.document import action_part, document
 from autoscaler.report.schema import part_of
@@ -31,6 +32,11 @@ def test_every_kind_is_tried_here() -> None:
 
 def test_every_kind_is_carried_out_by_a_function_of_its_own_or_is_an_order() -> None:
     assert {*get_args(OneCall), Launch} == set(KINDS)
+
+
+def test_what_calls_the_provider_runs_off_the_loops_thread_and_nothing_else() -> None:
+    """Orders have threads of their own anyway."""
+    assert {kind for kind in KINDS if kind.calls_provider} == {Launch, *get_args(OfProvider)}
 
 
 def test_names_and_places_are_given_once() -> None:

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.model.memory import Disabling
 from autoscaler.core.workers.observed import observe_workers
 from autoscaler.core.workers.phases import Condition, Phase
 from autoscaler.core.workers.worker_state import WorkerState
 from autoscaler.store.store import Store
-from tests.store.older_world import older_world
+from tests.store.older_world import MARKS, older_world
 
 WRITTEN = Path(__file__).parent / "older_store.sql"
 
@@ -37,7 +36,7 @@ def workers(store: Store) -> dict[str, WorkerState]:
 def test_its_memory_is_that_of_the_world_it_was_written_of(older: Store) -> None:
     memory = older.memory.load()
     assert memory == older_world().memory
-    assert {note.disabling for note in memory.workers.values()} == {None, *Disabling}
+    assert {note.disabling for note in memory.workers.values()} == {None, *MARKS}
 
 
 def test_its_last_look_shows_the_phases_that_its_workers_have(older: Store) -> None:

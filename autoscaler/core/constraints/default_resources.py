@@ -43,8 +43,8 @@ BY_ITSELF: Mapping[str, str] = MappingProxyType(
         "nodearray": "nodearray",
     }
 )
-"""Resources that every node has, with the property that gives their value. All memory resources are in bytes: a size
-has its own unit.
+"""Resources that every node has, with the property that gives their value. `memb` to `memtb` all give bytes, whatever
+the name says: `{"memgb": 4}` is 4 bytes (docs/rules.md).
 """
 _UNBOUNDED = 1e300
 

@@ -15,7 +15,7 @@ HOUR_MS = 3_600_000
 
 
 def nanos_of(price_per_hour: float) -> int:
-    """A price exactly as the catalogue writes it, which a float holds only nearly."""
+    """The price in billionths, exactly as the catalogue writes it: a float holds it only nearly."""
     return int((Decimal(str(price_per_hour)) * NANOS).to_integral_value(ROUND_HALF_EVEN))
 
 

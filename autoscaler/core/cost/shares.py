@@ -127,14 +127,12 @@ def parts_of(rental: Rental, uses: Sequence[Use], window: Window) -> list[Part]:
     ]
 
 
-Weight = Mapping[int, int]
-"""Slots × milliseconds, by the number of slots held: if 8 are held on a worker of 4, each counts half."""
-
-
 def _weights(
     clipped: Sequence[tuple[int, int, int]], slots: int, low: int, joined: int, high: int
 ) -> list[dict[int, int]]:
-    """For every use, then for starting and idle; together the worker's whole time (time × held ÷ shared)."""
+    """For every use, then for starting and idle: slots × milliseconds by the number of slots that share the worker, its
+    own or those held if more are. If 8 are held on a worker of 4, each counts half. Together it is the worker's time.
+    """
     events = _events(clipped, low, joined, high)
     times = sorted(events)
     held, most = 0, 0

@@ -488,7 +488,7 @@ def _slots_under(pe: ParallelEnvironment, ask: JobRequest) -> tuple[int, int | N
 
 
 def _amounts(values: Mapping[str, float], elsewhere: Iterable[str]) -> Amounts:
-    """None of a limit of queues is met everywhere: each queue has it, INFINITY at least."""
+    """Without requests of 0 of a limit of queues, which are met everywhere: each queue has a value of it."""
     asked = ((name, value) for name, value in values.items() if value or name not in QUEUE_LIMITS)
     return tuple(sorted((name, value) for name, value in asked if name not in elsewhere))
 

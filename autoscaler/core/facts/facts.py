@@ -115,7 +115,9 @@ class Facts:
         return [*forecast.possible(self.demand.wanted), *self.returning]
 
     def with_brake(self, brake: Reason) -> Facts:
-        """The same with the circuit breaker on, which only holds back steps of workers."""
+        """The same with the circuit breaker on. Of these facts only `pass_context` and `recovery` change; launches see
+        it by `blocked`.
+        """
         pass_context = replace(self.pass_context, held_back=brake)
         cluster, memory = self.snapshot.cluster, self.snapshot.memory
         recovery = recover_workers(self.observed, cluster, memory, pass_context, self.recovery_context)

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from autoscaler.core.model.cluster import JobRequest
 
 Amounts = tuple[tuple[str, float], ...]
-"""A vector of consumables: (name, amount), sorted by name. Memory in bytes. Of 0, a host must offer it."""
+"""A vector of consumables: (name, amount), sorted by name. Memory in bytes.
+
+An amount of 0 still needs a host that has the consumable.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,7 +190,7 @@ class UnsatisfiableNote:
     since: float | None = None
     """Since when every observation has found it so, with that fingerprint. None: the last observation did not."""
     asked_at: float | None = None
-    """When Grid Engine was last asked, as long as it has not answered."""
+    """When a pass last planned to ask Grid Engine, as long as it has not answered."""
     asked: int = 0
     """How often in a row it was asked without an answer."""
     told: Reason | None = None
@@ -343,7 +343,7 @@ class Memory:
     quarantines: tuple[Event, ...] = ()
     """Workers disabled because they seem broken."""
     quiet_since: float | None = None
-    """Since when no counted job waited and none ran in any autoscaled queue (the seed's scale-down rule)."""
+    """Since when no counted job waited and none ran in any autoscaled queue (Cloud Pipeline's rule)."""
     hearing: Mapping[str, float | None] = field(default_factory=lambda: MappingProxyType({}))
     """By name of every host that ever reported: None if it reports, else since when it is silent."""
     looked_at: float | None = None
@@ -362,6 +362,6 @@ class Memory:
     """By node array of the settings."""
     waiting_notes: tuple[WaitingNote, ...] = ()
     waiting_told_at: float | None = None
-    """When a context was last changed for these."""
+    """When a pass last planned changes of contexts for these."""
     brake: Reason | None = None
     """If set, the circuit breaker is on: nothing is launched or removed until a person resumes."""

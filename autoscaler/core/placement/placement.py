@@ -73,7 +73,7 @@ class _Need:
     names: frozenset[str]
     """FORCED complexes that it requests."""
     offered: tuple[str, ...]
-    """Consumables of which it requests none: Grid Engine starts it only where there is such a value all the same."""
+    """Consumables of which it requests 0: the host or the queue instance must still have a value of them."""
 
 
 def place(demands: Sequence[Want], hosts: Sequence[Host], new: Host | None = None, new_count: int = 0) -> Placement:

@@ -101,11 +101,11 @@ def _begin(note: SwapNote, state: ArrayState | None, context: SwapContext, allow
     array = state.array
     if not allowed:
         return _ArraySwap(nothing, reason=because(Code.SWAP_OFF, node_array=array.name), unplaceable=state.positions)
-    rest = boot_time(array, context.observed)
-    if note.ended_at is not None and now - note.ended_at < rest:
-        reason = because(Code.SWAP_COOLDOWN, node_array=array.name, limit_s=rest)
-        return _ArraySwap(nothing, reason=reason, due=note.ended_at + rest)
-    candidates = tuple(replaceable_workers(array, context, note.spared, now + rest))
+    cooldown = boot_time(array, context.observed)
+    if note.ended_at is not None and now - note.ended_at < cooldown:
+        reason = because(Code.SWAP_COOLDOWN, node_array=array.name, limit_s=cooldown)
+        return _ArraySwap(nothing, reason=reason, due=note.ended_at + cooldown)
+    candidates = tuple(replaceable_workers(array, context, note.spared, now + cooldown))
     best = best_change(state, candidates)
     if best is None:
         return _ArraySwap(nothing, reason=because(Code.NO_SWAP, node_array=array.name), unplaceable=state.positions)

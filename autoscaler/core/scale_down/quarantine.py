@@ -114,7 +114,9 @@ def _unhealthy(worker: WorkerState, health: Health, now: float) -> bool:
 def _black_hole(
     worker: WorkerState, evidence: Evidence, policy: Policy, now: float
 ) -> tuple[Reason, Reason | None] | None:
-    """Why it seems a black hole: jobs fail on it in a row. Failures of an earlier machine of its name do not count."""
+    """Why it seems a black hole, as jobs fail on it in a row, and why that is uncertain, if it is. Failures of an
+    earlier machine of its name do not count.
+    """
     name, least = worker.name, policy.black_hole_failures
     ran = [success.at for success in evidence.successes if same_host(success.host, name)]
     since = max(worker.note.heard_at or worker.worker.created_at, worker.note.trusted_at or 0.0, now - WINDOW, *ran)

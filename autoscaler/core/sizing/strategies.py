@@ -37,7 +37,7 @@ def as_named(unmet: Sequence[Want], supply: OpenPlacement, options: Sequence[Lau
 
 
 def strategy_of(array: NodeArrayPolicy) -> Strategy:
-    """The strategy of a node array. `default` is the seed's rule unless workers come in batches."""
+    """The strategy of a node array. `default` is Cloud Pipeline's rule unless workers come in batches."""
     if array.machine_types:
         return as_named
     if not array.hybrid:
