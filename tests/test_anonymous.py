@@ -21,7 +21,7 @@ CASES = Path(__file__).parent / "cases"
 RECORDS = sorted(found.parent for found in CASES.glob("*/*/qstat.xml"))
 OF_OWNERS = [
     CASES / "eligibility" / "those-on-an-access-list-scale-and-others-do-not",
-    CASES / "quarantine" / "one-owners-missing-directories-are-only-told",
+    CASES / "quarantine" / "one-owners-missing-directories-are-only-reported",
 ]
 RECORDED = Path(__file__).parent / "sge" / "recorded"
 QSTAT = """<?xml version='1.0'?>

@@ -18,7 +18,7 @@ USAGE = 2
 def record(tmp_path: Path) -> Path:
     """A cell with one worker in service, of which nothing is remembered."""
     folder = tmp_path / "record"
-    shutil.copytree(whole("quarantine/a-black-hole-lets-no-further-job-in"), folder)
+    shutil.copytree(whole("quarantine/a-black-hole-is-disabled"), folder)
     (folder / "memory.json").unlink()
     return folder
 
