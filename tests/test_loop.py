@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.actions import Candidate, Disable, Enable, Launch, Terminate
+from autoscaler.core.actions import Candidate, Disable, Enable, Launch, Remove, Terminate
 from autoscaler.core.model.fleet import MachineState, Worker
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, because
@@ -32,6 +32,7 @@ from autoscaler.engine.observe import Observation, Observer
 from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.wakeup import Wakeup
 from autoscaler.errors import GridEngineNotObservable, ProviderNotObservable, SettingsError, StateNotKept
+from autoscaler.store.journal import Outcome, Result
 from autoscaler.store.nodes import NodeRow
 from autoscaler.store.overrides import Verb
 from providers.fake import FakeProvider, FakeSettings
@@ -432,6 +433,22 @@ def test_a_person_waits_but_a_moment_for_qmaster_to_be_left_alone(
     began = time.monotonic()
     loop.run()
     wisher.join()
+    assert time.monotonic() - began < PATIENCE / 2
+
+
+def test_a_removed_worker_waits_but_a_moment_for_qmaster_to_be_left_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its machine costs until the next pass terminates it."""
+    monkeypatch.setattr("autoscaler.engine.loop.PERSONS_WAIT", 0.0)
+    loop = start(world, decide=nothing)
+    loop.guard, loop.stopwatch = Calm(rest=PATIENCE), time.monotonic
+    removed = Outcome(Remove("i-1", "w1", because(Code.IDLE)), Result.DONE)
+    done = loop.pass_once()
+    monkeypatch.setattr(Loop, "pass_once", lambda _: replace(done, outcomes=(removed,)))
+    loop._guarded_pass()
+    began = time.monotonic()
+    loop._wait(0.0, at_least=0.0)
     assert time.monotonic() - began < PATIENCE / 2
 
 

@@ -73,7 +73,8 @@ def enter(name: str | None, host: str | None, argv: tuple[str, ...]) -> int:
     """Run ARGV (a shell if none is given) on the master of cell NAME (the only one if none is given).
 
     The exit status is that of ARGV. An autoscaler started there rents its `local` machines on the cell's own network
-    and keeps its state in the cell, so that both end with it.
+    and keeps its state in the cell, so that both end with it. ARGV gets no other variables of the caller than TERM: set
+    those of the autoscaler by `env NAME=VALUE …` there.
     """
     cell = Cell.at(cell_folder.find(name))
     if host is not None and host not in cell.tree.hosts():

@@ -31,7 +31,7 @@ from autoscaler.process import Runner, SystemRunner
 from autoscaler.report.admission_file import archive, fresh_for
 from autoscaler.report.reasons.table import REASONS
 from autoscaler.report.wording import text
-from autoscaler.settings import this_machine
+from autoscaler.settings import master_type_problem, this_machine
 from autoscaler.settings.guarded_files import guarded_files
 from autoscaler.store.lock import lock_directory
 from autoscaler.strict_modes import exposure
@@ -210,6 +210,9 @@ def type_findings(invocation: Invocation) -> tuple[Finding, ...]:
     """Instance types and families of the settings that the provider does not have."""
     try:
         settings = invocation.settings
+        unset = [problem for queue in settings.queues.values() if (problem := master_type_problem(queue))]
+        if unset:
+            return tuple(Finding("instance types", Level.FAIL, problem) for problem in unset)
         unknown = tuple(unknown_types(settings, offers_in_time(invocation.provider())))
     except AutoscalerError:
         return ()  # the finding of the provider reports it

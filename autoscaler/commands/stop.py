@@ -13,10 +13,10 @@ from autoscaler.answer_client import Place, Refused, standing
 from autoscaler.commands._output import echo, json_option, print_progress
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.overriding import override, place_to_ask, refused_if_closed
-from autoscaler.core.workers.phases import Condition
 from autoscaler.engine.operator_commands import OperatorCommand, carry_out
 from autoscaler.errors import LockHeld
 from autoscaler.report.log import configure_log
+from autoscaler.report.status import disabled_by_hand
 from autoscaler.report.wording import few
 from autoscaler.store.lock import running
 from autoscaler.store.overrides import Verb
@@ -37,9 +37,9 @@ def command(invocation: Invocation, drain: bool, now: bool, no_wait: bool, as_js
     """Give all workers back, then end the autoscaler.
 
     The autoscaler launches nothing more, and removes each worker when it is empty: it never ends a running job. With
-    --drain the existing workers run waiting jobs first. With --now no further job starts on a worker. If no autoscaler
-    runs, this command does the work itself. `sge-autoscaler resume` cancels the stop. With --json each line is an
-    object.
+    --drain the existing workers run waiting jobs first. With --now no further job starts on a worker. Either ends all
+    `keep`s. If no autoscaler runs, this command does the work itself. `sge-autoscaler resume` cancels the stop. With
+    --json each line is an object.
     """
     if drain == now:
         raise click.UsageError(
@@ -100,7 +100,7 @@ def _wait(invocation: Invocation, store: Store, verb: Verb, *, as_json: bool) ->
                 print_progress(done.sentence, as_json=as_json, **{"pass": shown})
         if not _in_force(store, verb):
             break
-        before, disabled = disabled, _disabled_by_hand(store)
+        before, disabled = disabled, disabled_by_hand(store)
         if disabled and disabled != before:
             print_progress(_waits_for_disabled(disabled), as_json=as_json, disabled_by_hand=disabled)
         time.sleep(POLL_EVERY)
@@ -108,13 +108,6 @@ def _wait(invocation: Invocation, store: Store, verb: Verb, *, as_json: bool) ->
         print_progress("all workers have been removed and terminated", as_json=as_json, stop=str(verb), done=True)
         return True
     return False
-
-
-def _disabled_by_hand(store: Store) -> list[str]:
-    """Workers that the stop waits for until a person enables them, as of the last pass."""
-    last = store.looks.load()
-    workers = () if last is None else last.workers
-    return sorted(each.host or each.worker.id for each in workers if each.decisive is Condition.DISABLED_BY_HAND)
 
 
 def _waits_for_disabled(hosts: Sequence[str]) -> str:

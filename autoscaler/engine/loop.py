@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Protocol
 
-from autoscaler.core.actions import Reimage, Restart, TellWaiting, Terminate, subject_of
+from autoscaler.core.actions import Reimage, Remove, Restart, TellWaiting, Terminate, subject_of
 from autoscaler.core.model.cluster import short_name
 from autoscaler.core.model.fleet import Fleet, Worker
 from autoscaler.core.model.memory import Memory
@@ -134,6 +134,11 @@ class Pass:
         )
 
     @property
+    def removed(self) -> bool:
+        """Whether a host was removed: the next pass terminates its machine, which costs until then."""
+        return any(isinstance(outcome.action, Remove) and outcome.result is Result.DONE for outcome in self.outcomes)
+
+    @property
     def failed(self) -> bool:
         return any(outcome.result in (Result.FAILED, Result.REFUSED) for outcome in self.outcomes)
 
@@ -195,6 +200,8 @@ class Loop:
     _cleaned_at: float | None = None
     _changes_seen: int = 0
     _arrivals: Arrivals = field(default_factory=Arrivals)
+    _removed: bool = False
+    """Whether the last pass removed a host whose machine is still to be terminated."""
     _fulfilment: Fulfilment = field(init=False)
 
     def __post_init__(self) -> None:
@@ -396,7 +403,7 @@ class Loop:
             log.info("Grid Engine and the provider can be observed again after %d attempts", self._blind_passes)
         self._blind, self._blind_passes = "", 0
         self.notifier.status(f"pass {done.plan.memory.passes}: {done.plan.waiting} wait")
-        now, due = self.observer.clock(), done.plan.due
+        now, due, self._removed = self.observer.clock(), done.plan.due, done.removed
         arriving = self._arrivals.next_observation(done.plan.workers, now, self.stopwatch() - began)
         looks = [self._delay(done), *([SOON] if done.acted else []), *([] if arriving is None else [arriving])]
         return min(looks) if due is None else min(*looks, max(GATHER, due - now))
@@ -420,11 +427,11 @@ class Loop:
     def _wait(self, pause: float, *, at_least: float) -> None:
         """Wait for the poll or for a reason to observe earlier. The wait is never shorter than the last pass took, so
         that a storm of events leaves this machine half of its time, nor shorter than the pause that qmaster needs. For
-        an operator's command or a worker that boots or joins, that pause is a few seconds at most.
+        an operator's command, or a worker that boots, joins or was removed, that pause is a few seconds at most.
         """
         began = self.stopwatch()
         alone = 0.0 if self.guard is None else self.guard.pause(self.poll)
-        if self._arrivals.expected:
+        if self._arrivals.expected or self._removed:
             alone = min(alone, PERSONS_WAIT)
         pause, earliest, person = max(pause, alone), began + max(at_least, alone), False
         gathered: float | None = None

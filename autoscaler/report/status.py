@@ -14,10 +14,11 @@ from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.model.fleet import LaunchFailure, OrderState
 from autoscaler.core.model.memory import Backoff
 from autoscaler.core.policy import Policy
+from autoscaler.core.workers.phases import Condition
 from autoscaler.report import SCHEMA
 from autoscaler.report.document import reason_part
 from autoscaler.report.requests import requests_document, requests_line
-from autoscaler.report.wording import count, duration, instant_of, number
+from autoscaler.report.wording import count, duration, few, instant_of, number
 from autoscaler.store.lock import Holder
 from autoscaler.store.store import Store
 from providers.interface import OLD_PRICES
@@ -53,6 +54,7 @@ def status(store: Store, now: Now) -> dict[str, Any]:
     level = store.overrides.log_level()
     last = next(iter(store.history.passes(1)), None)
     last_document: Mapping[str, Any] = {} if last is None else last.document
+    pass_at = memory.looked_at if memory.looked_at is not None or last is None else last.at
     renting = store.history.renting()
     prices = [life.price_per_hour for life in renting]
     requests = requests_document(store.requests.load(now.at), now.at, store.history.living())
@@ -66,8 +68,10 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "silent": now.silent,
         "sentence": None if last is None else last.sentence,
         "pass": memory.passes,
-        "pass_at": None if last is None else _at(last.at),
-        "pass_age_s": None if last is None else round(now.at - last.at, 3),
+        "sentence_at": None if last is None else _at(last.at),
+        "sentence_age_s": None if last is None else round(now.at - last.at, 3),
+        "pass_at": None if pass_at is None else _at(pass_at),
+        "pass_age_s": None if pass_at is None else round(now.at - pass_at, 3),
         "waiting": last_document.get("waiting"),
         "counted": last_document.get("counted"),
         "fitting": last_document.get("fitting"),
@@ -84,6 +88,7 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "log_level": None if level is None else {"level": level.level.value, "by": level.who},
         "paused": {"by": overrides.paused_by} if overrides.paused else None,
         "stop": overrides.stop,
+        "disabled_by_hand": disabled_by_hand(store),
         "keep": sorted(overrides.keep),
         "drain": sorted(overrides.drain),
         "brake": None if memory.brake is None else reason_part(memory.brake),
@@ -112,6 +117,13 @@ def notifications_part(store: Store) -> dict[str, Any]:
         "dropped": state.dropped,
         "sent_at": None if state.sent_at is None else _at(state.sent_at),
     }
+
+
+def disabled_by_hand(store: Store) -> list[str]:
+    """Workers that a person has disabled, as of the last pass."""
+    last = store.looks.load()
+    workers = () if last is None else last.workers
+    return sorted(each.host or each.worker.id for each in workers if each.decisive is Condition.DISABLED_BY_HAND)
 
 
 def _ordered(store: Store, at: float) -> int:
@@ -181,8 +193,9 @@ def _pass_pairs(document: Mapping[str, Any]) -> _Pairs:
     if document["sentence"] is None:
         yield "last news", "none: no pass has been made yet"
     else:
-        age = f"{duration(document['pass_age_s'])} ago; {document['pass']} passes so far"
-        yield "last news", f"{document['sentence']} ({age})"
+        age = document.get("sentence_age_s", document["pass_age_s"])  # an older service has none of its own
+        yield "last news", f"{document['sentence']} ({duration(age)} ago)"
+        yield "passes", f"{document['pass']} so far, the last {duration(document['pass_age_s'])} ago"
         waiting = count(document["waiting"], "task")
         yield "waiting", f"{waiting}, {document['counted']} counted, {document['fitting']} of these can start"
     ordered = f", {document['ordered']} ordered" if document["ordered"] else ""
@@ -199,6 +212,22 @@ def _price_pairs(document: Mapping[str, Any]) -> _Pairs:
         yield "prices", f"of {document['prices_as_of']}, older than {OLD_PRICES} days: `sge-autoscaler catalog refresh`"
 
 
+_STOPS = {
+    "drain": "--drain: each worker is removed and terminated once no job that fits needs it",
+    "now": "--now: each worker is removed and terminated once its jobs have ended",
+}
+
+
+def _stopping(document: Mapping[str, Any]) -> str:
+    """How a person stops the autoscaler, and what keeps the stop from its end."""
+    text = _STOPS.get(document["stop"], document["stop"])
+    if disabled := document.get("disabled_by_hand"):
+        text += f"; it waits for {few(disabled)}, which a person disabled"
+    if document["keep"]:
+        text += f"; it does not end while {few(document['keep'])} is kept"
+    return text if document["serving"] else f"{text}; `sge-autoscaler run` goes on with it, and ends then"
+
+
 def _held_back_pairs(document: Mapping[str, Any]) -> _Pairs:
     """Causes that keep the autoscaler from acting."""
     if document["paused"]:
@@ -207,7 +236,7 @@ def _held_back_pairs(document: Mapping[str, Any]) -> _Pairs:
         by = document["log_level"]["by"]
         yield "log level", f"{document['log_level']['level']}, by {by}; `sge-autoscaler log-level settings` ends it"
     if document["stop"]:
-        yield "stopping", f"{document['stop']}: the autoscaler removes and terminates all workers"
+        yield "stopping", _stopping(document)
     if document["brake"]:
         yield "brake", f"{document['brake']['text']}; `sge-autoscaler resume` goes on"
     for array, why in document["stopped"].items():

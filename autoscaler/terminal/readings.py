@@ -19,7 +19,7 @@ PASSES = 50
 SINCE, STEP = 3600, 30
 """Seconds that the line of demand and supply shows, and seconds of one point."""
 _NOTHING: Document = MappingProxyType({})
-_PASSING = frozenset({"now", "pass_age_s"})
+_PASSING = frozenset({"now", "pass_age_s", "sentence_age_s"})
 """Fields that differ in each answer and are not shown."""
 
 

@@ -83,6 +83,11 @@ def test_doctor_fails_on_it() -> None:
     assert (found.level, "did you mean m5.large?" in found.found) == (Level.FAIL, True)
 
 
+def test_doctor_fails_without_any_as_run_does() -> None:
+    found = type_findings(Invocation({name: text for name, text in WRONG.items() if "INSTANCE_TYPE" not in name}))
+    assert [(each.level, "set CP_CAP_AUTOSCALE_INSTANCE_TYPE" in each.found) for each in found] == [(Level.FAIL, True)]
+
+
 def test_run_says_it_at_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
         _report_unknown_types(Invocation(WRONG), a_fake())

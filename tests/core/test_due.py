@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.model.fleet import MachineState
+from autoscaler.core.model.fleet import MachineState, OrderState
 from autoscaler.core.model.memory import Disabling, WorkerNote
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, because
@@ -102,6 +102,14 @@ def test_a_worker_that_no_listing_shows_is_something_to_scale_until_it_is_gone()
     snapshot, made = a_snapshot(), plan(a_snapshot())
     missing = replace(made, memory=replace(made.memory, workers={"i-1": WorkerNote(LONG_AGO, missing_since=NOW)}))
     assert not nothing_to_scale(snapshot, missing)
+
+
+def test_an_order_whose_workers_have_gone_again_is_nothing_to_scale() -> None:
+    """An accepted order is looked at for a while longer, in case its listing comes late."""
+    gone = replace(a_machine("w1", state=MachineState.TERMINATED), note=WorkerNote(LONG_AGO, gone=True))
+    order = an_order(state=OrderState.ACCEPTED, ids=(gone.worker.id,))
+    snapshot = a_snapshot(gone, order)
+    assert nothing_to_scale(snapshot, plan(snapshot))
 
 
 def test_a_floor_and_what_could_not_be_read_are_something_to_scale() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,40 @@ def test_status_tells_the_last_news_pause_and_lock(
         True,
         True,
     )
+
+
+def test_the_age_of_the_last_pass_is_not_that_of_the_last_news(
+    cell: CellKey, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An idle service has no news for hours; who watches its age must tell it from one that hangs."""
+    store, now = store_of(cell, tmp_path), time.time()
+    store.memory.save(Memory(passes=9, looked_at=now - 5), now)
+    store.history.add_pass(3, now - 7200, "pass 3: no job waits", {"waiting": 0, "counted": 0, "fitting": 0})
+    store.close()
+    told = shown(capsys, "status")
+    assert (told["pass"], round(told["pass_age_s"] / 60), round(told["sentence_age_s"] / 60)) == (9, 0, 120)
+    main(["status"])
+    screen = " ".join(capsys.readouterr().out.split())
+    assert "pass 3: no job waits (2h ago)" in screen
+    assert "passes 9 so far, the last" in screen
+
+
+@pytest.mark.parametrize(
+    ("verb", "said"),
+    ((Verb.STOP_NOW, "--now: each worker is removed"), (Verb.STOP_DRAIN, "--drain: each worker is removed")),
+)
+def test_status_says_how_it_stops_and_what_the_stop_waits_for(
+    cell: CellKey, tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: Verb, said: str
+) -> None:
+    store = store_of(cell, tmp_path)
+    store.overrides.ask(verb, who="ann", at=1.0)
+    store.overrides.ask(Verb.KEEP, who="ann", at=2.0, host="w7")
+    store.close()
+    main(["status"])
+    screen = " ".join(capsys.readouterr().out.split())
+    assert said in screen
+    assert "does not end while w7 is kept" in screen
+    assert "`sge-autoscaler run` goes on with it, and ends then" in screen
 
 
 def test_status_tells_what_callers_ask_for_and_who_they_are(

@@ -10,6 +10,7 @@ from autoscaler.core.facts.facts import Facts
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.memory import Disabling, Memory, WorkerNote
 from autoscaler.core.policy import Policy
+from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Plan, Snapshot
 
 
@@ -18,7 +19,9 @@ def nothing_to_scale(snapshot: Snapshot, plan: Plan) -> bool:
     nothing else would change the plan.
     """
     pending = snapshot.cluster.job_categories or snapshot.cluster.set_aside
-    workers = any(worker.exists for worker in snapshot.fleet.workers) or snapshot.fleet.orders
+    workers = any(worker.exists for worker in snapshot.fleet.workers) or outstanding(
+        snapshot.fleet, snapshot.policy, snapshot.now
+    )
     remembered = any(not note.gone for note in plan.memory.workers.values())
     requests = snapshot.requests
     wanted = requests.sets or requests.nodes or requests.operations or requests.auto_stops
