@@ -211,7 +211,7 @@ def type_findings(invocation: Invocation) -> tuple[Finding, ...]:
     try:
         settings = invocation.settings
         unset = [problem for queue in settings.queues.values() if (problem := master_type_problem(queue))]
-        if unset:
+        if unset and settings.process.provider is not None:
             return tuple(Finding("instance types", Level.FAIL, problem) for problem in unset)
         unknown = tuple(unknown_types(settings, offers_in_time(invocation.provider())))
     except AutoscalerError:
