@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
 
 REFERENCE = 0.036
 """Seconds that `work` takes where the limits were chosen, idle."""
@@ -83,3 +86,8 @@ def wait_for(holds: Callable[[], object], seconds: float, step: float = 0.01) ->
 def stretched(seconds: float) -> float:
     """For a limit that somebody else keeps, such as the timeout of a command: what it is now on this machine."""
     return seconds * THIS.slower()
+
+
+def replace_sleep(monkeypatch: pytest.MonkeyPatch, module: str, sleep: Callable[[float], object]) -> None:
+    """Let this module alone call `sleep` for `time.sleep`: threads of other modules sleep as ever."""
+    monkeypatch.setattr(f"{module}.time", SimpleNamespace(**{**vars(time), "sleep": sleep}))

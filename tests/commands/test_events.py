@@ -17,6 +17,7 @@ from autoscaler.core.events.events import PassEvents
 from autoscaler.core.events.known import Known
 from autoscaler.store.store import Store
 from tests.cell_files import cell_files
+from tests.deadlines import replace_sleep
 from tests.web.test_answers import world
 
 Step = Callable[[], object]
@@ -101,7 +102,7 @@ def followed(
             raise Enough
         left.pop(0)()
 
-    monkeypatch.setattr("autoscaler.commands.events.time.sleep", sleep)
+    replace_sleep(monkeypatch, "autoscaler.commands.events", sleep)
     with pytest.raises(Enough):
         command.main(["--follow", "--last", "2"], obj=invocation, standalone_mode=False)
     said = capsys.readouterr()

@@ -20,6 +20,7 @@ from autoscaler.worker_configuration import FILE, write
 from tests.commands.test_catalog import SKUS
 from tests.commands.test_commands import environ, store
 from tests.commands.test_config import WELL
+from tests.deadlines import replace_sleep
 
 __all__ = ("environ", "store")
 WITHOUT = {
@@ -179,7 +180,7 @@ def test_a_stop_that_waits_tells_an_object_a_line(
         store.history.add_pass(5, 1.0, "pass 5: terminating fake-1", {})
         store.overrides.end(Verb.STOP_NOW, who="autoscaler", at=1.0)
 
-    monkeypatch.setattr("autoscaler.commands.stop.time.sleep", carried_out)
+    replace_sleep(monkeypatch, "autoscaler.commands.stop", carried_out)
     with hold(Invocation(environ).cell, lock_directory(), state=str(Invocation(environ).state_directory)):
         assert main(["stop", "--now", "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -18,6 +18,7 @@ from autoscaler.store.observations import LastObservation, SeenWorker
 from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
 from tests.commands.test_commands import environ, store
+from tests.deadlines import replace_sleep
 
 __all__ = ("environ", "store")
 
@@ -145,7 +146,7 @@ def test_a_stop_names_the_workers_that_a_person_disabled(
     ]
     store.looks.keep(LastObservation(workers=tuple(seen)), 1.0)
     rounds = iter((lambda: None, lambda: store.overrides.end(Verb.STOP_NOW, who="autoscaler", at=1.0)))
-    monkeypatch.setattr("autoscaler.commands.stop.time.sleep", lambda _: next(rounds)())
+    replace_sleep(monkeypatch, "autoscaler.commands.stop", lambda _: next(rounds)())
     with hold(Invocation(environ).cell, lock_directory(), state=str(Invocation(environ).state_directory)):
         assert main(["stop", "--now"]) == 0
     said = capsys.readouterr().out
