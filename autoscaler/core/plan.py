@@ -1,8 +1,7 @@
 """`plan`: from a snapshot to the actions and their reasons.
 
-Pure: equal snapshots give equal plans. It is two lists: the steps of workers (`_steps`: why
-they stay, go on or leave) and the launches (`_launches`: why workers come). Each step
-takes values and returns values.
+Pure: equal snapshots give equal plans. It is two lists: the steps of workers (`_steps`: why they stay, go on or leave)
+and the launches (`_launches`: why workers come). Each step takes values and returns values.
 """
 
 from __future__ import annotations
@@ -60,8 +59,7 @@ def plan(snapshot: Snapshot) -> Plan:
 
 
 def _decide(facts: Facts, brake: Reason | None) -> Plan:
-    # If the limits are reached and waiting jobs need stronger workers, one replaces a weaker worker, as long as that
-    # helps.
+    # If the limits are reached and waiting jobs need stronger workers, one replaces a weaker worker.
     supply, forecast = facts.forecast(under_way(facts.snapshot.memory.swaps))
     serving = judge_serving(facts, supply, forecast)
     swaps = swap_workers(
@@ -147,15 +145,6 @@ def _launches(
     launches = launch_all(needs, facts.launch_context, facts.usage, swaps, facts.blocked)
     if facts.blocked is None:
         # Groups of workers are launched as a whole.
-        launches = launches.besides(
-            launch_groups(
-                facts.grouping,
-                serving.group_verdicts,
-                needs.wanted,
-                needs.unmet,
-                needs.placement,
-                launches.launches,
-                protection,
-            )
-        )
+        groups = launch_groups(facts.grouping, serving.group_verdicts, needs, launches.launches)
+        launches = launches.besides(groups)
     return launches, protection

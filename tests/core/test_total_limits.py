@@ -19,7 +19,8 @@ from autoscaler.core.placement.placement import OpenPlacement
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
 from autoscaler.core.requests.arrays import in_force
-from autoscaler.core.scale_up.launches import LaunchNeeds, launch_all
+from autoscaler.core.scale_up.launch_needs import LaunchNeeds
+from autoscaler.core.scale_up.launches import launch_all
 from autoscaler.core.sizing.replacement import Replacement, SwapPlan
 from autoscaler.core.sizing.sizing import LaunchContext, Replacing, Shortfall
 from autoscaler.core.snapshot import Plan, Snapshot

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from autoscaler.core.actions import Enable
+from autoscaler.core.capacity.alarms import Delayed, delayed
+from autoscaler.core.capacity.closed_queues import Closed, closed_queues
 from autoscaler.core.capacity.forecast import Forecast, make_forecast
 from autoscaler.core.capacity.max_capacity import MaxCapacity
 from autoscaler.core.capacity.placement_groups import group_ids
@@ -44,9 +46,7 @@ from autoscaler.core.scale_down.request_needs import (
 from autoscaler.core.scale_up.group_launches import Grouping, find_groups
 from autoscaler.core.sizing.sizing import LaunchContext
 from autoscaler.core.snapshot import Snapshot
-from autoscaler.core.workers.alarms import Delayed, delayed
 from autoscaler.core.workers.came_up import successes_of
-from autoscaler.core.workers.closed_queues import Closed, closed_queues
 from autoscaler.core.workers.failed_launches import newly_failed
 from autoscaler.core.workers.observed import ObservedWorkers, observe_workers
 from autoscaler.core.workers.step import PassContext, WorkerStep

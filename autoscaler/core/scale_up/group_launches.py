@@ -11,7 +11,6 @@ from autoscaler.core.actions import Candidate, Launch
 from autoscaler.core.capacity.group_targets import GroupTarget, group_targets, groups_to_give_up
 from autoscaler.core.capacity.placement_groups import Group, GroupKind, groups_of, kind_of, of_kind
 from autoscaler.core.demand.categories import assignment_of
-from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import Fleet
 from autoscaler.core.model.offered_host import Host
@@ -32,6 +31,7 @@ from autoscaler.core.scale_up.group_offers import (
     group_options,
     options_like,
 )
+from autoscaler.core.scale_up.launch_needs import LaunchNeeds
 from autoscaler.core.sizing.sizing import LaunchContext
 from autoscaler.core.workers.group_verdict import GroupVerdict
 from autoscaler.core.workers.observed import ObservedWorkers
@@ -91,24 +91,19 @@ def find_groups(
 def launch_groups(
     grouping: Grouping,
     group_verdicts: Mapping[str, GroupVerdict],
-    demands: Sequence[CategoryDemand],
-    unmet: Sequence[int],
-    placement: OpenPlacement,
-    earlier: Sequence[Launch] = (),
-    protection: Protection | None = None,
+    needs: LaunchNeeds,
+    earlier: Sequence[Launch],
 ) -> GroupLaunches:
-    """`unmet`, parallel to `demands`: tasks that found no group. `placement`: the supply with all demand on it that
-    fits. `earlier`: the other launches of this pass.
-    """
+    """`earlier`: the other launches of this pass."""
     groups, policy = grouping.groups, grouping.group_context.launch_context.policy
-    ledger, placement = _opened(grouping, group_verdicts, earlier), placement.with_new(Host("", {}), 0)
+    ledger, placement = _opened(grouping, group_verdicts, earlier), needs.placement.with_new(Host("", {}), 0)
     notes: list[Reason | None] = []
     by_queue: dict[str, Reason] = {}
     held_back: dict[int, Reason] = {}
-    for at, (want, count) in enumerate(zip(demands, unmet, strict=True)):
+    for at, (want, count) in enumerate(zip(needs.wanted, needs.unmet, strict=True)):
         root = _root(want, policy.node_arrays) if want.demand.together and want.expired and count else None
-        if root is not None and protection is not None:
-            (held,) = protection.hold_back(root, (want,), (count,))
+        if root is not None:
+            (held,) = needs.protection.hold_back(root, (want,), (count,))
             count = held.tasks
             if not count and held.reason is not None:
                 held_back[at] = held.reason

@@ -9,50 +9,19 @@ from dataclasses import dataclass, field, replace
 
 from autoscaler.core.actions import Launch
 from autoscaler.core.limits.limits import Usage, as_event, most_of
-from autoscaler.core.limits.protected_mode import HeldBack, Protection
-from autoscaler.core.model.demand_vector import CategoryDemand
+from autoscaler.core.limits.protected_mode import HeldBack
 from autoscaler.core.model.fleet import InstanceType
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.model.request_sets import CreatedNode
-from autoscaler.core.placement.placement import OpenPlacement
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.requests.arrays import GROUPS, families, family_of
 from autoscaler.core.requests.created_nodes import by_request
-from autoscaler.core.requests.targets import Holding, Need
+from autoscaler.core.requests.targets import Need
 from autoscaler.core.scale_up.group_launches import GroupLaunches
+from autoscaler.core.scale_up.launch_needs import LaunchNeeds
 from autoscaler.core.sizing.replacement import SwapPlan
 from autoscaler.core.sizing.sizing import ArrayLaunch, LaunchContext, Shortfall, size_launch, size_requested
 from autoscaler.core.snapshot import BucketVerdict
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchNeeds:
-    """The demand, floors, nodes and requests that workers may be launched for."""
-
-    wanted: Sequence[CategoryDemand]
-    unmet: Sequence[int]
-    """Parallel to `wanted`: tasks that fit nowhere."""
-    placement: OpenPlacement
-    """The supply with all demand placed on it that fits."""
-    floors: Mapping[str, int]
-    """By node array: workers missing to reach `min_workers`."""
-    nodes: Sequence[CreatedNode] = ()
-    """Created nodes without a worker, oldest first."""
-    requests: Mapping[str, Need] = field(default_factory=dict)
-    holding: Holding = field(default_factory=Holding)
-    protection: Protection = field(default_factory=Protection)
-
-    def has_shortfall(self, node_array: str) -> bool:
-        """Whether request sets need more workers of it than they have."""
-        need = self.requests.get(node_array)
-        return need is not None and not need.met_by(self.holding.vcpus.get(node_array, ()))
-
-    def short_of_floor(self, array: NodeArrayPolicy) -> int:
-        """Missing workers for the floor; 0 if requests need workers, which are launched anyway and count for the floor,
-        unless the provider offers no type for them.
-        """
-        launched_anyway = self.has_shortfall(array.name) and not array.unknown_types
-        return 0 if launched_anyway else self.floors.get(array.name, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from autoscaler.core.facts.facts import Facts
 from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.replace.swap_context import SwapContext
 from autoscaler.core.scale_down.floors import floors_of, short_of_floors
-from autoscaler.core.scale_up.launches import LaunchNeeds
+from autoscaler.core.scale_up.launch_needs import LaunchNeeds
 from autoscaler.core.serving.serving import Serving
 
 

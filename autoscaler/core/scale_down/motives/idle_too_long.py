@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoscaler.core.capacity.alarms import alarm_of, stays
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.scale_down.motives.motive import (
@@ -17,7 +18,6 @@ from autoscaler.core.scale_down.motives.motive import (
     kept_for_group,
     needed,
 )
-from autoscaler.core.workers.alarms import alarm_of, stays
 from autoscaler.core.workers.phases import Condition
 
 

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from autoscaler.core.capacity.closed_queues import BY_CALENDAR, Closed
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.requests.arrays import GROUPS
-from autoscaler.core.workers.closed_queues import BY_CALENDAR, Closed
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.phases import ALARM, in_alarm
 from autoscaler.core.workers.worker_state import WorkerState
