@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def write(file: Path, most: int) -> int:
-    """Write so many bytes of records; returns the number of their jobs."""
+    """Write this many bytes of records; returns the number of their jobs."""
     job, size = 0, 0
     with file.open("w", encoding="ascii") as opened:
         while size < most:

@@ -1,8 +1,8 @@
 """How long a job waits for its start while the context of thousands of others is written: `python -m bench.contexts`.
 
-On a private cell so many jobs are held. A job that fits is submitted again and again, and reports when it starts: first
-while nothing is written, then while the contexts are written as the autoscaler does (two commands a second, 200 jobs
-each), then again without. Needs root and Debian's Grid Engine.
+On a private cell thousands of jobs are held. A job that fits is submitted again and again, and reports when it starts:
+first while nothing is written, then while the contexts are written as the autoscaler does (two commands a second, 200
+jobs each), then again without. Needs root and Debian's Grid Engine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LANES = 4
 
 
 def hold(cell: Cell, count: int) -> list[str]:
-    """So many held jobs."""
+    """This many held jobs."""
     shells: list[threading.Thread] = []
     for lane in range(LANES):
         some = count // LANES + (lane < count % LANES)
@@ -40,7 +40,7 @@ def hold(cell: Cell, count: int) -> list[str]:
 
 
 def delays(cell: Cell, probes: int) -> Iterator[float]:
-    """Seconds from `qsub` to the start of a job that fits, so many times."""
+    """Seconds from `qsub` to the start of a job that fits, this many times."""
     for number in range(probes):
         started = cell.output / f"started-{number}-{time.monotonic_ns()}"
         began = time.time()

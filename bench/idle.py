@@ -82,7 +82,7 @@ def environment(cell: Cell) -> dict[str, str]:
 
 
 def measure(service: Running, seconds: float) -> tuple[Spent, float]:
-    """The processor time of so many seconds, and the megabytes resident after them. Raises RuntimeError if it ended."""
+    """Processor time of this many seconds, and the megabytes resident after them. Raises RuntimeError if it ended."""
     time.sleep(SETTLING)
     pid = service_below(service.pid)
     before = spent(pid)

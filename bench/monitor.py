@@ -36,7 +36,7 @@ from sge.cluster import Outputs
 
 POLL = 10.0
 BEGAN = 10
-"""On so many hosts all jobs began since the last pass."""
+"""On this many hosts all jobs began since the last pass."""
 LOOK = 60.0
 DAY = 86_400.0
 BAR = 0.1

@@ -43,7 +43,7 @@ MIXES = (
 
 
 def measure(mix: Mix, rounds: int) -> Figures:
-    """The best of each figure in so many processes; memory in one more."""
+    """The best of each figure in this many processes; memory in one more."""
     outputs = generate(mix), generate(replace(mix, turn=1))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "outputs")

@@ -4,8 +4,8 @@ ended.
 It is `accounting`, with fields between colons, or `accounting.jsonl`, with an object a line (Open Cluster Scheduler
 from 9 on, unless `reporting_params` has `old_accounting=true`). After a change of release both are there. The file
 grows by a line a start and is rotated by people; a missing, shrunken or replaced one is no error, and of a long one
-only so many bytes are read at an observation. The times of failed starts are 0, so a line gets the time at which it is
-read.
+an observation reads a limited number of bytes. The times of failed starts are 0, so a line gets the time at which it
+is read.
 """
 
 from __future__ import annotations

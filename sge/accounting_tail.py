@@ -43,7 +43,7 @@ class Tail:
 
 
 def read_tail(accounting: Path, place: Place | None, most: int, back: int) -> Tail:
-    """The bytes after a place, at most so many. None: the last `back` bytes. Raises OSError."""
+    """The bytes after a place, at most this many. None: the last `back` bytes. Raises OSError."""
     try:
         if place is None:
             live = written_last(accounting)

@@ -15,7 +15,7 @@ _MONTHS = (
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _STATES = tuple(state.value for state in CalendarState)
 _SHORTEST = 3
-"""Names of days, months and states may be cut to so many letters."""
+"""Names of days, months and states may be cut to this many letters."""
 _CLOCK = re.compile(r"(\d{1,2})(?::(\d{1,2}))?(?::(\d{1,2}))?")
 _DATE = re.compile(r"(\d{1,2})\.(\w+)\.(\d{4})")
 _WITHIN_LIST = re.compile(r",[ \t]*\\[ \t]*\r?\n[ \t]*")

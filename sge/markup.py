@@ -20,7 +20,7 @@ _DECLARATION = re.compile(rb"\s*<\?xml[^>]*\?>")
 _LOOSE_AMPERSAND = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9a-fA-F]+);)")
 _FIRST_TAG = re.compile(rb"<([A-Za-z_][\w.:-]*)")
 _NAMED = 3
-"""At most so many jobs are named for one cause."""
+"""At most this many jobs are named for one cause."""
 _OWN = re.compile(r"\d+|'[^']*'")
 _TAG = re.compile(rb"</?([A-Za-z_][\w.:-]*)")
 _ANYTHING = re.compile(rb"\S")

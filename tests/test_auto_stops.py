@@ -47,7 +47,7 @@ class Crowd:
         return set(self.world.cloud.machines) - set(self.living)
 
     def want(self, counts: Mapping[int, int]) -> None:
-        """Each of these callers wants so many workers, and nothing else."""
+        """Each of these callers wants this many workers, and nothing else."""
         store, at = self.loop.store, self.world.clock.now
         with store.database.transaction():
             for caller, count in counts.items():

@@ -33,14 +33,14 @@ log = logging.getLogger("autoscaler.api")
 BURST, EVERY = 60, 0.1
 """Questions that one asker may ask at once, and seconds until it may ask one more."""
 SHARE = 2
-"""An asker may use one in so many seconds of a processor, beyond what `BURST` allows at once."""
+"""An asker may use one second of a processor in this many, beyond what `BURST` allows at once."""
 MOST_ASKERS = 1000
 LARGEST_KEPT = 16 << 20
 """Bytes of the largest answer that is kept."""
 LINE = 12
 """Questions under way at once, so that other calls have places left."""
 OF_ONE, OF_NAME = 4, 8
-"""Of these, at most so many of one asker, and of one name at all addresses."""
+"""Of these, at most this many of one asker, and of one name at all addresses."""
 PATIENCE = 20.0
 """Seconds that a question waits for the one before it."""
 AT_ONCE = 32 << 20

@@ -103,13 +103,13 @@ class Events(_Question):
     host: Annotated[str, Field(max_length=300, description="Only this host's, or this worker's, by its id.")] = ""
     since: Annotated[str, Field(max_length=40, description="Seconds to look back.")] = ""
     after: Annotated[str, Field(max_length=40, description="Only events of a greater number.")] = ""
-    last: Annotated[str, Field(max_length=40, description="The newest so many, at most 1,000.")] = "100"
+    last: Annotated[str, Field(max_length=40, description="How many of the newest to return, at most 1,000.")] = "100"
 
 
 class Passes(_Question):
     """The sentences of the last passes that had news."""
 
-    last: Annotated[str, Field(max_length=40, description="The newest so many, at most 200.")] = "20"
+    last: Annotated[str, Field(max_length=40, description="How many of the newest to return, at most 200.")] = "20"
 
 
 class _Table(BaseModel):

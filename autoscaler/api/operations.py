@@ -114,7 +114,7 @@ class Operations:
         return NodeCreationResult(operation_id=operation, sets=sets)
 
     def scale(self, name: str, *, cores: int | None, count: int | None, who: str) -> NodeCreationResult:
-        """Add nodes until the array has so many, or so many cores. Nodes that end later are not replaced."""
+        """Add nodes until the array has this number of nodes, or of cores. Nodes that end later are not replaced."""
         if (cores is None) == (count is None):
             raise Conflict("give either totalCoreCount or totalNodeCount")
         with self.store.database.transaction():

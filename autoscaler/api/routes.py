@@ -287,7 +287,7 @@ def scale(
     cores: Annotated[int | None, Query(alias="totalCoreCount", ge=0, le=2**31)] = None,
     count: Annotated[int | None, Query(alias="totalNodeCount", ge=0, le=2**31)] = None,
 ) -> NodeCreationResult:
-    """Create nodes until there are so many, or so many cores: give exactly one. Nothing is ended."""
+    """Create nodes until the array has a number of nodes or of cores: give exactly one. Nothing is ended."""
     result = operations_of(request).scale(nodearray, cores=cores, count=count, who=caller)
     accepted(request, response, result.operation_id)
     return result

@@ -22,7 +22,7 @@ POLL = 1.0
 MOST = 1000
 _JOB = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?")
 ReadEvents = Callable[[int, int], Mapping[str, Any]]
-"""The document of events with a greater number than this, and so many at most."""
+"""The document of events with a greater number than this, at most this many."""
 
 
 class _Job(click.ParamType[str]):
@@ -40,7 +40,7 @@ class _Job(click.ParamType[str]):
 @click.option("--job", type=_Job(), help="Only events of this job or task, with its launches and workers.")
 @click.option("--host", default="", help="Only events on this host, by name, or of this worker, by id.")
 @click.option("--since", type=Duration(), help="Only events of this length of time: 30m, 7d.")
-@click.option("--last", type=click.IntRange(1, MOST), default=100, show_default=True, help="Show so many at most.")
+@click.option("--last", type=click.IntRange(1, MOST), default=100, show_default=True, help="Show at most this many.")
 @click.option("--follow", is_flag=True, help="Go on with new events until Ctrl-C; with --json one object a line.")
 @json_option
 @click.pass_obj

@@ -14,7 +14,7 @@ LEAST = 0.25
 SHARE = 0.05
 """Share of the time that a worker has waited: the next observation may be that much later."""
 PASSES = 2.0
-"""The pause is at least so many times the duration of a pass: the loop leaves this machine most of its time."""
+"""The pause is at least this many times the duration of a pass: the loop leaves this machine most of its time."""
 _ON_THE_WAY = frozenset({Code.BOOTING, Code.BOOTED, Code.JOINING})
 
 

@@ -26,11 +26,11 @@ LONGEST_PAUSE = 60.0
 PAUSE_OF_POLL = 10.0
 """Longest delay of a pass in polling delays: an operator who polls often has a qmaster that can serve it."""
 LISTINGS = 50
-"""The usual time is taken from so many listings."""
+"""The usual time is taken from this many listings."""
 ENOUGH = 8
-"""From so many of them at least."""
+"""At least this many listings are needed for it."""
 SLOW = 3.0
-"""A listing is slow from so many times the usual time."""
+"""A listing that takes this many times the usual time is slow."""
 NEVER_SLOW = 0.5
 """A listing that takes fewer seconds is never slow."""
 MOST_SLOWED = 8.0

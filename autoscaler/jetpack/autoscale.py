@@ -24,7 +24,7 @@ def set(  # noqa: A001 - the name is CycleCloud's
     request_set: str = STANDARD,
     expiration_interval: float = FIVE_MINUTES,
 ) -> dict[str, Any]:
-    """Request so many vCPUs, or so many workers, of one node array; returns and raises as `update` does.
+    """Request a number of vCPUs, or of workers, of one node array; returns and raises as `update` does.
 
     One of the two is required: without it, a slip would end all requests of the set.
     """
@@ -40,8 +40,7 @@ def update(
     request_set: str = STANDARD,
     expiration_interval: float = FIVE_MINUTES,
 ) -> dict[str, Any]:
-    """Request exactly these node arrays, for so many seconds: requests of the set for arrays that are no longer named
-    end.
+    """Request exactly these node arrays for a time: the set's requests for arrays that are no longer named end.
 
     Returns what was kept: `request_set`, `expires_at` (Unix seconds), `arrays` (names), `note` ('' unless nobody acts
     on it now). Raises Rejected, whose message begins with the place of the error (`[1].TargetCount: …`), and

@@ -27,7 +27,7 @@ from autoscaler.report.admission import SCHEMA
 from autoscaler.store import encoding
 
 MISSED_POLLS = 12
-"""After so many polls without a successful observation the file is stale. While there is nothing to scale, only one
+"""After this many polls without a successful observation the file is stale. While there is nothing to scale, only one
 poll in six observes.
 """
 FRESH_AT_LEAST = 60.0

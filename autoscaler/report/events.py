@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"[0-9]{1,18}")
 
 def find_events(table: EventTable, query: Mapping[str, str], now: float) -> tuple[KeptEvent, ...]:
     """The events of a query: `job` (`12`, `12.3`), `host`, `since` (seconds to look back), `after` (the number of an
-    event), `last` (so many at most). Raises SettingsError.
+    event), `last` (the most to return). Raises SettingsError.
     """
     named = query.get("job", "")
     job = _JOB.fullmatch(named)

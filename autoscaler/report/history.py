@@ -20,7 +20,7 @@ from autoscaler.store.samples import RESOLUTIONS, SampleTable
 STEPS = (10, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 86_400, 7 * 86_400)
 """Lengths of a period that people count in, in seconds."""
 LINES = 30
-"""About so many periods by default."""
+"""By default about this many periods are shown."""
 _COLUMNS = (
     "from",
     "workers",
@@ -84,11 +84,11 @@ def find_history(table: SampleTable, query: Mapping[str, str], now: float, curre
     """Read a query: `since` and `step` in seconds, `array`. Raises SettingsError, NotFound."""
     since, step, array = _seconds(query, "since", 3600.0), _seconds(query, "step", None), query.get("array", "")
     if since is None or not 0 < since <= LONGEST:
-        raise SettingsError(f"since: so many seconds are not kept; at most {LONGEST:.0f} are")
+        raise SettingsError(f"since: more than 0 and at most {LONGEST:.0f} seconds, as long as samples are kept")
     if step is not None and step < 1:
         raise SettingsError("step: a period is at least one second")
     if step is not None and step > LONGEST:
-        raise SettingsError(f"step: a period is at most {LONGEST:.0f} seconds, as long as anything is kept")
+        raise SettingsError(f"step: a period is at most {LONGEST:.0f} seconds, as long as samples are kept")
     found = history_report(table, now - since, now, now=now, zone=None, step=step, array=array)
     if array and array not in found.arrays:
         raise NotFound(

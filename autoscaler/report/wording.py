@@ -16,7 +16,7 @@ from autoscaler.plain_text import plain
 from autoscaler.report.reasons.table import REASONS
 
 NAMED = 3
-"""At most so many names or causes stand in one part of a line."""
+"""At most this many names or causes stand in one part of a line."""
 SETTINGS: Mapping[str, str] = MappingProxyType(
     {
         "max_workers": "CP_CAP_AUTOSCALE_WORKERS",

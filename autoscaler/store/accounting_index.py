@@ -52,7 +52,7 @@ MOST_BLOCKS = 8192
 MARK = 96
 """Bytes before the end of the indexed part by which a file is recognised: part of a record, with its times."""
 MOST_ENDS = 1000
-"""The newest records of one job are returned, so many: an array may have a million."""
+"""At most this many records of one job are returned, the newest: an array may have a million."""
 _MOST_JOB = 2**32 - 1
 
 
@@ -96,7 +96,7 @@ class AccountingIndex:
         self._database.close()
 
     def advance(self, most: int) -> int:
-        """Index so many bytes, the newest first. Returns how many are left. Raises OSError if a file cannot be read."""
+        """Index at most `most` bytes, the newest first; returns how many are left. Raises OSError."""
         with self._guard:
             left = 0
             for file, opened in self._opened():

@@ -1,4 +1,4 @@
-"""The table of events, for 30 days and so many rows: what happened to jobs and workers, each reported once.
+"""The table of events, for 30 days and at most `MOST_ROWS` rows: what happened to jobs and workers, each reported once.
 
 A pass without news writes nothing. The state that a restart needs is kept beside the events: which jobs run, and how
 far accounting was read. What was reported of waiting jobs is read off the events themselves.

@@ -76,7 +76,7 @@ class SampleTable(Table):
     """The tables above."""
 
     def add(self, sample: Sample, until: float, starts: Starts = NONE) -> None:
-        """`sample` held until this time, when so many jobs had begun. A clock that was set back adds nothing."""
+        """`sample` held until this time, in which these jobs had begun. A clock that was set back adds nothing."""
         until = min(until, sample.at + HELD)
         if until <= sample.at:
             return

@@ -79,7 +79,7 @@ class Machine:
         return self.run(self.of_this_machine(boot.script()), shell)
 
     def watch(self, boot: WorkerBoot, looks: int, *, real: bool = True) -> subprocess.CompletedProcess[str]:
-        """Boot, and run the watch for so many looks, on a machine (not `real`: in a container). Time passes at once."""
+        """Boot, and run the watch for `looks` looks, on a machine (not `real`: in a container). Time passes at once."""
         self.boot(boot)
         self.is_started_by("systemd", real=real)
         counted = f"echo >>{self.root}/looks; [ $(wc -l <{self.root}/looks) -lt {looks} ] || kill $PPID"

@@ -189,7 +189,7 @@ def a_worker(
     host: ExecutionHost | None = None,
     **worker: Any,
 ) -> AWorker:
-    """A worker of ours that is an execution host: in service, or with a `mark` disabled by us so many seconds ago.
+    """A worker of ours that is an execution host: in service, or with a `mark` disabled by us this many seconds ago.
 
     `idle`, `empty`: seconds for which earlier looks saw it so. `known=False`: we have no note of it.
     """

@@ -17,7 +17,7 @@ from tests.core.test_groups import a_member, in_groups, launches
 
 
 def dispatching(taken: int, name: str = "h1", *, running: int = 0, **host: Any) -> ExecutionHost:
-    """A host where so many slots were taken after the jobs were read."""
+    """A host where this many slots were taken after the jobs were read."""
     made = a_host(name, used=running, **host)
     (instance,) = made.instances
     return replace(made, instances=(replace(instance, used=running + taken, in_flight=taken),))

@@ -159,7 +159,7 @@ def test_a_group_whose_hosts_made_themselves_is_not_let_in_before_each_is_in_it(
 
 
 def asking(groups: int, *, cores: int = 4, types: tuple[str, ...] = ("m5.large",), name: str = "standard") -> Requests:
-    """A request set that wants groups of so many cores."""
+    """A request set that wants groups of this many cores."""
     array = f"execute:{cores}"
     target = Target(array, groups=groups, group_cores=cores)
     definition = ArrayDefinition(array, dynamic=True, extends="execute", machine_types=types, group_cores=cores)
@@ -758,7 +758,7 @@ def test_with_the_queues_demand_off_a_request_is_met_by_any_group() -> None:
 
 
 def asking_for(*, of_vcpus: int = 0, of_workers: int = 0) -> Requests:
-    """So many groups of 4 vCPUs and so many of 4 workers, as two callers ask for them."""
+    """This many groups of 4 vCPUs and this many of 4 workers, as two callers ask for them."""
     by_cores, by_count = asking(of_vcpus), asking(of_workers, name="other")
     counted = replace(by_count.sets[0], targets=(Target("execute:4", groups=of_workers, group_count=4),))
     definition = replace(by_cores.arrays[0], group_cores=4 if of_vcpus else None, group_count=4 if of_workers else None)

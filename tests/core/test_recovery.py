@@ -291,7 +291,7 @@ def test_the_same_jobs_are_not_pushed_back_again_at_once() -> None:
 
 
 def in_vain(ago: float) -> AWorker:
-    """A lost worker whose job was last pushed back so many seconds ago, as often as it is tried."""
+    """A lost worker whose job was last pushed back this many seconds ago, as often as it is tried."""
     worker = lost()
     assert worker.note is not None
     return replace(worker, note=replace(worker.note, moved=("9000",), moved_at=NOW - ago, moves=3))
@@ -381,7 +381,7 @@ def test_a_person_who_resumes_has_a_refused_end_asked_for_at_once() -> None:
 
 
 def refused(times: int, since: float, *things: Thing) -> Plan:
-    """The plan for an end that was refused so many times, the last time so long ago."""
+    """The plan for an end that was refused this many times, the last time so long ago."""
     fleet_of = seen(a_machine("w1", id="i-1", age=20.0, **STOPPED), *things)
     ends = (RefusedEnd("i-1", NOW - since, times, "protected"),)
     return plan(replace(fleet_of, fleet=replace(fleet_of.fleet, refused_ends=ends)))

@@ -70,7 +70,7 @@ def making_room(name: str = "w1", *, used: int = 0, empty: float | None = None, 
 
 
 def limited(name: str, h_rt: str, *, ran: float, **worker: Any) -> AWorker:
-    """A worker whose one job has a time limit and has run for so many seconds."""
+    """A worker whose one job has a time limit and has run for this many seconds."""
     made = a_worker(name, host=a_host(name, used=1, hard={"h_rt": h_rt}), **worker)
     assert made.host is not None
     (instance,) = made.host.instances

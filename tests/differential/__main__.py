@@ -13,9 +13,9 @@ import sys
 from tests.differential.rounds import Tally, compare, differential_cell, one_world
 
 UNKNOWN = 0.05
-"""At most so many may be unknown, as a part of all."""
+"""At most this many may be unknown, as a part of all."""
 DIFFER = 0.02
-"""At most so many may differ, all for the causes in docs/grid-engine-differences.md."""
+"""At most this many may differ, all for the causes in docs/grid-engine-differences.md."""
 
 
 def main() -> int:

@@ -131,7 +131,7 @@ def differential_cell() -> Iterator[Cell]:
 
 
 def compare(cell: Cell, seed: str, jobs: int, tell: Callable[[str], None] = lambda line: None) -> Tally:
-    """So many jobs in worlds of this seed. `tell` is given a line a world, and one for every difference."""
+    """This many jobs in worlds of this seed. `tell` is given a line a world, and one for every difference."""
     tally, number = Tally(), 0
     while tally.jobs < jobs:
         one_world(cell, f"{seed}/{number}", min(JOBS, jobs - tally.jobs), tally, tell)
@@ -141,7 +141,7 @@ def compare(cell: Cell, seed: str, jobs: int, tell: Callable[[str], None] = lamb
 
 
 def one_world(cell: Cell, name: str, count: int, tally: Tally, tell: Callable[[str], None]) -> None:
-    """Ask about so many jobs in the world of this name."""
+    """Ask about this many jobs in the world of this name."""
     random = Random(name)
     world = a_world(random)
     jobs = [(random.choice(USERS), a_request(random)) for _ in range(count)]

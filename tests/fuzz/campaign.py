@@ -79,7 +79,7 @@ def campaign(
     tally: Tally | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Tally:
-    """Feed so many inputs, or as many as fit into the time. `stopped`: asked before each."""
+    """Feed this many inputs, or as many as fit into the time. `stopped`: asked before each."""
     tally = tally if tally is not None else Tally()
     ends = time.monotonic() + seconds
     with ExitStack() as opened:

@@ -152,7 +152,7 @@ class Autoscaling:
         return read_task_ends(told.stdout.decode("utf-8", "replace")) if told.returncode == 0 else ()
 
     def ended_well(self, job: str, tasks: int = 1) -> bool:
-        """Whether so many tasks of a job have ended, each without failure and with exit status 0."""
+        """Whether this many tasks of a job have ended, each without failure and with exit status 0."""
         ends = self.ends(job)
         return len(ends) == tasks and all(end.well for end in ends)
 

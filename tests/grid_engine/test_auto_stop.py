@@ -108,7 +108,7 @@ class Crowd:
             list(pool.map(self.ask, sorted(workers)))
 
     def in_service(self, count: int) -> bool:
-        """Whether so many workers let jobs in, and no other machine is there."""
+        """Whether this many workers let jobs in, and no other machine is there."""
         instances = self.scaling.instances()
         serving = {
             name for name in self.scaling.rented() if (one := instances.get(f"main.q@{name}")) and not one.states

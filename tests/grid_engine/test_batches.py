@@ -73,7 +73,7 @@ def test_several_are_removed_at_once_and_a_busy_one_and_a_reserved_one_keep_all_
 
 @pytest.mark.parametrize("after", (4, 6, 8, 11))
 def test_a_removal_of_several_that_was_killed_goes_on(cell: Cell, after: int) -> None:
-    """Killed after so many commands, of which the first four look."""
+    """Killed after this many commands, of which the first four look."""
     told: list[tuple[str, ...]] = []
 
     def mortal(argv: Sequence[str], **means: Any) -> Completed:

@@ -21,7 +21,7 @@ from tests.samples import sample
 
 MANY = {"CP_CAP_AUTOSCALE_WORKERS": "6", "CP_CAP_AUTOSCALE_SCALE_UP_BATCH_SIZE": "6"}
 PASSES = 15
-"""So many passes more, each of which could have launched: with an idle time of half a second, several lives."""
+"""This many passes more, each of which could have launched: with an idle time of half a second, several lives."""
 
 
 @pytest.mark.thorough
@@ -261,7 +261,7 @@ def said_of(autoscaling: Autoscaling, job: str) -> list[tuple[bool, str]]:
 
 
 def more_passes(autoscaling: Autoscaling, until: Until) -> None:
-    """Until the autoscaler has looked so many times more."""
+    """Until the autoscaler has looked this many times more."""
     first = passes(autoscaling)
     until(lambda: passes(autoscaling) >= first + PASSES, 60, "it did not look again")
 

@@ -23,7 +23,7 @@ TIMES = ("203712312359", "999912312359", "197001010000", "12312359", "1900010100
 NAMES = ("ä", "%s{}", "x" * 500, "a;b", "<&>\"'", "[what]", "名前", "-N", "\x1b[31m", "n\tm")
 SEED = 20_261_122
 VALUES_TRIED, PES_TRIED = 40, 12
-"""Of all these so many, chosen by the seed."""
+"""This many of them are tried, chosen by the seed."""
 
 
 def odd_options() -> list[tuple[str, ...]]:

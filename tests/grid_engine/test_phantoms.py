@@ -36,7 +36,7 @@ class Died(Exception):
 
 
 class Dying:
-    """A runner whose caller dies after so many commands that change something."""
+    """A runner whose caller dies after this many commands that change something."""
 
     def __init__(self, cell: Cell, after: int) -> None:
         self.inner, self.left = cell.runner, after

@@ -38,7 +38,7 @@ Patch = pytest.MonkeyPatch
 HISTORIES, STEPS = 3, 60
 OF_THE_SOAK = 100
 """Steps of a history of `make soak`: a seed means the same history only with the same number."""
-"""So many, each of so many events, at most."""
+"""Histories, and the most events of each."""
 CALM_PASSES = 40
 
 

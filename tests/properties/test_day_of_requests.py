@@ -24,7 +24,7 @@ from tests.simulated.killing import Instants, MortalProvider, MortalRunner, mort
 
 HOUR, HOURS = 3600.0, 24
 BUSY = 1500.0
-"""Callers ask in so many first seconds of every hour; by its end all has settled."""
+"""Callers ask in this many first seconds of every hour; by its end all has settled."""
 ARRAY = replace(
     POLICY.node_arrays[0], limits=Limits(max_workers=12), scale_up_batch=3, scale_down_batch=3, idle_timeout=60.0
 )

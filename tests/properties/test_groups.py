@@ -146,7 +146,7 @@ class GroupWorld(World):
 
 
 def asking(counts: dict[Kind, int]) -> Requests:
-    """One set that wants so many groups of each kind."""
+    """One set that wants this many groups of each kind."""
     targets: list[Target] = []
     arrays: dict[str, ArrayDefinition] = {}
     for (size, of_workers), groups in counts.items():

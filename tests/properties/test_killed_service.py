@@ -50,7 +50,7 @@ HOURS = 11
 AT_REST = 12
 """Passes after which nothing moves any more."""
 DAYS, DEATHS = 2, 10
-"""So many days are played, each killed so many times, at instants that the others are not."""
+"""Days that are played, and how often each is killed, at instants at which the others are not."""
 
 
 def seen(world: World) -> Counter[tuple[str, str]]:

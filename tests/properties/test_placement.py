@@ -101,7 +101,7 @@ def fits(hosts: list[list[int | float | bool]], tasks: list[Demand]) -> bool:
 
 
 def _ways(hosts: list[list[int | float | bool]], task: Demand) -> list[list[list[int | float | bool]]]:
-    """Every way to put one task: so many slots on each host."""
+    """Every way to put one task: this many slots on each host."""
     choices = [range(min(int(slots), task.slots) + 1) for slots, _, _ in hosts]
     found = []
     for shares in itertools.product(*choices):

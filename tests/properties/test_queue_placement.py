@@ -30,7 +30,7 @@ class HostState(NamedTuple):
         return Host(name, dict(zip(QUEUES, self.slots, strict=True)), free, own=own)
 
     def charged(self, slots: tuple[int, ...], licences: tuple[int, ...]) -> HostState | None:
-        """After so many in each queue; None where there are not so many."""
+        """After this many slots were taken in each queue; None where there are fewer."""
         for left, taken in zip(self.own, licences, strict=True):
             if taken and (left is None and self.free is None):
                 return None
@@ -76,7 +76,7 @@ def fits(states: tuple[HostState, ...], tasks: tuple[Demand, ...]) -> bool:
 
 
 def _ways(states: tuple[HostState, ...], task: Demand) -> Iterator[tuple[HostState, ...]]:
-    """Every way to start one task: so many of its slots in each queue of each host."""
+    """Every way to start one task: this many of its slots in each queue of each host."""
     choices = [
         tuple(
             slots

@@ -38,8 +38,8 @@ REASON = because(Code.UNKNOWN_PE, pe="local", queues=("main.q",), slots=9)
 PASSES = 80
 LAST_EVENT = 15
 SHARES, PAIRS, SAMPLE = 4, 6, 32
-"""A story's instants are shared among so many tests, which may run side by side; so many pairs of them are tried; and
-of a long story, where each life takes a second, so many instants are drawn, always the same.
+"""The number of tests that share a story's instants, and may run side by side; of pairs of instants that are tried; and
+of instants that are drawn of a long story, where each life takes a second: always the same.
 """
 OF_MOST = (
     "commit",
@@ -70,7 +70,7 @@ class Story:
     array: NodeArrayPolicy = POLICY.node_arrays[0]
     decide: Callable[[Snapshot], Plan] = plan
     killed: int = 0
-    """So many jobs are deleted by us."""
+    """This many jobs are deleted by us."""
     perils: Mapping[str, Any] | None = None
     """Set: machines freeze and are taken, beside a persistent host of one slot; fields of the policy for that."""
     long: bool = False

@@ -110,7 +110,7 @@ class Fleets(World):
         return job
 
     def add_worker(self, type_: InstanceType, running: int, lasts: float) -> None:
-        """A worker in service, one job of one slot on each of so many slots."""
+        """A worker in service, one job of one slot on each of this many slots."""
         number = next(self.numbers)
         worker_id, name = f"i-{number}", f"w-i-{number}"
         price = type_.vcpus * 0.05

@@ -57,7 +57,7 @@ class Cell(World):
     queue_of: dict[int, str] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     answering: int = 0
-    """Which candidate answers, as far as there are so many."""
+    """Which candidate answers, as far as there are this many."""
 
     def snapshot(self) -> Snapshot:
         arrays = (

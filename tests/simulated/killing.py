@@ -42,7 +42,7 @@ class Instants:
 
 
 ONE_OF = 48
-"""Of so many instants of which others like them are in a sample, one is in it too."""
+"""Of this many instants of which others like them are in a sample, one is in it too."""
 
 
 def sampled(names: Sequence[str], *, chance: Random, left: Collection[str] = ()) -> list[int]:

@@ -140,7 +140,7 @@ class World:
         self.drained: set[str] = set()
         self.stopping: str | None = None
         self.later: list[tuple[int, Callable[[], object]]] = []
-        """What happens in the midst of a pass: after so many calls."""
+        """What happens in the midst of a pass: after this many calls."""
         self.injected: Counter[str] = Counter()
         self.frozen = False
         self.orders_made = 0

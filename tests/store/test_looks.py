@@ -13,7 +13,7 @@ from tests.simulated.autoscaler import World, start
 
 
 def seen(world: World, passes: int) -> LastObservation:
-    """What such a world looks like after so many passes with five jobs in it."""
+    """What such a world looks like after this many passes with five jobs in it."""
     world.cluster.submit(count=5)
     loop = start(world)
     for _ in range(passes):

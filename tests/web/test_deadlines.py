@@ -36,7 +36,7 @@ class Connections:
         self._open_ones = open_ones
 
     def open(self, sent: bytes = b"", *, receives: int | None = None) -> socket.socket:
-        """`receives`: so many bytes wait to be taken in at most."""
+        """`receives`: this many bytes wait to be taken in at most."""
         made = self._open_ones.enter_context(socket.socket())
         made.settimeout(120.0)
         if receives is not None:

@@ -80,7 +80,7 @@ def _taken(before: Node, after: Node) -> dict[str, int]:
 
 
 def _less(node: Node, whole: Node, taken: Mapping[str, int], times: int) -> Node:
-    """The node with what the whole one had, after so many tasks."""
+    """The node with what is left of the whole one after this many tasks."""
     left = {name: (_millionths(whole, name) - amount * times) / SCALE for name, amount in taken.items()}
     return replace(node, left={**node.left, **left})
 
