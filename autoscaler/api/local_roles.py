@@ -14,7 +14,11 @@ from autoscaler.api.principal import Role
 from autoscaler.errors import AutoscalerError
 
 FRESH = 60.0
-"""Seconds for which Grid Engine is not asked again."""
+"""Seconds for which a manager counts as one without asking Grid Engine again, and for which it is not asked again after
+it did not answer.
+"""
+FRESH_FOR_OTHERS = 5.0
+"""The same for a user who is none, and may just have become one."""
 PATIENCE = 2.0
 """Seconds that a caller waits while Grid Engine is asked for another one."""
 _ASKED = "Grid Engine has not answered yet"
@@ -26,7 +30,7 @@ def _nobody() -> Collection[str]:
 
 @dataclass(slots=True)
 class LocalRoles:
-    """Any thread may call. `managers` is called at most once in `FRESH` seconds, for users without another right."""
+    """Any thread may call. `managers` is called for users without another right, at most once in `FRESH_FOR_OTHERS` seconds."""
 
     group: int | None = None
     """Gid of the group whose members may call."""
@@ -52,7 +56,8 @@ class LocalRoles:
             return False
         try:
             now = self.stopwatch()
-            if self._read_at is None or now - self._read_at >= FRESH:
+            fresh = FRESH if self.unread or name in self._known else FRESH_FOR_OTHERS
+            if self._read_at is None or now - self._read_at >= fresh:
                 self._read_at, self.unread = now, _ASKED
                 try:
                     self._known, self.unread = frozenset(self.managers()), ""

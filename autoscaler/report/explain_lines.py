@@ -30,6 +30,44 @@ _LETTERS = {
     "o": "orphaned",
 }
 
+REMEMBERED = {
+    "first_seen": "first seen {}",
+    "idle_since": "idle since {}",
+    "disabled_at": "disabled by the autoscaler {}",
+    "disabling": "disabled because of: {}",
+    "seen_disabled": "seen disabled after that",
+    "retired_at": "removal from Grid Engine planned {}",
+    "enrolling_since": "enrolment tried again since {}",
+    "heard_at": "first load report {}",
+    "opened": "was open for jobs",
+    "empty_since": "disabled and empty since {}",
+    "enabled_at": "enabled by the autoscaler {}",
+    "terminated_at": "termination planned {}",
+    "missing_since": "not in the provider's list since {}",
+    "silent_s": "no load report for {}, while other hosts sent some",
+    "fenced_at": "end planned while it was still an execution host {}",
+    "gone": "the provider confirmed its end",
+    "left": "seen to be no execution host any more",
+    "only_ended": "never seen alive",
+    "on_their_way": "jobs that were being sent to it: {}",
+    "in_doubt": "jobs that it or an older machine of its name may have begun: {}",
+    "moved": "lost jobs that were rescheduled or deleted: {}",
+    "moved_at": "lost jobs rescheduled or deleted {}",
+    "moves": "the same lost jobs were rescheduled or deleted this many times: {}",
+    "failed": "counted as a failed launch",
+    "quarantined": "quarantined: {}",
+    "trusted_at": "enabled by a person after a quarantine {}",
+    "order_id": "order {}",
+    "group_id": "group {}",
+    "vcpus": "vCPUs: {}",
+    "price_per_hour": "price per hour {}",
+    "completed_at": "missing values last set {}",
+    "asked_at": "last asked to stop {}",
+    "stop_undone": "enabled by a person after it asked to stop",
+    "alarm_since": "in alarm since {}",
+}
+"""The fields of a worker's memory, in words."""
+
 
 def in_words(states: str) -> str:
     """Letters of a queue instance with what they mean: `au (load alarm, no load report)`."""
@@ -121,8 +159,7 @@ def host_lines(document: Mapping[str, Any]) -> Iterator[str]:
     for name, value in (document["remembered"] or {}).items():
         if value:
             text = instant_of(value) if name in MOMENTS else shown(name, value)
-            what = name.removesuffix("_s").replace("_", " ")
-            yield f"remembered: {what}{'' if value is True else f' {text}'}"
+            yield REMEMBERED[name].format(text)
     yield from rule_lines(document["rules"])
 
 

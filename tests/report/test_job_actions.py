@@ -19,7 +19,7 @@ from autoscaler.report.explain import (
     explain_job,
     explain_past,
 )
-from autoscaler.report.explain_lines import host_lines, in_words, job_lines
+from autoscaler.report.explain_lines import REMEMBERED, host_lines, in_words, job_lines
 from autoscaler.store.journal import Result
 from autoscaler.store.store import Store
 from sge.accounting import JobEnd
@@ -90,14 +90,15 @@ def test_of_a_worker_times_are_told_as_times_and_lengths_as_lengths() -> None:
     assert told is not None
     lines = set(host_lines(told))
     wanted = {
-        "remembered: silent 12s",
-        "remembered: first seen 2027-01-15 07:00:00 UTC",
-        "remembered: price per hour 0.096",
-        "remembered: moved 31, 32",
-        "remembered: seen disabled",
+        "no load report for 12s, while other hosts sent some",
+        "first seen 2027-01-15 07:00:00 UTC",
+        "price per hour 0.096",
+        "lost jobs that were rescheduled or deleted: 31, 32",
+        "seen disabled after that",
     }
     assert (wanted - lines, [line for line in lines if "1970" in line or "<" in line]) == (set(), [])
     assert json.dumps(told["remembered"])
+    assert told["remembered"].keys() == REMEMBERED.keys()
 
 
 ENDED = JobEnd("main.q", "w1", 0, 1_795_252_000.0, 1_795_252_300.0, 1_795_252_360.0, failed=0, exit_status=3, slots=2)

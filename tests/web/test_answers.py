@@ -587,6 +587,28 @@ def test_no_one_manages_while_grid_engine_does_not_say_who() -> None:
     assert roles.manages("ann")
 
 
+def test_a_new_manager_counts_soon_and_one_who_is_known_asks_grid_engine_no_more_than_once_a_minute() -> None:
+    asked, now, managers = 0, 0.0, ["ann"]
+
+    def read() -> list[str]:
+        nonlocal asked
+        asked += 1
+        return list(managers)
+
+    roles = LocalRoles(None, read, lambda: now)
+    assert (roles.manages("ann"), roles.manages("bob")) == (True, False)
+    managers.append("bob")
+    now = 4.0
+    assert (roles.manages("bob"), asked) == (False, 1)
+    now = 5.0
+    assert (roles.manages("bob"), asked) == (True, 2)
+    now = 64.0
+    assert (roles.manages("ann"), roles.manages("bob"), asked) == (True, True, 2)
+    managers.remove("ann")
+    now = 65.0
+    assert (roles.manages("ann"), asked) == (False, 3)
+
+
 @as_root
 def test_a_qmaster_that_hangs_holds_one_who_asks_and_nobody_else() -> None:
     asked, go = Semaphore(0), Event()

@@ -30,7 +30,7 @@ ROWS = {
         remedy="Sooner: lower `CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT`.",
     ),
     Code.EXPIRED: Row(
-        "{lacking} can start on no host, and the oldest job of their queue has waited {limit_s} or longer",
+        "{lacking} can start on no host, and the oldest job of the queue has waited {limit_s} or longer",
         short="expired",
     ),
     Code.HELD: Row("it is held (state {state})", short="held", remedy="`qrls JOB`, or `qalter -h U JOB`."),
@@ -128,7 +128,7 @@ ROWS = {
     Code.FOREIGN_HOST: Row(
         "it requests a host that the autoscaler does not manage ({hosts})",
         short="foreign host",
-        remedy="It waits for that host; `qalter` the request to let it run elsewhere.",
+        remedy="It starts only on such a host that has all it requests; `qalter` the request to let it run elsewhere.",
     ),
     Code.NOT_READ_YET: Row(
         "its requests have not been read yet",
