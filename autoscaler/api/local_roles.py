@@ -30,7 +30,7 @@ def _nobody() -> Collection[str]:
 
 @dataclass(slots=True)
 class LocalRoles:
-    """Any thread may call. `managers` is called for users without another right, at most once in `FRESH_FOR_OTHERS` seconds."""
+    """Any thread may call. `managers` is called for users without another right, once in `FRESH_FOR_OTHERS` at most."""
 
     group: int | None = None
     """Gid of the group whose members may call."""

@@ -11,6 +11,7 @@ from autoscaler.core.model.request_sets import RequestSet
 from autoscaler.core.outcome.fulfilled import empty_arrays, lost_workers
 from autoscaler.core.requests.created_nodes import answers
 from autoscaler.core.snapshot import Snapshot
+from autoscaler.report.wording import few
 from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
 
@@ -55,9 +56,9 @@ class Fulfilment:
         """Log the request sets that lapsed since the last observation: nobody repeated them in time."""
         before, self._live = self._live, {live.name: live for live in snapshot.requests.sets}
         for name, live in before.items():
-            arrays = ", ".join(live.arrays)
-            if name not in self._live and arrays and live.expires_at is not None and live.expires_at <= snapshot.now:
-                log.info("request set %s of %s for %s has lapsed", name, live.by, arrays)
+            over = live.expires_at is not None and live.expires_at <= snapshot.now
+            if over and live.arrays and name not in self._live:
+                log.info("request set %s of %s for %s has lapsed", name, live.by, few(live.arrays))
 
     def _late(self, snapshot: Snapshot) -> dict[str, str]:
         """Machines that came for nodes after a caller had ended these, and the caller's name. A person who enabled such

@@ -195,7 +195,9 @@ def _pass_pairs(document: Mapping[str, Any]) -> _Pairs:
     else:
         age = document.get("sentence_age_s", document["pass_age_s"])  # an older service has none of its own
         yield "last news", f"{document['sentence']} ({duration(age)} ago)"
-        yield "passes", f"{document['pass']} so far, the last {duration(document['pass_age_s'])} ago"
+        idle = document["serving"] and not (document["waiting"] or document["workers"] or document["ordered"])
+        then = "; with nothing to scale, passes are rarer until an event" if idle else ""
+        yield "passes", f"{document['pass']} so far, the last {duration(document['pass_age_s'])} ago{then}"
         waiting = count(document["waiting"], "task")
         yield "waiting", f"{waiting}, {document['counted']} counted, {document['fitting']} of these can start"
     ordered = f", {document['ordered']} ordered" if document["ordered"] else ""
