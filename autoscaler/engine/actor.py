@@ -19,7 +19,7 @@ from autoscaler.core.model.fleet import Worker
 from autoscaler.core.model.waits import doubled_wait
 from autoscaler.engine.execution import ExecutionContext, Seen
 from autoscaler.engine.executors.execute import execute
-from autoscaler.engine.executors.launch import give_up, recover, walk
+from autoscaler.engine.executors.launch import give_up, recover, request_offers
 from autoscaler.engine.executors.terminate import terminate_all
 from autoscaler.engine.executors.together import batches_of, execute_all
 from autoscaler.errors import AutoscalerError
@@ -274,7 +274,7 @@ class Actor:
         known = self._backoff.get(order_id)
         tries = known.tries + 1 if known else 1
         self._backoff[order_id] = _Backoff(self._now() + doubled_wait(tries, FIRST_WAIT, LONGEST_WAIT), tries)
-        result, message = walk(record, self._context)
+        result, message = request_offers(record, self._context)
         if result is Result.UNDER_WAY:
             self._context.store.journal.end_launch(order_id, result, message, self._now())
             self._context.store.journal.unanswered(order_id, message, again_at=self._backoff[order_id].due_at)

@@ -1,4 +1,4 @@
-"""Launch: walk an order's sets of offers until one gives workers. Off the loop's thread, since a cloud may hang.
+"""Launch: request an order's sets of offers until one gives workers. Off the loop's thread, since a cloud may hang.
 
 Every token is durable, with the exact request under it, before the provider is called. So an order whose answer is
 missing, after a crash or a time-out, is requested again: the same token never makes more machines (rule 3).
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autoscaler.core.model.fleet import BucketKey, LaunchFailure, Worker
+from autoscaler.core.model.fleet import Bucket, BucketKey, LaunchFailure, Worker
 from autoscaler.engine.execution import ExecutionContext
 from autoscaler.store.journal import Attempt, OrderRecord, Result
 from providers.interface import (
@@ -24,7 +24,7 @@ from providers.interface import (
 )
 
 
-def walk(record: OrderRecord, context: ExecutionContext) -> tuple[Result, str]:
+def request_offers(record: OrderRecord, context: ExecutionContext) -> tuple[Result, str]:
     """Request each offer that has no answer yet, set by set, and journal each answer.
 
     A set that gave any worker is the last. UNDER_WAY: no answer; ask again later with the same token. DONE, REFUSED and
@@ -41,20 +41,18 @@ def walk(record: OrderRecord, context: ExecutionContext) -> tuple[Result, str]:
         in_doubt = any((attempt.candidate, attempt.offer) == (number, offer) for attempt in record.attempts)
         try:
             launched = context.provider.launch(order)
-        except Throttled as error:
-            if in_doubt:
-                return Result.UNDER_WAY, str(error)
-            failures = _failures(record, [(order.buckets[0].key, error)], context.clock())
-            _close(record, order, failures, str(error), context)
-            return (Result.DONE, "; ".join((*messages, str(error)))) if given else (Result.FAILED, str(error))
-        except Unreachable as error:
-            return Result.UNDER_WAY, str(error)
         except (OutOfCapacity, QuotaReached) as error:
             launched = Launched((), tuple((bucket.key, error) for bucket in order.buckets))
-        except Refused as error:
-            failures = _failures(record, [(bucket.key, error) for bucket in order.buckets], context.clock())
-            _close(record, order, failures, str(error), context)
-            return (Result.DONE, "; ".join((*messages, str(error)))) if given else (Result.REFUSED, str(error))
+        except Unreachable as error:
+            return Result.UNDER_WAY, str(error)
+        except (Throttled, Refused) as error:
+            throttled = isinstance(error, Throttled)
+            if throttled and in_doubt:
+                return Result.UNDER_WAY, str(error)
+            _close(record, order, error, order.buckets[:1] if throttled else order.buckets, context)
+            if given:
+                return Result.DONE, "; ".join((*messages, str(error)))
+            return Result.FAILED if throttled else Result.REFUSED, str(error)
         failures = _failures(record, launched.shortfalls, context.clock())
         message = "; ".join(dict.fromkeys(failure.message for failure in failures))
         context.store.journal.answer(
@@ -137,11 +135,14 @@ def _asked(record: OrderRecord, number: int, place: int, context: ExecutionConte
 
 
 def _close(
-    record: OrderRecord, order: LaunchOrder, failures: Sequence[LaunchFailure], message: str, context: ExecutionContext
+    record: OrderRecord, order: LaunchOrder, error: ProviderError, failed: Sequence[Bucket], context: ExecutionContext
 ) -> None:
+    """Close an order that its provider refused. `failed`: the buckets to which that counts."""
+    at, message = context.clock(), str(error)
+    failures = _failures(record, [(bucket.key, error) for bucket in failed], at)
     with context.store.database.transaction():
-        context.store.journal.answer(order.token, ids=(), failures=failures, message=message, at=context.clock())
-        context.store.journal.close_order(record.id, message, context.clock())
+        context.store.journal.answer(order.token, ids=(), failures=failures, message=message, at=at)
+        context.store.journal.close_order(record.id, message, at)
 
 
 def _failures(
