@@ -48,7 +48,7 @@ def exposure(
     `group`: its members may write, too. `private`: others must not be able to read the file either. `user`: may own it,
     too, if that user exists. Raises SettingsError if the group does not exist.
     """
-    allowed, owners = _gid(group), {0, os.geteuid(), *_uid(user)}
+    allowed, owners = gid_of(group, GROUP_ENV), {0, os.geteuid(), *_uid(user)}
     *directories, last = _chain(path.absolute())
     for directory in directories:
         if (found := _judged(directory, allowed, owners)) is not None:
@@ -81,11 +81,12 @@ def owner_name(path: Path) -> str | None:
     return None if uid is None else user_name(uid)
 
 
-def _gid(group: str | None) -> int | None:
+def gid_of(group: str | None, setting: str) -> int | None:
+    """The id of the group that this setting names. Raises SettingsError."""
     try:
         return None if group is None else grp.getgrnam(group).gr_gid
     except KeyError:
-        raise SettingsError(f"{GROUP_ENV}: there is no group {group!r}: name one that `getent group` knows") from None
+        raise SettingsError(f"{setting}: there is no group {group!r}: name one that `getent group` knows") from None
 
 
 def _uid(user: str | None) -> Iterator[int]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -256,28 +255,6 @@ class Operates(Protocol):
     """A provider with further operations (start, restart, reimage, …)."""
 
     def operate(self, worker_id: str, verb: str) -> None: ...
-
-
-class HasDefaults(Protocol):
-    """A provider whose platform has defaults for settings of queues. Asked once at start, of the class itself."""
-
-    @staticmethod
-    def defaults(settings: Any) -> Mapping[str, str]:
-        """Setting by environment name → text, for settings that neither environment nor file gives. `settings`: the
-        provider's own. Raises ProviderError; our defaults hold then.
-        """
-        ...
-
-
-class HasPriceDate(Protocol):
-    """A provider whose prices are figures of a file. Asked of the class itself, without a call to its cloud."""
-
-    @staticmethod
-    def oldest_price(settings: Any) -> date | None:
-        """The date of the oldest price in force; None: no price is known, or none is dated. `settings`: the provider's
-        own.
-        """
-        ...
 
 
 @runtime_checkable

@@ -24,17 +24,13 @@ PATIENCE = 2.0
 _ASKED = "Grid Engine has not answered yet"
 
 
-def _nobody() -> Collection[str]:
-    return ()
-
-
 @dataclass(slots=True)
 class LocalRoles:
     """Any thread may call. `managers` is called for users without another right, once in `FRESH_FOR_OTHERS` at most."""
 
     group: int | None = None
     """Gid of the group whose members may call."""
-    managers: Callable[[], Collection[str]] = _nobody
+    managers: Callable[[], Collection[str]] = tuple
     """Names of Grid Engine's managers (`qconf -sm`). May raise AutoscalerError."""
     stopwatch: Callable[[], float] = time.monotonic
     unread: str = ""

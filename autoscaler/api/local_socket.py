@@ -7,7 +7,6 @@ service's memory.
 from __future__ import annotations
 
 import contextlib
-import grp
 import logging
 import os
 import select
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoscaler.errors import SettingsError
+from autoscaler.strict_modes import gid_of
 
 if TYPE_CHECKING:
     from autoscaler.api.server import Server
@@ -104,7 +104,7 @@ def _listen(path: Path, group: str | None) -> socket.socket:
         raise SettingsError(
             f"{path} is too long for a socket: set CP_CAP_AUTOSCALE_SOCKET to a path of at most {LONGEST_PATH} bytes"
         )
-    gid = _gid(group)
+    gid = gid_of(group, "CP_CAP_AUTOSCALE_SOCKET_GROUP")
     before = os.umask(0o077)  # others can never connect before the mode is set
     try:
         _clear(path)
@@ -134,15 +134,6 @@ def _bound(path: Path, gid: int | None) -> socket.socket:
         listening.close()
         raise
     return listening
-
-
-def _gid(group: str | None) -> int | None:
-    try:
-        return None if group is None else grp.getgrnam(group).gr_gid
-    except KeyError:
-        raise SettingsError(
-            f"CP_CAP_AUTOSCALE_SOCKET_GROUP: there is no group {group!r}: name one that `getent group` knows"
-        ) from None
 
 
 def _closed_to(gid: int | None, path: Path) -> Path | None:

@@ -36,14 +36,6 @@ class NotYours(AutoscalerError):
     """A caller tried to change another caller's request."""
 
 
-def _always() -> bool:
-    return True
-
-
-def _nobody() -> None:
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class RequestService:
     """The calls of one cell. Any thread may call."""
@@ -52,9 +44,9 @@ class RequestService:
     node_arrays: Callable[[], Sequence[str]]
     """Names of the node arrays of the settings, in their order."""
     clock: Callable[[], float] = time.time
-    ring: Callable[[], None] = _nobody
+    ring: Callable[[], None] = lambda: None
     """Wakes the loop."""
-    loop_runs: Callable[[], bool] = _always
+    loop_runs: Callable[[], bool] = lambda: True
     offered: Callable[[], frozenset[str]] = frozenset
     """Names of all instance types that the provider offers; empty if not known."""
     cluster: str = ""

@@ -30,6 +30,7 @@ from autoscaler.engine.actor import Actor
 from autoscaler.engine.arrivals import Arrivals
 from autoscaler.engine.cost_keeper import slots_of
 from autoscaler.engine.fulfil import Fulfilment
+from autoscaler.engine.notifications import Notifications
 from autoscaler.engine.observe import Observation, Observer
 from autoscaler.engine.place import place_of
 from autoscaler.engine.systemd import Notifier
@@ -105,14 +106,6 @@ class Measuring(Protocol):
     def failed(self, error: Exception, at: float) -> None: ...
 
 
-class Notifying(Protocol):
-    """`engine.notifications.Notifications`: notifies operators."""
-
-    def passed(self, snapshot: Snapshot, plan: Plan) -> None: ...
-
-    def failed(self, error: Exception, at: float) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Pass:
     """One pass that could observe."""
@@ -137,10 +130,6 @@ class Pass:
     def removed(self) -> bool:
         """Whether a host was removed: the next pass terminates its machine, which costs until then."""
         return any(isinstance(outcome.action, Remove) and outcome.result is Result.DONE for outcome in self.outcomes)
-
-    @property
-    def failed(self) -> bool:
-        return any(outcome.result in (Result.FAILED, Result.REFUSED) for outcome in self.outcomes)
 
 
 @dataclass(slots=True)
@@ -170,7 +159,7 @@ class Loop:
     meter: Measuring | None = None
     events: Callable[[Snapshot, Plan], None] | None = None
     """Keeps what happened to jobs and workers since the last pass."""
-    notifications: Notifying | None = None
+    notifications: Notifications | None = None
     costs: Callable[[Snapshot, ObservedWorkers], None] | None = None
     """Keeps which jobs held slots of which workers."""
     before_pass: Callable[[], None] | None = None

@@ -62,14 +62,6 @@ class Machine:
         """Whether it ended before there was a host: no listing ever had it."""
         return self.born is None and self.ended_at is not None
 
-    def seconds(self, now: float) -> float:
-        """Seconds for which it has been paid for."""
-        return max(0.0, (now if self.ended_at is None else self.ended_at) - self.created_at)
-
-    def cost(self, now: float) -> float | None:
-        """Its cost so far; None if its price is unknown."""
-        return None if self.price_per_hour is None else self.price_per_hour * self.seconds(now) / 3600
-
 
 def machine_id(cell: str, token: str, index: int) -> str:
     """The same for every repetition of an order: this makes a launch idempotent."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from autoscaler.core.actions import TellWaiting
+from autoscaler.core.model.complexes import runs
 from autoscaler.core.model.memory import Memory, UnsatisfiableNote
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, Reason, because
@@ -21,7 +22,6 @@ from autoscaler.core.outcome.waiting_notes import (
     TOGETHER,
     Waiting,
     WaitingNotes,
-    ranges,
     stable,
     tell_waiting,
     with_failures,
@@ -220,7 +220,7 @@ def test_what_is_remembered_is_bounded() -> None:
 
 
 def test_ranges_are_of_numbers_without_gaps() -> None:
-    assert ranges([5, 1, 2, 3, 7, 6]) == ((1, 3), (5, 7))
+    assert runs([5, 1, 2, 3, 7, 6]) == ((1, 3), (5, 7))
 
 
 def limited(*more: object, **policy: object) -> Snapshot:

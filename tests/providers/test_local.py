@@ -376,19 +376,6 @@ def test_a_type_that_is_not_in_the_catalogue_is_refused(plane: LocalPlane, tmp_p
         plane.connect(CELL).launch(LaunchOrder("1-0", "1", CELL, "execute", (bucket,), 1, ""))
 
 
-def test_seconds_and_price_of_ended_machines_can_be_summed(plane: LocalPlane) -> None:
-    provider = plane.connect(CELL)
-    launched = provider.launch(order())
-    plane.clock.now += 1800
-    provider.terminate(launched.ids)
-    plane.clock.now += 7200
-
-    (record,) = provider.records()
-
-    assert record.seconds(plane.clock.now) == 1800
-    assert record.cost(plane.clock.now) == pytest.approx(0.048)
-
-
 def test_records_of_ended_machines_go_after_a_while(plane: LocalPlane) -> None:
     provider = plane.connect(CELL, keep_records=3600)
     first = provider.launch(order("1-0"))

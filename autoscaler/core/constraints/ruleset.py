@@ -118,9 +118,6 @@ class Rules:
         """Whether some entry depends on a job's project, which Grid Engine's own listing leaves out."""
         return any(entry.who.projects for entry in self.apply)
 
-    def entry(self, place: str) -> Entry | None:
-        return next((entry for entry in self.entries if entry.place == place), None)
-
     def complexes_of(self, resource: str) -> tuple[str, ...]:
         """The complexes that stand for a resource, one of the same name included."""
         return (*(name for name, meant in self.complexes.items() if meant == resource), resource)

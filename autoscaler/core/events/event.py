@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from autoscaler.core.model.complexes import runs
+
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
@@ -63,18 +65,7 @@ class JobEvent:
 
 def ranges(numbers: Iterable[int]) -> str:
     """`4-7,9` of 4, 5, 6, 7 and 9."""
-    parts: list[str] = []
-    first = last = None
-    for number in sorted(set(numbers)):
-        if last is not None and number == last + 1:
-            last = number
-            continue
-        if first is not None and last is not None:
-            parts.append(_range(first, last))
-        first = last = number
-    if first is not None and last is not None:
-        parts.append(_range(first, last))
-    return ",".join(parts)
+    return ",".join(_range(first, last) for first, last in runs(set(numbers)))
 
 
 def bounds(text: str) -> tuple[tuple[int, int], ...]:

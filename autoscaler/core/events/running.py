@@ -112,17 +112,13 @@ def _accounted(
             taken.add(key)
             over.append(run)
         elif line.started is not None:
-            unseen.append(_run_of(line))
+            unseen.append(Run(line.job, line.task, line.owner, (line.host,), line.queue, line.started, line.project))
         code = FAILED if line.failed else ENDED
         project = line.project or (run.project if run else "")
         array = line.job if line.task else 0
         alike = _Alike(line.host, line.queue, line.owner, project, code, line.how, array)
         groups.setdefault(alike, []).append(line)
     return over, [_ended(lines, alike, now) for alike, lines in groups.items()], _started(unseen, now)
-
-
-def _run_of(line: Accounted) -> Run:
-    return Run(line.job, line.task, line.owner, (line.host,), line.queue, line.started, line.project)
 
 
 def _ended(lines: Sequence[Accounted], alike: _Alike, now: float) -> JobEvent:

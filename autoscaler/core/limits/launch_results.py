@@ -62,8 +62,6 @@ class Watched:
     trial: LaunchTrial
     ended: Ended | None = None
     """None: still open."""
-    coming: bool = False
-    """Whether some of its workers have yet to join."""
     useless: int = 0
     """How many of its workers have come or gone and cannot take a job now."""
     idle: tuple[Host, ...] = ()
@@ -137,7 +135,7 @@ class _Observation:
         idle = tuple(self.usable[worker.name] for worker in stay if worker.empty and worker.name in self.usable)
         trial = replace(trial, closed=ended is not None)
         useless_ = 0 if trial.ran_at is not None else len(useless) + len(left) + gone
-        return Watched(trial, ended, coming, useless_, idle)
+        return Watched(trial, ended, useless_, idle)
 
     def _joined(self, trial: LaunchTrial, machines: Sequence[WorkerState], order: Order | None) -> LaunchTrial:
         """The trial with the workers that have joined, and for how long."""

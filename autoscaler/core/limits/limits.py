@@ -139,9 +139,6 @@ class Room:
     count: int
     cap: Reason
 
-    def caps(self, wanted: int) -> bool:
-        return wanted > self.count
-
 
 def room_for(bucket: Bucket, limits: Limits, usage: Usage) -> Room:
     """How many more workers of this bucket the limits allow."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
@@ -161,6 +161,17 @@ class _Expression:
 def by_any_name(complexes: Mapping[str, Complex]) -> dict[str, Complex]:
     """Complexes by name and by shortcut; a name wins over another's shortcut."""
     return {**{entry.shortcut: entry for entry in complexes.values()}, **complexes}
+
+
+def runs(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """First and last of each run of numbers without a gap."""
+    found: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if found and number == found[-1][1] + 1:
+            found[-1] = found[-1][0], number
+        else:
+            found.append((number, number))
+    return tuple(found)
 
 
 @lru_cache(maxsize=65536)

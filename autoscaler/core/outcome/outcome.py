@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
-from autoscaler.core.actions import Action
+from autoscaler.core.actions import Action, Launch
+from autoscaler.core.demand.categories import category_key
+from autoscaler.core.demand.demand import PendingDemand
 from autoscaler.core.facts.facts import Facts
 from autoscaler.core.limits.budgets import budget_notes
 from autoscaler.core.limits.protected_mode import Protection
@@ -16,7 +18,6 @@ from autoscaler.core.outcome.decisions import Decisions
 from autoscaler.core.outcome.due import next_due
 from autoscaler.core.outcome.job_verdicts import VerdictContext, job_verdicts
 from autoscaler.core.outcome.next_memory import next_memory
-from autoscaler.core.outcome.served import served
 from autoscaler.core.outcome.starving import starving
 from autoscaler.core.outcome.waiting_notes import Waiting, tell_waiting
 from autoscaler.core.policy import Policy
@@ -80,7 +81,7 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
         withheld=launches.withheld,
         failures=facts.failed,
         refused_operations=decided.operations.refused,
-        served=served(launches.launches, demand),
+        served=_served(launches.launches, demand),
     )
 
 
@@ -149,3 +150,17 @@ def _notes(facts: Facts, launches: Launches, protection: Protection) -> tuple[Re
     unknown += unknown_types(snapshot.requests, snapshot.policy)
     budgets = budget_notes(snapshot.policy, snapshot.spending)
     return (*first, *launches.notes, *unknown, *snapshot.cluster.set_aside, *budgets)
+
+
+def _served(launches: Sequence[Launch], demand: PendingDemand) -> Mapping[str, tuple[tuple[int, ...], ...]]:
+    """By category, the jobs that these launches are for."""
+    keys = {key for launch in launches for key, _ in launch.assignment}
+    # Launches serve the first demands first, so most keys need not be made.
+    left, found = set(keys), dict[str, tuple[tuple[int, ...], ...]]()
+    for want, parts in zip(demand.wanted, demand.counted, strict=True):
+        if not left:
+            break
+        if want.launches and (key := category_key(want.demand)) in keys:
+            found[key] = (*found.get(key, ()), *(part.jobs for part in parts))
+            left.discard(key)
+    return found

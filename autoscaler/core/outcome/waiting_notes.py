@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from autoscaler.core.actions import TellWaiting
 from autoscaler.core.model.cluster import Cluster
+from autoscaler.core.model.complexes import runs
 from autoscaler.core.model.memory import Memory, WaitingNote
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.snapshot import JobCategoryVerdict
@@ -111,7 +112,7 @@ def tell_waiting(waiting: Waiting) -> WaitingNotes:
     actions = _actions(changes, waiting)
     by_job = {int(job): action for action in actions for job in action.jobs}
     left = _notes((job, note) for job, note in kept.items() if job not in by_job)
-    new = (WaitingNote(action.reason, waiting.now, ranges(map(int, action.jobs))) for action in actions)
+    new = (WaitingNote(action.reason, waiting.now, runs(map(int, action.jobs))) for action in actions)
     return WaitingNotes(actions, (*left, *new))
 
 
@@ -199,18 +200,7 @@ def _notes(numbered: Iterable[tuple[int, WaitingNote]]) -> Iterator[WaitingNote]
     groups: dict[WaitingNote, list[int]] = {}
     for job, note in numbered:
         groups.setdefault(replace(note, jobs=()), []).append(job)
-    return (replace(note, jobs=ranges(jobs)) for note, jobs in groups.items())
-
-
-def ranges(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
-    """First and last of each run of numbers without a gap."""
-    found: list[tuple[int, int]] = []
-    for number in sorted(numbers):
-        if found and number == found[-1][1] + 1:
-            found[-1] = found[-1][0], number
-        else:
-            found.append((number, number))
-    return tuple(found)
+    return (replace(note, jobs=runs(jobs)) for note, jobs in groups.items())
 
 
 def _numbers(parts: Sequence[tuple[int, int]]) -> Iterator[int]:

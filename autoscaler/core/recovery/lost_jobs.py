@@ -130,8 +130,6 @@ class JobsStep:
     jobs: tuple[str, ...]
     reason: Reason
     forced: bool = False
-    to_ask: tuple[int, ...] = ()
-    """Jobs about which Grid Engine must be asked first."""
 
 
 def next_for_jobs(
@@ -189,8 +187,7 @@ def _step(code: Code, jobs: Sequence[HostJob], where: JobPlaces) -> JobsStep:
             hosts = tuple(sorted({host for job in jobs for host in where.alive(job)}))
             return JobsStep(Hold, names, because(code, jobs=names, hosts=hosts))
         case Code.LOST_JOBS_ASKED:
-            to_ask = tuple(sorted({job.number for job in jobs}))
-            return JobsStep(None, names, because(code, jobs=names), to_ask=to_ask)
+            return JobsStep(None, names, because(code, jobs=names))
         case _:
             return JobsStep(Kill, names, because(code, jobs=names))
 

@@ -31,7 +31,6 @@ class Lift:
     """Name of the policy's field."""
     node_array: str
     to: str | None
-    allowed: Allowed
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -185,7 +184,7 @@ class Allowed:
         lifted = Allowed(ranges, self.complexes, self.persistent, self.present, self.spreading)
         lifted._on_hosts = self._on_hosts
         if lifted.serves(demand):
-            yield Lift(limit, old.array.name, to, lifted)
+            yield Lift(limit, old.array.name, to)
 
 
 def allowed_by(

@@ -138,16 +138,22 @@ class Prover:
         if isinstance(demands, Reason):
             return Case(refusal, unproven=demands)
         beyond = self.readings.beyond_cell(ask)
-        if beyond is not None:
-            return self._beyond_cell(ask, beyond, demands)
         if not demands:
-            return Case(refusal, unproven=because(Code.UNKNOWN_PE, pe=ask.pe, slots=ask.slots_min, queues=ask.queues))
-        possible = any(self.allowed.serves(demand, only_to_be_had=True) for demand in demands)
+            unknown = because(Code.UNKNOWN_PE, pe=ask.pe, slots=ask.slots_min, queues=ask.queues)
+            return Case(beyond or refusal, unproven=unknown)
         nothing = self._nothing_known(demands)
+        if beyond is not None:
+            # It needs more of a shared resource than the whole cell has. Grid Engine is shown everything else that it
+            # needs, so that its answer depends only on that resource.
+            return self._to_prove(ask, beyond, demands) if nothing is None else Case(beyond, nothing, demands=demands)
+        possible = any(self.allowed.serves(demand, only_to_be_had=True) for demand in demands)
         if nothing is not None or any(self.most.serves(demand) for demand in demands):
             cause = nothing or self._may_pass(demands)
             return Case(refusal, unproven=cause, possible=possible and nothing is None, demands=demands)
-        reason = conflict(demands[0], self.allowed)
+        return self._to_prove(ask, conflict(demands[0], self.allowed), demands)
+
+    def _to_prove(self, ask: JobRequest, reason: Reason, demands: tuple[Demand, ...]) -> Case:
+        """The case with the hosts on which Grid Engine is to try the job, unless its answer would prove nothing."""
         uncertain = next(self._uncertainties(ask, demands), None)
         if uncertain is not None:
             return Case(reason, unproven=uncertain, demands=demands)
@@ -155,20 +161,6 @@ class Prover:
         if probe_hosts is None:
             return Case(reason, unproven=because(Code.TOO_MANY_PROBE_HOSTS, most=MOST), demands=demands)
         return Case(reason, demands=demands, probe_hosts=probe_hosts)
-
-    def _beyond_cell(self, ask: JobRequest, refusal: Reason, demands: tuple[Demand, ...]) -> Case:
-        """The case of a job that needs more of a shared resource than the whole cell has. Grid Engine is shown
-        everything else that it needs, so that its answer depends only on that resource.
-        """
-        if not demands:
-            return Case(refusal, unproven=because(Code.UNKNOWN_PE, pe=ask.pe, slots=ask.slots_min, queues=ask.queues))
-        cause = self._nothing_known(demands) or next(self._uncertainties(ask, demands), None)
-        if cause is not None:
-            return Case(refusal, unproven=cause, demands=demands)
-        probe_hosts = probe_hosts_for(demands, self.most)
-        if probe_hosts is None:
-            return Case(refusal, unproven=because(Code.TOO_MANY_PROBE_HOSTS, most=MOST), demands=demands)
-        return Case(refusal, demands=demands, probe_hosts=probe_hosts)
 
     def _nothing_known(self, demands: Iterable[Demand]) -> Reason | None:
         """Why nothing follows for these demands: the catalogue shows no type for a node array that may serve them, or a
