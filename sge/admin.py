@@ -129,9 +129,11 @@ class Administrator:
         with objects.as_file(f"load_sensor {usable('path', sensor)}\n", name=usable("host", host)) as file:
             return self.configure("-Aconf", str(file))
 
-    def enable(self, host: str) -> Change:
-        """Enable every queue instance of the host. Raises GridEngineRefused, also for a host without any."""
-        change = self._change("qmod", "-e", f"*@{usable('host', host)}")
+    def enable(self, host: str, queue: str = "*") -> Change:
+        """Enable every queue instance of the host, or that of one queue. Raises GridEngineRefused, also for a host
+        without any.
+        """
+        change = self._change("qmod", "-e", f"{queue}@{usable('host', host)}")
         if Meaning.ABSENT in map(meaning, change.output):
             raise GridEngineRefused("; ".join(change.output))
         return change

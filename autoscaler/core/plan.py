@@ -112,13 +112,12 @@ def _steps(facts: Facts, forecast: Forecast, serving: Serving, swaps: SwapPlan) 
 
 def _join(worker: WorkerState, facts: Facts, forecast: Forecast, serving: Serving) -> WorkerStep:
     pass_context, array, requests = facts.pass_context, worker.array, facts.snapshot.requests
-    needed = any(want.count for want in facts.possible(forecast))
     closed_by_hand = array is not None and array.queue in facts.closed.by_hand
     step = join(
         worker,
         pass_context,
         group_verdict_of(worker, serving.group_verdicts),
-        needless=None if needed else pass_context.winding_down,
+        needless=facts.needless(forecast),
         closed=facts.closed.reasons.get(array.queue) if array is not None and closed_by_hand else None,
         wanted=bool(requests.sets or requests.nodes) or (array is not None and bool(array.limits.min_workers)),
     )

@@ -74,7 +74,8 @@ class Actor:
         self._orders: dict[str, Future[None]] = {}
         self._calls: dict[str, Future[None]] = {}
         self._backoff: dict[str, _Backoff] = {}
-        self._done: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[tuple[str, Outcome]] = queue.SimpleQueue()
+        """Each with the name of its call, or the id of its order."""
         self._lock = threading.Lock()
         self._unswept = ""
         """The error that kept probe hosts from being removed, logged once."""
@@ -124,14 +125,19 @@ class Actor:
                 done = execute_all(actions, self._context, seen)
                 outcomes += [self._journal(*each) for each in zip(batch, done, strict=True)]
         self._begin_calls(calls, seen)
-        return outcomes + self._collect(item.action for item in plan if isinstance(item.action, Launch | OfProvider))
+        expected: dict[str, Action] = {call.name: call.action for call in calls}
+        expected |= {item.order_id or "": item.action for item in plan if isinstance(item.action, Launch)}
+        return outcomes + self._collect(expected)
 
     def ended(self) -> list[Outcome]:
         """Outcomes since the last call of this method."""
-        outcomes: list[Outcome] = []
+        return [outcome for _, outcome in self._taken()]
+
+    def _taken(self) -> list[tuple[str, Outcome]]:
+        taken: list[tuple[str, Outcome]] = []
         while not self._done.empty():
-            outcomes.append(self._done.get())
-        return outcomes
+            taken.append(self._done.get())
+        return taken
 
     def resume(self, workers: Iterable[Worker], *, grace: float) -> None:
         """Request open orders without an answer again; after `grace` seconds give them up.
@@ -212,12 +218,13 @@ class Actor:
         self._context.store.journal.end(item.id, outcome.result, outcome.message, self._now())
         return outcome
 
-    def _collect(self, expected: Iterable[Action]) -> list[Outcome]:
+    def _collect(self, expected: Mapping[str, Action]) -> list[Outcome]:
         """The outcomes so far, and UNDER_WAY for the other expected ones."""
         wait(self._under_way(), self._patience)
-        ended = self.ended()
-        actions = [outcome.action for outcome in ended]
-        return ended + [Outcome(action, Result.UNDER_WAY) for action in expected if action not in actions]
+        taken = self._taken()
+        late = expected.keys() - {name for name, _ in taken}
+        under_way = [Outcome(action, Result.UNDER_WAY) for name, action in expected.items() if name in late]
+        return [outcome for _, outcome in taken] + under_way
 
     def _under_way(self) -> list[Future[None]]:
         with self._lock:
@@ -234,14 +241,16 @@ class Actor:
 
     def _begin_calls(self, calls: Sequence[_Call], seen: Seen) -> None:
         """Spread over a few threads; a call that is under way is not made twice."""
-        new = [call for call in calls if not self._is_under_way(self._calls, call.name)]
+        new: list[_Call] = []
         for call in calls:
-            if call not in new:
+            if not self._is_under_way(self._calls, call.name):
+                new.append(call)
+            else:
                 self._journal(call.item, Outcome(call.action, Result.UNDER_WAY, "requested by an earlier pass"))
         # Ends of workers that never joined need their console first, which is slow. Other ends go together, with few
         # calls.
         together = [call for call in new if _goes_together(call.action)]
-        alone = [call for call in new if call not in together]
+        alone = [call for call in new if not _goes_together(call.action)]
         lanes = min(LANES, len(alone)) or 1
         parts = [alone[lane::lanes] for lane in range(lanes) if alone]
         lanes = min(LANES, -(-len(together) // TOGETHER)) or 1
@@ -285,7 +294,7 @@ class Actor:
         self._backoff.pop(order_id, None)
         action = self._context.store.journal.end_launch(order_id, result, message, self._now())
         if action is not None:
-            self._done.put(Outcome(action, result, message))
+            self._done.put((order_id, Outcome(action, result, message)))
 
     def _record(self, order_id: str) -> OrderRecord | None:
         open_orders = self._context.store.journal.orders(self._now())
@@ -295,10 +304,10 @@ class Actor:
         if all(_goes_together(call.action) for call in calls):
             ends = [call.action for call in calls if isinstance(call.action, Terminate)]
             for call, outcome in zip(calls, terminate_all(ends, self._context, seen), strict=True):
-                self._done.put(self._journal(call.item, outcome))
+                self._done.put((call.name, self._journal(call.item, outcome)))
             return
         for call in calls:
-            self._done.put(self._journal(call.item, execute(call.action, self._context, seen)))
+            self._done.put((call.name, self._journal(call.item, execute(call.action, self._context, seen))))
 
 
 def _goes_together(action: Action) -> bool:

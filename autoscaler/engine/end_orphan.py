@@ -47,8 +47,8 @@ def _remove_host(orphan: Orphan, host: str, context: EndOrphanContext) -> None:
         if not removal.removed:
             raise GridEngineRefused(f"Grid Engine refuses to remove {host}: {'; '.join(removal.output)}")
     except BaseException:
-        if not orphan.disabled:
-            context.grid_engine.enable(host)
+        for queue in orphan.enabled:
+            context.grid_engine.enable(host, queue)
         raise
 
 

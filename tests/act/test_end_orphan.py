@@ -30,7 +30,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def the_orphan(bench: Bench, **changes: object) -> Orphan:
-    orphan = Orphan(bench.listing()[0], "fake-1", busy=False, disabled=False, reason=WHY)
+    orphan = Orphan(bench.listing()[0], "fake-1", busy=False, enabled=("main.q",), reason=WHY)
     return replace(orphan, **changes)  # type: ignore[arg-type]
 
 
@@ -87,7 +87,7 @@ def test_where_grid_engine_refuses_it_is_put_back_and_opened(bench: Bench) -> No
 
 def test_what_a_person_had_closed_stays_closed(bench: Bench) -> None:
     bench.grid_engine.busy.add("fake-1")
-    orphan = the_orphan(bench, disabled=True)
+    orphan = the_orphan(bench, enabled=())
     with pytest.raises(GridEngineRefused):
         end(bench, orphan, orphan)
     assert not bench.grid_engine.lets_jobs_in("fake-1")

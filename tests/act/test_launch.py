@@ -160,6 +160,11 @@ def test_out_of_capacity_falls_to_the_next_candidate(bench: Bench) -> None:
     assert (types, kinds) == (["m5.xlarge", "m5.xlarge"], [("m5.large", "capacity")])
 
 
+def test_a_launch_that_ended_in_its_pass_is_reported_once(bench: Bench) -> None:
+    outcomes = bench.act(replace(launch("m5.large"), assignment=(("category", 1),)))
+    assert [outcome.result for outcome in outcomes] == [Result.DONE]
+
+
 def test_fewer_than_asked_is_an_answer_with_a_shortfall(bench: Bench) -> None:
     bench.cloud.faults.stock = 1
     bench.act(launch("m5.large", "m5.xlarge"))

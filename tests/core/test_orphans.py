@@ -62,9 +62,9 @@ def test_nothing_else_is_one(things: tuple[Thing, ...]) -> None:
 @pytest.mark.parametrize(("used", "states"), ((0, ""), (1, ""), (0, "d")))
 def test_of_its_host_is_told_whether_it_is_busy_or_closed(used: int, states: str) -> None:
     orphan = the_orphan(a_worker(node_array="former", used=used, states=states))
-    assert (orphan.host, orphan.busy, orphan.disabled) == ("w1", used > 0, states == "d")
+    assert (orphan.host, orphan.busy, orphan.enabled) == ("w1", used > 0, () if states == "d" else ("main.q",))
 
 
 def test_a_machine_without_a_host_has_nothing_on_it() -> None:
     orphan = the_orphan(a_machine("w1", node_array="former"))
-    assert (orphan.host, orphan.busy, orphan.disabled) == (None, False, False)
+    assert (orphan.host, orphan.busy, orphan.enabled) == (None, False, ())

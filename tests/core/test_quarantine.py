@@ -68,6 +68,15 @@ def fleet(count: int) -> list[Thing]:
 # -- black holes -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("kept", (False, True))
+def test_a_worker_that_is_quarantined_is_no_room_for_the_job_that_waits(kept: bool) -> None:
+    world = a_snapshot(a_worker(), a_job(7, waited=600))
+    overrides = Overrides(keep=frozenset({"w1"} if kept else ()))
+    made = plan(replace(world, evidence=Evidence(failures=failures()), overrides=overrides))
+    fits = [verdict.reason.code is Code.FITS for verdict in made.job_categories]
+    assert ([act for act in acts(made) if act[1] == "w1"], fits) == ([] if kept else W1_OUT, [kept])
+
+
 def test_a_worker_on_which_jobs_fail_one_after_another_lets_no_further_job_in() -> None:
     made = planned(failed=failures())
     assert (acts(made), told(made, "w1")) == (W1_OUT, ("disable", Code.BLACK_HOLE))

@@ -788,3 +788,12 @@ def test_a_hold_is_lifted_only_after_its_job_was_pushed_back_and_runs_nowhere(pu
     assert bool(of(made, Release)) is (pushed is not None)
     standing = seen(LIVING, a_job(12, state="hRq"))
     assert of(plan(replace(standing, memory=replace(standing.memory, held_back={"12": note}))), Release) == []
+
+
+def test_a_worker_that_no_listing_shows_and_whose_name_a_newer_machine_has_is_asked_to_end() -> None:
+    old = elder(older(), missing_since=NOW - 700)
+    world = seen(old, NEWER, details=(YES,))
+    made = plan(replace(world, fleet=replace(world.fleet, workers=(NEWER.worker,))))
+    assert [(action.worker_id, action.reason.code) for action in of(made, Terminate)] == [
+        ("i-old", Code.UNLISTED_AND_REPLACED)
+    ]

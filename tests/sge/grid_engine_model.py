@@ -93,7 +93,7 @@ class GridEngineModel:
                 self.submit_hosts = [name for name in self.submit_hosts if name not in hosts.split(",")]
                 return _all((0, f'{ROOT} removed "{host}" from configuration list') for host in hosts.split(","))
             case ("qmod", "-d" | "-e" as switch, *targets):
-                return _all(self.switch(switch == "-d", target.removeprefix("*@")) for target in targets)
+                return _all(self.switch(switch == "-d", target) for target in targets)
             case ("qconf", "-Ae", *files):
                 return _all(self.add_host(Path(file).read_text(encoding="utf-8")) for file in files if file != "-Ae")
             case ("qconf", "-de", hosts):
@@ -137,9 +137,10 @@ class GridEngineModel:
             self.attached += hosts
         return 0, "\n".join([*said, f'{ROOT} modified "{self.queue}" in cluster queue list'])
 
-    def switch(self, off: bool, host: str) -> tuple[int, str]:
-        if host not in self.instances():
-            return 1, f'invalid queue "*@{host}"'
+    def switch(self, off: bool, target: str) -> tuple[int, str]:
+        queue, host = target.split("@")
+        if host not in self.instances() or queue not in ("*", self.queue):
+            return 1, f'invalid queue "{target}"'
         word = "disabled" if off else "enabled"
         if (host in self.disabled) == off:
             return 0, f'Queue instance "{self.queue}@{host}" is already in the specified state: {word}'

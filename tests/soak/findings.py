@@ -201,7 +201,7 @@ def _cut_short(records: Records) -> Told:
         deeds = _deeds(records, trace, trace.began, trace.last + LATE, place=place)
         silent = place is not None and records.silent.get(place.id, trace.last) < trace.last
         restart = records.restarted(trace.began - UNSAVED, trace.last + FORGOTTEN)
-        if silent and any(word in deeds for word in ("FENCED", "UNLISTED_AND_SILENT")):
+        if silent and any(word in deeds for word in ("FENCED", "UNLISTED_AND_SILENT", "UNLISTED_AND_REPLACED")):
             yield False, f"fenced, because Grid Engine did not hear of its machine: {trace}; we did: {deeds}"
         elif restart is not None and not deeds:
             yield False, f"cut short by Grid Engine, whose qmaster was killed at {restart:.1f}: {trace}"

@@ -73,8 +73,10 @@ class SupplyContext:
     """Complexes that demand asks for."""
     silent: frozenset[str] = frozenset()
     """Hosts that are expected to report again."""
-    swapped_out: frozenset[str] = frozenset()
-    """Ids of workers that a stronger one replaces: they are no supply, and are not enabled again."""
+    leaving: frozenset[str] = frozenset()
+    """Ids of workers that leave although demand could use them: a stronger one replaces them, or they are quarantined
+    in this pass. They are no supply, and are not enabled again.
+    """
     given_up: Set[str] = frozenset()
     """Ids of groups that are given back: their workers are no supply."""
     replaced: Set[str] = frozenset()
@@ -124,7 +126,7 @@ def supply_of(context: SupplyContext) -> Supply:
         for worker in machines
         if worker.in_service
         and pass_context.drained_by_person(worker) is None
-        and worker.worker.id not in context.swapped_out
+        and worker.worker.id not in context.leaving
     ]
     staying = sorted(
         (worker for worker in serving if not could_leave(worker, pass_context)),
@@ -141,7 +143,7 @@ def supply_of(context: SupplyContext) -> Supply:
     draining = (
         context.free(worker, "d")
         for worker in machines
-        if may_be_enabled(worker, pass_context) and worker.worker.id not in context.swapped_out | context.replaced
+        if may_be_enabled(worker, pass_context) and worker.worker.id not in context.leaving | context.replaced
     )
     return Supply(
         there=(

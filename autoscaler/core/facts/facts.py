@@ -106,6 +106,14 @@ class Facts:
         """Ids of workers on their way out without which their groups are whole."""
         return frozenset(worker_id for group in self.grouping.groups for worker_id in group.replaced)
 
+    @property
+    def quarantined(self) -> frozenset[str]:
+        """Ids of the workers that are quarantined in this pass: no demand keeps them."""
+        context = self.pass_context
+        acting = {worker_id for worker_id, suspect in self.suspects.items() if suspect.acts and not context.held_back}
+        workers = self.observed.workers if acting else ()
+        return frozenset(each.worker.id for each in workers if each.worker.id in acting and context.kept(each) is None)
+
     def _enables(self, step: WorkerStep) -> bool:
         """Whether this step enables its worker, or an earlier one did a moment ago."""
         return isinstance(step.action, Enable) or self.pass_context.recent(step.note.enabled_at)
@@ -113,6 +121,12 @@ class Facts:
     def possible(self, forecast: Forecast) -> list[CategoryDemand]:
         """All demand that could be served, jobs that will wait again included."""
         return [*forecast.possible(self.demand.wanted), *self.returning]
+
+    def needless(self, forecast: Forecast) -> Reason | None:
+        """Why no further worker joins: all are given back in the end, and no waiting job could use one first."""
+        if self.pass_context.winding_down is None or any(want.count for want in self.possible(forecast)):
+            return None
+        return self.pass_context.winding_down
 
     def with_brake(self, brake: Reason) -> Facts:
         """The same with the circuit breaker on. Of these facts only `pass_context` and `recovery` change; launches see
@@ -133,7 +147,7 @@ class Facts:
                 self.pass_context,
                 names,
                 silent=self.silent,
-                swapped_out=swapped_out,
+                leaving=swapped_out | self.quarantined,
                 given_up=self.given_up,
                 replaced=self.replaced,
                 recovered=frozenset(step.worker.worker.id for step in self.recovery.steps if self._enables(step)),

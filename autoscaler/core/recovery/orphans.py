@@ -23,8 +23,8 @@ class Orphan:
     """Its own execution host; None: it has none."""
     busy: bool
     """Whether Grid Engine lists a job or a reservation on that host."""
-    disabled: bool
-    """Whether the host is disabled."""
+    enabled: tuple[str, ...]
+    """The queues whose instances on that host are enabled."""
     reason: Reason
 
 
@@ -52,6 +52,6 @@ def _why(worker: WorkerState, snapshot: Snapshot) -> Reason | None:
 def _orphan(worker: WorkerState, reason: Reason) -> Orphan:
     host = worker.host
     if host is None:
-        return Orphan(worker.worker, None, busy=False, disabled=False, reason=reason)
-    closed = any("d" in instance.states for instance in host.instances)
-    return Orphan(worker.worker, host.name, host.busy, closed, reason)
+        return Orphan(worker.worker, None, busy=False, enabled=(), reason=reason)
+    enabled = tuple(instance.queue for instance in host.instances if "d" not in instance.states)
+    return Orphan(worker.worker, host.name, host.busy, enabled, reason)

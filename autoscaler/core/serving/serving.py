@@ -63,8 +63,7 @@ def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapP
         empty_queue_rule=empty_queue_rule,
         policy=policy,
     )
-    going = {*swaps.leaving, *(worker_id for worker_id, suspect in facts.suspects.items() if suspect.acts)}
-    holding = _holding(facts, used, forecast.to_enable, going)
+    holding = _holding(facts, used, forecast.to_enable, {*swaps.leaving, *facts.quarantined})
     context = ServiceContext(
         pass_context,
         needed=needed,

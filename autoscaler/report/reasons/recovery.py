@@ -35,6 +35,12 @@ ROWS = {
         short="not listed and silent",
         remedy="Check the provider's own list of machines.",
     ),
+    Code.UNLISTED_AND_REPLACED: Row(
+        "its provider has not listed it for {missing_s}, and a newer machine has its name: the autoscaler terminates "
+        "it to be certain",
+        short="not listed, and its name is taken",
+        remedy="Check the provider's own list of machines.",
+    ),
     Code.INTERRUPTED: Row(
         "its cloud interrupts it at {ends_at} ({kind})[; it runs jobs {jobs}]",
         short="its cloud takes it",
