@@ -37,6 +37,7 @@ from autoscaler.core.recovery.recovery import Recovery, recover_workers
 from autoscaler.core.recovery.recovery_context import RecoveryContext, recovery_context
 from autoscaler.core.recovery.returning_jobs import returning_jobs
 from autoscaler.core.replace.swap_context import boot_time, seen_boot_time
+from autoscaler.core.scale_down.empty_queues import queues_empty_since
 from autoscaler.core.scale_down.quarantine import Suspect, find_suspects
 from autoscaler.core.scale_down.request_needs import (
     RequestNeeds,
@@ -79,6 +80,8 @@ class Facts:
     usage: Mapping[str, Usage]
     grouping: Grouping
     suspects: Mapping[str, Suspect]
+    queues_empty_since: float | None
+    """Since when no counted job waits and none runs in any autoscaled queue."""
     requests: RequestNeeds
     unhelped: UnhelpedDemand
     """Demand that no launch has helped: it fits on workers and never starts there."""
@@ -220,6 +223,7 @@ def facts_of(snapshot: Snapshot) -> Facts:
             observed, fleet, group_ids(fleet, memory), snapshot.requests, pass_context, launch_context, usage
         ),
         suspects=find_suspects(observed, snapshot.evidence, memory.quarantines, policy, now),
+        queues_empty_since=queues_empty_since(observed, demand, memory, policy, now),
         requests=read_request_needs(snapshot),
         unhelped=unhelped_demand(snapshot, demand.wanted),
     )

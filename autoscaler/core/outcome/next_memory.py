@@ -12,7 +12,6 @@ from autoscaler.core.model.memory import Disabling, Event, Memory
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.outcome.decisions import Decisions
 from autoscaler.core.outcome.waiting_notes import WaitingNotes
-from autoscaler.core.scale_down.empty_queues import queues_empty_since
 from autoscaler.core.scale_down.quarantine import WINDOW
 from autoscaler.core.workers.step import WorkerStep
 
@@ -46,7 +45,7 @@ def next_memory(facts: Facts, decided: Decisions, waiting: WaitingNotes) -> Memo
         quarantines=(*recent(memory.quarantines, WINDOW), *_quarantined(steps, now)),
         kills=(*recent(memory.kills, counted), *([Event(now, touched, "")] if touched else [])),
         unhelpful=(*recent(memory.unhelpful, policy.brake.window), *decided.protection.helped_no_job),
-        quiet_since=queues_empty_since(facts.observed, demand, memory, policy, now),
+        quiet_since=facts.queues_empty_since,
         hearing=track_silence(snapshot.cluster, memory.hearing, now),
         looked_at=now,
         asked=facts.recovery.asked,

@@ -5,13 +5,13 @@ A group that demand does not need may meet a target of a request set; if the que
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from autoscaler.core.capacity.group_targets import GroupTarget
 from autoscaler.core.capacity.placement_groups import Group, GroupKind
 from autoscaler.core.model.reasons import Code, Reason, because
-from autoscaler.core.policy import NodeArrayPolicy, Policy
+from autoscaler.core.policy import Policy
 from autoscaler.core.workers.group_verdict import GroupVerdict
 from autoscaler.core.workers.idle import could_leave, idle_for
 from autoscaler.core.workers.step import PassContext
@@ -24,15 +24,16 @@ def judge_groups(
     given_up: Mapping[str, Reason],
     pass_context: PassContext,
     *,
-    empty_queue_rule: Callable[[NodeArrayPolicy], Reason | None],
+    queue_not_empty: Mapping[str, Reason],
     policy: Policy,
 ) -> Mapping[str, GroupVerdict]:
-    """By group id. `used`: names of the supply that waiting demand would use."""
+    """By group id. `used`: names of the supply that demand would use. `queue_not_empty`: as in `ServiceContext`."""
     targeted = _targeted(groups, used, targets, given_up, queue_demand=policy.queue_demand)
     found: dict[str, GroupVerdict] = {}
     for group in groups:
+        not_empty = queue_not_empty.get(group.array.queue)
         group_verdict = _judge_group(
-            group, group.used(used), targeted.get(group.id), given_up.get(group.id), pass_context, empty_queue_rule
+            group, group.used(used), targeted.get(group.id), given_up.get(group.id), pass_context, not_empty
         )
         returning = group.returning if group_verdict.wanted else ()
         found[group.id] = replace(
@@ -74,7 +75,7 @@ def _judge_group(
     target: Reason | None,
     given_up: Reason | None,
     pass_context: PassContext,
-    empty_queue_rule: Callable[[NodeArrayPolicy], Reason | None],
+    queue_not_empty: Reason | None,
 ) -> GroupVerdict:
     """The first rule with a verdict decides."""
     needed = used or target is not None
@@ -89,7 +90,7 @@ def _judge_group(
             hold = because(Code.GROUP_INCOMPLETE, group=group.id, ready=group.ready, want=group.want)
             return GroupVerdict(hold=hold, wanted=needed)
         return GroupVerdict(keep=target, wanted=needed)
-    keep = _why_kept(group, used, target, pass_context, empty_queue_rule)
+    keep = _why_kept(group, used, target, pass_context, queue_not_empty)
     if keep is not None:
         return GroupVerdict(keep=keep, wanted=needed)
     idle = min(idle_for(worker, pass_context.now) or 0.0 for worker in group.serving)
@@ -104,7 +105,7 @@ def _why_kept(
     used: bool,
     target: Reason | None,
     pass_context: PassContext,
-    empty_queue_rule: Callable[[NodeArrayPolicy], Reason | None],
+    queue_not_empty: Reason | None,
 ) -> Reason | None:
     """Why a group that has served stays; None: no reason."""
     if group.busy:
@@ -124,7 +125,7 @@ def _why_kept(
     if others or not group.serving:
         idle = min((idle_for(worker, pass_context.now) or 0.0 for worker in group.serving), default=0.0)
         return because(Code.IDLE_NOT_LONG_ENOUGH, idle_s=idle, limit_s=group.array.idle_timeout)
-    return empty_queue_rule(group.array)
+    return queue_not_empty
 
 
 def _stop_requested(group: Group, pass_context: PassContext) -> bool:

@@ -7,7 +7,7 @@ leave at the end of the supply; a second placement without them checks the resul
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autoscaler.core.actions import Disable
@@ -98,8 +98,8 @@ class ServiceContext:
     needed: frozenset[str]
     """Names of workers that waiting demand would use."""
     floors: Mapping[str, Floor]
-    empty_queue_rule: Callable[[NodeArrayPolicy], Reason | None]
-    """Why `scale_down_timeout` keeps an array's workers."""
+    queue_not_empty: Mapping[str, Reason]
+    """By queue: why `scale_down_timeout` keeps its workers."""
     under_way: Mapping[str, int]
     """By array, the number of workers that were disabled and that no observation has shown disabled yet."""
     swapped_out: Mapping[str, Reason]
@@ -123,7 +123,7 @@ class ServiceContext:
             needed=worker.name in self.needed,
             floor=replace(floor, staying=floor.staying - disabled - stopped),
             batch=array.scale_down_batch - self.under_way.get(array.name, 0) - disabled,
-            empty_queue_rule=self.empty_queue_rule,
+            queue_not_empty=self.queue_not_empty.get(array.queue),
             swapped_out=self.swapped_out.get(worker_id),
             suspect=self.suspects.get(worker_id),
             held=self.held.get(worker_id),

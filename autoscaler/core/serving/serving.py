@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from autoscaler.core.capacity.forecast import Forecast
@@ -15,10 +15,8 @@ from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.placement import place
-from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.requests.targets import Holding, hold
-from autoscaler.core.scale_down.empty_queues import queues_empty_since
 from autoscaler.core.scale_down.floors import floors_of
 from autoscaler.core.scale_down.group_verdicts import judge_groups
 from autoscaler.core.scale_down.request_needs import coming_for_requests
@@ -53,14 +51,14 @@ def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapP
     demands = facts.possible(forecast)
     needed = _needed(facts, demands, use_order, swaps.unplaceable)
     used = use_order.used(demands) | needed if requests.needs or grouping.groups else frozenset[str]()
-    empty_queue_rule = _empty_queue_rule(facts)
+    queue_not_empty = _queue_not_empty(facts)
     group_verdicts = judge_groups(
         grouping.groups,
         used,
         grouping.targets,
         grouping.given_up,
         pass_context,
-        empty_queue_rule=empty_queue_rule,
+        queue_not_empty=queue_not_empty,
         policy=policy,
     )
     holding = _holding(facts, used, forecast.to_enable, {*swaps.leaving, *facts.quarantined})
@@ -68,7 +66,7 @@ def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapP
         pass_context,
         needed=needed,
         floors=floors_of(observed, policy, pass_context, swaps.leaving),
-        empty_queue_rule=empty_queue_rule,
+        queue_not_empty=queue_not_empty,
         under_way=Counter(
             worker.array.name
             for worker in observed.workers
@@ -148,16 +146,12 @@ def _holding(facts: Facts, used: Set[str], to_enable: Set[str], going: Set[str])
     return hold(requests.needs, surplus_workers(surplus))
 
 
-def _empty_queue_rule(facts: Facts) -> Callable[[NodeArrayPolicy], Reason | None]:
-    """A function that says why `scale_down_timeout` keeps an array's workers; None: it does not."""
-    policy, now = facts.policy, facts.pass_context.now
-    since = queues_empty_since(facts.observed, facts.demand, facts.snapshot.memory, policy, now)
-
-    def empty_queue_rule(array: NodeArrayPolicy) -> Reason | None:
-        queue = policy.queue(array.queue)
-        timeout = queue.scale_down_timeout if queue else None
-        if timeout is None or (since is not None and now - since >= timeout):
-            return None
-        return because(Code.QUEUE_NOT_EMPTY, limit_s=timeout)
-
-    return empty_queue_rule
+def _queue_not_empty(facts: Facts) -> Mapping[str, Reason]:
+    """By queue: why `scale_down_timeout` keeps its workers."""
+    since, now = facts.queues_empty_since, facts.pass_context.now
+    timeouts = {queue.name: queue.scale_down_timeout for queue in facts.policy.queues}
+    return {
+        name: because(Code.QUEUE_NOT_EMPTY, limit_s=timeout)
+        for name, timeout in timeouts.items()
+        if timeout is not None and (since is None or now - since < timeout)
+    }

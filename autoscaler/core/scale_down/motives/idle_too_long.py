@@ -33,7 +33,7 @@ def not_idle_long_enough(candidate: Candidate) -> Reason | None:
 
 def queue_not_empty(candidate: Candidate) -> Reason | None:
     """With `scale_down_timeout`, no worker leaves before the queues have been empty for that long."""
-    return None if candidate.stop_requested else candidate.empty_queue_rule(candidate.array)
+    return None if candidate.stop_requested else candidate.queue_not_empty
 
 
 def batch_full(candidate: Candidate) -> Reason | None:

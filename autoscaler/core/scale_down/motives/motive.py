@@ -30,8 +30,8 @@ class Candidate:
     floor: Floor
     batch: int
     """How many more idle workers of its array may be disabled now."""
-    empty_queue_rule: Callable[[NodeArrayPolicy], Reason | None]
-    """Why `scale_down_timeout` keeps the array's workers."""
+    queue_not_empty: Reason | None
+    """Why `scale_down_timeout` keeps the workers of its queue."""
     swapped_out: Reason | None
     """Why it leaves for a stronger worker."""
     suspect: Suspect | None
