@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
 
-from autoscaler.core.plan import details_wanted
+from autoscaler.core.demand.eligibility import details_wanted
 from autoscaler.engine.observe import Observer
 from autoscaler.process import Completed
 from autoscaler.store.store import Store

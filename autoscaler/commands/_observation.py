@@ -126,7 +126,7 @@ def observe(invocation: Invocation) -> Observation:
 
 def observer_of(invocation: Invocation, store: Store, provider: Provider) -> Observer:
     """An observer of this cell, as the loop has it."""
-    from autoscaler.core.plan import details_wanted
+    from autoscaler.core.demand.eligibility import details_wanted
     from autoscaler.engine.observe import Observer
 
     return Observer(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from autoscaler.core.capacity.forecast import Forecast
 from autoscaler.core.capacity.supply import Supply
-from autoscaler.core.demand.demand import details_wanted
 from autoscaler.core.facts.facts import Facts, facts_of
 from autoscaler.core.joining.joining import join
 from autoscaler.core.limits.backoff import without_retried_failures
@@ -36,8 +35,6 @@ from autoscaler.core.workers.node_operations import carry_out
 from autoscaler.core.workers.phases import Procedure
 from autoscaler.core.workers.step import WorkerStep
 from autoscaler.core.workers.worker_state import WorkerState
-
-__all__ = ["details_wanted", "plan"]
 
 
 def plan(snapshot: Snapshot) -> Plan:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from autoscaler.core.demand.eligibility import details_wanted
 from autoscaler.core.model.cluster import Access, Complex, Consumable, HostJob, JobDetail, QueueInstance, QuotaRule
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code
-from autoscaler.core.plan import details_wanted, plan
+from autoscaler.core.plan import plan
 from autoscaler.report.wording import text
 from tests.core.building import (
     COMPLEXES,

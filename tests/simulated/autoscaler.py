@@ -8,7 +8,8 @@ from datetime import UTC
 from functools import cache
 from pathlib import Path
 
-from autoscaler.core.plan import details_wanted, plan
+from autoscaler.core.demand.eligibility import details_wanted
+from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.engine.actor import Actor

@@ -10,11 +10,12 @@ from datetime import UTC
 from pathlib import Path
 
 from autoscaler.core.actions import AskGridEngine, Disable, Reschedule
+from autoscaler.core.demand.eligibility import details_wanted
 from autoscaler.core.model.evidence import Health, JobFailure
 from autoscaler.core.model.fleet import Bucket, Interruption
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.model.request_sets import Target
-from autoscaler.core.plan import details_wanted, plan
+from autoscaler.core.plan import plan
 from autoscaler.core.policy import Brake, DeadlockAnswer, Limits, LostJobs, NodeArrayPolicy, Policy, QueuePolicy
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.engine.actor import Actor

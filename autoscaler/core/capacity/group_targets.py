@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from autoscaler.core.capacity.placement_groups import NO_MORE, Group, GroupKind
+from autoscaler.core.capacity.placement_groups import Group, GroupKind
 from autoscaler.core.model.fleet import LaunchFailure
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.model.request_sets import Requests
 from autoscaler.core.policy import Policy
+from autoscaler.core.workers.came_up import CAPACITY
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ def groups_to_give_up(
     for group in groups:
         if group.served or group.leaving or not group.shortfall:
             continue
-        short = [failure for failure in failures if failure.order_id in group.orders and failure.kind in NO_MORE]
+        short = [failure for failure in failures if failure.order_id in group.orders and failure.kind in CAPACITY]
         if short or not can_complete(group):
             found[group.id] = because(
                 Code.GROUP_NOT_COMPLETED,

@@ -25,8 +25,6 @@ from autoscaler.core.workers.worker_state import WorkerState
 
 GroupKind = tuple[str, bool]
 """A node array, and whether its groups are sized by workers, and not by vCPUs."""
-NO_MORE = frozenset({"capacity", "quota"})
-"""Failures by which a cloud says that it has no further worker of that kind."""
 _STAYS_WITH = frozenset({None, Condition.SILENT, Condition.CORDONED, Condition.DISABLED_BY_HAND})
 """A ready worker with one of these conditions is there, whether it takes jobs just now or not."""
 

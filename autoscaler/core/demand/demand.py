@@ -14,7 +14,7 @@ from types import MappingProxyType
 from autoscaler.core.cost.spending import Whose
 from autoscaler.core.demand import access
 from autoscaler.core.demand.constraint_demand import ConstraintDemand, Entries
-from autoscaler.core.demand.eligibility import CategoryPart, details_wanted, judge
+from autoscaler.core.demand.eligibility import CategoryPart, judge
 from autoscaler.core.demand.job_requests import ReadRequest, RequestReader
 from autoscaler.core.demand.shared_limits import SharedLimits, Taken
 from autoscaler.core.model.cluster import Cluster, ExecutionHost, JobDetail, JobRequest
@@ -26,8 +26,6 @@ from autoscaler.core.placement.placement import hardest_first, requested_amounts
 from autoscaler.core.placement.queue_instances import forced_in
 from autoscaler.core.policy import Policy
 from autoscaler.core.readable.remembered import LastValue
-
-__all__ = ["PendingDemand", "details_wanted", "read_demand"]
 
 
 @dataclass(frozen=True, slots=True)

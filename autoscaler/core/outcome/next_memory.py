@@ -9,11 +9,10 @@ from autoscaler.core.facts.facts import Facts
 from autoscaler.core.hosts.load_reports import track_silence
 from autoscaler.core.limits.limits import HOUR, as_event
 from autoscaler.core.model.memory import Disabling, Event, Memory
-from autoscaler.core.model.reasons import Code
 from autoscaler.core.outcome.decisions import Decisions
 from autoscaler.core.outcome.waiting_notes import WaitingNotes
 from autoscaler.core.scale_down.quarantine import WINDOW
-from autoscaler.core.workers.step import WorkerStep
+from autoscaler.core.workers.step import BY_A_PERSON, WorkerStep
 
 
 def next_memory(facts: Facts, decided: Decisions, waiting: WaitingNotes) -> Memory:
@@ -82,4 +81,4 @@ def _counts_as_removal(step: WorkerStep) -> bool:
     if step.worker.gone or before.fenced_at is not None:
         return False
     codes = {step.action.reason.code, *(link.code for link in step.action.reason.trail)}
-    return codes.isdisjoint({Code.STOPPING, Code.DRAINED_BY_COMMAND})
+    return codes.isdisjoint(BY_A_PERSON)

@@ -84,9 +84,9 @@ class JobPlaces:
         group = next(groups, None)
         return queue.rerun if group is None else queue.rerun_by_host[group]
 
-    def alive(self, job: HostJob) -> tuple[str, ...]:
-        """Hosts on which it may still run."""
-        return tuple(sorted(self.places.get(job.name, frozenset()) - self.gone))
+    def alive(self, name: str) -> tuple[str, ...]:
+        """Hosts on which a job may still run."""
+        return tuple(sorted(self.places.get(name, frozenset()) - self.gone))
 
 
 def job_places(cluster: Cluster, memory: Memory, gone: frozenset[str], oldest: float) -> JobPlaces:
@@ -173,7 +173,7 @@ def _what_to_do(job: HostJob, restart: Restart, where: JobPlaces, policy: LostJo
     may_restart = restart is not Restart.NO and not refused
     if not may_restart and policy is not LostJobs.FORCE:
         return Code.LOST_JOBS_DELETED if policy is LostJobs.DELETE else Code.LOST_JOBS_STAY
-    if where.alive(job) and not ("h" in job.state and job.name in where.held_back):
+    if where.alive(job.name) and not ("h" in job.state and job.name in where.held_back):
         return Code.PARTLY_ALIVE
     return Code.LOST_JOBS_RESCHEDULED if may_restart and restart is Restart.YES else Code.LOST_JOBS_FORCED
 
@@ -184,7 +184,7 @@ def _step(code: Code, jobs: Sequence[HostJob], where: JobPlaces) -> JobsStep:
         case Code.LOST_JOBS_RESCHEDULED | Code.LOST_JOBS_FORCED:
             return JobsStep(Reschedule, names, because(code, jobs=names), forced=code is Code.LOST_JOBS_FORCED)
         case Code.PARTLY_ALIVE:
-            hosts = tuple(sorted({host for job in jobs for host in where.alive(job)}))
+            hosts = tuple(sorted({host for job in jobs for host in where.alive(job.name)}))
             return JobsStep(Hold, names, because(code, jobs=names, hosts=hosts))
         case Code.LOST_JOBS_ASKED:
             return JobsStep(None, names, because(code, jobs=names))
@@ -209,16 +209,12 @@ def holding(
     kept = dict(before)
     for action in actions:
         if isinstance(action, Hold):
-            kept |= {job: HeldBack(_others(job, where), now) for job in action.jobs}
+            kept |= {job: HeldBack(where.alive(job), now) for job in action.jobs}
         elif isinstance(action, Reschedule):
             kept |= {job: replace(kept[job], pushed_at=now) for job in action.jobs if job in kept}
         elif isinstance(action, Release):
             kept |= {job: replace(kept[job], released_at=now) for job in action.jobs if job in kept}
     return kept
-
-
-def _others(job: str, where: JobPlaces) -> tuple[str, ...]:
-    return tuple(sorted(where.places.get(job, frozenset()) - where.gone))
 
 
 @dataclass(frozen=True, slots=True)

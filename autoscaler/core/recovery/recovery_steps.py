@@ -253,7 +253,7 @@ def _all_may_restart(of: Lost) -> bool:
     if host is None or any(instance.reserved for instance in host.instances):
         return False
     return all(
-        restart_known(job, queue, after) and after.where.alive(job) == (host.name,) for job, queue in jobs_on(host)
+        restart_known(job, queue, after) and after.where.alive(job.name) == (host.name,) for job, queue in jobs_on(host)
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from autoscaler.core.actions import Launch
 from autoscaler.core.capacity.offers import LaunchOffer
-from autoscaler.core.capacity.placement_groups import NO_MORE, Group, GroupKind, kind_of, of_kind, workers_of
+from autoscaler.core.capacity.placement_groups import Group, GroupKind, kind_of, of_kind, workers_of
 from autoscaler.core.limits.limits import Room, Usage, launches_left, most_of, room_for
 from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, LaunchFailure
@@ -22,6 +22,7 @@ from autoscaler.core.requests.arrays import GROUPS, family_of
 from autoscaler.core.requests.group_names import group_id
 from autoscaler.core.sizing.sizing import LaunchContext
 from autoscaler.core.sizing.strategies import strategy_of
+from autoscaler.core.workers.came_up import CAPACITY
 
 Usages = Mapping[str, Usage]
 """By node array."""
@@ -209,7 +210,7 @@ def _group_backoffs(array: NodeArrayPolicy, group_context: GroupContext) -> tupl
     return tuple(
         Backoff(failure.bucket, end, 1, failure.kind, failure.message)
         for failure, end in ends
-        if failure.kind in NO_MORE and end > group_context.launch_context.now and array.takes(failure.bucket)
+        if failure.kind in CAPACITY and end > group_context.launch_context.now and array.takes(failure.bucket)
     )
 
 
