@@ -157,6 +157,7 @@ def send(place: Place, target: str, headers: Mapping[str, str], method: str = "G
 
 
 def _at_socket(place: Place, target: str, headers: Mapping[str, str], method: str) -> Reply:
+    # To HTTP/1.0 a server answers without chunks, and closes the connection at the end.
     lines = [f"{method} {target} HTTP/1.0", "Host: localhost", *(f"{name}: {value}" for name, value in headers.items())]
     with closing(socket.socket(socket.AF_UNIX)) as made:
         made.settimeout(PATIENCE)
@@ -187,6 +188,7 @@ def await_answer(made: socket.socket, timeout: float = TIMEOUT) -> None:
     a service that works may take long.
     """
     made.settimeout(PATIENCE)
+    # `struct ucred` begins with the process: of a listener, the one that called listen(2).
     pid = int.from_bytes(made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 4), sys.byteorder)
     worked = _worked(pid)
     for _ in range(int(timeout / PATIENCE)):
@@ -204,6 +206,7 @@ def await_answer(made: socket.socket, timeout: float = TIMEOUT) -> None:
 def _worked(pid: int) -> tuple[str, ...]:
     """The processor time that a process has used; () if it cannot be read."""
     try:
+        # utime and stime, counted behind the name in brackets, which may contain spaces (proc(5)).
         return tuple(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[11:13])
     except OSError:
         return ()

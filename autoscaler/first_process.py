@@ -19,6 +19,7 @@ def main(lock: str, held: bool) -> int:
     child = os.fork()  # noqa: TID251  a fork without a program: how an unshared process becomes PID 1
     if child:
         os.close(started)
+        # The pipe ends without a byte if the child died before it was ready.
         if not os.read(ready, 1):
             return 1
         sys.stdout.write(f"{child}\n")
@@ -26,6 +27,7 @@ def main(lock: str, held: bool) -> int:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if held else 0
     os.close(ready)
     os.setsid()
+    # A child does not inherit locks of lockf: PID 1 takes its own.
     _keep(lock)
     _detach(held)
     os.write(started, b".")
@@ -55,6 +57,7 @@ def _reap(held: bool) -> None:
     readable, writable = os.pipe()
     os.set_blocking(writable, False)
     signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+    # Python writes to the descriptor only for signals that have a handler.
     signal.signal(signal.SIGCHLD, lambda *_: None)
     while True:
         _reap_ended()

@@ -71,8 +71,10 @@ class HostsFile:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return False
+            # Between open and flock the file may have been replaced: this lock would then be on one without a name.
             if not os.path.samestat(os.fstat(file), self._path.stat()):
                 return False
+            # The lock belongs to the open file: a duplicate keeps it when the first descriptor is closed.
             self._held.append(os.dup(file))
         return True
 
@@ -152,6 +154,7 @@ class HostsFile:
             else:
                 os.close(new)
         except OSError as error:
+            # rename(2) onto a mount point, as /etc/hosts is in a container, fails with EBUSY.
             if error.errno not in (errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS):
                 raise
             _write(file, content, 0)
@@ -208,4 +211,5 @@ def _replace(target: Path, content: bytes, like: os.stat_result) -> int:
 def _write(file: int, content: bytes, offset: int) -> None:
     written = 0
     while written < len(content):
+        # pwrite(2) may write less than it was given.
         written += os.pwrite(file, content[written:], offset + written)

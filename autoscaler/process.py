@@ -291,6 +291,7 @@ def _children(parent: int) -> list[int]:
 def _group_members(group: int) -> Iterator[int]:
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
+            # A process's name may contain spaces and brackets: the fields are counted behind it (proc(5)).
             fields = stat.read_text(errors="replace").rpartition(")")[2].split()
             if int(fields[2]) == group:
                 yield int(stat.parent.name)

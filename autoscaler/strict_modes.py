@@ -127,6 +127,7 @@ def _judged(path: Path, allowed: int | None, owners: Collection[int], *, private
     if seen.st_uid not in owners:
         chown = "chown -h" if stat.S_ISLNK(mode) else "chown"
         return Exposure(path, f"belongs to {user_name(seen.st_uid)}", f"{chown} {user_name(os.geteuid())} {quoted}")
+    # A link's mode is always 0777 and means nothing.
     if stat.S_ISLNK(mode) or stat.S_ISSOCK(mode) or (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
         return None  # writing to a socket means asking its server
     if private and mode & (stat.S_IRWXO & ~stat.S_IXOTH):

@@ -78,6 +78,7 @@ class Answer:
         """The decoded body. Raises Unreachable for a body that is no JSON: the call may have had its effect or not."""
         try:
             return json.loads(self.text)
+        # JSON that is nested too deeply ends in RecursionError, which is no ValueError.
         except (ValueError, RecursionError) as error:
             raise Unreachable(f"the answer to {self.what} is not JSON ({error}): {self.words or 'nothing'}") from error
 
@@ -196,7 +197,9 @@ class Rest:
             json=body,
             auth=self._auth,
             timeout=(min(self.limits.connect, patience.left), min(self.limits.read, patience.left)),
+            # After a redirect (301, 302), requests repeats a POST as a GET.
             allow_redirects=False,
+            # Without it, requests reads the whole body before it returns, however long or slow that is.
             stream=True,
         )
         with response:
@@ -314,12 +317,14 @@ class _StopBefore(tenacity.stop.stop_base):
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     text = next((value for name, value in headers.items() if name.lower() == "retry-after"), "").strip()
+    # Retry-After is a number of seconds, or a date (RFC 9110).
     if re.fullmatch(r"\d{1,9}(\.\d+)?", text):
         return float(text)
     try:
         moment = parsedate_to_datetime(text)
     except ValueError:
         return None
+    # Python reads a date with the zone -0000 as one without a zone.
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())
@@ -342,6 +347,7 @@ def _arrived(error: requests.exceptions.RequestException) -> bool:
     """Whether the server may have received the call: not if there was no connection (or no trusted one)."""
     if isinstance(error, requests.exceptions.ConnectTimeout | requests.exceptions.SSLError):
         return False
+    # requests has one ConnectionError for a refused connection, an unknown name and a reset after the call was sent.
     return "NewConnectionError" not in repr(error) and "NameResolutionError" not in repr(error)
 
 

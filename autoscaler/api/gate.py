@@ -58,10 +58,12 @@ class Gate:
 
 def _refused(scope: Scope, hosts: Collection[str]) -> Refusal | None:
     headers = Headers(scope=scope)
+    # A proxy and this server could differ on where such a body ends (request smuggling).
     if "transfer-encoding" in headers and "content-length" in headers:
         return 400, "Transfer-Encoding and Content-Length are given both: give one"
     if listener_of(scope) is not TCP:
         return None
+    # Of two such headers a proxy might use one, and this server the other.
     for name in ("Host", "Authorization"):
         if len(headers.getlist(name)) > 1:
             return 400, f"{name} is given more than once"

@@ -28,6 +28,7 @@ class Doorway(socket.socket):
         """As asyncio calls it."""
         made, peer = super().accept()
         self.greeted(peer)  # an earlier connection of that address is gone
+        # Of a handshake that failed, asyncio only closes the socket.
         for closed in [key for key, (each, _) in self._waiting.items() if each.fileno() < 0]:
             self.greeted(closed)
         if len(self._waiting) >= UNDER_WAY:

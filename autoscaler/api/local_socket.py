@@ -160,6 +160,7 @@ def _clear(path: Path) -> None:
         probe.settimeout(_PROBE)
         try:
             probe.connect(str(path))
+        # The file of a Unix socket outlives its process; a connection to it is then refused.
         except ConnectionRefusedError:
             path.unlink()
             return

@@ -25,6 +25,7 @@ from autoscaler.strict_modes import exposure
 
 COST, BLOCK, PARALLEL = 2**14, 8, 1
 """scrypt's parameters for new entries: 16 MiB and some 50 ms for each guess."""
+# By default OpenSSL refuses scrypt with more than 32 MiB.
 _MEMORY = 64 * 1024 * 1024
 _MOST_COST = 2**17
 

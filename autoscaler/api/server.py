@@ -176,6 +176,7 @@ def _config(app: Any, listening: socket.socket, listener: Listener, at: Address)
             certificate = Certificate(at.certificate, at.key, at.group)
         except OSError as error:
             raise SettingsError(f"cannot serve TLS with {at.certificate} and {at.key}: {error}") from error
+        # uvicorn's load() sets `ssl` anew, so this follows it.
         config.ssl = certificate.context
         config.callback_notify, config.timeout_notify = certificate.check, CHECK_EVERY
     return config
@@ -187,6 +188,7 @@ def _listening(at: Address, listener: Listener) -> socket.socket:
         family, kind, protocol, _, where = found[0]
         listening = (Doorway if at.certificate else socket.socket)(family, kind, protocol)
         try:
+            # Otherwise the port stays in use for a minute after the end of an earlier server (TIME_WAIT).
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(where)
             listening.listen(128)

@@ -35,6 +35,7 @@ def become_owner_of_state(invocation: Invocation) -> None:
         os.initgroups(account.pw_name, account.pw_gid)
         os.setgid(account.pw_gid)
         os.environ["HOME"] = account.pw_dir
+    # Last: without root a process cannot change its groups.
     os.setuid(found.st_uid)
     closed = next((path for path in program_files() if not os.access(path, os.R_OK)), None)
     if closed is not None:

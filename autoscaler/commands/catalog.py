@@ -127,6 +127,7 @@ def _write(file: Path, text: str) -> None:
         descriptor, draft = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
             stream.write(text)
+        # mkstemp makes a file that only its owner can read.
         Path(draft).chmod(0o644)
         Path(draft).replace(file)
     except OSError as error:

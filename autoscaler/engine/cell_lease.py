@@ -221,6 +221,7 @@ class CellLease:
 
 def _lives(pid: int) -> bool:
     try:
+        # Signal 0 only checks: EPERM means that the process exists and belongs to another user.
         os.kill(pid, 0)
     except PermissionError:
         return True

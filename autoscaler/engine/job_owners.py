@@ -120,6 +120,7 @@ def notice_files(job: JobOwner, home: str) -> tuple[str, ...]:
     called.
     """
     name = f"{_NOT_IN_NAMES.sub('_', job.name)[:_LONGEST_NAME] or 'job'}.{job.job}.autoscaler"
+    # For a job without tasks, Grid Engine sets TASK_ID to `undefined`.
     variables = {"HOME": home, "USER": job.owner, "JOB_ID": str(job.job), "JOB_NAME": job.name, "TASK_ID": "undefined"}
     base = PurePosixPath(job.directory or home)
     output = _expanded(job.output.partition(":")[2] if _names_host(job.output) else job.output, variables)

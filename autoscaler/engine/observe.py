@@ -280,5 +280,6 @@ class LocalZone(tzinfo):
     def _local(moment: datetime | None) -> time.struct_time:
         if moment is None:
             return time.localtime()
+        # -1: mktime(3) finds out itself whether summer time holds then.
         fields = (moment.year, moment.month, moment.day, moment.hour, moment.minute, moment.second, 0, 0, -1)
         return time.localtime(time.mktime(fields))

@@ -15,6 +15,7 @@ class Notifier:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         address = environ.get("NOTIFY_SOCKET", "")
+        # `@` stands for the NUL byte with which the name of an abstract socket begins (sd_notify(3)).
         self._address = "\0" + address[1:] if address.startswith("@") else address
         self.watchdog_every = _watchdog(environ)
         """Half of the seconds between two signs of life that systemd requires; None: it requires none."""
@@ -41,6 +42,7 @@ class Notifier:
 
 def _watchdog(environ: Mapping[str, str]) -> float | None:
     period, meant = environ.get("WATCHDOG_USEC", ""), environ.get("WATCHDOG_PID", "")
+    # Children inherit both variables: WATCHDOG_PID names the process that they are for.
     if not period.isdigit() or (meant and meant != str(os.getpid())):
         return None
     return int(period) / 2_000_000

@@ -244,6 +244,7 @@ class Cell:
     def start_qmaster(self) -> None:
         """Start the qmaster, also after `stop_qmaster`, and wait until it answers."""
         self.out("sge_qmaster")
+        # For a moment after sge_qmaster has returned, qconf fails with an error of commlib.
         self._until(self._answers, "the qmaster does not answer")
 
     def _lay_out(self) -> None:

@@ -26,6 +26,7 @@ TIMEOUT = 60.0
 """Seconds for one Grid Engine command on a very busy machine; idle they take 15 ms."""
 LIVELY_SCHEDULER = {"schedule_interval": "0:0:2", "flush_submit_sec": "1", "flush_finish_sec": "1"}
 LIVELY = {
+    # Grid Engine runs no job of a user with a lower uid or gid; root's are 0.
     "min_uid": "0",
     "min_gid": "0",
     "load_report_time": "00:00:02",

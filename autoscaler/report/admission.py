@@ -69,6 +69,7 @@ class Verifier:
         return {} if wildcard is None else {"pe_name": wildcard}
 
     def _within_patience(self, judge: Judge, parameters: Mapping[str, str]) -> str | None:
+        # ITIMER_PROF counts processor time and sends SIGPROF, ITIMER_REAL that of the clock and sends SIGALRM.
         for number in (signal.SIGPROF, signal.SIGALRM):
             signal.signal(number, _give_up)
         signal.setitimer(signal.ITIMER_PROF, PATIENCE)

@@ -94,6 +94,7 @@ def write_atomically(path: Path, content: bytes, mode: int = 0o644) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode), "wb") as file:
+            # The umask takes bits from open's own mode.
             os.fchmod(file.fileno(), mode)
             file.write(content)
         draft.replace(path)

@@ -25,6 +25,7 @@ LONGEST = 1 << 24
 """Letters of one field, and of one line."""
 LARGEST = Decimal(10) ** 12
 """Of one line's cost or amount."""
+# By default csv refuses a field of more than 131,072 characters.
 csv.field_size_limit(LONGEST)
 
 

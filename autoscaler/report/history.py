@@ -189,6 +189,7 @@ def _begin(at: float, step: float, zone: tzinfo | None) -> float:
     """The begin of the period of this time: days and their parts in local time."""
     local = datetime.fromtimestamp(at, zone)
     wall = (local.replace(tzinfo=None) - _EPOCH).total_seconds()
+    # When summer time ends, one hour comes twice: fold says which of the two.
     return (_EPOCH + timedelta(seconds=wall // step * step)).replace(tzinfo=zone, fold=local.fold).timestamp()
 
 

@@ -70,12 +70,14 @@ class Database:
             if path is not None:
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 _make(path)
+            # Without isolation_level=None, Python itself begins a transaction before a change, and a deferred one.
             connection = sqlite3.connect(path or ":memory:", isolation_level=None, check_same_thread=False)
             connection.row_factory = sqlite3.Row
             for pragma in (
                 f"busy_timeout={BUSY_TIMEOUT_MS}",
                 "journal_mode=WAL",
                 "synchronous=FULL",
+                # SQLite checks foreign keys only for connections that ask for it.
                 "foreign_keys=ON",
             ):
                 connection.execute(f"PRAGMA {pragma}").fetchall()
@@ -99,6 +101,7 @@ class Database:
         """All statements inside become durable together, or none of them. Nested use joins the outer one."""
         with self._lock:
             if self._depth == 0:
+                # A deferred transaction fails at its first write, without a wait, if others committed since it read.
                 self._ask("BEGIN IMMEDIATE")
             self._depth += 1
             try:
@@ -127,6 +130,7 @@ class Database:
         try:
             yield
         except sqlite3.DatabaseError as error:
+            # Python reports a full disk as OperationalError, a broken file as plain DatabaseError.
             if type(error) not in (sqlite3.OperationalError, sqlite3.DatabaseError):
                 raise  # a broken constraint or a wrong call is a defect of ours
             raise StateNotKept(
@@ -194,6 +198,7 @@ class Database:
 
     def _migrate(self, path: Path | None, migrations: Sequence[Migration]) -> None:
         with self.transaction():
+            # In SQLite, new tables and user_version are part of the transaction.
             row = self.row("PRAGMA user_version")
             version = int(row[0]) if row is not None else 0
             if version > len(migrations):

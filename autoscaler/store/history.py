@@ -220,6 +220,7 @@ class History:
     def _known(self, ids: Collection[str]) -> Mapping[str, Lifetime]:
         """Those of living workers, and of these ids."""
         rows = self._database.rows(
+            # All ids in one value: SQLite limits the number of values of a statement.
             "SELECT * FROM lifetimes WHERE ended_at IS NULL OR worker_id IN (SELECT value FROM json_each(?))"
             " ORDER BY created_at, worker_id",
             (json.dumps(list(ids)),),

@@ -75,6 +75,7 @@ def _write_once(path: Path, words: str, mode: int = 0o644) -> None:
             os.fsync(file.fileno())
         draft.chmod(mode)
         with contextlib.suppress(FileExistsError):
+            # link(2), unlike rename(2), never replaces a file.
             os.link(draft, path)
     finally:
         draft.unlink(missing_ok=True)

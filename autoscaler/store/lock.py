@@ -102,6 +102,7 @@ def _make(directory: Path) -> None:
     """Everybody may look a holder up; only its owner may change anything."""
     for missing in [each for each in (directory, *directory.parents) if not each.exists()][::-1]:
         missing.mkdir(exist_ok=True)
+        # The umask takes bits from mkdir's own mode.
         missing.chmod(0o755)
     refuse_exposed("the lock's directory", directory)
 

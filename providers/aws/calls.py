@@ -74,6 +74,7 @@ class Calls:
             if key not in answer:
                 raise Unreachable(f"{operation}: the answer has no {key}")
             yield from answer[key]
+            # The last page has no NextToken; that of DescribeSpotPriceHistory may have an empty one.
             token = answer.get("NextToken") or None
             if token is None:
                 return
@@ -85,6 +86,7 @@ class Calls:
         return str(self._client("ec2").meta.region_name)
 
     def _client(self, service: str) -> Any:
+        # boto3's clients may be shared by threads, but a session may not make two of them at once.
         with self._guard:
             if service not in self._clients:
                 try:

@@ -19,6 +19,7 @@ from providers.catalog import Catalog, family_of
 from providers.interface import ProviderError, Refused
 
 MIB = 1024**2
+# EC2 refuses a larger MaxResults.
 MOST_TYPES_A_PAGE, MOST_OFFERINGS_A_PAGE = 100, 1000
 ARCHITECTURES = {"x86_64": "lx-amd64", "arm64": "lx-arm64"}
 USAGES = {"on-demand": PriceType.ON_DEMAND, "spot": PriceType.SPOT}
@@ -138,6 +139,7 @@ def listed_prices(calls: Calls, region: str) -> Mapping[str, float]:
                 "get_products", "PriceList", service="pricing", ServiceCode="AmazonEC2", Filters=filters, MaxResults=100
             )
         )
+        # Each entry of a PriceList is a text with JSON in it.
         return dict(found for entry in entries if (found := _listed(json.loads(entry))))
     except (ProviderError, ValueError):
         return {}
@@ -152,6 +154,7 @@ def spot_prices(calls: Calls, types: Collection[str]) -> Mapping[tuple[str, str]
         history = calls.pages(
             "describe_spot_price_history",
             "SpotPriceHistory",
+            # For one moment EC2 gives the last change before it: the price in force.
             StartTime=now,
             EndTime=now,
             ProductDescriptions=[PRODUCT, f"{PRODUCT} (Amazon VPC)"],

@@ -169,8 +169,10 @@ def error_for(code: str, message: str, *, status: int = 400) -> ProviderError:
     words = f"{code}: {message}" if message else code
     if code in _MEANINGS:
         return _MEANINGS[code](words)
+    # EC2 sends InsufficientInstanceCapacity with HTTP 500 and RequestLimitExceeded with 503: the code decides first.
     if code in CAPACITY:
         return OutOfCapacity(words)
+    # Codes of quotas end alike, and so do those of rate limits (`RequestLimitExceeded`).
     if code in QUOTA or (code.endswith("LimitExceeded") and code not in THROTTLED):
         return QuotaReached(words)
     if code in THROTTLED or status == 429:

@@ -62,6 +62,7 @@ def placement(template: Mapping[str, Any], group: str = "") -> dict[str, Any]:
     """The template's placement; the zone is the subnet's, and `group` wins over its own placement group."""
     found = {key: value for key, value in template.get("Placement", {}).items() if key != "AvailabilityZone"}
     if group:
+        # EC2 takes a GroupName or a GroupId, not both, and a PartitionNumber only with a group of partitions.
         found = {key: value for key, value in found.items() if key not in ("GroupName", "GroupId", "PartitionNumber")}
         found["GroupName"] = group
     return found
@@ -69,6 +70,7 @@ def placement(template: Mapping[str, Any], group: str = "") -> dict[str, Any]:
 
 def metadata_options(template: Mapping[str, Any], *, with_tags: bool) -> dict[str, Any]:
     """The template's (its hop limit), by session only. `with_tags`: a machine may read its own tags there."""
+    # `State` stands in answers only; a request must not contain it.
     own = {key: value for key, value in template.get("MetadataOptions", {}).items() if key != "State"}
     return {**own, **METADATA, **({"InstanceMetadataTags": "enabled"} if with_tags else {})}
 

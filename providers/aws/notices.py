@@ -39,6 +39,7 @@ class Notices:
         if self.queue is not None:
             found += self._of_queue(self.queue)
         for notice in found:
+            # SQS may deliver a message twice, and the spot request reports the same end: the first notice stays.
             self._told.setdefault((notice.worker_id, notice.kind), notice)
         self._told = {key: notice for key, notice in self._told.items() if notice.worker_id in living}
         return sorted(self._told.values(), key=lambda notice: (notice.at, notice.worker_id, notice.kind))
@@ -70,6 +71,7 @@ class Notices:
                     {"Id": str(n), "ReceiptHandle": message["ReceiptHandle"]} for n, message in enumerate(messages)
                 ]
                 self.calls.ask("delete_message_batch", service="sqs", QueueUrl=queue, Entries=entries)
+            # SQS may give fewer messages than it has: the next observation reads the others.
             if len(messages) < MOST_MESSAGES:
                 break
         return found

@@ -132,6 +132,7 @@ def fleet_template(order: LaunchOrder, settings: AwsSettings, terms: Terms) -> d
     data = {name: value for name, value in terms.template.items() if name not in unsaid}
     data |= machine(settings, terms, with_tags=_reads_its_tags(order, terms.template))
     own = str(terms.template.get("UserData", ""))
+    # boto3 encodes the user data of RunInstances, but not those of a launch template.
     data["UserData"] = base64.b64encode(user_data(order.boot_script, own)).decode()
     data["TagSpecifications"] = _tagged(terms.template, ours, ["volume", "network-interface"])
     if placed := placement(terms.template):
@@ -186,6 +187,7 @@ def fleet_answer(order: LaunchOrder, found: Sequence[Place], answer: Mapping[str
     ids = tuple(worker_id for part in answer.get("Instances", ()) for worker_id in part["InstanceIds"])
     if len(ids) >= order.count:
         return Launched(ids)
+    # CreateFleet succeeds (HTTP 200) even if it launches nothing; its answer then lists the errors.
     errors: dict[Place, ProviderError] = {}
     for said in answer.get("Errors", ()):
         error = error_for(said.get("ErrorCode", ""), said.get("ErrorMessage", ""))
@@ -235,6 +237,7 @@ def _networked(request: dict[str, Any], subnet: str, settings: AwsSettings, term
     cards = terms.template.get("NetworkInterfaces")
     if not cards:
         return {**request, "SubnetId": subnet}
+    # EC2 refuses security groups or a subnet of the machine beside network cards.
     request.pop("SecurityGroupIds", None)
     return {**request, "NetworkInterfaces": _cards(cards, settings, subnet)}
 

@@ -54,6 +54,7 @@ OLD_TEMPLATE = timedelta(days=7)
 """Age from which a fleet's launch template that is not in use is deleted; one that is needed again is made again."""
 SWEEP_EVERY, MOST_SWEPT = 3600.0, 50
 """Seconds between two sweeps of old templates, and how many one deletes: a launch waits for it."""
+# Ids have 17 digits since 2016, and had 8 before.
 MACHINE = re.compile(r"i-[0-9a-f]{8,17}")
 
 
@@ -146,6 +147,7 @@ class AwsProvider:
         for part in _parts(ending):
             try:
                 self.calls.ask("terminate_instances", InstanceIds=part)
+            # If one id is unknown, TerminateInstances ends none of the others either.
             except MachineUnknown as error:
                 raise Unreachable(
                     f"{error}; it may be too new to be listed: the autoscaler terminates it later"
@@ -233,6 +235,7 @@ class AwsProvider:
         return self._described([{"Name": "instance-id", "Values": list(ids)}]) if ids else ()
 
     def _described(self, filters: Sequence[dict[str, Any]]) -> Iterable[Answer]:
+        # EC2 refuses MaxResults beside InstanceIds, but not beside a filter of ids.
         reservations = self.calls.pages(
             "describe_instances", "Reservations", Filters=list(filters), MaxResults=MOST_A_PAGE
         )

@@ -67,6 +67,7 @@ def machine(settings: AwsSettings, terms: Terms, *, with_tags: bool) -> dict[str
     `with_tags`: a machine has to read its own tags.
     """
     described: dict[str, Any] = {
+        # By default a machine that shuts itself down is only stopped, and its disks still cost money.
         "InstanceInitiatedShutdownBehavior": "terminate",
         "MetadataOptions": metadata_options(terms.template, with_tags=with_tags),
     }
@@ -120,6 +121,7 @@ def _subnets(
     named = settings.subnets or tuple(
         card["SubnetId"] for card in template.get("NetworkInterfaces", ()) if card.get("SubnetId")
     )
+    # An unknown id in a filter is left out of the answer; in SubnetIds it is an error for all of them.
     chosen = {"Name": "subnet-id", "Values": list(named)} if named else _DEFAULT
     found = {
         subnet["SubnetId"]: subnet["AvailabilityZone"]

@@ -43,6 +43,7 @@ def user_data(boot_script: str, own: str = "") -> bytes:
         plain = _joined([*_parts(_decoded(own)), _part("x-shellscript", plain, _OURS)])
     if len(plain) <= MOST_USER_DATA:
         return plain
+    # gzip writes the time into its header: the same request would differ from call to call.
     packed = gzip.compress(plain, mtime=0)
     if len(packed) > MOST_USER_DATA:
         raise Refused(f"the boot script has {len(plain)} bytes: EC2 takes at most {MOST_USER_DATA}, compressed")

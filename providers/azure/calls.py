@@ -139,6 +139,7 @@ class Calls:
 
         def send(client: ComputeManagementClient) -> Any:
             response = client.send_request(request)
+            # send_request raises nothing for an HTTP error.
             if response.status_code >= 400:
                 raise HttpResponseError(response=response, error_format=ARMErrorFormat)
             return response.json()

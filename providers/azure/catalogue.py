@@ -98,7 +98,9 @@ def never(size: Size, price_type: PriceType, known: Mapping[str, Quota]) -> str 
 
 def _size(sku: Mapping[str, Any], location: str) -> Size | None:
     name = str(sku["name"])
+    # Azure writes all capabilities as text: "True", "4".
     can = {each["name"]: str(each["value"]) for each in sku.get("capabilities") or ()}
+    # Of a constrained size (`Standard_E4-2s_v5`) `vCPUs` counts those that are switched off, too.
     vcpus, memory = can.get("vCPUsAvailable") or can.get("vCPUs") or "", can.get("MemoryGB", "")
     arch = ARCHITECTURES.get(can.get("CpuArchitectureType", "x64"))
     if not vcpus.isdigit() or not memory or arch is None:
@@ -106,6 +108,7 @@ def _size(sku: Mapping[str, Any], location: str) -> Size | None:
     zones = {
         str(zone)
         for each in sku.get("locationInfo") or ()
+        # Resource SKUs write a region in either case (`EastUS`).
         if str(each.get("location") or "").lower() == location
         for zone in each.get("zones") or ()
     }

@@ -76,6 +76,7 @@ def kind_of(code: str, message: str) -> type[ProviderError] | None:
     if (
         code in QUOTA
         or code.endswith("QuotaExceeded")
+        # Azure has this code for a full quota of vCPUs and for much else: only the message names the quota.
         or (code == "OperationNotAllowed" and "quota" in message.lower())
     ):
         return QuotaReached
@@ -101,8 +102,10 @@ def error_for(
     words = f"{what}: {code or f'HTTP {status}'}" + (f": {_brief(message)}" if message else "")
     if status == 429:
         kind: type[ProviderError] = Throttled
+    # A missing resource group or subscription is a 404 as well, with a code of its own.
     elif status == 404 and code in ("ResourceNotFound", "NotFound", ""):
         kind = MachineUnknown
+    # The answer to a create with `If-None-Match: *` if the name is taken.
     elif status == 412:
         kind = MachineExists
     elif code == GRANTED:

@@ -73,8 +73,10 @@ class Grants:
     def _grant(self, name: str, machine: Record) -> None:
         """A failure is logged: the machine works all the same, and the master ends it as usual."""
         role, scope = self._calls.settings.worker_role, str(machine["id"])
+        # The caller chooses the id of a role assignment: the same one each time makes a repetition harmless.
         path = f"{scope}/providers/Microsoft.Authorization/roleAssignments/{uuid.uuid5(_GRANTS, f'{scope} {role}')}"
         principal = machine["identity"]["principalId"]
+        # Without principalType Azure looks up the identity in its directory, where a new one may be missing.
         properties = {"roleDefinitionId": role, "principalId": principal, "principalType": "ServicePrincipal"}
         try:
             self._calls.put(path, VERSION, {"properties": properties})

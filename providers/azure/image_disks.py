@@ -64,6 +64,7 @@ def _newest(found: list[Any], image: str) -> str:
     names = [str(each["name"]) for each in found if not _left_out(each.get("properties") or {})]
     if not names:
         raise Refused(f"the image {image} has no version")
+    # Versions are numbers with dots: 1.10.0 is newer than 1.9.0.
     return max(names, key=lambda name: [int(number) for number in _NUMBERS.findall(name)])
 
 

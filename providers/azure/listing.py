@@ -57,6 +57,7 @@ def state_of(provisioning: str, seen: Status) -> MachineState:
         return MachineState.STOPPING
     if seen.power in _DOWN:
         return MachineState.PENDING
+    # A machine that is newer than the last reading of power states has none.
     if seen.power == "running" or (provisioning == "Succeeded" and not seen.power):
         return MachineState.RUNNING
     if seen.power == "stopping":
@@ -97,6 +98,7 @@ def worker(
     provisioning = properties["provisioningState"]
     carried = tags.carried(machine)
     size = properties["hardwareProfile"]["vmSize"]
+    # `Low` is the older name of Spot.
     price_type = PriceType.SPOT if properties.get("priority") in ("Spot", "Low") else PriceType.ON_DEMAND
     group = (properties.get("availabilitySet") or {}).get("id", "")
     return Worker(
@@ -120,6 +122,7 @@ def worker(
 
 def host_name(machine: Mapping[str, Any], domain: str) -> str:
     """The machine's own name, by which Azure's DNS knows it in its network."""
+    # A machine of a specialized image has no osProfile.
     system = machine["properties"].get("osProfile") or {}
     label = str(system.get("computerName") or machine["name"]).lower()
     return f"{label}.{domain.lower()}" if domain else label

@@ -39,14 +39,17 @@ def body(
             "networkApiVersion": NETWORK_VERSION,
             "networkInterfaceConfigurations": [_card(name, order, settings)],
         },
+        # Without boot diagnostics Azure keeps no serial console.
         "diagnosticsProfile": {"bootDiagnostics": {"enabled": True}},
     }
+    # Azure refuses an osProfile, and so customData, for a specialized image; userData are allowed.
     if settings.specialized:
         properties["userData"] = custom_data(order.boot_script)
     else:
         properties["osProfile"] = _system(name, order, settings)
     if key.price_type is PriceType.SPOT:
         properties |= {"priority": "Spot", "evictionPolicy": "Delete"}
+        # -1: Azure never evicts the machine for its price, which is at most the on-demand price.
         properties["billingProfile"] = {"maxPrice": settings.spot_max_price or -1}
     if key.placement_group != ANY:
         properties["availabilitySet"] = {"id": settings.id_of(COMPUTE, "availabilitySets", key.placement_group)}
@@ -104,6 +107,7 @@ def _card(name: str, order: LaunchOrder, settings: AzureSettings) -> Body:
         address["publicIPAddressConfiguration"] = {
             "name": f"{name}-address",
             "sku": {"name": "Standard", "tier": "Regional"},
+            # A Standard address must be static.
             "properties": {"deleteOption": "Delete", "publicIPAllocationMethod": "Static"},
         }
     properties: Body = {

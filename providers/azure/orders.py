@@ -132,6 +132,7 @@ class Orders:
                 wanted,
                 etag="*",
                 match_condition=MatchConditions.IfMissing,
+                # Otherwise the SDK waits until the machine is made, which takes minutes.
                 polling=False,
             )
             made: Record = poller.result()

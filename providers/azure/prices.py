@@ -39,6 +39,7 @@ def ask_prices(location: str, address: str) -> Mapping[str, Price]:
             answer.raise_for_status()
             page = answer.json()
             items += page["Items"]
+            # NextPageLink contains the query already.
             address, query = page.get("NextPageLink") or "", None
         except (requests.RequestException, ValueError, KeyError, TypeError) as error:
             raise Unreachable(f"Azure's list of prices: {error}") from error

@@ -22,7 +22,9 @@ GROUP = "sge-autoscaler-group"
 """The group of a machine, if it belongs to one."""
 MACHINE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 """The form of our names, which are also host names."""
+# Azure limits the name of a Linux machine to 64 characters, digest and number included.
 _LONGEST_ARRAY = 40
+# Azure refuses these characters in the name of a tag.
 _FORBIDDEN = re.compile(r"[<>%&\\?/]")
 
 

@@ -74,6 +74,7 @@ def expiry(token: str) -> float | None:
     if len(parts) != 3:
         return None
     try:
+        # A JWT's base64 has no padding, without which Python does not decode it.
         claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
     except (binascii.Error, ValueError):
         return None

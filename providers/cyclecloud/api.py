@@ -42,6 +42,7 @@ class Api:
 
         An answer without nodes does not show that, unless it names the operation.
         """
+        # The reference has both 400 and 404 for an unknown request.
         answer = self.rest.ask(
             "GET", f"{self._path}/nodes", params={"request_id": request}, accept=(200, 400, 404), deadline=deadline
         )

@@ -313,6 +313,7 @@ def rest_for(settings: CycleCloudSettings) -> Rest:
     password = settings.password.get_secret_value()
     return Rest(
         settings.url,
+        # requests encodes text as Latin-1, which lacks most characters.
         auth=HTTPBasicAuth(settings.username.encode(), password.encode()),
         verify=settings.ca or settings.verify,
         limits=Limits(connect=settings.connect_timeout, read=settings.read_timeout),

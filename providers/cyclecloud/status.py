@@ -167,6 +167,7 @@ def _bucket(
         invalid=None
         if _true(record["valid"])
         else f"not valid in the cluster: {record.get('invalidReason') or 'no reason given'}",
+        # CycleCloud writes a negative number if there was never a failure.
         last_capacity_failure=None if failure is None or float(failure) < 0 else float(failure),
     )
 

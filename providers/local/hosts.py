@@ -87,6 +87,7 @@ def _started(pid: int) -> int | None:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
+    # The process's own name stands before, in brackets, and may contain spaces and brackets.
     return int(text.rpartition(")")[2].split()[_STARTED])
 
 

@@ -118,6 +118,7 @@ class Records:
                 (draft / name).write_text(text, encoding="utf-8")
                 (draft / name).chmod(0o700)
             (draft / _RECORD).write_text(_text(machine), encoding="utf-8")
+            # rename(2) fails if there is such a folder with files in it: only one launch can make it.
             draft.rename(self.folder(machine.id))
         except OSError:
             shutil.rmtree(draft, ignore_errors=True)
