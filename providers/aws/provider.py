@@ -50,6 +50,8 @@ from providers.interface import (
 from providers.price_age import oldest_price
 
 MOST_A_PAGE, MOST_A_CALL = 1000, 500
+MOST_IN_A_FILTER = 200
+"""EC2 refuses a filter with more values."""
 OLD_TEMPLATE = timedelta(days=7)
 """Age from which a fleet's launch template that is not in use is deleted; one that is needed again is made again."""
 SWEEP_EVERY, MOST_SWEPT = 3600.0, 50
@@ -132,7 +134,7 @@ class AwsProvider:
     def terminate(self, ids: Sequence[str]) -> None:
         """A machine that is not visible is gone, unless it was launched just now: then it is ended unseen."""
         wanted = [worker_id for worker_id in dict.fromkeys(ids) if MACHINE.fullmatch(worker_id)]
-        seen = {found["InstanceId"]: found for part in _parts(wanted) for found in self._named(part)}
+        seen = {found["InstanceId"]: found for part in _parts(wanted, MOST_IN_A_FILTER) for found in self._named(part)}
         theirs = [worker_id for worker_id, found in seen.items() if not self._is_ours(found)]
         if theirs:
             raise Refused(
@@ -144,7 +146,7 @@ class AwsProvider:
             if (worker_id in seen and seen[worker_id]["State"]["Name"] not in ("shutting-down", "terminated"))
             or (worker_id not in seen and worker_id in self._launched)
         ]
-        for part in _parts(ending):
+        for part in _parts(ending, MOST_A_CALL):
             try:
                 self.calls.ask("terminate_instances", InstanceIds=part)
             # If one id is unknown, TerminateInstances ends none of the others either.
@@ -255,5 +257,5 @@ def _none_of(order: LaunchOrder, error: ProviderError, found: Sequence[Place]) -
     return Launched((), tuple((key, error) for key in tried))
 
 
-def _parts(ids: Sequence[str]) -> Iterable[list[str]]:
-    return (list(ids[start : start + MOST_A_CALL]) for start in range(0, len(ids), MOST_A_CALL))
+def _parts(ids: Sequence[str], most: int) -> Iterable[list[str]]:
+    return (list(ids[start : start + most]) for start in range(0, len(ids), most))

@@ -32,6 +32,7 @@ Environ = dict[str, Any]
 Start = Callable[..., Any]
 CONTROL = "/control/"
 PRICES_A_PAGE = 2
+MOST_IN_A_FILTER = 200
 SOLD = frozenset({"c5", "c6g", "c7i", "g4dn", "m5", "mac1", "t2", "t3"})
 """Families that the region's zones have. All of EC2's cost every test that looks a fifth of a second to read."""
 STANDING = frozenset({"DescribeInstanceTypes", "DescribeInstanceTypeOfferings"})
@@ -170,6 +171,10 @@ class Layer:
 
     def _here(self, name: str, parameters: Parameters) -> bytes | None:
         """What moto has not, or not as EC2 has it."""
+        if any(len(each.get("Values", ())) > MOST_IN_A_FILTER for each in parameters.get("Filters", ())):
+            raise Invalid(
+                "FilterLimitExceeded", "The maximum number of filter values is 200"
+            )
         match name:
             case "RunInstances":
                 return self.launching.run_instances(parameters)
