@@ -172,9 +172,7 @@ class Layer:
     def _here(self, name: str, parameters: Parameters) -> bytes | None:
         """What moto has not, or not as EC2 has it."""
         if any(len(each.get("Values", ())) > MOST_IN_A_FILTER for each in parameters.get("Filters", ())):
-            raise Invalid(
-                "FilterLimitExceeded", "The maximum number of filter values is 200"
-            )
+            raise Invalid("FilterLimitExceeded", "The maximum number of filter values is 200")
         match name:
             case "RunInstances":
                 return self.launching.run_instances(parameters)

@@ -367,9 +367,7 @@ def test_an_order_that_was_answered_needs_no_second_call(connect: Connect, regio
     assert region.tell("calls")["recorded"][before:] == ["ec2:RunInstances"]
 
 
-def test_hundreds_are_ended_by_few_calls_with_filters_as_long_as_ec2_allows(
-    region: Region, connect: Connect
-) -> None:
+def test_hundreds_are_ended_by_few_calls_with_filters_as_long_as_ec2_allows(region: Region, connect: Connect) -> None:
     provider = connect()
     region.tell("stock", vcpus=10_000)
     ids = [each for number in range(4) for each in provider.launch(order(buckets(provider), 100, f"many-{number}")).ids]
