@@ -95,6 +95,7 @@ def _quotas(texts: Mapping[str, str]) -> tuple[QuotaSet, ...]:
 
 def _lists_of(quotas: Iterable[QuotaSet]) -> set[str]:
     users = (name.lstrip("!") for quota in quotas if quota.enabled for rule in quota.rules for name in rule.users or ())
+    # In a quota `@name` is an access list; inside an access list it is a primary group.
     return {name.removeprefix("@") for name in users if name.startswith("@")}
 
 

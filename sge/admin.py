@@ -85,6 +85,7 @@ class Administrator:
             self.configure("-aattr", "hostgroup", "hostlist", host, usable("host group", group))
         joined = self.configure("-aattr", "hostgroup", "hostlist", host, host_group)
         disabled = self.disable(host)
+        # qmod names every queue instance of the host, also one that is disabled already.
         if not any(f'"{queue}@' in line for line in disabled.output):
             raise GridEngineRefused(
                 f"queue {queue} does not include {host_group}, so {host} cannot serve it: run `sge-autoscaler init`"
@@ -119,6 +120,7 @@ class Administrator:
             if own := read_queue(self.show("-sq", usable("queue", queue))).pe_list_by_host.get(group):
                 done.append(self.configure("-rattr", "queue", "pe_list", " ".join(own), f"{queue}@{group}"))
         if values := dict(complex_values):
+            # -mattr keeps the host's other values; -rattr replaces all.
             done.append(self.configure("-mattr", "exechost", "complex_values", objects.complex_values(values), host))
         return Change(any(each.changed for each in done), tuple(line for each in done for line in each.output))
 
@@ -126,6 +128,7 @@ class Administrator:
         """Make the execd of `host` run this load sensor (a path), unless the host has a configuration already: then
         that is its administrator's. `remove` deletes it. Raises GridEngineRefused.
         """
+        # `qconf -Aconf` takes the file's name for the host's.
         with objects.as_file(f"load_sensor {usable('path', sensor)}\n", name=usable("host", host)) as file:
             return self.configure("-Aconf", str(file))
 
@@ -216,6 +219,7 @@ class Administrator:
                     refused |= {job: f"{refused[job]}; {line}" if job in refused else line for job in concerned}
                 elif what is Meaning.REFUSED:
                     raise GridEngineRefused(line)
+        # qhold prints nothing about a job that is held already: no words mean that it is done.
         done = tuple(job for job in names if job not in gone and job not in refused)
         return JobsOutcome(done, tuple(dict.fromkeys(gone)), refused)
 
@@ -241,6 +245,7 @@ class Administrator:
         unclear = completed.returncode != 0 and not set(meanings) & {Meaning.ALREADY, Meaning.ABSENT, Meaning.REFUSED}
         if unclear or (raising and Meaning.REFUSED in meanings):
             raise GridEngineRefused("; ".join(output) or f"{argv[0]} {argv[1]} failed and printed nothing")
+        # For a host that is in the list already, -aattr prints `No modification because …` and then `modified` as well.
         attribute_stood = argv[1:2] in (("-aattr",), ("-dattr",)) and Meaning.ALREADY in meanings
         return Change(Meaning.CHANGED in meanings and not attribute_stood, output)
 

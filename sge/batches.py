@@ -76,6 +76,7 @@ class Batches:
         """As `Administrator.sense` for each."""
         with ExitStack() as stack:
             files = [
+                # `qconf -Aconf` takes the file's name for the host's.
                 stack.enter_context(objects.as_file(f"load_sensor {usable('path', sensor)}\n", usable("host", host)))
                 for host in hosts
             ]

@@ -220,7 +220,9 @@ def _read_configuration(texts: Mapping[str, str], aside: Aside) -> _Configuratio
         max_unheard=duration("sconf", "max_unheard", 300.0),
         calendars={calendar.name: calendar for calendar in read_all("scal_", read_calendar)},
         max_user_jobs=limit("ssconf", "maxujobs", "0"),
+        # As shipped no more than 2,000 tasks of an array run at once.
         max_array_tasks=limit("sconf", "max_aj_instances", "2000"),
+        # As shipped it is 0: `-R y` then reserves nothing.
         max_reservation=read("ssconf", _max_reservation, None),
         context_allowed=read("sconf", lambda text: context_allowed(read_attributes(text)), default=True),
     )

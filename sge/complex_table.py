@@ -159,6 +159,7 @@ COMPLEXES: Mapping[str, Complex] = MappingProxyType(
             *_alike(_TIME_LIMITS, "TIME", "<=", default="0:0:0"),
             *_alike("min_cpu_interval:mci", "TIME", "<=", "NO", "0:0:0"),
             *_alike(_CORES, "INT", "<="),
+            # A request for num_proc needs a host with exactly as many, not with more.
             *_alike("num_proc:p", "INT", "=="),
             *_alike("seq_no:seq", "INT", "==", "NO"),
             Complex("slots", "s", "INT", "<=", "YES", Consumable.PER_SLOT, "1"),

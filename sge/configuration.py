@@ -144,6 +144,7 @@ def _parts(shown: _Shown) -> Iterator[_Shown]:
 
 def _print(runner: Runner, timeout: float, shown: _Shown) -> bytes:
     done = run(runner, ("qconf", *(word for one in shown for word in one.switches)), timeout)
+    # qconf complains about an empty list and goes on with the next switch: its exit status shows nothing.
     expected = any(one.printed for one in shown)
     if Meaning.UNREACHABLE in map(meaning, _error_output(done).splitlines()) or (expected and not done.stdout.strip()):
         require_success(done)

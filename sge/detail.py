@@ -16,8 +16,10 @@ from sge.markup import clean
 from sge.units import LAST, Clock
 
 _JOB = re.compile(rb"<JB_job_number>\s*([0-9]{1,18})\s*</JB_job_number>")
+# The scheduler's messages, which follow a job, are about other jobs, too.
 _END = re.compile(rb"<messages\b|<unknown_jobs\b|</djob_info\s*>")
 _CONTEXT = re.compile(rb"<JB_context\b[^<>]*>(.*?)</JB_context\s*>", re.DOTALL)
+# A variable without a value has no `<VA_value>` at all.
 _VARIABLE = re.compile(rb"<VA_variable>([^<]*)</VA_variable>\s*(?:<VA_value>([^<]*)</VA_value>)?")
 _OF_USERS = re.compile(rb"<(JB_env_list|JB_job_args)\b[^<>]*?(?:/>|>.*?(?:</\1\s*>|(?=<JB_job_number>)|\Z))", re.DOTALL)
 """The environment that a job was submitted with, and its arguments; cut short, up to the next job."""
@@ -43,6 +45,7 @@ def read_details(data: bytes, clock: Clock, now: float, unscheduled: Collection[
         details[number] = JobDetail(
             job=number,
             looked_at=now,
+            # A job without `-a`, `-tc` or `-ar` has 0 there.
             start_after=start or None,
             concurrency=concurrency or None,
             unscheduled=number in unscheduled,

@@ -86,6 +86,7 @@ class Events:
         """
         self._on_news = on_news
         self._start = start
+        # `qevent -trigger` reports ends of jobs and tasks only; -ts reports submissions, too.
         self._argv = (program or find_qevent(), "-ts")
         self._heartbeat = heartbeat
         self._pauses = pauses
@@ -191,6 +192,7 @@ class Events:
             return True
         if line.strip():
             qevent.last_words = line.strip()
+        # On a host that is neither submit nor admin host, qevent prints this and hangs.
         if "denied" in line:
             qevent.denied = True
         elif "event clients are allowed" in line:

@@ -95,6 +95,7 @@ class Groups:
     def _attach(self, group: str, ours: str, queue: str, host_group: str, pes: Sequence[str]) -> None:
         """The group's parallel environments, which only its hosts have; they keep the queue's others."""
         attributes = read_queue(self._administrator.show("-sq", queue))
+        # Two host groups of a host with different pe_lists make its queue instance ambiguous (`c`): no job starts.
         if host_group in attributes.pe_list_by_host:
             raise GridEngineRefused(
                 f"queue {queue} has its own pe_list for {host_group}, which would contradict that of a group: "

@@ -31,6 +31,7 @@ _OF_JOB = re.compile(rb"</?(?:JB_|JAT_|job_list|state|slots|tasks|full_job_name|
 UNREADABLE = HostJob(number=0, task="", state="?", slots=0)
 """Stands for a job that occupies a queue instance and could not be read: its host is busy (rule 1)."""
 
+# 8.1.9 prints `<tasks>` before `<full_job_name>`, older releases behind it.
 _JOB = re.compile(
     rb"""\s*+<job_list([^<>]*)>\s*+
     <JB_job_number>([0-9]{1,18})</JB_job_number>\s*+
@@ -300,6 +301,7 @@ class JobReader:
         if "@" in job.instance:
             placed.append((job.instance, _host_job(job)))
             return None
+        # A rescheduled job (`Rq`) has the time of its last start instead of its submission.
         submitted = job.started if job.submitted is None else job.submitted
         at = NOT_TOLD if submitted is None else submitted
         return Waiting(job.number, job.tasks, job.task_count, at, self._category(job.ask))

@@ -78,10 +78,12 @@ def _assemble(tree: Element, first: dict[str, str], clock: Clock, plain: bool) -
         slots_min=least,
         slots_max=most,
         pe=pe,
+        # The request is the element's text; `resource_contribution` is what it adds to the urgency.
         hard=tuple(sorted({e.get("name", ""): words(e) for e in tree.iter("hard_request")}.items())),
         queues=_names(tree, "hard_req_queue"),
         master_queues=_names(tree, "master_hard_req_queue"),
         owner=first.get("JB_owner", ""),
+        # 8.1.9 leaves out the project unless qstat has -ext.
         project=first.get("JB_project") or None,
         dependent=any(words(e) for tag in ("predecessor_jobs", "ad_predecessor_jobs") for e in tree.iter(tag)),
         array=bool(tasks),
@@ -103,6 +105,7 @@ def _assemble(tree: Element, first: dict[str, str], clock: Clock, plain: bool) -
 
 def _requested_pe(tree: Element, slots: int) -> tuple[str | None, int, int]:
     """PE name, fewest and most slots. `slots` counts if there is no PE; a job requests at least one slot."""
+    # Older releases write `<requested_PE>`.
     requested = next((e for e in tree if e.tag.lower() == "requested_pe"), None)
     if requested is None:
         return None, max(slots, 1), max(slots, 1)

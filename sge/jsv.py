@@ -119,6 +119,7 @@ def read_request(parameters: Mapping[str, str]) -> JobRequest | None:
         slots_min=least,
         slots_max=most,
         pe=pe,
+        # A request without a value (`-l exclusive`) is one for TRUE.
         hard=tuple(sorted((name, value if equals else "TRUE") for name, equals, value in hard)),
         queues=split_requests(parameters.get("q_hard", "")),
         master_queues=split_requests(parameters.get("masterq", "")),

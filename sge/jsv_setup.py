@@ -152,6 +152,7 @@ def state(url: str, place: Place, program: bytes, *, oldest: float, now: float) 
     """The result of submissions with this `jsv_url` ('': none). `oldest`: age in seconds from which the loop's file is
     stale.
     """
+    # A jsv_url may name the user that the script runs as: `script:USER@/path`.
     script = url.partition(":")[2].rpartition("@")[2] if ":" in url else url
     if script in ("", "none"):
         return None

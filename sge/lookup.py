@@ -100,6 +100,7 @@ def read_owner(answer: bytes, job: int) -> JobOwner | None:
         job=job,
         owner=_text(answer, b"JB_owner"),
         name=_text(answer, b"JB_job_name"),
+        # `JB_stderr_path_list` has a PN_path as well.
         output=_text(_inner(answer, b"JB_stdout_path_list"), b"PN_path"),
         directory=_text(answer, b"JB_cwd"),
         addresses=tuple(

@@ -216,6 +216,7 @@ def _pes(wanted: Preparation, present: Present) -> Iterator[Difference]:
             changes["slots"] = str(slots)
         if (there.allocation_rule == "$pe_slots") is across:
             changes["allocation_rule"] = rule
+        # Without it `qrsh -inherit` starts no task of the job on another host.
         if across and read_attributes(before).get("control_slaves", "").upper() != "TRUE":
             changes["control_slaves"] = "TRUE"
         if changes:

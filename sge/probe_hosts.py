@@ -140,6 +140,7 @@ class ProbeHosts:
                 values = {"slots": str(probe_host.slots), **dict(probe_host.complex_values)}
                 file = files.enter_context(objects.as_file(objects.exec_host(name, values)))
                 switches += ["-Ae", str(file)]
+            # qconf carries out each of several -Ae, but of several -purge the first only.
             added = administrator.configure(*switches)
         if len([line for line in added.output if meaning(line) is Meaning.CHANGED]) != len(named):
             raise GridEngineRefused("; ".join(added.output) or "qconf -Ae printed nothing")
@@ -149,6 +150,7 @@ class ProbeHosts:
         for queue, names in by_queue.items():
             closed = ",".join(f"[{name}=0]" for name in names)
             administrator.configure("-aattr", "queue", "slots", closed, queue)
+            # By the queue's own host list: other queues that use its host group do not see the probe host.
             administrator.configure("-aattr", "queue", "hostlist", ",".join(names), queue)
         disabled = administrator.disable_all(tuple(named))
         if missing := [name for name in named if not any(f'@{name}"' in line for line in disabled.output)]:
@@ -223,6 +225,7 @@ def verdicts(jobs: Sequence[int], output: str) -> dict[int, Spoken]:
 
 _ENDS = re.compile(r"verification: |denied: |error: ")
 _NAMED = re.compile(r'(?:Job |denied: job ")(\d+)\b')
+# A held or running job gets `job is already running or is held`, which is no answer.
 _KNOWN: Mapping[str, Answer] = {
     "no suitable queues": Answer.IMPOSSIBLE,
     "found suitable queue(s)": Answer.POSSIBLE,

@@ -103,6 +103,7 @@ def read_queue(text: str) -> Queue:
         complex_values_by_host={_lower_host(where): read_assignments(value) for where, value in values_by_host.items()},
         access=access,
         access_by_host=access_by_host,
+        # qconf prints INFINITY for a limit that is not set.
         limits={name: value for name, (value, _) in limits.items() if value and value.lower() != "infinity"},
         limits_by_host=limits_by_host,
         calendar=calendar,

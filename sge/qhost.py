@@ -74,6 +74,7 @@ def read_qhost(data: bytes) -> Offers:
             unread.add(_name(whole))
             continue
         name_text = element.get("name", "").lower()
+        # qhost lists the global host, which is no machine, among the others.
         if name_text == "global":
             shared = _resources(element)
             licences = {**shared["gc"], **shared["hc"]}
@@ -115,6 +116,7 @@ def _read_host(name: str, element: Element, aside: Aside) -> HostOffer:
     shown = {ours: columns[theirs] for theirs, ours in _COLUMNS.items() if columns.get(theirs, _UNKNOWN) != _UNKNOWN}
     resources = _resources(element)
     load = resources["hl"] or shown
+    # The column of a host that does not report is `-`.
     silent = any(columns.get(column) == _UNKNOWN for column in _LOAD_COLUMNS)
     reports = any(key in load for key in _LOADS) and not silent
     return HostOffer(

@@ -21,6 +21,7 @@ from sge.known_jobs import KnownJobs, Placed
 from sge.markup import Aside, clean, document_in, is_foreign
 from sge.units import Clock
 
+# Without -f qstat shows a parallel job in its master queue instance only, and its other hosts look idle.
 COMMAND = ("qstat", "-u", "*", "-r", "-f", "-xml")
 _SHOWN = "qstat -u '*' -r -f -xml"
 
@@ -28,6 +29,7 @@ _BLOCK = b"<Queue-List"
 _BLOCK_END = b"</Queue-List>"
 _SECTION = re.compile(rb"<queue_info\b[^<>]*?(/?)>")
 _SECTION_END = re.compile(rb"</queue_info\s*>")
+# Waiting jobs stand in a second `<job_info>` inside the first, which is the root.
 _INNER = re.compile(rb"<job_info\b[^<>]*?(/?)>")
 _INNER_END = b"</job_info"
 _END = re.compile(rb"</job_info\s*>\s*\Z")
@@ -112,6 +114,7 @@ def _read(data: bytes, zone: tzinfo, reader: JobReader) -> Listing:
 
 def _free(head: bytes) -> bool:
     """Whether a Queue-List says that no slot is used or reserved."""
+    # An advance reservation shows 0 used slots; its own are in slots_resv.
     return _text(head, b"slots_used") == "0" and _text(head, b"slots_resv") in ("", "0")
 
 

@@ -17,6 +17,7 @@ from sge.qconf import read_attributes
 _HOSTS = "-sel"
 _OBJECTS = {"-sq": "qname", "-shgrp": "group_name"}
 """Switches, and the first attribute of their output."""
+# `qconf -sel` prints a name a line; no line of `qconf -sc`, which stands before it, is a single word.
 _NAMES = re.compile(rb"(?:\S+\n)*")
 
 

@@ -63,6 +63,7 @@ def count_tasks(text: str) -> int:
 
 def read_slot_range(text: str) -> tuple[int, int]:
     """Fewest and most slots a PE request takes: `8`, `4-12`, `4,5`, `4-` or `4-9999999` (open), `-8` (from one)."""
+    # qstat prints a range of two numbers as a list: 4-5 as `4,5`.
     ends: list[int] = []
     for part in text.split(","):
         found = _SLOTS.fullmatch(part.strip())

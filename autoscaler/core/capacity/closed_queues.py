@@ -24,6 +24,7 @@ from autoscaler.core.workers.worker_state import same_host
 
 BY_CALENDAR = frozenset("DC")
 _BY_HAND = frozenset("ds")
+# Slotwise subordination shows `P` instead of `S`.
 _FOR_ANOTHER = frozenset("SP")
 _LATE = 60.0
 """For this many seconds after an opening hosts may still show `D`, because qmaster's timer and clock differ from ours.

@@ -160,10 +160,12 @@ class Rights:
         known = self.lists.get(list_)
         if known is None:
             return None
+        # The scheduler ignores a set whose type is DEPT alone.
         if not known.grants:
             return False
         if owner in known.entries:
             return True
+        # `@name` in an access list is the job's primary group.
         groups = [entry for entry in known.entries if entry.startswith("@")]
         if groups and group is None:
             return None
@@ -230,6 +232,7 @@ def access_at(queue: Queue, places: Iterable[str]) -> Access:
 
 
 def _of_project(what: str, access: Access, ask: JobRequest) -> Reason | None:
+    # xprojects refuses a project even if projects names it, too.
     if ask.project and ask.project in access.xprojects:
         return because(Code.NO_PROJECT_ACCESS, project=ask.project, what=what, by=_shown("xprojects", (ask.project,)))
     if not access.projects or ask.project in access.projects:

@@ -16,6 +16,7 @@ from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.policy import Policy
 from autoscaler.core.readable.remembered import PerCategory
 
+# A job that `qmod -rj` made pending again shows `Rq`, not `qw`.
 WAITING_STATES = frozenset({"qw", "Rq", "Rqw"})
 _UNABLE = frozenset({Code.HELD, Code.DEPENDENT, Code.FUTURE, Code.IN_ERROR})
 """A job that had one of these begins to wait anew when it becomes able to run."""
@@ -150,12 +151,14 @@ class _Ledger:
     def _verdicts(self, job: int, tasks: str, ask: JobRequest) -> Iterable[tuple[Reason | None, str, int]]:
         """The verdicts on one job's tasks: (why they do not count, which, how many)."""
         count, detail = task_count(tasks), self._details.get(job)
+        # Only `qstat -j` shows `-tc`, and whether priority 0.00000 is due to `-a` or to a job that is new.
         if detail is None or (ask.unscheduled and not detail.unscheduled):
             yield (because(Code.NOT_READ_YET) if ask.array or ask.unscheduled else None), tasks, count
             return
         if detail.start_after is not None and detail.start_after > self._now:
             yield because(Code.FUTURE), tasks, count
             return
+        # Grid Engine gives up a job with `-now y` that it cannot start at once: no worker would be in time.
         if detail.immediate:
             yield because(Code.IMMEDIATE), tasks, count
             return

@@ -190,6 +190,7 @@ class RequestReader:
                 for each in sorted(resources.properties, key=lambda each: (each.name, each.relop, each.value))
             ),
             exclusive=resources.exclusive,
+            # A job that does not request a consumable holds its default.
             assumed=_amounts({**{n: v for n, v in self._defaults.items() if n not in requested}, **shared}, ()),
         )
 
@@ -404,10 +405,12 @@ class RequestReader:
         """The same if the job asks for a PE whose jobs stay inside one group; None: it does not."""
         pools = frozenset(name for name in queues if self._policy.queue(self._queues[name].name) is not None)
         for base in self._policy.group_pes:
+            # qsub refuses a wildcard that matches no parallel environment, so the one that groups copy has to exist.
             pe = self._cluster.pes.get(base)
             if pe is None or not pools:
                 continue
             if not _takes_any_group(requested, base, self._policy):
+                # Workers have the copies only: a job with the plain name never starts there.
                 if requested == base or is_of_group(requested, base):
                     return because(Code.GROUP_PE_NEEDS_WILDCARD, pe=requested, wildcard=f"{base}*")
                 continue
@@ -483,6 +486,7 @@ def _slots_under(pe: ParallelEnvironment, ask: JobRequest) -> tuple[int, int | N
     if not rule.isdecimal():
         return ask.slots_min, (1 if ask.slots_min == 1 else None)
     each = int(rule)
+    # With a fixed number of slots a host, a job starts with a multiple of it only.
     slots = -(-ask.slots_min // each) * each if each else 0
     return (slots, each) if 0 < slots <= ask.slots_max else None
 

@@ -75,6 +75,7 @@ class SharedLimits:
             self._used |= self._jobs_by_user()
         self._unsure = {key: held for key, held in self._used.items() if _ANY in key}
         for job in (job for host in cluster.hosts for job in host.jobs if job.pe):
+            # A parallel job stands under each of its queue instances, with its share of the slots there.
             self._used["pe", job.pe] = self._used.get(("pe", job.pe), 0) + job.slots
 
     def admit(self, ask: JobRequest, served: ReadRequest, count: int) -> tuple[int, Reason | None]:
@@ -240,6 +241,7 @@ class SharedLimits:
         def named(name: str, *, unknown: bool) -> bool:
             if not name.startswith("@"):
                 return bool(owner) and matches(name, owner)
+            # `@name` in a quota is an access list, not a group of users.
             found = self._rights.names(name[1:], owner, group)
             return unknown if found is None else found
 

@@ -192,6 +192,7 @@ def joined_host(
     to itself.
     """
     open_ = [instance for instance in host.instances if not set(instance.states) - set(ignoring)]
+    # An advance reservation holds slots that count as reserved, not as used.
     slots = {instance.pool: instance.slots - instance.used - instance.reserved for instance in open_}
     free_slots = {pool: free for pool, free in slots.items() if free > 0}
     if not free_slots or (host.jobs and _taken_whole(host, complexes)):
@@ -219,6 +220,7 @@ def _described(host: ExecutionHost, complexes: Mapping[str, Complex], names: fro
     free: dict[str, float] = {}
     properties: dict[str, str] = {HOSTNAME: host.name} if HOSTNAME in names else {}
     forced: set[str] = set()
+    # `slots` of a host limits all its queue instances together.
     for name in (*names, SLOTS):
         entry = complexes.get(name)
         text = shown_value(host, name)

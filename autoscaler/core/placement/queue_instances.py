@@ -45,6 +45,7 @@ def as_configured(cluster: Cluster, policy: Policy) -> tuple[Cluster, Policy]:
         if instance.queue not in names:
             return instance
         queue = cluster.queues[instance.queue]
+        # A queue's value for a host overrides that for a group of the host.
         places = (instance.host, *groups.get(instance.host, ()))
         here, values = queue_at(queue, places), _consumables(queue_at(queue, places), complexes)
         if _alike(here, pools[queue.name], complexes):

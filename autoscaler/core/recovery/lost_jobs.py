@@ -48,6 +48,7 @@ def restart_of(job: HostJob, may_rerun: bool, detail: JobDetail | None) -> Resta
         return Restart.YES if detail.rerun else Restart.NO
     if may_rerun:
         return Restart.YES
+    # Grid Engine refuses even such a job: `running in queue none where jobs are not rerunable`.
     return Restart.BY_FORCE if detail.restarts else Restart.NO
 
 
@@ -166,6 +167,7 @@ _STEPS = (
 
 def _what_to_do(job: HostJob, restart: Restart, where: JobPlaces, policy: LostJobs, *, refused: bool) -> Code:
     """The verdict on one lost job."""
+    # `dr`, `dt`: somebody deleted it. On a host that is gone that takes `qdel -f`.
     if "d" in job.state:
         return Code.DELETED_BY_OWNER
     if restart is Restart.UNKNOWN:
@@ -173,6 +175,7 @@ def _what_to_do(job: HostJob, restart: Restart, where: JobPlaces, policy: LostJo
     may_restart = restart is not Restart.NO and not refused
     if not may_restart and policy is not LostJobs.FORCE:
         return Code.LOST_JOBS_DELETED if policy is LostJobs.DELETE else Code.LOST_JOBS_STAY
+    # `qmod -rj` starts a job elsewhere at once, before its processes on living hosts end: it has to be held (`hr`).
     if where.alive(job.name) and not ("h" in job.state and job.name in where.held_back):
         return Code.PARTLY_ALIVE
     return Code.LOST_JOBS_RESCHEDULED if may_restart and restart is Restart.YES else Code.LOST_JOBS_FORCED

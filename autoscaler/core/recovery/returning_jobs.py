@@ -62,5 +62,6 @@ def _work(machines: Sequence[WorkerState], after: RecoveryContext) -> Iterator[t
             continue
         for job, queue in jobs_on(worker.host):
             if restart_known(job, queue, after):
+                # A parallel job may have slots in several queue instances of a host.
                 same = [one for one in worker.host.jobs if (one.number, one.task) == (job.number, job.task)]
                 yield job, queue, sum(one.slots for one in same)

@@ -230,6 +230,7 @@ class _Ledger:
         room = ANNOTATED
         for entry in self._entries:
             mark = self._kept.get(entry.one.job)
+            # qmaster spools each `qalter` as a change of the job, so the same text is not written twice.
             if mark is None or mark.since is None or mark.since == self._context.now or mark.told == entry.case.reason:
                 continue
             if self._context.held_back is not None or not room:
@@ -252,6 +253,7 @@ class _Ledger:
                 case = self._context.prover.case(part.ask)
                 self._kept[job] = mark = replace(mark, held=True)
                 self._reasons[job] = because(Code.UNSATISFIABLE_HELD).then(mark.told or case.reason)
+                # `qalter -w v` does not judge a held job, so no answer of Grid Engine is awaited.
                 reason = self._release(case, mark)
                 if reason is not None:
                     self._kept[job] = replace(mark, released_at=self._context.now)

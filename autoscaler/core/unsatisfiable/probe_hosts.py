@@ -80,6 +80,7 @@ def _for(demand: Demand, each: Range, names: frozenset[str], most: int, allowed:
 def _probe_host(kind: Kind, each: Range, names: frozenset[str], complexes: Mapping[str, Complex]) -> ProbeHost:
     """A worker of this type as Grid Engine would have it, with the load values of `names` that it would report."""
     offer = host_values_of(kind.type, each.array, complexes)
+    # No execd reports for a probe host: qalter finds load values in its complex_values only.
     reported = {name: _notation(offer.properties[name], complexes[name]) for name in names if name in offer.properties}
     return ProbeHost(each.array.queue, offer.slots, tuple(sorted({**reported, **dict(offer.complex_values)}.items())))
 
