@@ -60,7 +60,7 @@ class Departure:
 
 
 def leave_further(worker: WorkerState, pass_context: PassContext, *, needed: Reason | None) -> WorkerStep:
-    """The next step of a worker on its way out. `needed`: waiting demand would use it."""
+    """The next step of a worker on its way out. `needed`: why it is needed again, as in `Departure`."""
     return first_step(RULES, Departure(worker, pass_context, needed))
 
 
