@@ -185,7 +185,7 @@ SET_ASIDE: tuple[Rule[Departure], ...] = (
                 reasons=_DRAINED,
             ),
             Row(
-                "The same; it is on its way out already.",
+                "The autoscaler did not disable it, and it is an execution host on its way in or out.",
                 lambda of: of.worker.note.disabling is None and of.worker.host is not None,
                 _disable,
                 Disable,
