@@ -127,7 +127,7 @@ bench-contexts: setup  ## how long a job waits for its start while the contexts 
 bench-starting: setup  ## how long a job waits from the order of its worker to its start on a private cell, and for whom
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m bench.starting
 
-shape: setup  ## size of the product: files, lines, import cycles, largest rooms, longest functions
+shape: setup  ## size of the product: files, lines, import cycles, largest packages, longest functions
 	@$(BIN)/python -m bench.shape
 
 lock: setup  ## pin the requirements anew, with the hashes of all files of a version

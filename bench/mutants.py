@@ -1,12 +1,12 @@
-"""`make mutants`: which small changes of the code do the fast tests notice? A seeded sample a room, in bounded time.
+"""`make mutants`: which small changes of the code do the fast tests notice? A seeded sample a package, in bounded time.
 
 pytest collects the tests that `bench.changed` finds for the chosen files, once. One run of them, without a change,
 records which test calls which function. Then every mutant has a forked process of its own, in which the function's code
 is exchanged in memory and only those tests run, up to the first that fails. No file of the product is ever written, so
 an interrupted run leaves nothing changed. A mutant that runs into its time limit counts as noticed.
 
-Survivors are written to tests/mutants/survivors.md, and every later run of their room tries them again. A person moves
-a line to the equivalent ones there, with the reason; such a line stays while the code does, and does not count.
+Survivors are written to tests/mutants/survivors.md, and every later run of their package tries them again. A person
+moves a line to the equivalent ones there, with the reason; such a line stays while the code does, and does not count.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def room_of(path: str) -> str:
 
 
 def choose(rooms: Iterable[str], *, count: int, seed: int, listed: Survivors) -> list[Mutant]:
-    """`count` mutants of each room below one of `rooms`, and earlier survivors there; each room in turn."""
+    """`count` mutants of each package below one of `rooms`, and earlier survivors there; each package in turn."""
     found: dict[str, list[Mutant]] = defaultdict(list)
     for file in sorted(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")):
         path = file.relative_to(ROOT).as_posix()
@@ -66,7 +66,7 @@ def choose(rooms: Iterable[str], *, count: int, seed: int, listed: Survivors) ->
 
 
 def relevant_tests(paths: Iterable[str]) -> list[str]:
-    """Tests that may notice a change of these files: those of `make quick`, and all tests of the same room."""
+    """Tests that may notice a change of these files: those of `make quick`, and all tests of the same package."""
     imports = imports_of_tests()
     found = set(select_tests(paths, imports))
     for path in paths:
@@ -260,10 +260,10 @@ def sample(mutants: Sequence[Mutant], tests: Sequence[str], *, root: Path, minut
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a table of the rooms and write the survivors."""
+    """Print a table of the packages and write the survivors."""
     parser = argparse.ArgumentParser(prog="python -m bench.mutants", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("rooms", nargs="*", default=FOLDERS, help=f"paths below the root; default: {' '.join(FOLDERS)}")
-    parser.add_argument("--count", type=int, default=10, help="mutants a room; 0: only what survived before")
+    parser.add_argument("--count", type=int, default=10, help="mutants a package; 0: only what survived before")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--tests", nargs="+", help="only these; default: all that import a changed module")

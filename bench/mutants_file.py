@@ -19,7 +19,7 @@ ABOUT = """\
 
 `make mutants` changes the code in small ways and runs the fast tests (`bench/mutants.py`). Here is what none noticed.
 A survivor is killed by a test, or it is equivalent: no test could tell it from the code. Then move its line to the end
-and write the reason after a colon. Every run of a room tries its survivors again and writes this file anew.
+and write the reason after a colon. Every run of a package tries its survivors again and writes this file anew.
 """
 
 
@@ -64,7 +64,7 @@ class Survivors:
         return found
 
     def leave_out_gone(self, root: Path) -> None:
-        """Drop entries whose place is gone: mutants of files and lines that went or changed, empty rooms."""
+        """Drop entries whose place is gone: mutants of files and lines that went or changed, empty packages."""
         files = {key[0]: root / key[0] for key in (*self.open, *self.equivalent)}
         texts = {path: file.read_text(encoding="utf-8") for path, file in files.items() if file.exists()}
         there = {mutant.key for path, text in texts.items() for mutant in mutants_of(path, text)}
@@ -84,7 +84,7 @@ class Survivors:
                 self.open[mutant.key] = mutant.line
 
     def table(self) -> str:
-        """Figures of the rooms."""
+        """Figures of the packages."""
         rows = [
             f"| {room} | {of.tried} | {of.noticed} | {of.equivalent} | {of.score:.0%} |"
             for room, of in sorted(self.rooms.items())
@@ -92,8 +92,8 @@ class Survivors:
         tried, noticed, equal = (
             sum(getattr(of, name) for of in self.rooms.values()) for name in ("tried", "noticed", "equivalent")
         )
-        rows.append(f"| all rooms | {tried} | {noticed} | {equal} | {Room(tried, noticed, equal).score:.0%} |")
-        return "\n".join(("| room | tried | noticed | equivalent | score |", "|---|---|---|---|---|", *rows))
+        rows.append(f"| all packages | {tried} | {noticed} | {equal} | {Room(tried, noticed, equal).score:.0%} |")
+        return "\n".join(("| package | tried | noticed | equivalent | score |", "|---|---|---|---|---|", *rows))
 
     def text(self) -> str:
         """The file."""

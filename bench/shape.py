@@ -1,7 +1,7 @@
-"""`python -m bench.shape`: the size of the product, the imports between its rooms, and its longest functions.
+"""`python -m bench.shape`: the size of the product, the imports between its packages, and its longest functions.
 
 Counts the modules of `autoscaler`, `sge` and `providers` without importing them: a module that cannot be imported is
-measured like any other. A room is a package; modules directly in a package count under the package's name.
+measured like any other. Modules directly in a package count under its name.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def parameters_of(arguments: ast.arguments) -> int:
 
 
 def imports_between(modules: Sequence[Module], place: Mapping[str, str]) -> dict[str, set[str]]:
-    """Place → places that it imports from; `place` names the place (itself, its room) of each module."""
+    """Place → places that it imports from; `place` names the place (itself, its package) of each module."""
     found: dict[str, set[str]] = {name: set() for name in place.values()}
     for module in modules:
         for imported in module.imports:
@@ -137,8 +137,8 @@ def _reached_from(place: str, imports: Mapping[str, set[str]]) -> set[str]:
 
 
 def cycles_of_rooms(modules: Sequence[Module]) -> list[list[str]]:
-    """Among the rooms of the core. Its modules outside a room (plan, policy, snapshot) are places of their own, as in
-    the contract of the core's layers.
+    """Among the packages of the core. Its modules outside a package (plan, policy, snapshot) are places of their own,
+    as in the contract of the core's layers.
     """
     core = [module for module in modules if module.name.startswith("autoscaler.core.")]
     place = {one.name: ".".join(one.name.split(".")[:3]) for one in core}
@@ -158,11 +158,11 @@ def report(modules: Sequence[Module]) -> list[str]:
         f"{sum(module.code for module in modules)} of them code (no docstrings, comments, imports, empty lines)",
         f"lines of a file (those of one line left out): median {statistics.median(filled):g}, "
         f"p90 {filled[int(0.9 * len(filled))]}, max {filled[-1]}",
-        *_cycle_lines("rooms of the core", cycles_of_rooms(modules)),
+        *_cycle_lines("packages of the core", cycles_of_rooms(modules)),
         *_cycle_lines("modules", cycles_of_modules(modules)),
-        "largest rooms",
+        "largest packages",
         *_largest_rooms(modules),
-        "largest rooms of the core",
+        "largest packages of the core",
         *_largest_rooms([module for module in modules if module.room.startswith("autoscaler.core")]),
         "longest files",
         *(f"{one.lines:7} lines  {one.name}" for one in sorted(modules, key=lambda one: -one.lines)[:ROWS]),
@@ -192,7 +192,7 @@ def _largest_rooms(modules: Sequence[Module]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the report. Returns 1 if rooms of the core, or any modules, import each other in a circle."""
+    """Print the report. Returns 1 if packages of the core, or any modules, import each other in a circle."""
     about = (__doc__ or "").partition(": ")[2].partition("\n")[0]
     argparse.ArgumentParser(prog="python -m bench.shape", description=about).parse_args(arguments)
     modules = measure(ROOT)

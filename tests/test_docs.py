@@ -282,13 +282,13 @@ def test_every_class_and_table_that_the_tour_names_is_where_it_says(page: Path) 
 
 
 def test_every_room_of_the_core_is_drawn_in_the_tour() -> None:
-    drawing = TOUR.read_text("utf-8").partition("A room imports from the rooms below it only:")[2].split("```")[1]
+    drawing = TOUR.read_text("utf-8").partition("A package imports from the packages below it only:")[2].split("```")[1]
     rooms = {path.name for path in (ROOT / "autoscaler" / "core").iterdir() if (path / "__init__.py").exists()}
     assert rooms - set(re.findall(r"[\w.]+", drawing)) == set()
 
 
 def test_the_tour_draws_the_layers_of_the_core_as_they_are() -> None:
-    drawing = TOUR.read_text("utf-8").partition("A room imports from the rooms below it only:")[2].split("```")[1]
+    drawing = TOUR.read_text("utf-8").partition("A package imports from the packages below it only:")[2].split("```")[1]
     drawn = [re.findall(r"(\w+)(?:\.py)?(?=\s|$)", line.partition("    ")[0] + " ") for line in drawing.splitlines()]
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")

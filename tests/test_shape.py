@@ -16,7 +16,7 @@ SIZING = (
 
 @pytest.fixture
 def planted(tmp_path: Path) -> Path:
-    """A project with a cycle of two rooms of the core."""
+    """A project with a cycle of two packages of the core."""
     for name, source in (("limits/backoff", LIMITS), ("sizing/sizing", SIZING), ("plan", "import os\n")):
         file = tmp_path / "autoscaler" / "core" / f"{name}.py"
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -142,7 +142,7 @@ class _OnJobs:
 
 @dataclass(frozen=True)
 class Launch(ActionKind, kind="launch", order=50, verb="launching", calls_provider=True):
-    """Order workers. The fields beside `candidates` are the first candidate's."""
+    """Order workers. `instance_type`, `count` and `price_per_hour` are the first candidate's."""
 
     node_array: str
     candidates: tuple[Candidate, ...]
@@ -196,7 +196,9 @@ class Enrol(ActionKind, kind="enrol", order=20, verb="enrolling", calls_provider
     joined: Annotated[bool, InJson("Whether its own image made it one: it gets these values besides what it has.")] = (
         False
     )
-    """It stays disabled meanwhile."""
+    """Whether its image made the machine an execution host: it is disabled, and gets only the missing
+    values.
+    """
 
 
 @dataclass(frozen=True)

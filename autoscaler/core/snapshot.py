@@ -61,7 +61,9 @@ class WorkerVerdict:
     id: str | None
     """None for a persistent host."""
     verdict: str
-    """keep, wait, or the kind of its action: enrol, enable, disable, remove, terminate, restart, reimage."""
+    """keep, wait, or the kind of its action: enrol, enable, disable, remove, terminate, restart, reimage. A worker that
+    is gone waits while its jobs are rescheduled, held or deleted.
+    """
     reason: Reason
 
 

@@ -1,7 +1,7 @@
 """The loop: a pass is observe, plan, act, report. Woken by events, answers, overrides and signals, and by the poll.
 
 Nothing is decided here. A pass that cannot observe does nothing and says so once; whatever goes wrong in one pass, the
-next one observes anew. This is the only place with a broad `except`.
+next one observes anew. The only broad `except` of a pass is here.
 """
 
 from __future__ import annotations

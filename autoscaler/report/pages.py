@@ -149,9 +149,10 @@ An arrow with an action is a step of the autoscaler. The other arrows are change
 but the first may also become `ending` or `gone` if the provider reports that.
 """
 _STEPS = """The tables below decide. A pass reads the rules of a procedure from the top, and of a rule that applies its
-rows; the worker takes the step of the first row that holds. An action waits in three cases: the autoscaler is paused or
-braked (unless a person requested the action, or it only protects jobs); the same action was planned a moment ago,
-so that its effect may not show yet; the provider refused it. A worker that somebody keeps is not terminated. If
+rows; the worker takes the step of the first row that holds. *from* lists the phases in which a row may hold; in some of
+them an earlier rule may take every worker. An action waits in three cases: the autoscaler is paused or its circuit
+breaker is on (unless a person requested the action, or it only protects jobs); the same action was planned a moment
+ago, so that its effect may not show yet; the provider refused it. A worker that somebody keeps is not terminated. If
 *to* is empty, the worker stays in its phase.
 """
 _MOST_VALUES = 20

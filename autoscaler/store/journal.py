@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, get_args
 
-from autoscaler.core.actions import Action, Candidate, Enrol, JobAction, Launch, Offer, TellWaiting
+from autoscaler.core.actions import Action, Candidate, Enrol, JobAction, Launch, Offer, TellWaiting, Terminate
 from autoscaler.core.model.fleet import Assignment, LaunchFailure, Order, OrderState, RefusedEnd
 from autoscaler.store import encoding
 from autoscaler.store.database import Migration, Table
@@ -82,7 +82,7 @@ TABLES: Migration = (
     """,
 )
 
-FOR_WHOM: Migration = (
+GROUP_ID_AND_NODES: Migration = (
     "ALTER TABLE orders ADD COLUMN group_id TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE orders ADD COLUMN nodes TEXT NOT NULL DEFAULT '[]'",
     "CREATE INDEX orders_of_groups ON orders(id) WHERE group_id != ''",
@@ -91,12 +91,12 @@ FOR_WHOM: Migration = (
 
 FOR_REQUESTS: Migration = ("ALTER TABLE orders ADD COLUMN for_requests INTEGER NOT NULL DEFAULT 0",)
 
-ASKED_AGAIN: Migration = (
+AGAIN_AT_AND_RETRY_AT: Migration = (
     "ALTER TABLE attempts ADD COLUMN again_at REAL",
     "ALTER TABLE failures ADD COLUMN retry_at REAL",
 )
-OF_SETS: Migration = ("ALTER TABLE attempts ADD COLUMN offer INTEGER NOT NULL DEFAULT 0",)
-FOR_CATEGORIES: Migration = ("ALTER TABLE orders ADD COLUMN assignment TEXT NOT NULL DEFAULT '[]'",)
+OFFER: Migration = ("ALTER TABLE attempts ADD COLUMN offer INTEGER NOT NULL DEFAULT 0",)
+ASSIGNMENT: Migration = ("ALTER TABLE orders ADD COLUMN assignment TEXT NOT NULL DEFAULT '[]'",)
 
 
 _SHORT = "asked = json_set(asked, '$.boot_script', '', '$.key', '', '$.buckets', json('[]'))"
@@ -448,11 +448,11 @@ class Journal(Table):
         """Of these workers (None: of all), those whose last termination was refused."""
         rows = self._database.rows(
             "SELECT worker_id, max(id) AS last, count(*) AS times, ended_at, message FROM actions AS this"
-            " WHERE kind = 'terminate' AND result = ? AND NOT EXISTS (SELECT 1 FROM actions AS later"
-            "  WHERE later.worker_id = this.worker_id AND later.kind = 'terminate' AND later.id > this.id"
+            " WHERE kind = ? AND result = ? AND NOT EXISTS (SELECT 1 FROM actions AS later"
+            "  WHERE later.worker_id = this.worker_id AND later.kind = this.kind AND later.id > this.id"
             "  AND later.result = ?)"
             " GROUP BY worker_id ORDER BY last",
-            (Result.REFUSED.value, Result.DONE.value),
+            (Terminate.kind, Result.REFUSED.value, Result.DONE.value),
         )
         known = None if worker_ids is None else frozenset(worker_ids)
         return tuple(

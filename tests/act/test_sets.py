@@ -170,7 +170,7 @@ def test_the_sentence_names_all_of_the_first_set() -> None:
 
 
 def test_a_launch_and_its_order_written_by_an_older_version_are_read(tmp_path: Path) -> None:
-    file, before = tmp_path / "store.sqlite", MIGRATIONS[: MIGRATIONS.index(journal.OF_SETS)]
+    file, before = tmp_path / "store.sqlite", MIGRATIONS[: MIGRATIONS.index(journal.OFFER)]
     database = Database.open(file, before)
     candidates = [{"buckets": json.loads(encoding.write((BUCKETS["m5.large"],))), "count": 2}]
     database.execute(

@@ -1,4 +1,4 @@
-"""The rooms of the core have no cycle, and none of them is too large to read at one sitting."""
+"""The packages of the core have no cycle, and none of them is too large to read at one sitting."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ MOST_LINES, MOST_MODULES = 2400, 16
 
 
 def room_of(module: str) -> str:
-    """`autoscaler.core.limits.backoff` lies in the room `limits`."""
+    """`autoscaler.core.limits.backoff` lies in the package `limits`."""
     return module.split(".")[2]
 
 
 def imports_between_rooms(sources: Mapping[str, str]) -> dict[str, set[str]]:
-    """Room → rooms that it imports from. `sources`: by module name, its text."""
+    """Package → packages that it imports from. `sources`: by module name, its text."""
     found: dict[str, set[str]] = defaultdict(set)
     for module, source in sources.items():
         for node in ast.walk(ast.parse(source)):
@@ -30,7 +30,7 @@ def imports_between_rooms(sources: Mapping[str, str]) -> dict[str, set[str]]:
 
 
 def cycle_of(rooms: Mapping[str, set[str]]) -> Sequence[str]:
-    """Rooms that import each other in a circle; empty: there are none."""
+    """Packages that import each other in a circle; empty: there are none."""
     try:
         TopologicalSorter(rooms).prepare()
     except CycleError as error:

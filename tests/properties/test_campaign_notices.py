@@ -77,12 +77,12 @@ def forgets_workers_that_a_listing_leaves_out(patch: Patch) -> Decide:
 
 
 def asks_anew_for_an_order_without_an_answer(patch: Patch) -> Decide:
-    numbers, asked = itertools.count(), launch._asked
+    numbers, asked = itertools.count(), launch._request_of
 
     def anew(*order: object) -> LaunchOrder:
         return replace(asked(*order), token=f"again-{next(numbers)}")  # type: ignore[arg-type]
 
-    patch.setattr(launch, "_asked", anew)
+    patch.setattr(launch, "_request_of", anew)
     return plan
 
 

@@ -332,7 +332,7 @@ def test_a_worker_has_the_name_that_was_last_listed(store: Store) -> None:
 
 
 def test_an_order_of_an_older_version_is_for_no_category(tmp_path: Path) -> None:
-    file, before = tmp_path / "store.sqlite", MIGRATIONS[: MIGRATIONS.index(journal.FOR_CATEGORIES)]
+    file, before = tmp_path / "store.sqlite", MIGRATIONS[: MIGRATIONS.index(journal.ASSIGNMENT)]
     database = Database.open(file, before)
     database.execute("INSERT INTO orders (id, node_array, ordered_at, candidates) VALUES ('o-1', 'execute', 1.0, '[]')")
     database.close()

@@ -187,7 +187,7 @@ RULES: tuple[Rule[Arrival], ...] = (
         lambda to: to.end_requested is None and (to.group_verdict.leave or to.surplus) is not None,
         (
             Row("It is an execution host.", _host, _disable_for_group, Disable, Phase.DRAINING),
-            Row("It is none.", always, _terminate_for_group, Terminate, Phase.LEAVING),
+            Row("It is no execution host.", always, _terminate_for_group, Terminate, Phase.LEAVING),
         ),
     ),
     Rule(
@@ -203,7 +203,7 @@ RULES: tuple[Rule[Arrival], ...] = (
                 way_out=True,
             ),
             Row(
-                "It is none.",
+                "It is no execution host.",
                 always,
                 lambda to: terminate(to.worker, to.pass_context, _given(to.end_requested), by_person=True),
                 Terminate,
@@ -225,7 +225,7 @@ RULES: tuple[Rule[Arrival], ...] = (
                 way_out=True,
             ),
             Row(
-                "It is none.",
+                "It is no execution host.",
                 always,
                 _give_up,
                 Terminate,
@@ -261,7 +261,11 @@ RULES: tuple[Rule[Arrival], ...] = (
                 Disable,
                 Phase.DRAINING,
             ),
-            Row("It has not.", always, lambda to: wait(to.worker, _given(to.closed))),
+            Row(
+                "It has not been empty for that long, or something else needs it.",
+                always,
+                lambda to: wait(to.worker, _given(to.closed)),
+            ),
         ),
         sources=_JOINING,
     ),
@@ -291,7 +295,7 @@ RULES: tuple[Rule[Arrival], ...] = (
                 _await_boot,
             ),
             Row(
-                "It is up.",
+                "It is up and has a name.",
                 always,
                 lambda to: _enrol(to.worker, to.pass_context),
                 Enrol,

@@ -12,7 +12,9 @@ class Overrides:
     paused: bool = False
     paused_by: str = ""
     resumed_at: float | None = None
-    """When a person last resumed: the circuit breaker counts from then on. The shell has cleared `Memory.brake`."""
+    """When a person last resumed: the circuit breaker counts from then on. `Memory.brake` is
+    empty then: the observer clears it.
+    """
     retried_at: float | None = None
     """When a person last gave `retry`."""
     stop: str | None = None

@@ -75,10 +75,10 @@ def _counts_as_removal(step: WorkerStep) -> bool:
     """A removal counts once, and only if the autoscaler chose it: removals that a person asked for do not count for the
     circuit breaker.
     """
-    before = step.worker.note
-    if not isinstance(step.action, Remove | Terminate) or before.retired_at is not None:
+    note = step.worker.note
+    if not isinstance(step.action, Remove | Terminate) or note.retired_at is not None:
         return False
-    if step.worker.gone or before.fenced_at is not None:
+    if step.worker.gone or note.fenced_at is not None:
         return False
     codes = {step.action.reason.code, *(link.code for link in step.action.reason.trail)}
     return codes.isdisjoint(BY_A_PERSON)

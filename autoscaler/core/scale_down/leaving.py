@@ -60,7 +60,7 @@ class Departure:
 
 
 def leave_further(worker: WorkerState, pass_context: PassContext, *, needed: Reason | None) -> WorkerStep:
-    """The next step of a worker on its way out. `needed`: waiting demand would use it."""
+    """The next step of a worker on its way out. `needed`: why it is needed again, as in `Departure`."""
     return first_step(RULES, Departure(worker, pass_context, needed))
 
 
@@ -185,7 +185,7 @@ SET_ASIDE: tuple[Rule[Departure], ...] = (
                 reasons=_DRAINED,
             ),
             Row(
-                "The same; it is on its way out already.",
+                "The autoscaler did not disable it, and it is an execution host on its way in or out.",
                 lambda of: of.worker.note.disabling is None and of.worker.host is not None,
                 _disable,
                 Disable,

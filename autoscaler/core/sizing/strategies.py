@@ -18,6 +18,7 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
     {
         "cpu-capacity": cpu_capacity.order,
         "naive-cpu-capacity": naive_cpu_capacity.order,
+        "default": cpu_capacity.order,  # if workers come in batches; `strategy_of` knows the other case
     }
 )
 
@@ -42,6 +43,6 @@ def strategy_of(array: NodeArrayPolicy) -> Strategy:
         return as_named
     if not array.hybrid:
         return largest_first
-    if array.strategy == "default":
-        return naive_cpu_capacity.order if array.scale_up_batch <= 1 else cpu_capacity.order
-    return STRATEGIES.get(array.strategy, cpu_capacity.order)
+    if array.strategy == "default" and array.scale_up_batch <= 1:
+        return naive_cpu_capacity.order
+    return STRATEGIES[array.strategy]

@@ -127,7 +127,9 @@ WAY_OUT: tuple[Rule[Drain], ...] = (
         always,
         (
             Row(
-                "They did not yet.", lambda drain: Condition.DRAINED not in drain.worker.conditions, _await_observation
+                "Two observations have not yet shown it disabled and empty.",
+                lambda drain: Condition.DRAINED not in drain.worker.conditions,
+                _await_observation,
             ),
             Row(
                 "Its removal was planned a moment ago.",
@@ -135,13 +137,20 @@ WAY_OUT: tuple[Rule[Drain], ...] = (
                 _await_observation,
             ),
             Row(
-                "They did, after it was fenced.",
+                "Two observations showed it disabled and empty, after it was fenced.",
                 lambda drain: Condition.FENCED in drain.worker.conditions,
                 _remove,
                 Remove,
                 reasons=(Code.EMPTY,),
             ),
-            Row("They did.", always, _remove, Remove, Phase.LEAVING, reasons=(Code.EMPTY,)),
+            Row(
+                "Two observations showed it disabled and empty.",
+                always,
+                _remove,
+                Remove,
+                Phase.LEAVING,
+                reasons=(Code.EMPTY,),
+            ),
         ),
     ),
 )

@@ -34,10 +34,12 @@ def request_offers(record: OrderRecord, context: ExecutionContext) -> tuple[Resu
     given = list(record.given(record.steps[record.due][0])) if record.due < len(record.steps) else []
     for step in range(record.due, len(record.steps)):
         number, offer = record.steps[step]
-        order, kind = _asked(record, number, offer, context), record.candidates[number].offers[offer].type.name
+        order, kind = _request_of(record, number, offer, context), record.candidates[number].offers[offer].type.name
         if not context.store.journal.send(order, number, context.clock(), offer=offer):
             return Result.FAILED, "given up before it was requested"
-        # An earlier call under this token got no answer: the order may have been made, whatever the answer is now.
+        # An earlier call under this token got no answer: the order may have been made. Only `Throttled` leaves that
+        # open, since it speaks of this call alone. The same token gives the same workers, so an order that was made is
+        # not answered by a shortfall or a refusal.
         in_doubt = any((attempt.candidate, attempt.offer) == (number, offer) for attempt in record.attempts)
         try:
             launched = context.provider.launch(order)
@@ -115,7 +117,7 @@ def _accept(token: str, listed: Sequence[Worker], context: ExecutionContext, *, 
     context.store.journal.answer(token, ids=ids, failures=(), message=message, at=context.clock(), ends_set=ends_set)
 
 
-def _asked(record: OrderRecord, number: int, place: int, context: ExecutionContext) -> LaunchOrder:
+def _request_of(record: OrderRecord, number: int, place: int, context: ExecutionContext) -> LaunchOrder:
     for attempt in record.attempts:
         if (attempt.candidate, attempt.offer) == (number, place):
             return attempt.asked
