@@ -152,8 +152,8 @@ _STEPS = """The tables below decide. A pass reads the rules of a procedure from 
 rows; the worker takes the step of the first row that holds. *from* lists the phases in which a row may hold; in some of
 them an earlier rule may take every worker. An action waits in three cases: the autoscaler is paused or its circuit
 breaker is on (unless a person requested the action, or it only protects jobs); the same action was planned a moment
-ago, so that its effect may not show yet; the provider refused it. A worker that somebody keeps is not terminated. If
-*to* is empty, the worker stays in its phase.
+ago, so that its effect may not show yet; the provider refused it. A worker that somebody keeps is not disabled, removed
+or fenced. If *to* is empty, the worker stays in its phase.
 """
 _MOST_VALUES = 20
 """A field with more values than that is a `string` here: reasons have a page of their own."""
