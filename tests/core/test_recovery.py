@@ -11,7 +11,7 @@ from autoscaler.core.actions import Hold, Kill, Launch, Release, Reschedule, Ter
 from autoscaler.core.demand.eligibility import details_wanted
 from autoscaler.core.model.cluster import ExecutionHost, HostJob, JobDetail, QueueInstance
 from autoscaler.core.model.fleet import Ending, Interruption, MachineState, OrderState, RefusedEnd
-from autoscaler.core.model.memory import Disabling, HeldBack, WorkerNote
+from autoscaler.core.model.memory import Disabling, HeldJob, WorkerNote
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
@@ -400,7 +400,7 @@ def test_a_job_that_still_runs_on_a_living_host_is_held_before_it_is_pushed_back
     assert made.memory.held_back["12"].hosts == ("h1",)
 
 
-def held_world(state: str, note: HeldBack, *things: Thing, **world: Any) -> Snapshot:
+def held_world(state: str, note: HeldJob, *things: Thing, **world: Any) -> Snapshot:
     part = replace(PART, state=state)
     living = replace(LIVING, instances=(replace(LIVING.instances[0], jobs=(part,)),))
     made = seen(living, lost(part), *things, details=(RERUN,), **world)
@@ -408,7 +408,7 @@ def held_world(state: str, note: HeldBack, *things: Thing, **world: Any) -> Snap
 
 
 def test_it_is_pushed_back_only_when_its_hold_is_seen() -> None:
-    note = HeldBack(("h1",), NOW - 60)
+    note = HeldJob(("h1",), NOW - 60)
     assert of(plan(held_world("r", note)), Reschedule) == []
     assert [action.jobs for action in of(plan(held_world("hr", note)), Reschedule)] == [("12",)]
 
@@ -416,21 +416,21 @@ def test_it_is_pushed_back_only_when_its_hold_is_seen() -> None:
 @pytest.mark.parametrize(("after", "released"), ((150.0, False), (156.0, True)))
 def test_its_hold_is_lifted_when_its_other_part_has_had_the_time_to_end(after: float, released: bool) -> None:
     world = seen(a_host("h1"), a_job(12, state="hRq"))
-    note = HeldBack(("h1",), NOW - 200, pushed_at=NOW - after)
+    note = HeldJob(("h1",), NOW - 200, pushed_at=NOW - after)
     made = plan(replace(world, memory=replace(world.memory, held_back={"12": note})))
     assert bool(of(made, Release)) is released
 
 
 def test_its_hold_stays_while_the_other_host_is_silent() -> None:
     world = seen(a_host("h1", heard=False, states="u"), a_job(12, state="hRq"))
-    note = HeldBack(("h1",), NOW - 9999, pushed_at=NOW - 9000)
+    note = HeldJob(("h1",), NOW - 9999, pushed_at=NOW - 9000)
     made = plan(replace(world, memory=replace(world.memory, held_back={"12": note})))
     assert (acts(made), list(made.memory.held_back)) == ([], ["12"])
 
 
 def lifted(state: str, ago: float, *things: Thing) -> Plan:
     world = seen(a_host("h1"), a_job(12, state=state), *things)
-    note = HeldBack(("h1",), NOW - 9999, pushed_at=NOW - 9900, released_at=NOW - ago)
+    note = HeldJob(("h1",), NOW - 9999, pushed_at=NOW - 9900, released_at=NOW - ago)
     return plan(replace(world, memory=replace(world.memory, held_back={"12": note})))
 
 
@@ -445,7 +445,7 @@ def test_a_lifted_hold_is_forgotten_in_the_end() -> None:
 
 def test_a_lifted_hold_is_forgotten_once_its_job_runs() -> None:
     world = seen(LIVING)
-    note = HeldBack(("h1",), NOW - 200, pushed_at=NOW - 100, released_at=NOW - 10)
+    note = HeldJob(("h1",), NOW - 200, pushed_at=NOW - 100, released_at=NOW - 10)
     assert plan(replace(world, memory=replace(world.memory, held_back={"12": note}))).memory.held_back == {}
 
 
@@ -781,7 +781,7 @@ def test_nothing_is_pushed_back_from_a_name_that_is_heard_while_an_ordered_machi
 @pytest.mark.parametrize("pushed", (None, NOW - 9900), ids=("not pushed back", "pushed back"))
 def test_a_hold_is_lifted_only_after_its_job_was_pushed_back_and_runs_nowhere(pushed: float | None) -> None:
     """Else its other part, which lives, would go on beside a second start (rule 7)."""
-    note = HeldBack(("h1",), NOW - 9999, pushed_at=pushed)
+    note = HeldJob(("h1",), NOW - 9999, pushed_at=pushed)
     assert of(plan(held_world("hr", note)), Release) == []
     waiting = seen(a_host("h1"), a_job(12, state="hRq"))
     made = plan(replace(waiting, memory=replace(waiting.memory, held_back={"12": note})))

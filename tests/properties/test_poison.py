@@ -18,7 +18,7 @@ from autoscaler.core.actions import Launch, Remove, Terminate
 from autoscaler.core.model.cluster import Queue, QuotaRule
 from autoscaler.core.model.evidence import Evidence, Health, JobFailure, JobSuccess
 from autoscaler.core.model.fleet import BucketKey, Interruption, MachineState
-from autoscaler.core.model.memory import Backoff, Disabling, Event, HeldBack, Memory, SwapNote, UnsatisfiableNote
+from autoscaler.core.model.memory import Backoff, Disabling, Event, HeldJob, Memory, SwapNote, UnsatisfiableNote
 from autoscaler.core.model.request_sets import ArrayDefinition, CreatedNode, Requests, RequestSet, Target
 from autoscaler.core.outcome.sample import running, sample_of
 from autoscaler.core.plan import plan
@@ -74,7 +74,7 @@ def world() -> Snapshot:
         looked_at=NOW - 5,
         suspicions={5: UnsatisfiableNote("print", NOW - 90, NOW - 60, 1)},
         swaps={"execute": SwapNote(since=NOW - 30, ended_at=NOW - 900)},
-        held_back={"12": HeldBack(("h1",), NOW - 30)},
+        held_back={"12": HeldJob(("h1",), NOW - 30)},
         quiet_since=NOW - 10,
     )
     gpu = {"h_vmem": "1G", "arch": "lx-*", "h_rt": "1:0:0"}

@@ -42,7 +42,7 @@ REMEMBERED = 200
 
 
 @dataclass(frozen=True, slots=True)
-class HeldBack:
+class LaunchAllowance:
     """For how many tasks of a demand an array may launch now. `reason`: why not for all, or why it launches again."""
 
     tasks: int
@@ -84,31 +84,31 @@ class Protection:
 
     def hold_back(
         self, array: NodeArrayPolicy, demands: Sequence[CategoryDemand], counts: Sequence[int]
-    ) -> tuple[HeldBack, ...]:
+    ) -> tuple[LaunchAllowance, ...]:
         """For each demand, for how many of its tasks the array may launch."""
         name = family_of(array)
         known = self.arrays.get(name, ProtectedArray())
         if known.stopped is not None:
-            return tuple(HeldBack(0, known.stopped if count else None) for count in counts)
+            return tuple(LaunchAllowance(0, known.stopped if count else None) for count in counts)
         open_ = [each for each in self._open() if each.trial.node_array == name]
         if not known.categories and not any(each.useless or each.idle for each in open_):
-            return tuple(HeldBack(count) for count in counts)
+            return tuple(LaunchAllowance(count) for count in counts)
         shared, tried = _shared(known), False
-        held: list[HeldBack] = []
+        allowances: list[LaunchAllowance] = []
         for want, count in zip(demands, counts, strict=True):
             if not count:
-                answer = HeldBack(count)
+                allowance = LaunchAllowance(count)
             elif shared is not None and owners_of((want,)) <= {*shared.owners}:
-                answer = _after(shared, open_, name, self.now)
-                if tried and answer.tasks:  # one task is tried for all categories of these owners
-                    answer = HeldBack(0, _unhelped(shared, name, self.now))
-                tried = tried or answer.tasks > 0
+                allowance = _after(shared, open_, name, self.now)
+                if tried and allowance.tasks:  # one task is tried for all categories of these owners
+                    allowance = LaunchAllowance(0, _unhelped(shared, name, self.now))
+                tried = tried or allowance.tasks > 0
             else:
-                answer = self._of_category(want, count, name, open_)
-            held.append(answer)
-        return tuple(held)
+                allowance = self._of_category(want, count, name, open_)
+            allowances.append(allowance)
+        return tuple(allowances)
 
-    def _of_category(self, want: CategoryDemand, count: int, name: str, open_: Sequence[Watched]) -> HeldBack:
+    def _of_category(self, want: CategoryDemand, count: int, name: str, open_: Sequence[Watched]) -> LaunchAllowance:
         """The same by the record of this category alone."""
         key = category_key(want.demand)
         record = self.arrays.get(name, ProtectedArray()).categories.get(key)
@@ -268,7 +268,7 @@ def _stopped(name: str, array: ProtectedArray, now: float) -> ProtectedArray:
     return replace(array, stopped=stopped, stopped_at=now)
 
 
-def _beside(open_: Sequence[Watched], demand: Demand, key: str, count: int, name: str) -> HeldBack:
+def _beside(open_: Sequence[Watched], demand: Demand, key: str, count: int, name: str) -> LaunchAllowance:
     """Until a launch has its result, nothing more is launched for tasks whose workers came and cannot take them. If
     none of these workers fits such a task, the next one would not either: nothing is launched for the demand.
     """
@@ -279,13 +279,13 @@ def _beside(open_: Sequence[Watched], demand: Demand, key: str, count: int, name
         awaited += count if unfit and unfit == len(each.idle) else 0
         awaited += -(-tasks * (each.useless + unfit) // max(each.trial.workers, 1))
     left = max(count - awaited, 0)
-    return HeldBack(left, None if left == count else because(Code.LAUNCH_AWAITED, node_array=name))
+    return LaunchAllowance(left, None if left == count else because(Code.LAUNCH_AWAITED, node_array=name))
 
 
-def _after(record: UnhelpedCategory, open_: Sequence[Watched], name: str, now: float) -> HeldBack:
+def _after(record: UnhelpedCategory, open_: Sequence[Watched], name: str, now: float) -> LaunchAllowance:
     if open_:
-        return HeldBack(0, because(Code.LAUNCH_AWAITED, node_array=name).then(_unhelped(record, name, now)))
-    return HeldBack(0 if now < record.until else 1, _unhelped(record, name, now))
+        return LaunchAllowance(0, because(Code.LAUNCH_AWAITED, node_array=name).then(_unhelped(record, name, now)))
+    return LaunchAllowance(0 if now < record.until else 1, _unhelped(record, name, now))
 
 
 def _unhelped(record: UnhelpedCategory, name: str, now: float) -> Reason:

@@ -124,7 +124,7 @@ class WorkerNote:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldBack:
+class HeldJob:
     """A job that we hold while it is rescheduled, because a part of it may still run on a host that lives."""
 
     hosts: tuple[str, ...]
@@ -350,7 +350,7 @@ class Memory:
     """The time of the last observation."""
     asked: tuple[int, ...] = ()
     """Jobs on lost or leaving workers that `qstat -j` is asked about: whether they may start again."""
-    held_back: Mapping[str, HeldBack] = field(default_factory=lambda: MappingProxyType({}))
+    held_back: Mapping[str, HeldJob] = field(default_factory=lambda: MappingProxyType({}))
     """By job (`12`, `12.3`)."""
     trials: Mapping[str, LaunchTrial] = field(default_factory=lambda: MappingProxyType({}))
     """By order id."""

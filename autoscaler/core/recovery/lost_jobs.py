@@ -12,7 +12,7 @@ from enum import Enum, auto
 
 from autoscaler.core.actions import Hold, Kill, Release, Reschedule
 from autoscaler.core.model.cluster import Cluster, ExecutionHost, HostJob, JobDetail, Queue
-from autoscaler.core.model.memory import HeldBack, Memory
+from autoscaler.core.model.memory import HeldJob, Memory
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.policy import LostJobs
 
@@ -65,7 +65,7 @@ class JobPlaces:
     details: Mapping[int, JobDetail]
     queried: frozenset[int]
     """Jobs that an earlier pass asked about: if one has no detail now, Grid Engine has none."""
-    held_back: Mapping[str, HeldBack]
+    held_back: Mapping[str, HeldJob]
 
     def restart(self, job: HostJob, queue: str) -> Restart:
         found = restart_of(job, self._may_rerun(job, self.queues.get(queue)), self.details.get(job.number))
@@ -206,13 +206,13 @@ def _nothing(groups: Mapping[Code, Sequence[HostJob]], where: JobPlaces) -> Jobs
 
 
 def holding(
-    before: Mapping[str, HeldBack], actions: Iterable[object], where: JobPlaces, now: float
-) -> dict[str, HeldBack]:
+    before: Mapping[str, HeldJob], actions: Iterable[object], where: JobPlaces, now: float
+) -> dict[str, HeldJob]:
     """The held jobs after these actions."""
     kept = dict(before)
     for action in actions:
         if isinstance(action, Hold):
-            kept |= {job: HeldBack(where.alive(job), now) for job in action.jobs}
+            kept |= {job: HeldJob(where.alive(job), now) for job in action.jobs}
         elif isinstance(action, Reschedule):
             kept |= {job: replace(kept[job], pushed_at=now) for job in action.jobs if job in kept}
         elif isinstance(action, Release):
@@ -225,7 +225,7 @@ class Releases:
     """Which held jobs are released now, and which stay remembered."""
 
     action: Release | None
-    held_back: Mapping[str, HeldBack]
+    held_back: Mapping[str, HeldJob]
 
 
 def release_jobs(cluster: Cluster, memory: Memory, where: JobPlaces, retry_after: float, now: float) -> Releases:
@@ -239,7 +239,7 @@ def release_jobs(cluster: Cluster, memory: Memory, where: JobPlaces, retry_after
     )
     wait_s = REPORTS_TO_WAIT * cluster.load_report_time + MARGIN
     alive = {host.name: host.heard for host in cluster.hosts if host.name not in where.gone}
-    kept: dict[str, HeldBack] = {}
+    kept: dict[str, HeldJob] = {}
     ready: list[str] = []
     for job, note in memory.held_back.items():
         is_held, runs = job.partition(".")[0] in held, job in where.places
@@ -256,14 +256,14 @@ def release_jobs(cluster: Cluster, memory: Memory, where: JobPlaces, retry_after
     return Releases(Release(tuple(ready), because(Code.ENDED_EVERYWHERE, hosts=hosts)), kept)
 
 
-def _may_be_held_later(note: HeldBack, now: float, *, runs: bool) -> bool:
+def _may_be_held_later(note: HeldJob, now: float, *, runs: bool) -> bool:
     """Whether a job that is not held now may be held later: it still runs, or its lifted hold comes back."""
     if note.released_at is None:
         return runs
     return not runs and now - note.released_at < COMES_BACK
 
 
-def _ended_everywhere(note: HeldBack, alive: Mapping[str, bool], *, waited: bool) -> bool:
+def _ended_everywhere(note: HeldJob, alive: Mapping[str, bool], *, waited: bool) -> bool:
     """Whether the job's parts on living hosts have ended. `alive`: by name of these hosts, whether they report;
     `waited`: Grid Engine has had the time to end the parts.
     """

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from autoscaler.core.actions import Release
 from autoscaler.core.model.cluster import Cluster, JobDetail
-from autoscaler.core.model.memory import HeldBack, Memory
+from autoscaler.core.model.memory import HeldJob, Memory
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.recovery.lost_jobs import (
     holding,
@@ -36,7 +36,7 @@ class Recovery:
     """Jobs that were held while they were rescheduled, and may start now."""
     asked: tuple[int, ...]
     details: Mapping[int, JobDetail]
-    held_back: Mapping[str, HeldBack]
+    held_back: Mapping[str, HeldJob]
     due: float | None
     """When time alone leads to the next step."""
 

@@ -103,10 +103,10 @@ def launch_groups(
     for at, (want, count) in enumerate(zip(needs.wanted, needs.unmet, strict=True)):
         root = _root(want, policy.node_arrays) if want.demand.together and want.expired and count else None
         if root is not None:
-            (held,) = needs.protection.hold_back(root, (want,), (count,))
-            count = held.tasks
-            if not count and held.reason is not None:
-                held_back[at] = held.reason
+            (allowance,) = needs.protection.hold_back(root, (want,), (count,))
+            count = allowance.tasks
+            if not count and allowance.reason is not None:
+                held_back[at] = allowance.reason
         if root is not None and count:
             ledger, placement, reason = _for_demand(want, count, root, grouping, group_verdicts, placement, ledger)
             by_queue[root.queue] = reason

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from autoscaler.core.actions import Launch
 from autoscaler.core.limits.limits import Usage, as_event, most_of
-from autoscaler.core.limits.protected_mode import HeldBack
+from autoscaler.core.limits.protected_mode import LaunchAllowance
 from autoscaler.core.model.fleet import InstanceType
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.model.request_sets import CreatedNode
@@ -113,9 +113,11 @@ def _for_demand(
             count if default and want.expired and array.queue in want.launches and not want.demand.together else 0
             for want, count in zip(needs.wanted, unmet, strict=True)
         ]
-        held = needs.protection.hold_back(array, needs.wanted, mine)
-        mine = [each.tasks for each in held]
-        held_back |= {at: each.reason for at, each in enumerate(held) if each.reason is not None and not each.tasks}
+        allowances = needs.protection.hold_back(array, needs.wanted, mine)
+        mine = [each.tasks for each in allowances]
+        held_back |= {
+            at: each.reason for at, each in enumerate(allowances) if each.reason is not None and not each.tasks
+        }
         short = needs.short_of_floor(array)
         if blocked is not None:
             found.append((array, ArrayLaunch(note=blocked) if any(mine) or short > 0 else ArrayLaunch()))
@@ -123,7 +125,7 @@ def _for_demand(
         replacement = swaps.replacements.get(array.name)
         size = size_launch if replacement is None else replacement.size_launch
         growth = size(array, Shortfall(needs.wanted, mine, placement, short), usage[array.name], launch_context)
-        found.append((array, _as_trial(growth, held).besides(swaps.reasons.get(array.name))))
+        found.append((array, _as_trial(growth, allowances).besides(swaps.reasons.get(array.name))))
         placement = growth.placement or placement
         usage, launch_context = _after(usage, growth, launch_context), _later(launch_context, growth)
         if growth.covered:
@@ -131,9 +133,9 @@ def _for_demand(
     return found, usage, launch_context, {at: reason for at, reason in held_back.items() if unmet[at]}
 
 
-def _as_trial(growth: ArrayLaunch, held: Sequence[HeldBack]) -> ArrayLaunch:
+def _as_trial(growth: ArrayLaunch, allowances: Sequence[LaunchAllowance]) -> ArrayLaunch:
     """The launch; if launches like it helped no job, its reason says so."""
-    tried = next((each.reason for each in held if each.tasks and each.reason is not None), None)
+    tried = next((each.reason for each in allowances if each.tasks and each.reason is not None), None)
     if growth.launch is None or tried is None:
         return growth
     return replace(growth, launch=replace(growth.launch, reason=growth.launch.reason.then(tried)))
