@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.actions import Candidate, Disable, Enable, Launch, Remove, Terminate
+from autoscaler.core.actions import Disable, Enable, Launch, LaunchSet, Remove, Terminate
 from autoscaler.core.model.fleet import MachineState, Worker
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, because
@@ -50,7 +50,7 @@ def launching(snapshot: Snapshot) -> Plan:
     """Two workers, once."""
     memory = replace(snapshot.memory, passes=snapshot.memory.passes + 1)
     bucket = next(bucket for bucket in snapshot.fleet.buckets if bucket.type.name == "m5.large")
-    order = Launch("execute", (Candidate((bucket,), 2),), because(Code.DEMAND))
+    order = Launch("execute", (LaunchSet((bucket,), 2),), because(Code.DEMAND))
     return Plan((order,) if not snapshot.fleet.orders else (), memory)
 
 

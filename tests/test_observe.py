@@ -15,7 +15,7 @@ import pytest
 
 from autoscaler.background import on_thread
 from autoscaler.constraints.rule_files import RuleFiles
-from autoscaler.core.actions import Candidate, Launch, Terminate
+from autoscaler.core.actions import Launch, LaunchSet, Terminate
 from autoscaler.core.model.fleet import Interruption, OrderState
 from autoscaler.core.model.memory import Memory, WorkerNote
 from autoscaler.core.model.reasons import Code, because
@@ -176,7 +176,7 @@ def test_a_reading_that_took_too_long_is_stale(world: World) -> None:
 def test_an_order_that_is_answered_while_we_look_still_counts(world: World) -> None:
     """The listing was made before the answer: were the journal read first, neither would show the machine."""
     made = observer(world)
-    launch = Launch("execute", (Candidate((world.provider().buckets()[0],), 1),), because(Code.DEMAND))
+    launch = Launch("execute", (LaunchSet((world.provider().buckets()[0],), 1),), because(Code.DEMAND))
     made.store.accept(Plan((launch,), Memory()), pass_number=1, at=world.clock.now)
     listing = made.provider.workers
 

@@ -102,8 +102,8 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate(Offer):
-    """A set of offers that meets a launch's demand. Candidates are tried in order until one gives a worker."""
+class LaunchSet(Offer):
+    """A set of offers that meets a launch's demand. The sets are tried in order until one gives a worker."""
 
     besides: Annotated[
         tuple[Offer, ...], InJson("Further offers of the set, ordered together with this one; empty: it is the set.")
@@ -145,7 +145,7 @@ class Launch(ActionKind, kind="launch", order=50, verb="launching", calls_provid
     """Order workers. `instance_type`, `count` and `price_per_hour` are the first candidate's."""
 
     node_array: str
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[LaunchSet, ...]
     """Sets of offers, each sized for the same demand. The engine orders all of one set, and the next set only if that
     gave no worker at all.
     """

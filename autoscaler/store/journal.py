@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, get_args
 
-from autoscaler.core.actions import Action, Candidate, Enrol, JobAction, Launch, Offer, TellWaiting, Terminate
+from autoscaler.core.actions import Action, Enrol, JobAction, Launch, LaunchSet, Offer, TellWaiting, Terminate
 from autoscaler.core.model.fleet import Assignment, LaunchFailure, Order, OrderState, RefusedEnd
 from autoscaler.store import encoding
 from autoscaler.store.database import Migration, Table
@@ -167,7 +167,7 @@ class OrderRecord:
     id: str
     node_array: str
     ordered_at: float
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[LaunchSet, ...]
     attempts: tuple[Attempt, ...]
     closed: bool
     """The order is closed: it is not requested again."""

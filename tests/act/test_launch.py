@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 
 from autoscaler.background import Executor, on_thread
-from autoscaler.core.actions import Action, Candidate, Launch
+from autoscaler.core.actions import Action, Launch, LaunchSet
 from autoscaler.core.model.cluster import JobRequest
 from autoscaler.core.model.fleet import OrderState, Worker
 from autoscaler.core.model.memory import Memory
@@ -38,7 +38,7 @@ GRACE = 600.0
 
 
 def launch(*types: str, count: int = 2) -> Launch:
-    return Launch("execute", tuple(Candidate((BUCKETS[name],), count) for name in types), REASON)
+    return Launch("execute", tuple(LaunchSet((BUCKETS[name],), count) for name in types), REASON)
 
 
 class Bench:

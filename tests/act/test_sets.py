@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.actions import Candidate, Launch, Offer
+from autoscaler.core.actions import Launch, LaunchSet, Offer
 from autoscaler.core.limits.launched import brought
 from autoscaler.core.limits.limits import most_of
 from autoscaler.core.model.fleet import Fleet, OrderState
@@ -27,8 +27,8 @@ from tests.act.test_launch import BUCKETS, GRACE, REASON, Bench
 from tests.report.plans import plan
 from tests.simulated.autoscaler import POLICY
 
-MIX = Candidate((BUCKETS["m5.large"],), 2, (Offer((BUCKETS["m5.xlarge"],), 1),))
-LAUNCH = Launch("execute", (MIX, Candidate((BUCKETS["m5.2xlarge"],), 1)), REASON)
+MIX = LaunchSet((BUCKETS["m5.large"],), 2, (Offer((BUCKETS["m5.xlarge"],), 1),))
+LAUNCH = Launch("execute", (MIX, LaunchSet((BUCKETS["m5.2xlarge"],), 1)), REASON)
 
 
 @pytest.fixture
@@ -181,4 +181,4 @@ def test_a_launch_and_its_order_written_by_an_older_version_are_read(tmp_path: P
     database.close()
     (record,) = Store.open(file).journal.orders(0)
     assert record.candidates == encoding.read(json.dumps(launch), Launch).candidates
-    assert record.candidates == (Candidate((BUCKETS["m5.large"],), 2),)
+    assert record.candidates == (LaunchSet((BUCKETS["m5.large"],), 2),)

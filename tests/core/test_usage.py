@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoscaler.core.actions import Candidate, Launch
+from autoscaler.core.actions import Launch, LaunchSet
 from autoscaler.core.limits.limits import Usage, launches_left_in_window, most_of, room_for
 from autoscaler.core.model.fleet import Bucket
 from autoscaler.core.model.memory import Event
@@ -45,7 +45,7 @@ def test_the_greater_of_two_is_taken_of_each() -> None:
 
 @pytest.mark.parametrize("order", ((KNOWN, UNKNOWN), (UNKNOWN, KNOWN)))
 def test_a_launch_that_may_bring_an_unknown_price_costs_nobody_knows_what(order: tuple[Bucket, ...]) -> None:
-    launch = Launch("execute", tuple(Candidate((bucket,), 2) for bucket in order), because(Code.DEMAND))
+    launch = Launch("execute", tuple(LaunchSet((bucket,), 2) for bucket in order), because(Code.DEMAND))
     most = most_of(launch)
     assert (most.workers, most.cores, most.price_per_hour) == (2, 8, None)
 
@@ -81,7 +81,7 @@ def test_launches_in_the_window_count_unless_they_brought_nothing_or_a_person_re
 
 def test_a_launch_amounts_to_the_most_of_its_candidates_each_for_itself() -> None:
     """Many cheap small workers or a few dear large ones: whichever it gets is within the sum."""
-    many, dear = Candidate((a_bucket(LARGE, price=0.1),), 5), Candidate((a_bucket(XLARGE, price=0.9),), 3)
+    many, dear = LaunchSet((a_bucket(LARGE, price=0.1),), 5), LaunchSet((a_bucket(XLARGE, price=0.9),), 3)
     for candidates in ((many, dear), (dear, many)):
         most = most_of(Launch("execute", candidates, because(Code.DEMAND)))
         assert (most.workers, most.cores, round(most.price_per_hour or 0.0, 9)) == (5, 12, 2.7)

@@ -19,7 +19,7 @@ from socket import create_server
 import pytest
 
 from autoscaler.api import auto_stop, operations
-from autoscaler.core.actions import Action, Candidate, Launch, Remove, Terminate
+from autoscaler.core.actions import Action, Launch, LaunchSet, Remove, Terminate
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.plan import plan
@@ -130,7 +130,7 @@ BUSY, IDLE = a_worker("w1", used=1), a_worker("w2")
 
 
 def launching(count: int) -> Launch:
-    return Launch("execute", (Candidate((a_bucket(LARGE),), count),), WHY)
+    return Launch("execute", (LaunchSet((a_bucket(LARGE),), count),), WHY)
 
 
 @pytest.mark.parametrize(

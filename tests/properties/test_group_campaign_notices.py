@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.actions import Candidate, Launch
+from autoscaler.core.actions import Launch, LaunchSet
 from autoscaler.core.capacity import placement_groups as groups_
 from autoscaler.core.capacity.group_targets import GroupTarget
 from autoscaler.core.capacity.offers import LaunchOffer
@@ -126,7 +126,7 @@ def does_not_forgive(patch: Patch) -> Decide:
 
 
 def launches_one_more_than_a_spread_job_needs(patch: Patch) -> Decide:
-    def more(candidate: Candidate) -> Candidate:
+    def more(candidate: LaunchSet) -> LaunchSet:
         return replace(candidate, count=candidate.count + 1) if candidate.count > 1 else candidate
 
     def decide(snapshot: Snapshot) -> Plan:

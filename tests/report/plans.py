@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoscaler.core.actions import Action, Candidate, Disable, Launch
+from autoscaler.core.actions import Action, Disable, Launch, LaunchSet
 from autoscaler.core.model.cluster import Cluster, JobCategory, JobRequest
 from autoscaler.core.model.fleet import Bucket, BucketKey, Fleet, InstanceType
 from autoscaler.core.model.memory import Memory
@@ -18,7 +18,7 @@ BIG = InstanceType("c5.4xlarge", "c5", 16, 32 * 1024**3)
 
 def launch(count: int = 2, reason: Reason | None = None, kind: InstanceType = BIG) -> Launch:
     bucket = Bucket(BucketKey(kind.name, zone="eu-1a"), kind, 0.68)
-    return Launch("execute", (Candidate((bucket,), count),), reason or because(Code.DEMAND))
+    return Launch("execute", (LaunchSet((bucket,), count),), reason or because(Code.DEMAND))
 
 
 def disable(host: str, idle_s: float = 660.0) -> Disable:

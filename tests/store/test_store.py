@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.actions import Candidate, Disable, Launch
+from autoscaler.core.actions import Disable, Launch, LaunchSet
 from autoscaler.core.model.cluster import JobDetail, JobRequest
 from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, LaunchFailure, MachineState, OrderState, Worker
 from autoscaler.core.model.memory import Backoff, Disabling, Event, Memory, WorkerNote
@@ -29,8 +29,8 @@ LARGE = InstanceType("m5.large", "m5", 2, 8 << 30)
 XLARGE = InstanceType("m5.xlarge", "m5", 4, 16 << 30)
 
 
-def candidate(kind: InstanceType, count: int = 1) -> Candidate:
-    return Candidate((Bucket(BucketKey(kind.name), kind, price_per_hour=0.1),), count)
+def candidate(kind: InstanceType, count: int = 1) -> LaunchSet:
+    return LaunchSet((Bucket(BucketKey(kind.name), kind, price_per_hour=0.1),), count)
 
 
 LAUNCH = Launch("execute", (candidate(LARGE, 2), candidate(XLARGE)), because(Code.DEMAND, jobs=3))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from autoscaler.core.actions import Candidate, Launch
+from autoscaler.core.actions import Launch, LaunchSet
 from autoscaler.core.model.fleet import Bucket
 from autoscaler.core.model.memory import Event
 from autoscaler.core.model.reasons import Code, Reason, because
@@ -117,7 +117,7 @@ def most_of(launch: Launch) -> Usage:
     return Usage(workers, cores, max(known) if len(known) == len(prices) else None, workers, cores)
 
 
-def _price_of(candidate: Candidate) -> float | None:
+def _price_of(candidate: LaunchSet) -> float | None:
     """The price of a whole set; None: not known."""
     prices = [None if each.price_per_hour is None else each.price_per_hour * each.count for each in candidate.offers]
     known = [price for price in prices if price is not None]

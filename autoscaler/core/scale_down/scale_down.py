@@ -23,7 +23,7 @@ from autoscaler.core.scale_down.motives.asked_to_stop import AskedToStop
 from autoscaler.core.scale_down.motives.by_operator import Drained, Stopped, StoppedNow
 from autoscaler.core.scale_down.motives.group_leaves import GroupLeaves
 from autoscaler.core.scale_down.motives.idle_too_long import IdleTooLong
-from autoscaler.core.scale_down.motives.motive import Candidate, Motive, kept_by_keeper, leaves_for
+from autoscaler.core.scale_down.motives.motive import Motive, ServingWorker, kept_by_keeper, leaves_for
 from autoscaler.core.scale_down.motives.quarantined import Quarantined
 from autoscaler.core.scale_down.motives.swapped import Swapped
 from autoscaler.core.scale_down.quarantine import Suspect
@@ -111,12 +111,14 @@ class ServiceContext:
     group_verdicts: Mapping[str, GroupVerdict]
     """By group id, the verdict on all its workers."""
 
-    def candidate(self, worker: WorkerState, array: NodeArrayPolicy, *, disabled: int, stopped: int) -> Candidate:
+    def serving_worker(
+        self, worker: WorkerState, array: NodeArrayPolicy, *, disabled: int, stopped: int
+    ) -> ServingWorker:
         """That worker with all facts. `disabled`, `stopped`: how many others of its array were disabled before, as idle
         or because they asked to stop.
         """
         floor, worker_id = self.floors[array.name], worker.worker.id
-        return Candidate(
+        return ServingWorker(
             worker,
             array,
             self.pass_context,
@@ -139,7 +141,7 @@ def scale_down(machines: Sequence[WorkerState], context: ServiceContext) -> list
         array = worker.array
         if array is None:
             continue
-        step = judge(context.candidate(worker, array, disabled=disabled[array.name], stopped=stopped[array.name]))
+        step = judge(context.serving_worker(worker, array, disabled=disabled[array.name], stopped=stopped[array.name]))
         if step.action is not None:
             disabled[array.name] += step.note.disabling is Disabling.IDLE
             stopped[array.name] += step.note.disabling is Disabling.AUTO_STOP
@@ -154,36 +156,36 @@ def with_suspect(step: WorkerStep, suspect: Suspect | None) -> WorkerStep:
     return replace(step, verdict=replace(step.verdict, reason=step.verdict.reason.then(suspect.reason)))
 
 
-def judge(candidate: Candidate) -> WorkerStep:
+def judge(serving: ServingWorker) -> WorkerStep:
     """The step of one worker in service: the first motive that no keeper stops, or why it stays."""
-    return first_step(RULES, candidate)
+    return first_step(RULES, serving)
 
 
-def _rule(motive: Motive) -> Rule[Candidate]:
-    def disabled(candidate: Candidate) -> WorkerStep:
-        return _disable(candidate, motive)
+def _rule(motive: Motive) -> Rule[ServingWorker]:
+    def disabled(serving: ServingWorker) -> WorkerStep:
+        return _disable(serving, motive)
 
     row = Row("", always, disabled, Disable, Phase.DRAINING, reasons=motive.reasons)
-    return Rule(type(motive).__name__, motive.why, lambda candidate: leaves_for(motive, candidate), (row,))
+    return Rule(type(motive).__name__, motive.why, lambda serving: leaves_for(motive, serving), (row,))
 
 
-def _disable(candidate: Candidate, motive: Motive) -> WorkerStep:
-    reason = motive.applies(candidate)
+def _disable(serving: ServingWorker, motive: Motive) -> WorkerStep:
+    reason = motive.applies(serving)
     assert reason is not None  # the rule applies only then
-    step = disable(candidate.worker, candidate.pass_context, motive.mark, reason, by_person=motive.by_person)
+    step = disable(serving.worker, serving.pass_context, motive.mark, reason, by_person=motive.by_person)
     if step.action is None or motive.mark is not Disabling.BROKEN:
         return step
     return replace(step, note=replace(step.note, quarantined=reason))
 
 
-def _stay(candidate: Candidate) -> WorkerStep:
-    against = kept_by_keeper(MOTIVES[-1], candidate)
+def _stay(serving: ServingWorker) -> WorkerStep:
+    against = kept_by_keeper(MOTIVES[-1], serving)
     assert against is not None  # the last motive always applies, so one of its keepers does too
-    worker = candidate.worker
+    worker = serving.worker
     return wait(worker, against) if against.code is Code.SCALE_DOWN_BATCH else keep(worker, against)
 
 
-RULES: tuple[Rule[Candidate], ...] = (
+RULES: tuple[Rule[ServingWorker], ...] = (
     *map(_rule, MOTIVES),
     Rule("stay", "Something keeps it.", always, (Row("", always, _stay),)),
 )

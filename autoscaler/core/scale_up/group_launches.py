@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from autoscaler.core.actions import Candidate, Launch
+from autoscaler.core.actions import Launch, LaunchSet
 from autoscaler.core.capacity.group_targets import GroupTarget, group_targets, groups_to_give_up
 from autoscaler.core.capacity.placement_groups import Group, GroupKind, groups_of, kind_of, of_kind
 from autoscaler.core.demand.categories import assignment_of
@@ -229,7 +229,7 @@ def _new(
         return later
     capped: Reason | None = None
     first: GroupOption | None = None
-    candidates: list[Candidate] = []
+    candidates: list[LaunchSet] = []
     for option in options:
         room = ledger.room_of(option.offer, array)
         if room.count < option.workers:
@@ -238,7 +238,7 @@ def _new(
             continue
         buckets = [bucket for bucket in option.offer.buckets if ledger.enough(bucket, option.workers)]
         first = first or (option if buckets else None)
-        candidates += [Candidate((bucket,), option.workers) for bucket in buckets]
+        candidates += [LaunchSet((bucket,), option.workers) for bucket in buckets]
     if first is None:
         types = not_offered(array, launch_context.buckets) or array.machine_types
         return capped or because(Code.NOTHING_TO_LAUNCH, node_array=array.name, asked=types or None)
@@ -267,7 +267,7 @@ def _refill(group: Group, ledger: Ledger, reason: Reason, returning: int = 0) ->
         buckets = [bucket for bucket in option.buckets if ledger.enough(bucket, count)]
         if buckets:
             made = because(Code.GROUP_LAUNCHED, group=group.id, workers=count, type=option.type.name)
-            candidates = tuple(Candidate((bucket,), count) for bucket in buckets)
+            candidates = tuple(LaunchSet((bucket,), count) for bucket in buckets)
             return ledger.plus(group.array, Launch(group.array.name, candidates, reason.then(made), group.id)), None
     return ledger, because(Code.NOTHING_TO_LAUNCH, node_array=group.array.name)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from autoscaler.core.actions import Candidate, Launch
+from autoscaler.core.actions import Launch, LaunchSet
 from autoscaler.core.capacity.offers import LaunchOffer, offers_for
 from autoscaler.core.constraints.ruleset import Rules
 from autoscaler.core.cost.spending import Budget, Whose
@@ -274,7 +274,7 @@ def _launch(
     if tightest is not None and tightest.count < first.count:
         reason = reason.then(tightest.cap)
     most = PLENTY if tightest is None else tightest.count
-    candidates = tuple(Candidate(entry.option.buckets, min(entry.count, most)) for entry in chosen)
+    candidates = tuple(LaunchSet(entry.option.buckets, min(entry.count, most)) for entry in chosen)
     return replace(growth, launch=Launch(array.name, candidates, reason))
 
 

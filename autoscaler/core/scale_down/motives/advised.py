@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code, Reason, because
-from autoscaler.core.scale_down.motives.motive import Candidate, Keeper, enabled_by_hand, kept, needed
+from autoscaler.core.scale_down.motives.motive import Keeper, ServingWorker, enabled_by_hand, kept, needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,5 +19,5 @@ class Advised:
     keepers: tuple[Keeper, ...] = (kept, needed, enabled_by_hand)
     by_person: bool = False
 
-    def applies(self, to: Candidate) -> Reason | None:
-        return because(Code.REBALANCE_RECOMMENDED) if to.worker.advised else None
+    def applies(self, serving: ServingWorker) -> Reason | None:
+        return because(Code.REBALANCE_RECOMMENDED) if serving.worker.advised else None

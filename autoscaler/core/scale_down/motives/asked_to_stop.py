@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.scale_down.motives.motive import (
-    Candidate,
     Keeper,
+    ServingWorker,
     busy,
     enabled_by_hand,
     floor_reached,
@@ -29,5 +29,5 @@ class AskedToStop:
     keepers: tuple[Keeper, ...] = (kept, busy, enabled_by_hand, held, kept_for_group, needed, floor_reached)
     by_person: bool = False
 
-    def applies(self, to: Candidate) -> Reason | None:
-        return because(Code.ASKED_TO_STOP) if to.stop_requested and to.idle is not None else None
+    def applies(self, serving: ServingWorker) -> Reason | None:
+        return because(Code.ASKED_TO_STOP) if serving.stop_requested and serving.idle is not None else None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code, Reason
-from autoscaler.core.scale_down.motives.motive import Candidate, Keeper, busy, kept, needed
+from autoscaler.core.scale_down.motives.motive import Keeper, ServingWorker, busy, kept, needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,10 @@ class Drained:
     keepers: tuple[Keeper, ...] = ()
     by_person: bool = True
 
-    def applies(self, to: Candidate) -> Reason | None:
-        return None if to.pass_context.overrides.stop == "now" else to.pass_context.drained_by_person(to.worker)
+    def applies(self, serving: ServingWorker) -> Reason | None:
+        if serving.pass_context.overrides.stop == "now":
+            return None
+        return serving.pass_context.drained_by_person(serving.worker)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,10 @@ class StoppedNow:
     keepers: tuple[Keeper, ...] = ()
     by_person: bool = True
 
-    def applies(self, to: Candidate) -> Reason | None:
-        return to.pass_context.drained_by_person(to.worker) if to.pass_context.overrides.stop == "now" else None
+    def applies(self, serving: ServingWorker) -> Reason | None:
+        if serving.pass_context.overrides.stop != "now":
+            return None
+        return serving.pass_context.drained_by_person(serving.worker)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,5 +51,5 @@ class Stopped:
     keepers: tuple[Keeper, ...] = (kept, busy, needed)
     by_person: bool = True
 
-    def applies(self, to: Candidate) -> Reason | None:
-        return to.pass_context.winding_down
+    def applies(self, serving: ServingWorker) -> Reason | None:
+        return serving.pass_context.winding_down

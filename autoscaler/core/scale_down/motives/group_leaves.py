@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code, Reason
-from autoscaler.core.scale_down.motives.motive import Candidate, Keeper, busy, enabled_by_hand, held, kept
+from autoscaler.core.scale_down.motives.motive import Keeper, ServingWorker, busy, enabled_by_hand, held, kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,5 +19,5 @@ class GroupLeaves:
     keepers: tuple[Keeper, ...] = (kept, busy, enabled_by_hand, held)
     by_person: bool = False
 
-    def applies(self, to: Candidate) -> Reason | None:
-        return to.group_verdict.leave
+    def applies(self, serving: ServingWorker) -> Reason | None:
+        return serving.group_verdict.leave

@@ -8,8 +8,8 @@ from autoscaler.core.capacity.alarms import alarm_of, stays
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.scale_down.motives.motive import (
-    Candidate,
     Keeper,
+    ServingWorker,
     busy,
     enabled_by_hand,
     floor_reached,
@@ -21,24 +21,24 @@ from autoscaler.core.scale_down.motives.motive import (
 from autoscaler.core.workers.phases import Condition
 
 
-def not_idle_long_enough(candidate: Candidate) -> Reason | None:
+def not_idle_long_enough(serving: ServingWorker) -> Reason | None:
     """It was busy a moment ago, or in alarm: then no job could have started there."""
-    idle, limit, worker = candidate.idle, candidate.array.idle_timeout, candidate.worker
-    if idle is not None and (idle >= limit or candidate.stop_requested):
+    idle, limit, worker = serving.idle, serving.array.idle_timeout, serving.worker
+    if idle is not None and (idle >= limit or serving.stop_requested):
         return None
-    if Condition.IN_ALARM in worker.conditions and not stays(worker, candidate.pass_context.now):
+    if Condition.IN_ALARM in worker.conditions and not stays(worker, serving.pass_context.now):
         return alarm_of((worker,))
     return because(Code.IDLE_NOT_LONG_ENOUGH, idle_s=idle or 0.0, limit_s=limit)
 
 
-def queue_not_empty(candidate: Candidate) -> Reason | None:
+def queue_not_empty(serving: ServingWorker) -> Reason | None:
     """With `scale_down_timeout`, no worker leaves before the queues have been empty for that long."""
-    return None if candidate.stop_requested else candidate.queue_not_empty
+    return None if serving.stop_requested else serving.queue_not_empty
 
 
-def batch_full(candidate: Candidate) -> Reason | None:
+def batch_full(serving: ServingWorker) -> Reason | None:
     """One batch of workers leaves at a time."""
-    return because(Code.SCALE_DOWN_BATCH, batch=candidate.array.scale_down_batch) if candidate.batch <= 0 else None
+    return because(Code.SCALE_DOWN_BATCH, batch=serving.array.scale_down_batch) if serving.batch <= 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,5 +62,5 @@ class IdleTooLong:
     )
     by_person: bool = False
 
-    def applies(self, to: Candidate) -> Reason:
-        return because(Code.IDLE, idle_s=to.idle, limit_s=to.array.idle_timeout)
+    def applies(self, serving: ServingWorker) -> Reason:
+        return because(Code.IDLE, idle_s=serving.idle, limit_s=serving.array.idle_timeout)

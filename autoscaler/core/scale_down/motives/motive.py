@@ -19,7 +19,7 @@ from autoscaler.core.workers.worker_state import WorkerState
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ServingWorker:
     """A worker in service, with all facts for and against its removal."""
 
     worker: WorkerState
@@ -51,7 +51,7 @@ class Candidate:
         return self.worker.worker.id in self.pass_context.stop_requests
 
 
-Keeper = Callable[[Candidate], Reason | None]
+Keeper = Callable[[ServingWorker], Reason | None]
 """Why a worker stays although a motive applies; None: this keeper does not apply."""
 
 
@@ -78,54 +78,54 @@ class Motive(Protocol):
     def by_person(self) -> bool:
         """Whether it applies even if the autoscaler is paused."""
 
-    def applies(self, to: Candidate) -> Reason | None:
+    def applies(self, serving: ServingWorker) -> Reason | None:
         """Why the worker leaves; None: this motive does not apply."""
 
 
-def kept_by_keeper(of: Motive, candidate: Candidate) -> Reason | None:
+def kept_by_keeper(motive: Motive, serving: ServingWorker) -> Reason | None:
     """The reason of the first keeper that applies."""
-    return next((reason for keeper in of.keepers if (reason := keeper(candidate)) is not None), None)
+    return next((reason for keeper in motive.keepers if (reason := keeper(serving)) is not None), None)
 
 
-def leaves_for(motive: Motive, candidate: Candidate) -> bool:
+def leaves_for(motive: Motive, serving: ServingWorker) -> bool:
     """Whether the motive applies and no keeper stops it."""
-    return motive.applies(candidate) is not None and kept_by_keeper(motive, candidate) is None
+    return motive.applies(serving) is not None and kept_by_keeper(motive, serving) is None
 
 
 # -- what keeps a worker ----------------------------------------------------------------------------------------------
 
 
-def kept(candidate: Candidate) -> Reason | None:
+def kept(serving: ServingWorker) -> Reason | None:
     """A person, a request set or a rule keeps it."""
-    return candidate.pass_context.kept(candidate.worker)
+    return serving.pass_context.kept(serving.worker)
 
 
-def busy(candidate: Candidate) -> Reason | None:
+def busy(serving: ServingWorker) -> Reason | None:
     """It runs jobs, or holds reserved slots (rule 1)."""
-    return None if candidate.worker.empty else busy_reason(candidate.worker)
+    return None if serving.worker.empty else busy_reason(serving.worker)
 
 
-def needed(candidate: Candidate) -> Reason | None:
+def needed(serving: ServingWorker) -> Reason | None:
     """Waiting demand would use it."""
-    return because(Code.NEEDED) if candidate.needed else None
+    return because(Code.NEEDED) if serving.needed else None
 
 
-def enabled_by_hand(candidate: Candidate) -> Reason | None:
+def enabled_by_hand(serving: ServingWorker) -> Reason | None:
     """A person has just enabled it."""
-    return because(Code.ENABLED_BY_HAND) if candidate.worker.enabled_by_hand else None
+    return because(Code.ENABLED_BY_HAND) if serving.worker.enabled_by_hand else None
 
 
-def held(candidate: Candidate) -> Reason | None:
+def held(serving: ServingWorker) -> Reason | None:
     """A request set or a created node needs it."""
-    return candidate.held
+    return serving.held
 
 
-def kept_for_group(candidate: Candidate) -> Reason | None:
+def kept_for_group(serving: ServingWorker) -> Reason | None:
     """Its group stays."""
-    return candidate.group_verdict.keep
+    return serving.group_verdict.keep
 
 
-def floor_reached(candidate: Candidate) -> Reason | None:
+def floor_reached(serving: ServingWorker) -> Reason | None:
     """No fewer workers of its node array may stay."""
-    least = candidate.floor.min_workers
-    return because(Code.MIN_WORKERS, min_workers=least) if candidate.floor.staying <= least else None
+    least = serving.floor.min_workers
+    return because(Code.MIN_WORKERS, min_workers=least) if serving.floor.staying <= least else None

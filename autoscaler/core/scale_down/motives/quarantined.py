@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code, Reason
-from autoscaler.core.scale_down.motives.motive import Candidate, Keeper, kept
+from autoscaler.core.scale_down.motives.motive import Keeper, ServingWorker, kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,5 +19,5 @@ class Quarantined:
     keepers: tuple[Keeper, ...] = (kept,)
     by_person: bool = False
 
-    def applies(self, to: Candidate) -> Reason | None:
-        return to.suspect.reason if to.suspect is not None and to.suspect.acts else None
+    def applies(self, serving: ServingWorker) -> Reason | None:
+        return serving.suspect.reason if serving.suspect is not None and serving.suspect.acts else None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code, Reason
-from autoscaler.core.scale_down.motives.motive import Candidate, Keeper, kept
+from autoscaler.core.scale_down.motives.motive import Keeper, ServingWorker, kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,5 +19,5 @@ class Swapped:
     keepers: tuple[Keeper, ...] = (kept,)
     by_person: bool = False
 
-    def applies(self, to: Candidate) -> Reason | None:
-        return to.swapped_out
+    def applies(self, serving: ServingWorker) -> Reason | None:
+        return serving.swapped_out
