@@ -29,7 +29,7 @@ not that it was lifted: if qmaster restarts before the job starts, the job is he
 """
 
 
-class Restart(Enum):
+class MayRestart(Enum):
     """Whether a job may be started again."""
 
     YES = auto()
@@ -40,16 +40,16 @@ class Restart(Enum):
     """Grid Engine has not been asked yet."""
 
 
-def restart_of(job: HostJob, may_rerun: bool, detail: JobDetail | None) -> Restart:
+def restart_of(job: HostJob, may_rerun: bool, detail: JobDetail | None) -> MayRestart:
     """`-r y` and `-r n` decide first, then the queue's `rerun`, then checkpointing."""
     if detail is None:
-        return Restart.UNKNOWN
+        return MayRestart.UNKNOWN
     if detail.rerun is not None:
-        return Restart.YES if detail.rerun else Restart.NO
+        return MayRestart.YES if detail.rerun else MayRestart.NO
     if may_rerun:
-        return Restart.YES
+        return MayRestart.YES
     # Grid Engine refuses even such a job: `running in queue none where jobs are not rerunable`.
-    return Restart.BY_FORCE if detail.restarts else Restart.NO
+    return MayRestart.BY_FORCE if detail.restarts else MayRestart.NO
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,9 @@ class JobPlaces:
     """Jobs that an earlier pass asked about: if one has no detail now, Grid Engine has none."""
     held_back: Mapping[str, HeldJob]
 
-    def restart(self, job: HostJob, queue: str) -> Restart:
+    def restart(self, job: HostJob, queue: str) -> MayRestart:
         found = restart_of(job, self._may_rerun(job, self.queues.get(queue)), self.details.get(job.number))
-        return Restart.YES if found is Restart.UNKNOWN and job.number in self.queried else found
+        return MayRestart.YES if found is MayRestart.UNKNOWN and job.number in self.queried else found
 
     def _may_rerun(self, job: HostJob, queue: Queue | None) -> bool:
         """The queue's `rerun` on the hosts of the job; if they differ, TRUE: Grid Engine refuses the others."""
@@ -165,20 +165,20 @@ _STEPS = (
 )
 
 
-def _what_to_do(job: HostJob, restart: Restart, where: JobPlaces, policy: LostJobs, *, refused: bool) -> Code:
+def _what_to_do(job: HostJob, restart: MayRestart, where: JobPlaces, policy: LostJobs, *, refused: bool) -> Code:
     """The verdict on one lost job."""
     # `dr`, `dt`: somebody deleted it. On a host that is gone that takes `qdel -f`.
     if "d" in job.state:
         return Code.DELETED_BY_OWNER
-    if restart is Restart.UNKNOWN:
+    if restart is MayRestart.UNKNOWN:
         return Code.LOST_JOBS_ASKED
-    may_restart = restart is not Restart.NO and not refused
+    may_restart = restart is not MayRestart.NO and not refused
     if not may_restart and policy is not LostJobs.FORCE:
         return Code.LOST_JOBS_DELETED if policy is LostJobs.DELETE else Code.LOST_JOBS_STAY
     # `qmod -rj` starts a job elsewhere at once, before its processes on living hosts end: it has to be held (`hr`).
     if where.alive(job.name) and not ("h" in job.state and job.name in where.held_back):
         return Code.PARTLY_ALIVE
-    return Code.LOST_JOBS_RESCHEDULED if may_restart and restart is Restart.YES else Code.LOST_JOBS_FORCED
+    return Code.LOST_JOBS_RESCHEDULED if may_restart and restart is MayRestart.YES else Code.LOST_JOBS_FORCED
 
 
 def _step(code: Code, jobs: Sequence[HostJob], where: JobPlaces) -> JobsStep:

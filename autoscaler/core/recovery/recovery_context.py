@@ -9,7 +9,7 @@ from autoscaler.core.model.cluster import HostJob
 from autoscaler.core.policy import Policy
 from autoscaler.core.recovery.lost_jobs import (
     JobPlaces,
-    Restart,
+    MayRestart,
     job_places,
 )
 from autoscaler.core.requests.orders import outstanding
@@ -51,4 +51,4 @@ def recovery_context(observed: ObservedWorkers, snapshot: Snapshot) -> RecoveryC
 def restart_known(job: HostJob, queue: str, after: RecoveryContext) -> bool:
     """Whether it is certain that a job may start again."""
     known = job.number in after.where.details
-    return known and after.where.restart(job, queue) in (Restart.YES, Restart.BY_FORCE)
+    return known and after.where.restart(job, queue) in (MayRestart.YES, MayRestart.BY_FORCE)
