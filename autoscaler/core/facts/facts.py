@@ -93,7 +93,7 @@ class Facts:
     @property
     def blocked(self) -> Reason | None:
         """Why nothing may be launched at all: a pause, the circuit breaker, a `stop`, or the cell's budget is spent."""
-        return self.pass_context.held_back or self.pass_context.stopping or self.budget_spent
+        return self.pass_context.paused or self.pass_context.stopping or self.budget_spent
 
     @property
     def budget_spent(self) -> Reason | None:
@@ -113,7 +113,7 @@ class Facts:
     def quarantined(self) -> frozenset[str]:
         """Ids of the workers that are quarantined in this pass: no demand keeps them."""
         context = self.pass_context
-        acting = {worker_id for worker_id, suspect in self.suspects.items() if suspect.acts and not context.held_back}
+        acting = {worker_id for worker_id, suspect in self.suspects.items() if suspect.acts and not context.paused}
         workers = self.observed.workers if acting else ()
         return frozenset(each.worker.id for each in workers if each.worker.id in acting and context.kept(each) is None)
 
@@ -135,7 +135,7 @@ class Facts:
         """The same with the circuit breaker on. Of these facts only `pass_context` and `recovery` change; launches see
         it by `blocked`.
         """
-        pass_context = replace(self.pass_context, held_back=brake)
+        pass_context = replace(self.pass_context, paused=brake)
         cluster, memory = self.snapshot.cluster, self.snapshot.memory
         recovery = recover_workers(self.observed, cluster, memory, pass_context, self.recovery_context)
         return replace(self, pass_context=pass_context, recovery=recovery)
@@ -270,7 +270,7 @@ def pass_context_of(snapshot: Snapshot) -> PassContext:
         schedule_interval=interval,
         retry_after=max(interval, snapshot.policy.batch_delay),
         complexes=snapshot.cluster.complexes,
-        held_back=snapshot.memory.brake or paused,
+        paused=snapshot.memory.brake or paused,
         keep_alive=snapshot.policy.rules.keep_alive if snapshot.policy.rules is not None else NONE_KEPT,
         stop_requests=stop_requests_of(snapshot),
         refused_ends=MappingProxyType({each.worker_id: each for each in snapshot.fleet.refused_ends}),

@@ -144,7 +144,7 @@ def _persistent(observed: ObservedWorkers, policy: Policy) -> tuple[WorkerVerdic
 
 def _notes(facts: Facts, launches: Launches, protection: Protection) -> tuple[Reason, ...]:
     snapshot = facts.snapshot
-    first = [reason for reason in (facts.pass_context.held_back, facts.pass_context.stopping) if reason is not None]
+    first = [reason for reason in (facts.pass_context.paused, facts.pass_context.stopping) if reason is not None]
     first += protection.notes()
     unknown = unknown_arrays(snapshot.requests, snapshot.policy)
     unknown += unknown_types(snapshot.requests, snapshot.policy)

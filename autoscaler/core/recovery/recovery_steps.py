@@ -187,8 +187,8 @@ def move_jobs(of: Lost) -> WorkerStep:
     note, reason = worker.note, found.reason.then(how_it_ended(of))
     if found.kind is None:
         return wait(worker, reason)
-    if pass_context.held_back is not None:
-        return wait(worker, reason.then(pass_context.held_back))
+    if pass_context.paused is not None:
+        return wait(worker, reason.then(pass_context.paused))
     action: Action
     if found.kind is Reschedule:
         action = Reschedule(found.jobs, worker.worker.id, worker.name, reason, found.forced)

@@ -149,7 +149,7 @@ def _may_begin(array: NodeArrayPolicy, context: SwapContext) -> bool:
     """
     pass_context, launch_context = context.pass_context, context.launch_context
     if (
-        pass_context.held_back is not None
+        pass_context.paused is not None
         or pass_context.overrides.stop is not None
         or array.name in launch_context.stopped
     ):
@@ -203,7 +203,7 @@ def _while_they_leave(
         return None
     note = replace(note, type=change.option.type.name)
     busy = any(revocable(worker) and not worker.empty for worker in present)
-    other = _readier(note, state, context, soon) if busy and context.pass_context.held_back is None else None
+    other = _readier(note, state, context, soon) if busy and context.pass_context.paused is None else None
     if other is not None:
         return other
     return _ArraySwap(

@@ -75,8 +75,8 @@ def _step(step: WorkerStep, operation: NodeOperation, since: float, pass_context
     reason = because(Code.NODE_OPERATION, by=operation.by, operation=operation.operation)
     if pass_context.now - since < pass_context.schedule_interval:
         return _with_verdict(step, "wait", reason.then(because(Code.SECOND_OBSERVATION)))
-    if pass_context.held_back is not None:
-        return _with_verdict(step, "wait", reason.then(pass_context.held_back))
+    if pass_context.paused is not None:
+        return _with_verdict(step, "wait", reason.then(pass_context.paused))
     action = OPERATIONS[operation.operation](step.worker.worker.id, step.worker.name, reason)
     return replace(_with_verdict(step, action.kind, reason), action=action)
 

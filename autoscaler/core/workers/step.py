@@ -39,8 +39,8 @@ class PassContext:
     retry_after: float
     """Seconds after which an action without a visible effect is planned again."""
     complexes: Mapping[str, Complex]
-    held_back: Reason | None = None
-    """Why no worker may leave: a pause or the circuit breaker."""
+    paused: Reason | None = None
+    """Why nothing is launched and no worker leaves, except what a person requests: a pause or the circuit breaker."""
     keep_alive: KeepAlive = NONE_KEPT
     """Workers that rules keep."""
     stop_requests: frozenset[str] = frozenset()
@@ -221,8 +221,8 @@ def enable(worker: WorkerState, pass_context: PassContext, reason: Reason) -> Wo
 def disable(
     worker: WorkerState, pass_context: PassContext, disabling: Disabling, reason: Reason, *, by_person: bool = False
 ) -> WorkerStep:
-    if pass_context.held_back is not None and not by_person:
-        return wait(worker, reason.then(pass_context.held_back))
+    if pass_context.paused is not None and not by_person:
+        return wait(worker, reason.then(pass_context.paused))
     # Its enrolment disabled it, and nothing has enabled it since.
     already = worker.host is not None and disabled(worker.host) and worker.note.enabled_at is None
     note = replace(
@@ -239,8 +239,8 @@ def disable(
 
 
 def remove(worker: WorkerState, pass_context: PassContext, reason: Reason, *, by_person: bool = False) -> WorkerStep:
-    if pass_context.held_back is not None and not by_person:
-        return wait(worker, reason.then(pass_context.held_back))
+    if pass_context.paused is not None and not by_person:
+        return wait(worker, reason.then(pass_context.paused))
     action = Remove(worker.worker.id, worker.name, reason)
     return WorkerStep(
         worker, _verdict(worker, "remove", reason), replace(worker.note, retired_at=pass_context.now), action
@@ -259,8 +259,8 @@ def terminate(
     note = worker.note
     if pass_context.recent(note.terminated_at):
         return wait(worker, because(Code.ENDING))
-    if pass_context.held_back is not None and not by_person:
-        return wait(worker, reason.then(pass_context.held_back))
+    if pass_context.paused is not None and not by_person:
+        return wait(worker, reason.then(pass_context.paused))
     if (refused := pass_context.end_refused(worker.worker.id)) is not None:
         return wait(worker, refused.then(reason))
     note = replace(note, retired_at=note.retired_at or pass_context.now, terminated_at=pass_context.now)
