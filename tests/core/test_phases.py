@@ -164,9 +164,9 @@ REACHED = (
     ("confirm_end", Terminate, Observation(listed="left out", heard=False, silent=1000.0)),
     ("watch_fenced", Terminate, Observation(heard=False, fenced=300.0)),
     ("watch_fenced", Enable, Observation(host="reserved", fenced=4000.0)),
-    ("close_ending", Disable, Observation(listed=MachineState.STOPPING, mark=Disabling.ADVISED)),
+    ("disable_ending", Disable, Observation(listed=MachineState.STOPPING, mark=Disabling.ADVISED)),
     (
-        "close_ending",
+        "disable_ending",
         Terminate,
         Observation(
             listed=MachineState.STOPPING, host="closed and busy", heard=False, mark=Disabling.COMMAND, silent=1000.0

@@ -249,7 +249,7 @@ RULES: tuple[Rule[Arrival], ...] = (
         sources=_JOINING,
     ),
     Rule(
-        "stand_closed",
+        "stay_disabled",
         "A person closed its queue: enabling it would open that. It leaves like an idle one: it did not fail, so its "
         "bucket gets no backoff.",
         lambda to: to.worker.joined and to.closed is not None,

@@ -16,8 +16,8 @@ from autoscaler.core.recovery.recovery_context import RecoveryContext
 from autoscaler.core.recovery.recovery_steps import (
     Lost,
     cancel_fence,
-    closed_by_hand,
-    closing,
+    disabled_by_person,
+    disabled_for,
     drain_silent,
     ending,
     fence,
@@ -65,8 +65,8 @@ RULES: tuple[Rule[Lost], ...] = (
             Row("It is no execution host.", lambda of: of.worker.host is None, waiting(how_it_ended)),
             Row(
                 "Its host is enabled.",
-                lambda of: of.worker.enabled and not closed_by_hand(of.worker),
-                closing(Disabling.LOST, how_it_ended),
+                lambda of: of.worker.enabled and not disabled_by_person(of.worker),
+                disabled_for(Disabling.LOST, how_it_ended),
                 Disable,
             ),
             Row(
@@ -160,19 +160,19 @@ RULES: tuple[Rule[Lost], ...] = (
         sources=_ENDING,
     ),
     Rule(
-        "close_ending",
+        "disable_ending",
         "Its provider ends it: no job starts there any more.",
         lambda of: of.worker.phase is Phase.ENDING,
         (
             Row(
                 "It is no execution host, or a person disabled it.",
-                lambda of: of.worker.host is None or closed_by_hand(of.worker),
+                lambda of: of.worker.host is None or disabled_by_person(of.worker),
                 waiting(ending),
             ),
             Row(
                 "Its host is enabled.",
                 lambda of: of.worker.enabled,
-                closing(Disabling.LOST, ending),
+                disabled_for(Disabling.LOST, ending),
                 Disable,
                 reasons=(Code.ENDING,),
             ),
@@ -220,7 +220,7 @@ RULES: tuple[Rule[Lost], ...] = (
             Row(
                 "Its host is enabled.",
                 lambda of: of.worker.enabled,
-                closing(Disabling.INTERRUPTED, lambda of: of.interrupted),
+                disabled_for(Disabling.INTERRUPTED, lambda of: of.interrupted),
                 Disable,
                 Phase.READY,
                 sources=_WITH_HOST,
@@ -300,7 +300,7 @@ RULES: tuple[Rule[Lost], ...] = (
             Row(
                 "Its host is enabled.",
                 lambda of: of.worker.enabled,
-                closing(Disabling.SILENT, lambda of: of.silent),
+                disabled_for(Disabling.SILENT, lambda of: of.silent),
                 Disable,
                 Phase.READY,
                 sources=_READY,

@@ -114,16 +114,16 @@ def waiting(reason: Callable[[Lost], Reason]) -> Callable[[Lost], WorkerStep]:
     return lambda of: wait(of.worker, reason(of))
 
 
-def closing(mark: Disabling, reason: Callable[[Lost], Reason]) -> Callable[[Lost], WorkerStep]:
+def disabled_for(mark: Disabling, reason: Callable[[Lost], Reason]) -> Callable[[Lost], WorkerStep]:
     """Disable it, even if the autoscaler is paused: that does no harm, and can be undone."""
 
-    def close(of: Lost) -> WorkerStep:
+    def disabled(of: Lost) -> WorkerStep:
         note = of.worker.note
         if note.disabling is not None and not note.seen_disabled and of.pass_context.recent(note.disabled_at):
             return wait(of.worker, reason(of))
         return disable(of.worker, of.pass_context, mark, reason(of), by_person=True)
 
-    return close
+    return disabled
 
 
 def fence(of: Lost, reason: Reason | None = None) -> WorkerStep:
@@ -152,7 +152,7 @@ def ending(_: Lost) -> Reason:
 # -- gone ------------------------------------------------------------------------------------------------------------
 
 
-def closed_by_hand(worker: WorkerState) -> bool:
+def disabled_by_person(worker: WorkerState) -> bool:
     """Whether a person disabled it, even in part. If we disabled it too, that would no longer show for the next machine
     of its name.
     """

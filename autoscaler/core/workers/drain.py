@@ -82,7 +82,7 @@ def _remove(drain: Drain) -> WorkerStep:
 
 WAY_OUT: tuple[Rule[Drain], ...] = (
     Rule(
-        "close",
+        "disable",
         "An observation has to show it disabled, so that no further job starts there.",
         lambda drain: drain.worker.enabled,
         (
