@@ -228,10 +228,10 @@ def _at_address(place: Place, target: str, headers: Mapping[str, str], method: s
     import http.client
     import ssl
 
-    to = caller_address(place.url, plain=place.plain)
-    timeout, target = _timeout(target), to.path + target
-    sent = {**headers, "Host": to.named, **_authorization(place, method, target, to.named)}
-    with closing(connection_to(to, place.ca_file, timeout)) as connection:
+    address = caller_address(place.url, plain=place.plain)
+    timeout, target = _timeout(target), address.path + target
+    sent = {**headers, "Host": address.named, **_authorization(place, method, target, address.named)}
+    with closing(connection_to(address, place.ca_file, timeout)) as connection:
         try:
             connection.request(method, target, headers=sent)
             answer = connection.getresponse()
@@ -244,7 +244,7 @@ def _at_address(place: Place, target: str, headers: Mapping[str, str], method: s
             raise Unanswered(f"{place.url} cannot be reached: {error}") from error
 
 
-def connection_to(to: Address, ca_file: str, timeout: float = TIMEOUT) -> http.client.HTTPConnection:
+def connection_to(address: Address, ca_file: str, timeout: float = TIMEOUT) -> http.client.HTTPConnection:
     """Not connected yet. `ca_file`: certificate of the authority that signed the server's; '': the authorities that
     this machine trusts. Raises SettingsError.
     """
@@ -253,15 +253,15 @@ def connection_to(to: Address, ca_file: str, timeout: float = TIMEOUT) -> http.c
 
     if ca_file:
         refuse_exposed_file(CA_ENV, ca_file)
-    if to.scheme == "http":
-        return http.client.HTTPConnection(to.host, to.port, timeout=timeout)
+    if address.scheme == "http":
+        return http.client.HTTPConnection(address.host, address.port, timeout=timeout)
     try:
         if ca_file:
             read_regular(Path(ca_file), LARGEST_TEXT)  # OpenSSL would wait for a writer if it is a pipe
         context = ssl.create_default_context(cafile=ca_file or None)
     except OSError as error:
         raise SettingsError(f"{CA_ENV}: {ca_file} cannot be used: {error}") from error
-    return http.client.HTTPSConnection(to.host, to.port, timeout=timeout, context=context)
+    return http.client.HTTPSConnection(address.host, address.port, timeout=timeout, context=context)
 
 
 def not_trusted(url: str, why: str) -> str:

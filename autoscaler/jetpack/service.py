@@ -183,8 +183,8 @@ class Service:
         if self.url is None:
             return _OverSocket(self.path or ""), "", _on_behalf()
         try:
-            to = caller_address(self.url, plain=self.plain)
-            return connection_to(to, self.ca_file), to.path, self._authorization()
+            address = caller_address(self.url, plain=self.plain)
+            return connection_to(address, self.ca_file), address.path, self._authorization()
         except SettingsError as error:
             raise Unreachable(str(error)) from error
 

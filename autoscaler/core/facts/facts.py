@@ -190,8 +190,8 @@ def facts_of(snapshot: Snapshot) -> Facts:
     demand = read_demand(cluster, memory, policy, now, names, closed.reasons, spent)
     demand = demand if policy.queue_demand else demand.launching_nothing()
     # Workers that are silent, about to be taken, or gone; and which of their jobs will wait again.
-    after = recovery_context(observed, snapshot)
-    returning = returning_jobs(observed, cluster, policy, after, now, closed.reasons) if policy.queue_demand else ()
+    context = recovery_context(observed, snapshot)
+    returning = returning_jobs(observed, cluster, policy, context, now, closed.reasons) if policy.queue_demand else ()
     # What may be launched at all, and what counts against limits.
     came_up = successes_of(observed.workers, memory, policy, now)
     reported = learn_reported(
@@ -207,8 +207,8 @@ def facts_of(snapshot: Snapshot) -> Facts:
         closed=closed,
         delays=delayed(observed, closed, now),
         demand=demand.offering(want.demand for want in returning),
-        recovery_context=after,
-        recovery=recover_workers(observed, cluster, memory, pass_context, after),
+        recovery_context=context,
+        recovery=recover_workers(observed, cluster, memory, pass_context, context),
         returning=tuple(returning),
         # Hosts that fell silent a moment ago, as all do when qmaster starts, count as there.
         silent=expected_back(track_silence(cluster, memory.hearing, now), cluster, now),

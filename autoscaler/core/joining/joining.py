@@ -184,7 +184,7 @@ RULES: tuple[Rule[Arrival], ...] = (
     Rule(
         "give_back_for_group",
         "Its group leaves, or is complete without it: that is no failure of the worker.",
-        lambda to: to.end_requested is None and (to.group_verdict.leave or to.surplus) is not None,
+        lambda arrival: arrival.end_requested is None and (arrival.group_verdict.leave or arrival.surplus) is not None,
         (
             Row("It is an execution host.", _host, _disable_for_group, Disable, Phase.DRAINING),
             Row("It is no execution host.", always, _terminate_for_group, Terminate, Phase.LEAVING),
@@ -193,19 +193,23 @@ RULES: tuple[Rule[Arrival], ...] = (
     Rule(
         "give_back_unneeded",
         "A person wants it gone, or nothing will need it.",
-        lambda to: to.end_requested is not None,
+        lambda arrival: arrival.end_requested is not None,
         (
             Row(
                 "It is an execution host.",
                 _host,
-                lambda to: leave(to.worker, to.pass_context, _given(to.end_requested), by_person=True),
+                lambda arrival: leave(
+                    arrival.worker, arrival.pass_context, _given(arrival.end_requested), by_person=True
+                ),
                 reasons=BY_A_PERSON,
                 way_out=True,
             ),
             Row(
                 "It is no execution host.",
                 always,
-                lambda to: terminate(to.worker, to.pass_context, _given(to.end_requested), by_person=True),
+                lambda arrival: terminate(
+                    arrival.worker, arrival.pass_context, _given(arrival.end_requested), by_person=True
+                ),
                 Terminate,
                 Phase.LEAVING,
                 reasons=BY_A_PERSON,
@@ -215,12 +219,12 @@ RULES: tuple[Rule[Arrival], ...] = (
     Rule(
         "give_up",
         "It takes too long, or its provider says that it never comes up.",
-        lambda to: to.late is not None,
+        lambda arrival: arrival.late is not None,
         (
             Row(
                 "It is an execution host.",
                 _host,
-                lambda to: leave(to.worker, to.pass_context, _given(to.late)),
+                lambda arrival: leave(arrival.worker, arrival.pass_context, _given(arrival.late)),
                 reasons=(Code.BOOT_TIMEOUT, Code.JOIN_TIMEOUT, Code.INCOMPLETE_TIMEOUT),
                 way_out=True,
             ),
@@ -238,33 +242,33 @@ RULES: tuple[Rule[Arrival], ...] = (
         "await_name",
         "Its name still belongs to an older machine's execution host, which recovery removes.",
         _awaits_name,
-        (Row("", always, lambda to: wait(to.worker, because(Code.NAME_STILL_USED))),),
+        (Row("", always, lambda arrival: wait(arrival.worker, because(Code.NAME_STILL_USED))),),
         sources=frozenset({Phase.BOOTING}),
     ),
     Rule(
         "hold_for_group",
         "It is complete. Its group is not: it takes jobs only with all others.",
-        lambda to: to.worker.joined and to.group_verdict.hold is not None,
-        (Row("", always, lambda to: wait(to.worker, _given(to.group_verdict.hold))),),
+        lambda arrival: arrival.worker.joined and arrival.group_verdict.hold is not None,
+        (Row("", always, lambda arrival: wait(arrival.worker, _given(arrival.group_verdict.hold))),),
         sources=_JOINING,
     ),
     Rule(
         "stay_disabled",
         "A person closed its queue: enabling it would open that. It leaves like an idle one: it did not fail, so its "
         "bucket gets no backoff.",
-        lambda to: to.worker.joined and to.closed is not None,
+        lambda arrival: arrival.worker.joined and arrival.closed is not None,
         (
             Row(
                 "It has been empty for `idle_timeout`, and nothing else needs it.",
                 _dispensable,
-                lambda to: disable(to.worker, to.pass_context, Disabling.IDLE, _given(to.closed)),
+                lambda arrival: disable(arrival.worker, arrival.pass_context, Disabling.IDLE, _given(arrival.closed)),
                 Disable,
                 Phase.DRAINING,
             ),
             Row(
                 "It has not been empty for that long, or something else needs it.",
                 always,
-                lambda to: wait(to.worker, _given(to.closed)),
+                lambda arrival: wait(arrival.worker, _given(arrival.closed)),
             ),
         ),
         sources=_JOINING,
@@ -272,7 +276,7 @@ RULES: tuple[Rule[Arrival], ...] = (
     Rule(
         "enable_joined",
         "It is complete and up, and reports.",
-        lambda to: to.worker.joined,
+        lambda arrival: arrival.worker.joined,
         (Row("", always, _enable, Enable, Phase.READY, reasons=(Code.JOINED,)),),
         sources=_JOINING,
     ),
@@ -280,8 +284,16 @@ RULES: tuple[Rule[Arrival], ...] = (
         "complete_host",
         "Its own image enrolled it without all the values that it needs. It stays disabled until an observation shows "
         "it complete.",
-        lambda to: bool(to.worker.missing_values),
-        (Row("", always, lambda to: _complete(to.worker, to.pass_context), Enrol, reasons=(Code.INCOMPLETE,)),),
+        lambda arrival: bool(arrival.worker.missing_values),
+        (
+            Row(
+                "",
+                always,
+                lambda arrival: _complete(arrival.worker, arrival.pass_context),
+                Enrol,
+                reasons=(Code.INCOMPLETE,),
+            ),
+        ),
         sources=_JOINING,
     ),
     Rule(
@@ -291,13 +303,17 @@ RULES: tuple[Rule[Arrival], ...] = (
         (
             Row(
                 "It is not up, or has no name.",
-                lambda to: to.worker.phase is Phase.BOOTING or to.worker.array is None or not to.worker.worker.name,
+                lambda arrival: (
+                    arrival.worker.phase is Phase.BOOTING
+                    or arrival.worker.array is None
+                    or not arrival.worker.worker.name
+                ),
                 _await_boot,
             ),
             Row(
                 "It is up and has a name.",
                 always,
-                lambda to: _enrol(to.worker, to.pass_context),
+                lambda arrival: _enrol(arrival.worker, arrival.pass_context),
                 Enrol,
                 sources=_JOINING,
                 reasons=(Code.BOOTED,),
@@ -308,7 +324,7 @@ RULES: tuple[Rule[Arrival], ...] = (
         "wait_for_execd",
         "It is enrolled, and qmaster has no load report from it yet.",
         always,
-        (Row("", always, lambda to: wait(to.worker, because(Code.JOINING))),),
+        (Row("", always, lambda arrival: wait(arrival.worker, because(Code.JOINING))),),
     ),
 )
 """The transitions of a worker on its way into service."""

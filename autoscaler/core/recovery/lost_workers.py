@@ -54,53 +54,53 @@ _INTERRUPTED = _COMING | _WITH_HOST
 _READY, _ENDING = frozenset({Phase.READY}), frozenset({Phase.ENDING})
 _UNLISTED = frozenset(Phase) - {Phase.ORDERED, Phase.GONE}
 _FENCED: Row[Lost] = Row(
-    "It is silent for too long.", lambda of: of.too_long, fence, Terminate, Phase.ENDING, reasons=(Code.FENCED,)
+    "It is silent for too long.", lambda lost: lost.too_long, fence, Terminate, Phase.ENDING, reasons=(Code.FENCED,)
 )
 RULES: tuple[Rule[Lost], ...] = (
     Rule(
         "remove_gone",
         "Its end is certain: its jobs start again elsewhere, and its host is removed.",
-        lambda of: of.worker.gone,
+        lambda lost: lost.worker.gone,
         (
-            Row("It is no execution host.", lambda of: of.worker.host is None, waiting(how_it_ended)),
+            Row("It is no execution host.", lambda lost: lost.worker.host is None, waiting(how_it_ended)),
             Row(
                 "Its host is enabled.",
-                lambda of: of.worker.enabled and not disabled_by_person(of.worker),
+                lambda lost: lost.worker.enabled and not disabled_by_person(lost.worker),
                 disabled_for(Disabling.LOST, how_it_ended),
                 Disable,
             ),
             Row(
                 "It reports with its jobs, and machines were ordered that no listing shows yet: one may have its name.",
-                lambda of: bool(of.jobs) and of.heard and of.worker.successor is None and of.after.awaited,
+                lambda lost: bool(lost.jobs) and lost.heard and lost.worker.successor is None and lost.context.awaited,
                 name_may_be_reused,
             ),
             Row(
                 "Its jobs are to be held before they start again.",
-                lambda of: bool(of.jobs) and of.for_jobs.kind is Hold,
+                lambda lost: bool(lost.jobs) and lost.for_jobs.kind is Hold,
                 move_jobs,
                 Hold,
             ),
             Row(
                 "Its jobs may start again elsewhere.",
-                lambda of: bool(of.jobs) and of.for_jobs.kind is Reschedule,
+                lambda lost: bool(lost.jobs) and lost.for_jobs.kind is Reschedule,
                 move_jobs,
                 Reschedule,
             ),
             Row(
                 "Its jobs may not, and the settings delete these.",
-                lambda of: bool(of.jobs) and of.for_jobs.kind is Kill,
+                lambda lost: bool(lost.jobs) and lost.for_jobs.kind is Kill,
                 move_jobs,
                 Kill,
             ),
-            Row("Its jobs are in question.", lambda of: bool(of.jobs), move_jobs),
+            Row("Its jobs are in question.", lambda lost: bool(lost.jobs), move_jobs),
             Row(
                 "A newer machine's jobs run on its host.",
-                lambda of: not of.worker.empty,
-                lambda of: wait(of.worker, how_it_ended(of).then(busy_reason(of.worker))),
+                lambda lost: not lost.worker.empty,
+                lambda lost: wait(lost.worker, how_it_ended(lost).then(busy_reason(lost.worker))),
             ),
             Row(
                 "Its removal was planned a moment ago.",
-                lambda of: of.pass_context.recent(of.worker.note.retired_at),
+                lambda lost: lost.pass_context.recent(lost.worker.note.retired_at),
                 waiting(how_it_ended),
             ),
             Row("Nothing is on its host any more.", always, remove_gone, Remove),
@@ -110,7 +110,7 @@ RULES: tuple[Rule[Lost], ...] = (
     Rule(
         "confirm_end",
         "Its provider's listing leaves it out: if it sends no load report either, its end is made certain.",
-        lambda of: of.worker.decisive is Condition.UNLISTED,
+        lambda lost: lost.worker.decisive is Condition.UNLISTED,
         (
             Row(
                 "It has not been left out for `order_grace`, or it reports under its own name.",
@@ -119,13 +119,13 @@ RULES: tuple[Rule[Lost], ...] = (
             ),
             Row(
                 "A person disabled it.",
-                lambda of: of.worker.note.disabling is None and not of.worker.enabled,
-                lambda of: keep(of.worker, because(Code.DISABLED_BY_HAND)),
+                lambda lost: lost.worker.note.disabling is None and not lost.worker.enabled,
+                lambda lost: keep(lost.worker, because(Code.DISABLED_BY_HAND)),
             ),
             Row(
                 "It has, and is silent for too long.",
-                lambda of: of.too_long,
-                lambda of: fence(of, because(Code.UNLISTED_AND_SILENT, missing_s=of.missing_s)),
+                lambda lost: lost.too_long,
+                lambda lost: fence(lost, because(Code.UNLISTED_AND_SILENT, missing_s=lost.missing_s)),
                 Terminate,
                 Phase.ENDING,
                 reasons=(Code.UNLISTED_AND_SILENT,),
@@ -133,7 +133,7 @@ RULES: tuple[Rule[Lost], ...] = (
             Row(
                 "It has, and a newer machine has its name.",
                 always,
-                lambda of: fence(of, because(Code.UNLISTED_AND_REPLACED, missing_s=of.missing_s)),
+                lambda lost: fence(lost, because(Code.UNLISTED_AND_REPLACED, missing_s=lost.missing_s)),
                 Terminate,
                 Phase.ENDING,
                 reasons=(Code.UNLISTED_AND_REPLACED,),
@@ -144,9 +144,9 @@ RULES: tuple[Rule[Lost], ...] = (
     Rule(
         "watch_fenced",
         "Its end was requested: again if it is still silent, but cancelled if it evidently runs on.",
-        lambda of: of.worker.decisive is Condition.FENCED,
+        lambda lost: lost.worker.decisive is Condition.FENCED,
         (
-            Row("It is still silent.", lambda of: not of.heard, fence, Terminate, reasons=(Code.FENCED,)),
+            Row("It is still silent.", lambda lost: not lost.heard, fence, Terminate, reasons=(Code.FENCED,)),
             Row(
                 "It reports, `order_grace` after its end was requested, and has no notice.",
                 runs_on,
@@ -162,23 +162,23 @@ RULES: tuple[Rule[Lost], ...] = (
     Rule(
         "disable_ending",
         "Its provider ends it: no job starts there any more.",
-        lambda of: of.worker.phase is Phase.ENDING,
+        lambda lost: lost.worker.phase is Phase.ENDING,
         (
             Row(
                 "It is no execution host, or a person disabled it.",
-                lambda of: of.worker.host is None or disabled_by_person(of.worker),
+                lambda lost: lost.worker.host is None or disabled_by_person(lost.worker),
                 waiting(ending),
             ),
             Row(
                 "Its host is enabled.",
-                lambda of: of.worker.enabled,
+                lambda lost: lost.worker.enabled,
                 disabled_for(Disabling.LOST, ending),
                 Disable,
                 reasons=(Code.ENDING,),
             ),
             Row(
                 "Its end hangs: it is silent for too long.",
-                lambda of: of.too_long,
+                lambda lost: lost.too_long,
                 fence,
                 Terminate,
                 reasons=(Code.FENCED,),
@@ -190,12 +190,12 @@ RULES: tuple[Rule[Lost], ...] = (
     Rule(
         "withdrawn_notice",
         "Its cloud withdrew the notice.",
-        lambda of: of.worker.decisive is Condition.INTERRUPTED and of.worker.notice is None,
+        lambda lost: lost.worker.decisive is Condition.INTERRUPTED and lost.worker.notice is None,
         (
             Row(
                 "It reports, and no person drains it.",
-                lambda of: of.heard and of.drained_by_person is None,
-                lambda of: enable(of.worker, of.pass_context, because(Code.INTERRUPTION_WITHDRAWN)),
+                lambda lost: lost.heard and lost.drained_by_person is None,
+                lambda lost: enable(lost.worker, lost.pass_context, because(Code.INTERRUPTION_WITHDRAWN)),
                 Enable,
                 Phase.READY,
                 reasons=(Code.INTERRUPTION_WITHDRAWN,),
@@ -206,12 +206,12 @@ RULES: tuple[Rule[Lost], ...] = (
     Rule(
         "leave_before_interruption",
         "Its cloud takes it soon: no job starts there, and it is terminated in time if all its jobs may start again.",
-        lambda of: of.worker.decisive is Condition.INTERRUPTED and of.worker.notice is not None,
+        lambda lost: lost.worker.decisive is Condition.INTERRUPTED and lost.worker.notice is not None,
         (
             Row(
                 "It is no execution host.",
-                lambda of: of.worker.host is None,
-                lambda of: terminate(of.worker, of.pass_context, of.interrupted),
+                lambda lost: lost.worker.host is None,
+                lambda lost: terminate(lost.worker, lost.pass_context, lost.interrupted),
                 Terminate,
                 Phase.LEAVING,
                 sources=_COMING,
@@ -219,8 +219,8 @@ RULES: tuple[Rule[Lost], ...] = (
             ),
             Row(
                 "Its host is enabled.",
-                lambda of: of.worker.enabled,
-                disabled_for(Disabling.INTERRUPTED, lambda of: of.interrupted),
+                lambda lost: lost.worker.enabled,
+                disabled_for(Disabling.INTERRUPTED, lambda lost: lost.interrupted),
                 Disable,
                 Phase.READY,
                 sources=_WITH_HOST,
@@ -228,8 +228,8 @@ RULES: tuple[Rule[Lost], ...] = (
             ),
             Row(
                 "Nothing runs there.",
-                lambda of: of.worker.empty,
-                lambda of: leave(of.worker, of.pass_context, of.interrupted),
+                lambda lost: lost.worker.empty,
+                lambda lost: leave(lost.worker, lost.pass_context, lost.interrupted),
                 sources=_WITH_HOST,
                 way_out=True,
             ),
@@ -243,14 +243,14 @@ RULES: tuple[Rule[Lost], ...] = (
                 reasons=(Code.TERMINATED_BEFORE_INTERRUPTION,),
             ),
             replace(_FENCED, sources=_WITH_HOST),
-            Row("Its jobs may end before it does.", always, waiting(lambda of: of.interrupted)),
+            Row("Its jobs may end before it does.", always, waiting(lambda lost: lost.interrupted)),
         ),
         sources=_INTERRUPTED,
     ),
     Rule(
         "fence_cut_off",
         "It drains and fell silent: it would never be seen empty.",
-        lambda of: of.worker.decisive is Condition.CUT_OFF,
+        lambda lost: lost.worker.decisive is Condition.CUT_OFF,
         (Row("", always, fence, Terminate, Phase.ENDING, reasons=(Code.FENCED,)),),
         sources=frozenset({Phase.DRAINING}),
     ),
@@ -261,16 +261,18 @@ RULES: tuple[Rule[Lost], ...] = (
         (
             Row(
                 "It reports again, and a person drains it.",
-                lambda of: of.heard and of.drained_by_person is not None,
-                lambda of: leave(of.worker, of.pass_context, of.drained_by_person or of.silent, by_person=True),
+                lambda lost: lost.heard and lost.drained_by_person is not None,
+                lambda lost: leave(
+                    lost.worker, lost.pass_context, lost.drained_by_person or lost.silent, by_person=True
+                ),
                 reasons=BY_A_PERSON,
                 sources=_READY,
                 way_out=True,
             ),
             Row(
                 "It reports again.",
-                lambda of: of.heard,
-                lambda of: enable(of.worker, of.pass_context, because(Code.LOAD_REPORTS_AGAIN)),
+                lambda lost: lost.heard,
+                lambda lost: enable(lost.worker, lost.pass_context, because(Code.LOAD_REPORTS_AGAIN)),
                 Enable,
                 Phase.READY,
                 sources=_READY,
@@ -278,7 +280,7 @@ RULES: tuple[Rule[Lost], ...] = (
             ),
             Row(
                 "Its host is enabled, and a person drains it or stops the autoscaler.",
-                lambda of: of.worker.enabled and of.leaving is not None,
+                lambda lost: lost.worker.enabled and lost.leaving is not None,
                 drain_silent,
                 Disable,
                 Phase.DRAINING,
@@ -287,20 +289,20 @@ RULES: tuple[Rule[Lost], ...] = (
             ),
             Row(
                 "All hosts are silent.",
-                lambda of: of.after.all_silent,
+                lambda lost: lost.context.all_silent,
                 waiting(lambda _: because(Code.NO_LOAD_REPORT).then(because(Code.ALL_SILENT))),
                 sources=_READY,
             ),
             Row(
                 "Its host is enabled, and it has been silent for a short time only.",
-                lambda of: of.worker.enabled and (of.worker.note.silent_s or 0.0) < of.after.disable_after,
+                lambda lost: lost.worker.enabled and (lost.worker.note.silent_s or 0.0) < lost.context.disable_after,
                 waiting(lambda _: because(Code.NO_LOAD_REPORT)),
                 sources=_READY,
             ),
             Row(
                 "Its host is enabled.",
-                lambda of: of.worker.enabled,
-                disabled_for(Disabling.SILENT, lambda of: of.silent),
+                lambda lost: lost.worker.enabled,
+                disabled_for(Disabling.SILENT, lambda lost: lost.silent),
                 Disable,
                 Phase.READY,
                 sources=_READY,
@@ -308,19 +310,19 @@ RULES: tuple[Rule[Lost], ...] = (
             ),
             Row(
                 "Nothing runs there, and it is silent for too long or would leave anyway.",
-                lambda of: of.worker.empty and (of.leaving is not None or of.too_long),
-                lambda of: leave(of.worker, of.pass_context, of.silent, by_person=of.leaving is not None),
+                lambda lost: lost.worker.empty and (lost.leaving is not None or lost.too_long),
+                lambda lost: leave(lost.worker, lost.pass_context, lost.silent, by_person=lost.leaving is not None),
                 sources=_READY,
                 way_out=True,
             ),
             replace(_FENCED, sources=_READY),
-            Row("It may report again.", always, waiting(lambda of: of.silent)),
+            Row("It may report again.", always, waiting(lambda lost: lost.silent)),
         ),
     ),
 )
 """The transitions of a worker that may be lost."""
 
 
-def recover(worker: WorkerState, pass_context: PassContext, after: RecoveryContext) -> WorkerStep:
+def recover(worker: WorkerState, pass_context: PassContext, context: RecoveryContext) -> WorkerStep:
     """The next step of such a worker."""
-    return first_step(RULES, Lost(worker, pass_context, after))
+    return first_step(RULES, Lost(worker, pass_context, context))

@@ -42,22 +42,22 @@ class Recovery:
 
 
 def recover_workers(
-    observed: ObservedWorkers, cluster: Cluster, memory: Memory, pass_context: PassContext, after: RecoveryContext
+    observed: ObservedWorkers, cluster: Cluster, memory: Memory, pass_context: PassContext, context: RecoveryContext
 ) -> Recovery:
     """One step for every worker in one of these states."""
     steps = [
-        recover(worker, pass_context, after) for worker in observed.known if worker.procedure is Procedure.RECOVERY
+        recover(worker, pass_context, context) for worker in observed.known if worker.procedure is Procedure.RECOVERY
     ]
-    queried = to_ask(observed, after)
-    releases = release_jobs(cluster, memory, after.where, pass_context.retry_after, pass_context.now)
+    queried = to_ask(observed, context)
+    releases = release_jobs(cluster, memory, context.where, pass_context.retry_after, pass_context.now)
     actions = [step.action for step in steps]
     return Recovery(
         steps=tuple(steps),
         release=releases.action,
         asked=queried,
-        details=details_to_keep(observed, after),
-        held_back=holding(releases.held_back, (*actions, releases.action), after.where, pass_context.now),
-        due=next_recovery(observed, queried, after, pass_context.now),
+        details=details_to_keep(observed, context),
+        held_back=holding(releases.held_back, (*actions, releases.action), context.where, pass_context.now),
+        due=next_recovery(observed, queried, context, pass_context.now),
     )
 
 
@@ -78,7 +78,7 @@ def _jobs_matter(worker: WorkerState) -> bool:
     return worker.procedure is Procedure.RECOVERY and worker.decisive not in (Condition.SILENT, Condition.CUT_OFF)
 
 
-def to_ask(observed: ObservedWorkers, after: RecoveryContext) -> tuple[int, ...]:
+def to_ask(observed: ObservedWorkers, context: RecoveryContext) -> tuple[int, ...]:
     """Jobs on workers that may be lost, if it is not known yet whether they may start again.
 
     No more than one observation can ask about: for a job beyond that, the missing answer proves nothing.
@@ -89,12 +89,12 @@ def to_ask(observed: ObservedWorkers, after: RecoveryContext) -> tuple[int, ...]
         if _jobs_matter(worker) and worker.host is not None
         for job in worker.host.jobs
     }
-    return tuple(sorted(jobs - after.where.details.keys())[: after.policy.detail_lookups])
+    return tuple(sorted(jobs - context.where.details.keys())[: context.policy.detail_lookups])
 
 
-def details_to_keep(observed: ObservedWorkers, after: RecoveryContext) -> Mapping[int, JobDetail]:
+def details_to_keep(observed: ObservedWorkers, context: RecoveryContext) -> Mapping[int, JobDetail]:
     """Answers about jobs that run on workers that may be lost."""
-    details = after.where.details
+    details = context.where.details
     return {
         job.number: details[job.number]
         for worker in observed.known
@@ -105,16 +105,16 @@ def details_to_keep(observed: ObservedWorkers, after: RecoveryContext) -> Mappin
 
 
 def next_recovery(
-    observed: ObservedWorkers, queried: Sequence[int], after: RecoveryContext, now: float
+    observed: ObservedWorkers, queried: Sequence[int], context: RecoveryContext, now: float
 ) -> float | None:
     """When time alone leads to the next step: an interruption comes close, a silence becomes too long, an answer is
     there.
     """
-    times: list[float] = [now + 1.0] if set(queried) - after.where.queried else []
+    times: list[float] = [now + 1.0] if set(queried) - context.where.queried else []
     for worker in observed.known:
         if worker.notice is not None and worker.decisive is Condition.INTERRUPTED:
             times.append(worker.notice.at - NOTICE_MARGIN)
         silent = worker.note.silent_s
-        if silent is not None and not after.all_silent:
-            times += [now + limit - silent for limit in (after.disable_after, after.policy.silence_timeout)]
+        if silent is not None and not context.all_silent:
+            times += [now + limit - silent for limit in (context.disable_after, context.policy.silence_timeout)]
     return min((time for time in times if time > now), default=None)

@@ -48,7 +48,7 @@ def recovery_context(observed: ObservedWorkers, snapshot: Snapshot) -> RecoveryC
     )
 
 
-def restart_known(job: HostJob, queue: str, after: RecoveryContext) -> bool:
+def restart_known(job: HostJob, queue: str, context: RecoveryContext) -> bool:
     """Whether it is certain that a job may start again."""
-    known = job.number in after.where.details
-    return known and after.where.restart(job, queue) in (MayRestart.YES, MayRestart.BY_FORCE)
+    known = job.number in context.where.details
+    return known and context.where.restart(job, queue) in (MayRestart.YES, MayRestart.BY_FORCE)

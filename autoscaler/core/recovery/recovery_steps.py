@@ -50,7 +50,7 @@ class Lost:
 
     worker: WorkerState
     pass_context: PassContext
-    after: RecoveryContext
+    context: RecoveryContext
 
     @property
     def heard(self) -> bool:
@@ -74,7 +74,7 @@ class Lost:
     @property
     def silent(self) -> Reason:
         return because(
-            Code.SILENT, silent_s=self.worker.note.silent_s or 0.0, limit_s=self.after.policy.silence_timeout
+            Code.SILENT, silent_s=self.worker.note.silent_s or 0.0, limit_s=self.context.policy.silence_timeout
         )
 
     @property
@@ -102,41 +102,41 @@ class Lost:
     @cached_property
     def for_jobs(self) -> JobsStep:
         """The next action for these jobs."""
-        note, after = self.worker.note, self.after
+        note, context = self.worker.note, self.context
         tried = frozenset(note.moved) if self.pass_context.recent(note.moved_at) else frozenset()
         lately = note.moved_at is not None and self.pass_context.now - note.moved_at < TRY_AGAIN
         refused = frozenset(note.moved) if note.moves >= TRIES and lately else frozenset()
-        where = _as_gone(self.worker, self.jobs, after.where)
-        return next_for_jobs(self.jobs, where, after.policy.lost_jobs, tried, refused)
+        where = _as_gone(self.worker, self.jobs, context.where)
+        return next_for_jobs(self.jobs, where, context.policy.lost_jobs, tried, refused)
 
 
 def waiting(reason: Callable[[Lost], Reason]) -> Callable[[Lost], WorkerStep]:
-    return lambda of: wait(of.worker, reason(of))
+    return lambda lost: wait(lost.worker, reason(lost))
 
 
 def disabled_for(mark: Disabling, reason: Callable[[Lost], Reason]) -> Callable[[Lost], WorkerStep]:
     """Disable it, even if the autoscaler is paused: that does no harm, and can be undone."""
 
-    def disabled(of: Lost) -> WorkerStep:
-        note = of.worker.note
-        if note.disabling is not None and not note.seen_disabled and of.pass_context.recent(note.disabled_at):
-            return wait(of.worker, reason(of))
-        return disable(of.worker, of.pass_context, mark, reason(of), by_person=True)
+    def disabled(lost: Lost) -> WorkerStep:
+        note = lost.worker.note
+        if note.disabling is not None and not note.seen_disabled and lost.pass_context.recent(note.disabled_at):
+            return wait(lost.worker, reason(lost))
+        return disable(lost.worker, lost.pass_context, mark, reason(lost), by_person=True)
 
     return disabled
 
 
-def fence(of: Lost, reason: Reason | None = None) -> WorkerStep:
+def fence(lost: Lost, reason: Reason | None = None) -> WorkerStep:
     """Terminate the machine although it is an execution host that may be busy: the one exception to rule 1 (decision
     17).
 
     Only after it was silent for too long, or when its cloud is about to take it.
     """
-    worker, pass_context = of.worker, of.pass_context
+    worker, pass_context = lost.worker, lost.pass_context
     kept = pass_context.kept(worker)
     if kept is not None:
         return keep(worker, kept)
-    limit = of.after.policy.silence_timeout
+    limit = lost.context.policy.silence_timeout
     reason = reason or because(Code.FENCED, silent_s=worker.note.silent_s or 0.0, limit_s=limit)
     step = terminate(worker, pass_context, reason)
     if step.action is None:
@@ -164,8 +164,8 @@ def disabled_by_person(worker: WorkerState) -> bool:
     )
 
 
-def how_it_ended(of: Lost) -> Reason:
-    worker = of.worker
+def how_it_ended(lost: Lost) -> Reason:
+    worker = lost.worker
     if (failed := why_failed(worker)) is not None:
         return failed
     match worker.worker.ending:
@@ -177,14 +177,14 @@ def how_it_ended(of: Lost) -> Reason:
             return because(Code.GONE)
 
 
-def name_may_be_reused(of: Lost) -> WorkerStep:
-    jobs = tuple(job.name for job, _ in of.jobs)
-    return wait(of.worker, because(Code.NAME_MAY_BE_REUSED, jobs=jobs).then(how_it_ended(of)))
+def name_may_be_reused(lost: Lost) -> WorkerStep:
+    jobs = tuple(job.name for job, _ in lost.jobs)
+    return wait(lost.worker, because(Code.NAME_MAY_BE_REUSED, jobs=jobs).then(how_it_ended(lost)))
 
 
-def move_jobs(of: Lost) -> WorkerStep:
-    worker, pass_context, found = of.worker, of.pass_context, of.for_jobs
-    note, reason = worker.note, found.reason.then(how_it_ended(of))
+def move_jobs(lost: Lost) -> WorkerStep:
+    worker, pass_context, found = lost.worker, lost.pass_context, lost.for_jobs
+    note, reason = worker.note, found.reason.then(how_it_ended(lost))
     if found.kind is None:
         return wait(worker, reason)
     if pass_context.paused is not None:
@@ -201,67 +201,68 @@ def move_jobs(of: Lost) -> WorkerStep:
     return WorkerStep(worker, WorkerVerdict(worker.name, worker.worker.id, "wait", reason), note, action)
 
 
-def _as_gone(worker: WorkerState, lost: Iterable[tuple[HostJob, str]], where: JobPlaces) -> JobPlaces:
+def _as_gone(worker: WorkerState, jobs: Iterable[tuple[HostJob, str]], where: JobPlaces) -> JobPlaces:
     """If a newer machine has taken over the name, the older machine's jobs count as gone from this host."""
     if worker.successor is None or worker.host is None:
         return where
     name = worker.host.name
-    places = {job.name: where.places[job.name] - {name} for job, _ in lost}
+    places = {job.name: where.places[job.name] - {name} for job, _ in jobs}
     return replace(where, places={**where.places, **places})
 
 
-def remove_gone(of: Lost) -> WorkerStep:
-    step = remove(of.worker, of.pass_context, how_it_ended(of))
+def remove_gone(lost: Lost) -> WorkerStep:
+    step = remove(lost.worker, lost.pass_context, how_it_ended(lost))
     return step if step.action is None else replace(step, note=replace(step.note, disabling=Disabling.LOST))
 
 
 # -- not in the listing, or its end is requested ---------------------------------------------------------------------
 
 
-def may_run_on(of: Lost) -> bool:
-    silent = of.too_long or of.worker.successor is not None
-    return of.missing_s < of.after.policy.order_grace or not silent
+def may_run_on(lost: Lost) -> bool:
+    silent = lost.too_long or lost.worker.successor is not None
+    return lost.missing_s < lost.context.policy.order_grace or not silent
 
 
-def runs_on(of: Lost) -> bool:
-    fenced_at = of.worker.note.fenced_at or 0.0
-    return of.worker.notice is None and of.pass_context.now - fenced_at >= of.after.policy.order_grace
+def runs_on(lost: Lost) -> bool:
+    fenced_at = lost.worker.note.fenced_at or 0.0
+    return lost.worker.notice is None and lost.pass_context.now - fenced_at >= lost.context.policy.order_grace
 
 
-def cancel_fence(of: Lost) -> WorkerStep:
-    worker = replace(of.worker, note=replace(of.worker.note, fenced_at=None, terminated_at=None))
-    return enable(worker, of.pass_context, because(Code.FENCE_CANCELLED))
+def cancel_fence(lost: Lost) -> WorkerStep:
+    worker = replace(lost.worker, note=replace(lost.worker.note, fenced_at=None, terminated_at=None))
+    return enable(worker, lost.pass_context, because(Code.FENCE_CANCELLED))
 
 
 # -- notices -------------------------------------------------------------------------------------------------------
 
 
-def taken_soon(of: Lost) -> bool:
+def taken_soon(lost: Lost) -> bool:
     """Its cloud takes it in seconds, and all that it runs may start again."""
-    notice = of.worker.notice
-    return notice is not None and of.pass_context.now >= notice.at - NOTICE_MARGIN and _all_may_restart(of)
+    notice = lost.worker.notice
+    return notice is not None and lost.pass_context.now >= notice.at - NOTICE_MARGIN and _all_may_restart(lost)
 
 
-def fence_before_interruption(of: Lost) -> WorkerStep:
-    known = of.interrupted
-    return fence(of, because(Code.TERMINATED_BEFORE_INTERRUPTION, ends_at=known["ends_at"], jobs=known["jobs"]))
+def fence_before_interruption(lost: Lost) -> WorkerStep:
+    known = lost.interrupted
+    return fence(lost, because(Code.TERMINATED_BEFORE_INTERRUPTION, ends_at=known["ends_at"], jobs=known["jobs"]))
 
 
-def _all_may_restart(of: Lost) -> bool:
+def _all_may_restart(lost: Lost) -> bool:
     """Whether nothing is lost if it ends now: no reservation, and every job may start again and runs only there."""
-    host, after = of.worker.host, of.after
+    host, context = lost.worker.host, lost.context
     if host is None or any(instance.reserved for instance in host.instances):
         return False
     return all(
-        restart_known(job, queue, after) and after.where.alive(job.name) == (host.name,) for job, queue in jobs_on(host)
+        restart_known(job, queue, context) and context.where.alive(job.name) == (host.name,)
+        for job, queue in jobs_on(host)
     )
 
 
 # -- silence -------------------------------------------------------------------------------------------------------
 
 
-def drain_silent(of: Lost) -> WorkerStep:
-    leaving = of.leaving
+def drain_silent(lost: Lost) -> WorkerStep:
+    leaving = lost.leaving
     assert leaving is not None  # the row holds only then
     mark = Disabling.STOP if leaving.code is Code.STOPPING else Disabling.COMMAND
-    return disable(of.worker, of.pass_context, mark, leaving, by_person=True)
+    return disable(lost.worker, lost.pass_context, mark, leaving, by_person=True)

@@ -27,7 +27,7 @@ def returning_jobs(
     observed: ObservedWorkers,
     cluster: Cluster,
     policy: Policy,
-    after: RecoveryContext,
+    context: RecoveryContext,
     now: float,
     closed: Mapping[str, Reason] = MappingProxyType({}),
 ) -> tuple[CategoryDemand, ...]:
@@ -37,11 +37,11 @@ def returning_jobs(
     reader: RequestReader | None = None
     rules = ConstraintDemand(cluster, policy, {})
     counts: dict[tuple[Demand, tuple[str, ...]], int] = {}
-    for job, queue, slots in _work(observed.workers, after):
+    for job, queue, slots in _work(observed.workers, context):
         # They run in that queue, so they may use it.
         names = frozenset(worker.name for worker in observed.workers)
         reader = reader or RequestReader(cluster, policy, names, closed, Rights())
-        detail = after.where.details.get(job.number)
+        detail = context.where.details.get(job.number)
         project = detail.project or None if detail is not None else None
         ask = JobRequest("Rq", hard=job.hard, queues=(queue,), owner=job.owner, project=project)
         served = reader.read(ask)
@@ -54,14 +54,14 @@ def returning_jobs(
     )
 
 
-def _work(machines: Sequence[WorkerState], after: RecoveryContext) -> Iterator[tuple[HostJob, str, int]]:
+def _work(machines: Sequence[WorkerState], context: RecoveryContext) -> Iterator[tuple[HostJob, str, int]]:
     """Jobs with their queue and their slots on that worker."""
     for worker in machines:
         taken = worker.decisive is Condition.INTERRUPTED and worker.notice is not None
         if worker.host is None or not (taken or worker.decisive is Condition.FENCED):
             continue
         for job, queue in jobs_on(worker.host):
-            if restart_known(job, queue, after):
+            if restart_known(job, queue, context):
                 # A parallel job may have slots in several queue instances of a host.
                 same = [one for one in worker.host.jobs if (one.number, one.task) == (job.number, job.task)]
                 yield job, queue, sum(one.slots for one in same)

@@ -92,21 +92,21 @@ RULES: tuple[Rule[Departure], ...] = (
     Rule(
         "end_removed",
         "It is no execution host any more: only the machine is left.",
-        lambda of: of.worker.host is None,
+        lambda departure: departure.worker.host is None,
         (Row("", always, _end_removed, Terminate, reasons=(Code.REMOVED_FROM_GRID_ENGINE,)),),
         sources=frozenset({Phase.LEAVING}),
     ),
     Rule(
         "enable_kept",
         "A person, a request set or a rule keeps it after all.",
-        lambda of: of.kept is not None,
+        lambda departure: departure.kept is not None,
         (Row("", always, _enable, Enable, Phase.READY),),
         sources=frozenset({Phase.DRAINING}),
     ),
     Rule(
         "enable_needed",
         "It is needed again: enabling it is cheaper than a launch.",
-        lambda of: of.revocable and of.needed is not None,
+        lambda departure: departure.revocable and departure.needed is not None,
         (Row("", always, _enable, Enable, Phase.READY),),
         sources=frozenset({Phase.DRAINING}),
     ),
@@ -159,7 +159,7 @@ SET_ASIDE: tuple[Rule[Departure], ...] = (
         (
             Row(
                 "It is no execution host.",
-                lambda of: of.worker.host is None,
+                lambda departure: departure.worker.host is None,
                 _terminate,
                 Terminate,
                 Phase.LEAVING,
@@ -168,7 +168,7 @@ SET_ASIDE: tuple[Rule[Departure], ...] = (
             ),
             Row(
                 "The autoscaler did not disable it, and its provider says that the machine is down for good.",
-                lambda of: of.worker.note.disabling is None and down(of.worker.worker),
+                lambda departure: departure.worker.note.disabling is None and down(departure.worker.worker),
                 _disable,
                 Disable,
                 Phase.ENDING,
@@ -177,7 +177,7 @@ SET_ASIDE: tuple[Rule[Departure], ...] = (
             ),
             Row(
                 "The autoscaler did not disable it.",
-                lambda of: of.worker.note.disabling is None,
+                lambda departure: departure.worker.note.disabling is None,
                 _disable,
                 Disable,
                 Phase.DRAINING,
@@ -186,14 +186,14 @@ SET_ASIDE: tuple[Rule[Departure], ...] = (
             ),
             Row(
                 "The autoscaler did not disable it, and it is an execution host on its way in or out.",
-                lambda of: of.worker.note.disabling is None and of.worker.host is not None,
+                lambda departure: departure.worker.note.disabling is None and departure.worker.host is not None,
                 _disable,
                 Disable,
                 reasons=_DRAINED,
             ),
             Row(
                 "The autoscaler disabled it.",
-                lambda of: of.worker.host is not None,
+                lambda departure: departure.worker.host is not None,
                 _leave,
                 reasons=_DRAINED,
                 way_out=True,
