@@ -22,7 +22,7 @@ from typing import ClassVar
 
 import pytest
 
-from autoscaler.core.model.fleet import Bucket, Ending, MachineState, PriceType, Worker
+from autoscaler.core.model.fleet import Bucket, Ending, FailureKind, MachineState, PriceType, Worker
 from providers.interface import (
     GROUP_ID,
     HasCallBudget,
@@ -403,7 +403,7 @@ class ProviderContract:
         for each in (provider, plane.connect(CELL)):
             worker = _worker(each, worker_id)
             assert worker is not None
-            assert worker.failure in ("boot", "capacity", "quota")
+            assert worker.failure in (FailureKind.BOOT, FailureKind.CAPACITY, FailureKind.QUOTA)
             assert worker.message
             assert worker.ending is Ending.UNKNOWN
             assert (worker.order_id, worker.type.name) == (order.order_id, order.buckets[0].type.name)

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from autoscaler.core.model.fleet import Bucket, BucketKey, Ending, MachineState, PriceType, Worker
+from autoscaler.core.model.fleet import Bucket, BucketKey, Ending, FailureKind, MachineState, PriceType, Worker
 from providers.catalog import Catalog, load_catalog
 from providers.interface import (
     GROUP_ID,
@@ -81,7 +81,7 @@ class Machine:
     ended_at: float | None = None
     message: str | None = None
     ending: Ending = Ending.UNKNOWN
-    failure: str | None = None
+    failure: FailureKind | None = None
 
 
 @dataclass(slots=True)
@@ -157,7 +157,9 @@ class FakeCloud:
         number = self._made
         machine = Machine(f"fake-{number:06d}", cell, order.token, order, bucket, f"fake-{number}", self.clock())
         if self.faults.dies_at_once is not None:
-            machine = replace(machine, ended_at=self.clock(), message=self.faults.dies_at_once, failure="boot")
+            machine = replace(
+                machine, ended_at=self.clock(), message=self.faults.dies_at_once, failure=FailureKind.BOOT
+            )
         self.machines[machine.id] = machine
         return machine
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from autoscaler.core.actions import Disable, Enable, Launch, LaunchSet, Remove, Terminate
-from autoscaler.core.model.fleet import MachineState, Worker
+from autoscaler.core.model.fleet import FailureKind, MachineState, Worker
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.model.request_sets import CreatedNode
@@ -321,7 +321,7 @@ def test_the_last_words_of_a_machine_that_never_joined_are_told(world: World, ca
     def giving_up(snapshot: Snapshot) -> Plan:
         plan = launching(snapshot)
         lost = snapshot.fleet.workers[:1]
-        ends = tuple(Terminate(worker.id, worker.name, because(Code.BOOT_TIMEOUT), "boot") for worker in lost)
+        ends = tuple(Terminate(worker.id, worker.name, because(Code.BOOT_TIMEOUT), FailureKind.BOOT) for worker in lost)
         return replace(plan, actions=(*plan.actions, *ends))
 
     loop = start(world, decide=giving_up)
@@ -629,7 +629,9 @@ def test_a_machine_that_failed_before_it_came_up_counts_against_its_bucket_once(
 
         def workers(self) -> Sequence[Worker]:
             return [
-                replace(worker, state=MachineState.TERMINATED, failure="capacity", message="no machine was left")
+                replace(
+                    worker, state=MachineState.TERMINATED, failure=FailureKind.CAPACITY, message="no machine was left"
+                )
                 for worker in super().workers()
             ]
 
@@ -651,7 +653,9 @@ def test_a_machine_that_was_up_and_is_told_as_failed_counts_against_no_bucket(wo
 
         def workers(self) -> Sequence[Worker]:
             return [
-                replace(worker, state=MachineState.TERMINATED, failure="capacity") if worker.id in lost else worker
+                replace(worker, state=MachineState.TERMINATED, failure=FailureKind.CAPACITY)
+                if worker.id in lost
+                else worker
                 for worker in super().workers()
             ]
 

@@ -22,6 +22,7 @@ from autoscaler.core.model.evidence import Answer, Evidence, Finding, Health, Jo
 from autoscaler.core.model.fleet import (
     Bucket,
     BucketKey,
+    FailureKind,
     Fleet,
     InstanceType,
     LaunchFailure,
@@ -109,7 +110,9 @@ FLEET = Fleet(
             assignment=(("36688decd6f980ec", 2), ("77dde23f2fccfe6d", 1)),
         ),
     ),
-    failures=(LaunchFailure(BucketKey("odd.one", zone="eu-1b"), 1795248800.0, "capacity", "none left", "o-0"),),
+    failures=(
+        LaunchFailure(BucketKey("odd.one", zone="eu-1b"), 1795248800.0, FailureKind.CAPACITY, "none left", "o-0"),
+    ),
     enrols_itself=True,
 )
 MEMORY = Memory(
@@ -118,7 +121,7 @@ MEMORY = Memory(
     able_since={12: 4.25},
     unable=(13,),
     details={13: JobDetail(13, 5.0, start_after=6.0, concurrency=3, context={"until": "2026-11-21T09:04:00"})},
-    rests=(Backoff(BucketKey("odd.one"), 9.0, 5, "capacity", "none left"),),
+    rests=(Backoff(BucketKey("odd.one"), 9.0, 5, FailureKind.CAPACITY, "none left"),),
     launches=(Event(7.0, 2, "execute"),),
     trials={"o-2": LaunchTrial("execute", 6.0, (("36688decd6f980ec", 2),), 1, 40.0, 6.5, 12.0, seen=("alarm (a)",))},
     protected={"execute": ProtectedArray({"36688decd6f980ec": UnhelpedCategory(2, 5.0, 80.0, ("ann",))}, 2, 1.0)},

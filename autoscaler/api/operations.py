@@ -28,7 +28,7 @@ from autoscaler.api.models import (
 )
 from autoscaler.api.room import available, unavailable
 from autoscaler.api.view import Node, Place, View, free_names
-from autoscaler.core.model.fleet import InstanceType
+from autoscaler.core.model.fleet import FailureKind, InstanceType
 from autoscaler.core.model.request_sets import CreatedNode
 from autoscaler.report.wording import few
 from autoscaler.store.nodes import NodeRow, Operation
@@ -80,7 +80,9 @@ class Operations:
         rows = self.store.nodes.listed(seen.worker.id for seen in look.workers)
         overrides = self.store.overrides.load()
         failures = self.store.journal.failures(now - RECENT)
-        failed = {each.bucket.instance_type: max(0.0, now - each.at) for each in failures if each.kind == "capacity"}
+        failed = {
+            each.bucket.instance_type: max(0.0, now - each.at) for each in failures if each.kind == FailureKind.CAPACITY
+        }
         backoffs = [backoff for backoff in look.rests if backoff.until > now]
         place = Place(self.place.cluster, look.region or self.place.region, look.subnet or self.place.subnet)
         return View(place, look, rows, overrides, failed, backoffs)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypeVar
 
 from autoscaler.core.model.cluster import JobRequest
-from autoscaler.core.model.fleet import Assignment, Bucket, InstanceType
+from autoscaler.core.model.fleet import Assignment, Bucket, FailureKind, InstanceType
 from autoscaler.core.model.reasons import Reason
 
 
@@ -225,7 +225,7 @@ class Terminate(ActionKind, kind="terminate", order=90, verb="terminating", call
     worker_id: str
     host: str | None
     reason: Reason
-    failure: Annotated[str | None, InJson("`boot`: it never joined, which is held against its type.")] = None
+    failure: Annotated[FailureKind | None, InJson("`boot`: it never joined, which is held against its type.")] = None
     """Kind of failure to note against its bucket; its console goes to the report."""
 
 

@@ -19,6 +19,7 @@ from autoscaler.core.model.fleet import (
     Bucket,
     BucketKey,
     Ending,
+    FailureKind,
     Fleet,
     InstanceType,
     Interruption,
@@ -100,7 +101,7 @@ class WorkerEntry(_Priced):
     ready: bool = True
     message: str | None = None
     ending: Ending = Ending.UNKNOWN
-    failure: str | None = None
+    failure: FailureKind | None = None
 
 
 class OrderEntry(_Priced):
@@ -124,7 +125,7 @@ class FailureEntry(_Kind):
     """A refusal of one candidate, by its bucket."""
 
     at: Time
-    kind: str
+    kind: FailureKind
     message: str = ""
     order_id: str = ""
 

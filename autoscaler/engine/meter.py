@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, time
 from pathlib import PurePath
 
 from autoscaler.core.actions import Action, Launch
-from autoscaler.core.model.fleet import LaunchFailure
+from autoscaler.core.model.fleet import FailureKind, LaunchFailure
 from autoscaler.core.outcome.sample import Sample, Starts
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Plan, Snapshot
@@ -34,7 +34,7 @@ WHOLE, GRID_ENGINE, PROVIDER, STATE, DEFECT = (
 )
 """How a pass ends."""
 PROGRAMS = frozenset({"qalter", "qconf", "qdel", "qhold", "qhost", "qmod", "qping", "qrls", "qstat", "qsub"})
-FAILURES = ("capacity", "quota", "throttled", "permanent", "boot", "join")
+FAILURES = (*FailureKind, "join")
 """Kinds of failed launches."""
 LOST = frozenset({Condition.SILENT_TOO_LONG, Condition.FENCED})
 OTHER = "other"

@@ -9,7 +9,9 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
-from functools import cache
+from enum import StrEnum
+from functools import cache, reduce
+from operator import or_
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -189,11 +191,18 @@ def _fields(kind: type) -> Iterator[JsonField]:
         how = next((each for each in get_args(hint)[1:] if isinstance(each, InJson)), InJson())
         if not how.shown:
             continue
-        declared = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+        declared = _as_text(get_args(hint)[0] if get_origin(hint) is Annotated else hint)
         to_plain = _to_plain(declared)
         if how.null_if_empty:
             declared = declared | None
         yield JsonField(name, declared, how.description, _getter(name, to_plain, empty_is_null=how.null_if_empty))
+
+
+def _as_text(declared: Any) -> Any:
+    """The same type, with any text instead of an enum of texts: a later version may know more of these."""
+    if get_origin(declared) in (Union, UnionType):
+        return reduce(or_, map(_as_text, get_args(declared)))
+    return str if isinstance(declared, type) and issubclass(declared, StrEnum) else declared
 
 
 def _getter(name: str, to_plain: Callable[[Any], Any], *, empty_is_null: bool) -> Callable[[Any], Any]:

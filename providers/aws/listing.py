@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
-from autoscaler.core.model.fleet import Ending, InstanceType, MachineState, PriceType, Worker
+from autoscaler.core.model.fleet import Ending, FailureKind, InstanceType, MachineState, PriceType, Worker
 from providers.aws import tags
 from providers.aws.catalogue import Prices
 
@@ -74,13 +74,13 @@ def worker(
     )
 
 
-def _failure(state: str, code: str) -> str | None:
+def _failure(state: str, code: str) -> FailureKind | None:
     """Why a machine ends or has ended. A stopped machine does not come up by itself, whoever stopped it, and must be
     ended: its disks are paid for.
     """
     if state in ("shutting-down", "terminated"):
         return failure_of(code)
-    return (failure_of(code) or "boot") if state == "stopped" else None
+    return (failure_of(code) or FailureKind.BOOT) if state == "stopped" else None
 
 
 def state_reason(instance: Mapping[str, Any]) -> str:
@@ -91,13 +91,15 @@ def state_reason(instance: Mapping[str, Any]) -> str:
     return str(said) if str(said).startswith(("Client.", "Server.")) else ""
 
 
-def failure_of(code: str) -> str | None:
+def failure_of(code: str) -> FailureKind | None:
     """The kind of failure if a machine ended for this reason before it came up. EC2 accepts a launch and ends it then,
     if a key cannot be used, a volume exceeds a limit, or its own host fails.
     """
     if not code or code in _WANTED:
         return None
-    return "capacity" if code in _CAPACITY else "quota" if code in _QUOTA else "boot"
+    if code in _CAPACITY:
+        return FailureKind.CAPACITY
+    return FailureKind.QUOTA if code in _QUOTA else FailureKind.BOOT
 
 
 def _message(instance: Mapping[str, Any], code: str) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from autoscaler.core.model.fleet import ANY, InstanceType, MachineState, PriceType, Worker
+from autoscaler.core.model.fleet import ANY, FailureKind, InstanceType, MachineState, PriceType, Worker
 from providers.azure import tags
 from providers.azure.calls import Calls, Record
 from providers.azure.errors import kind_of
@@ -65,14 +65,16 @@ def state_of(provisioning: str, seen: Status) -> MachineState:
     return MachineState.PENDING
 
 
-def failure_of(provisioning: str, seen: Status) -> str | None:
+def failure_of(provisioning: str, seen: Status) -> FailureKind | None:
     """The kind of failure of a machine that will never come up, as LaunchFailure has it. Raises nothing."""
     if provisioning == "Deleting" or seen.power in ("running", "starting"):
         return None
     if provisioning == "Failed":
         kind = kind_of(seen.failed, seen.message)
-        return "capacity" if kind is OutOfCapacity else "quota" if kind is QuotaReached else "boot"
-    return "boot" if seen.power in _DOWN else None
+        if kind is OutOfCapacity:
+            return FailureKind.CAPACITY
+        return FailureKind.QUOTA if kind is QuotaReached else FailureKind.BOOT
+    return FailureKind.BOOT if seen.power in _DOWN else None
 
 
 def message_of(provisioning: str, seen: Status) -> str | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from autoscaler.core.model.fleet import Ending, InstanceType, MachineState, PriceType, Worker
+from autoscaler.core.model.fleet import Ending, FailureKind, InstanceType, MachineState, PriceType, Worker
 from providers.cloud_pipeline.api import as_record, as_records, is_capacity, is_interruption, unix_time
 from providers.interface import Unreachable
 
@@ -150,11 +150,11 @@ def ending_of(run: Run) -> Ending:
     return Ending.UNKNOWN
 
 
-def failure_of(run: Run) -> str | None:
+def failure_of(run: Run) -> FailureKind | None:
     """The kind of failure of a run that ended before it was up; None for every other."""
     if run.status != "FAILURE" or run.initialized:
         return None
-    return "capacity" if is_capacity(run.reason) else "boot"
+    return FailureKind.CAPACITY if is_capacity(run.reason) else FailureKind.BOOT
 
 
 def message_of(run: Run) -> str | None:

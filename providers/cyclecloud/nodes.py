@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autoscaler.core.model.fleet import ANY, InstanceType, MachineState, PriceType, Worker
+from autoscaler.core.model.fleet import ANY, FailureKind, InstanceType, MachineState, PriceType, Worker
 from providers.catalog import GIB, Catalog, family_of
 from providers.cyclecloud.settings import Boot
 from providers.cyclecloud.status import NodeArray
@@ -173,15 +173,15 @@ def _type(record: Mapping[str, Any], array: NodeArray | None, catalog: Catalog) 
     return InstanceType(name, family_of(name, "azure"), max(1, int(cores or 1)), int(float(memory or 0) * GIB))
 
 
-def _failure(record: Mapping[str, Any]) -> str | None:
+def _failure(record: Mapping[str, Any]) -> FailureKind | None:
     """Why it will never come up. Without a machine the cloud gave none; with one, its set-up failed, and CycleCloud
     does nothing more with it by itself.
     """
     if _is_deallocated(record):
-        return "boot"
+        return FailureKind.BOOT
     if record.get("Status") != FAILED:
         return None
-    return "capacity" if is_void(record) else "boot"
+    return FailureKind.CAPACITY if is_void(record) else FailureKind.BOOT
 
 
 def _price_type(record: Mapping[str, Any], array: NodeArray | None) -> PriceType:

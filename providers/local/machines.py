@@ -19,7 +19,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from autoscaler.core.model.fleet import Ending, InstanceType, PriceType
+from autoscaler.core.model.fleet import Ending, FailureKind, InstanceType, PriceType
 from providers.interface import Unreachable
 
 LOCK_TIMEOUT = 20.0
@@ -54,7 +54,7 @@ class Machine:
     ended_at: float | None = None
     message: str | None = None
     ending: Ending = Ending.UNKNOWN
-    failure: str | None = None
+    failure: FailureKind | None = None
     """The kind of LaunchFailure if it ends before it was up."""
 
     @property
@@ -143,8 +143,9 @@ def _text(machine: Machine) -> str:
 
 def _machine(record: dict[str, Any]) -> Machine:
     kind, price_type = InstanceType(**record.pop("type")), PriceType(record.pop("price_type"))
-    ending = Ending(record.pop("ending", ""))
-    return Machine(type=kind, price_type=price_type, ending=ending, **record)
+    ending, failure = Ending(record.pop("ending", "")), record.pop("failure", None)
+    failure = None if failure is None else FailureKind(failure)
+    return Machine(type=kind, price_type=price_type, ending=ending, failure=failure, **record)
 
 
 __all__ = ["LOCK_TIMEOUT", "Machine", "Records", "Timeout", "machine_id"]

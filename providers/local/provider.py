@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from autoscaler.core.model.fleet import Bucket, BucketKey, Ending, Interruption, MachineState, Worker
+from autoscaler.core.model.fleet import Bucket, BucketKey, Ending, FailureKind, Interruption, MachineState, Worker
 from autoscaler.errors import AutoscalerError
 from autoscaler.namespaces import NamespaceError, Tree
 from providers.catalog import load_catalog
@@ -227,17 +227,17 @@ class LocalProvider:
         if born is None or born != machine.born:
             if self.notices.released(machine.id):
                 return self._record_end(machine, "ended by itself", Ending.RELEASED)
-            return self._record_end(machine, f"ended by itself{self._last_line(machine)}", failure="boot")
+            return self._record_end(machine, f"ended by itself{self._last_line(machine)}", failure=FailureKind.BOOT)
         notice = self.notices.of(machine.id)
         if notice is not None and notice.kind != "rebalance" and now >= notice.at:
             return self._end(machine, "taken back, as its notice said", Ending.INTERRUPTED)
         lifetime = self.settings.sudden_death
         if lifetime is not None and now >= machine.created_at + self.settings.boot_delay + lifetime:
-            return self._end(machine, "died suddenly, as asked", failure="boot")
+            return self._end(machine, "died suddenly, as asked", failure=FailureKind.BOOT)
         return machine
 
     def _end(
-        self, machine: Machine, message: str, ending: Ending = Ending.UNKNOWN, *, failure: str | None = None
+        self, machine: Machine, message: str, ending: Ending = Ending.UNKNOWN, *, failure: FailureKind | None = None
     ) -> Machine:
         born = self.hosts.born(machine.name)
         if born is not None and machine.born in (born, None):
@@ -251,7 +251,7 @@ class LocalProvider:
         return f"; it printed last: {last[-LAST_LINE:]}" if last else ""
 
     def _record_end(
-        self, machine: Machine, message: str, ending: Ending = Ending.UNKNOWN, *, failure: str | None = None
+        self, machine: Machine, message: str, ending: Ending = Ending.UNKNOWN, *, failure: FailureKind | None = None
     ) -> Machine:
         ended = replace(machine, ended_at=self.clock(), message=message, ending=ending, failure=failure)
         self.machines.save(ended)

@@ -12,7 +12,7 @@ import pytest
 
 from autoscaler.background import on_thread
 from autoscaler.core.actions import Disable, Enable, Enrol, Remove, Terminate
-from autoscaler.core.model.fleet import InstanceType, MachineState, OrderState, Worker
+from autoscaler.core.model.fleet import FailureKind, InstanceType, MachineState, OrderState, Worker
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.workers.phases import Phase
 from autoscaler.errors import CommandTimedOut
@@ -125,7 +125,7 @@ def test_a_machine_is_ended(bench: Bench) -> None:
 
 
 def test_a_machine_that_never_joined_leaves_its_last_words_and_a_failure(bench: Bench) -> None:
-    outcome = bench.act(Terminate("fake-000002", "fake-2", REASON, failure="boot"))[0]
+    outcome = bench.act(Terminate("fake-000002", "fake-2", REASON, failure=FailureKind.BOOT))[0]
     failure = bench.store.journal.failures(0)[0]
     assert (outcome.message, failure.kind, failure.bucket.instance_type) == (
         "never joined; it printed last: fake-2 booted",
@@ -224,7 +224,9 @@ def test_what_never_joined_is_ended_by_eight_threads_at_most(tmp_path: Path) -> 
     counts = []
     for first, count in ((0, 1), (1, 3), (10, 20)):
         threads.clear()
-        bench.act(*(Terminate(f"i-{first + number}", None, REASON, failure="boot") for number in range(count)))
+        bench.act(
+            *(Terminate(f"i-{first + number}", None, REASON, failure=FailureKind.BOOT) for number in range(count))
+        )
         counts.append(len(threads))
     assert counts == [1, 3, 8]
 
@@ -273,7 +275,10 @@ class TestEndingMany:
         kind = InstanceType("m5.large", "m5", 2, 8 * 1024**3)
         up = Worker("i-1", kind, "execute", MachineState.RUNNING, 100.0, "w1", message="anything")
         stopped = replace(
-            up, state=MachineState.PENDING, failure="boot", message="it is stopped, and its disks are paid for"
+            up,
+            state=MachineState.PENDING,
+            failure=FailureKind.BOOT,
+            message="it is stopped, and its disks are paid for",
         )
         told = []
         for worker in (up, stopped, replace(stopped, state=MachineState.TERMINATED)):

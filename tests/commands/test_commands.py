@@ -11,7 +11,7 @@ import pytest
 from autoscaler.commands import main as module
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import cli, main
-from autoscaler.core.model.fleet import BucketKey, InstanceType, MachineState, Worker
+from autoscaler.core.model.fleet import BucketKey, FailureKind, InstanceType, MachineState, Worker
 from autoscaler.core.model.memory import Backoff, Memory
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.model.request_sets import CreatedNode
@@ -163,7 +163,10 @@ def test_resuming_is_remembered_for_the_brake(store: Store) -> None:
 
 
 def test_what_is_to_be_tried_again_is_named(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    rests = [Backoff(BucketKey("m5.large", zone=zone), time.time() + 600, 5, "capacity", "none left") for zone in "ab"]
+    rests = [
+        Backoff(BucketKey("m5.large", zone=zone), time.time() + 600, 5, FailureKind.CAPACITY, "none left")
+        for zone in "ab"
+    ]
     store.memory.save(Memory(rests=tuple(rests), stopped={"gpu": "no such image"}), 1.0)
     main(["retry"])
     assert capsys.readouterr().out == "tried again: m5.large (none left), gpu (no such image)\n"

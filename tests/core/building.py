@@ -28,6 +28,7 @@ from autoscaler.core.model.cluster import (
 from autoscaler.core.model.fleet import (
     Bucket,
     BucketKey,
+    FailureKind,
     Fleet,
     InstanceType,
     LaunchFailure,
@@ -235,7 +236,9 @@ def a_bucket(
     return Bucket(BucketKey(type_.name, **key), type_, None if price < 0 else price, available, problem)
 
 
-def a_failure(type_: InstanceType = LARGE, *, age: float = 60.0, kind: str = "capacity", **key: Any) -> LaunchFailure:
+def a_failure(
+    type_: InstanceType = LARGE, *, age: float = 60.0, kind: FailureKind = FailureKind.CAPACITY, **key: Any
+) -> LaunchFailure:
     return LaunchFailure(BucketKey(type_.name, **key), NOW - age, kind, "Insufficient instance capacity.")
 
 

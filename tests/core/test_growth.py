@@ -9,7 +9,7 @@ import pytest
 
 from autoscaler.core.actions import Launch
 from autoscaler.core.model.cluster import Complex, Consumable, Queue, QueueInstance
-from autoscaler.core.model.fleet import Bucket, InstanceType, MachineState, OrderState, PriceType
+from autoscaler.core.model.fleet import Bucket, FailureKind, InstanceType, MachineState, OrderState, PriceType
 from autoscaler.core.model.memory import Event
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code
@@ -203,7 +203,9 @@ def test_a_type_that_failed_less_often_does_not_rest() -> None:
 
 
 def test_failures_of_boot_and_of_capacity_are_counted_apart() -> None:
-    failures = [a_failure(X2LARGE, age=60 + n, kind="boot" if n % 2 else "capacity") for n in range(8)]
+    failures = [
+        a_failure(X2LARGE, age=60 + n, kind=FailureKind.BOOT if n % 2 else FailureKind.CAPACITY) for n in range(8)
+    ]
     assert launched(plan(a_snapshot(jobs(8), *failures, hybrid=True))) == {"m5.2xlarge": 1}
 
 
@@ -213,7 +215,7 @@ def test_failures_are_forgotten_after_the_delay() -> None:
 
 
 def test_a_throttled_call_makes_nothing_rest() -> None:
-    failures = [a_failure(X2LARGE, kind="throttled", age=60 + n) for n in range(9)]
+    failures = [a_failure(X2LARGE, kind=FailureKind.THROTTLED, age=60 + n) for n in range(9)]
     assert launched(plan(a_snapshot(jobs(8), *failures, hybrid=True))) == {"m5.2xlarge": 1}
 
 
@@ -224,13 +226,13 @@ def test_a_rest_of_one_zone_leaves_the_other() -> None:
 
 
 def test_a_permanent_error_stops_the_node_array() -> None:
-    made = plan(a_snapshot(jobs(8), a_failure(kind="permanent")))
+    made = plan(a_snapshot(jobs(8), a_failure(kind=FailureKind.PERMANENT)))
     assert (acts(made), noted(made)) == ([], [Code.NODE_ARRAY_STOPPED])
 
 
 def test_a_stopped_node_array_launches_again_after_a_person_resumed() -> None:
-    stopped = plan(a_snapshot(jobs(8), a_failure(kind="permanent"))).memory
-    made = plan(a_snapshot(jobs(8), a_failure(kind="permanent"), stopped, Overrides(resumed_at=NOW)))
+    stopped = plan(a_snapshot(jobs(8), a_failure(kind=FailureKind.PERMANENT))).memory
+    made = plan(a_snapshot(jobs(8), a_failure(kind=FailureKind.PERMANENT), stopped, Overrides(resumed_at=NOW)))
     assert launched(made) == {"m5.large": 4}
 
 
@@ -256,8 +258,8 @@ def test_an_old_wish_to_try_again_ends_no_newer_rest() -> None:
 
 
 def test_a_stopped_node_array_launches_again_after_a_person_wanted_it_tried_again() -> None:
-    stopped = plan(a_snapshot(jobs(8), a_failure(kind="permanent"))).memory
-    made = plan(a_snapshot(jobs(8), a_failure(kind="permanent"), stopped, Overrides(retried_at=NOW)))
+    stopped = plan(a_snapshot(jobs(8), a_failure(kind=FailureKind.PERMANENT))).memory
+    made = plan(a_snapshot(jobs(8), a_failure(kind=FailureKind.PERMANENT), stopped, Overrides(retried_at=NOW)))
     assert (launched(made), dict(made.memory.stopped)) == ({"m5.large": 4}, {})
 
 

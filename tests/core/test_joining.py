@@ -9,7 +9,7 @@ import pytest
 
 from autoscaler.core.actions import Enrol, Terminate
 from autoscaler.core.model.cluster import ExecutionHost, QueueInstance
-from autoscaler.core.model.fleet import MachineState
+from autoscaler.core.model.fleet import FailureKind, MachineState
 from autoscaler.core.model.memory import Disabling, Memory, WorkerNote
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, because
@@ -108,14 +108,14 @@ def test_joining_goes_on_while_paused() -> None:
 
 def test_a_machine_that_does_not_come_up_in_time_is_ended_as_a_failed_boot() -> None:
     made = plan(a_snapshot(a_machine("w1", state=MachineState.PENDING, age=900, note=SEEN, message="no capacity")))
-    assert made.actions == (Terminate("i-w1", "w1", made.workers[0].reason, failure="boot"),)
+    assert made.actions == (Terminate("i-w1", "w1", made.workers[0].reason, failure=FailureKind.BOOT),)
 
 
 def test_a_machine_that_will_never_come_up_is_ended_at_once_as_the_failure_it_is() -> None:
     failed = a_machine("w1", state=MachineState.PENDING, age=5, failure="capacity", message="AllocationFailed")
     made = plan(a_snapshot(failed))
     assert made.actions == (
-        Terminate("i-w1", "w1", because(Code.BOOT_FAILED, message="AllocationFailed"), failure="capacity"),
+        Terminate("i-w1", "w1", because(Code.BOOT_FAILED, message="AllocationFailed"), failure=FailureKind.CAPACITY),
     )
 
 

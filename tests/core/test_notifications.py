@@ -11,7 +11,7 @@ import pytest
 
 from autoscaler.core.actions import Hold, Kill
 from autoscaler.core.model.cluster import JobRequest
-from autoscaler.core.model.fleet import BucketKey, Ending, MachineState
+from autoscaler.core.model.fleet import BucketKey, Ending, FailureKind, MachineState
 from autoscaler.core.model.memory import Backoff, Memory, ProtectedArray, WorkerNote
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.notifications.causes import (
@@ -163,7 +163,7 @@ def test_a_fenced_worker_is_lost_and_no_end_of_it_is_told() -> None:
 
 
 def rest(message: str = "no capacity") -> Backoff:
-    return Backoff(BucketKey("m5.large", "execute"), NOW + 1800, 5, "capacity", message, NOW)
+    return Backoff(BucketKey("m5.large", "execute"), NOW + 1800, 5, FailureKind.CAPACITY, message, NOW)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from autoscaler.core import plan as planning
 from autoscaler.core.actions import Action, Disable, Enable, Enrol, Remove, Terminate
-from autoscaler.core.model.fleet import MachineState
+from autoscaler.core.model.fleet import FailureKind, MachineState
 from autoscaler.core.model.memory import Disabling, Memory
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.snapshot import Snapshot
@@ -65,7 +65,7 @@ OBSERVATIONS = st.builds(
     notice=st.sampled_from(NOTICES),
     array=st.sampled_from(("execute", "execute", "forgotten")),
     enrols_itself=st.booleans(),
-    failure=st.sampled_from((None, "boot")),
+    failure=st.sampled_from((None, FailureKind.BOOT)),
     taken=st.sampled_from(("", "", "newer", "older")),
     others_heard=st.booleans(),
     override=st.sampled_from(("", "", "drain", "keep", "stop drain", "stop now")),
@@ -127,7 +127,9 @@ def led_to(step: WorkerStep) -> Phase:
 @given(seen=OBSERVATIONS)
 @example(Observation(age=20.0, mark=Disabling.SILENT, disabled=20.0, override="drain"))
 @example(
-    Observation(listed=MachineState.PENDING, host="closed", heard=False, known=False, failure="boot", override="drain")
+    Observation(
+        listed=MachineState.PENDING, host="closed", heard=False, known=False, failure=FailureKind.BOOT, override="drain"
+    )
 )
 @WALK
 def test_a_step_leads_to_the_phase_that_its_row_says(seen: Observation) -> None:
@@ -141,7 +143,7 @@ REACHED = (
     ("give_back_unneeded", Terminate, Observation(host="none", override="drain")),
     ("give_back_unneeded", Disable, Observation(heard=False, known=False, age=20.0, override="stop drain")),
     ("give_back_unneeded", Disable, Observation(heard=False, mark=Disabling.ENROL, joined=False, override="drain")),
-    ("give_up", Terminate, Observation(host="none", failure="boot")),
+    ("give_up", Terminate, Observation(host="none", failure=FailureKind.BOOT)),
     ("give_up", Disable, Observation(mark=Disabling.ENROL, disabled=4000.0, enrols_itself=True)),
     ("give_up", Disable, Observation(listed=MachineState.PENDING, heard=False, joined=False)),
     ("give_up", Remove, Observation(host="unqueued", mark=Disabling.ENROL, disabled=4000.0, empty=300.0)),

@@ -6,7 +6,7 @@ import pytest
 
 from autoscaler.core.actions import Launch
 from autoscaler.core.capacity.prospects import Prospect, prospects
-from autoscaler.core.model.fleet import PriceType
+from autoscaler.core.model.fleet import FailureKind, PriceType
 from autoscaler.core.model.memory import Event
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
@@ -52,7 +52,7 @@ def test_what_the_provider_has_left_bounds_it() -> None:
             id="failed lately",
         ),
         pytest.param(
-            (a_bucket(XLARGE), a_failure(XLARGE, kind="permanent")),
+            (a_bucket(XLARGE), a_failure(XLARGE, kind=FailureKind.PERMANENT)),
             {"hybrid": True},
             Code.NODE_ARRAY_STOPPED,
             id="stopped",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.model.fleet import PriceType
+from autoscaler.core.model.fleet import FailureKind, PriceType
 from autoscaler.core.model.memory import WorkerNote
 from autoscaler.core.plan import plan
 from tests.core.building import NOW, X2LARGE, AWorker, a_failure, a_snapshot, a_worker, jobs, launched
@@ -47,12 +47,12 @@ def test_success_is_remembered_when_its_worker_has_left() -> None:
 @pytest.mark.parametrize(
     ("kind", "age", "heard", "rests"),
     (
-        ("capacity", 700, 400, True),  # made before they failed: it tells nothing of what is left now
-        ("boot", 700, 400, False),  # heard since: its image and settings work
-        ("boot", 900, 700, True),
+        (FailureKind.CAPACITY, 700, 400, True),  # made before they failed: it tells nothing of what is left now
+        (FailureKind.BOOT, 700, 400, False),  # heard since: its image and settings work
+        (FailureKind.BOOT, 900, 700, True),
     ),
 )
-def test_only_what_came_up_later_is_a_success(kind: str, age: float, heard: float, *, rests: bool) -> None:
+def test_only_what_came_up_later_is_a_success(kind: FailureKind, age: float, heard: float, *, rests: bool) -> None:
     failures = [a_failure(X2LARGE, age=600 + n, kind=kind) for n in range(5)]
     up = came_up(age=age, heard=heard)
     assert bool(plan(a_snapshot(jobs(8), *failures, up, hybrid=True)).memory.rests) is rests

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autoscaler.core.actions import Launch
-from autoscaler.core.model.fleet import LaunchFailure, OrderState, PriceType
+from autoscaler.core.model.fleet import FailureKind, LaunchFailure, OrderState, PriceType
 from autoscaler.core.model.memory import Disabling, Event
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code
@@ -183,7 +183,7 @@ def test_after_a_failed_order_requests_wait_a_moment() -> None:
 
 def test_after_an_order_that_came_in_part_requests_wait_a_moment() -> None:
     order = an_order(1, state=OrderState.ACCEPTED, age=3, ids=("i-1",))
-    failure = LaunchFailure(a_bucket(LARGE).key, NOW - 3, "capacity", "none", order.id)
+    failure = LaunchFailure(a_bucket(LARGE).key, NOW - 3, FailureKind.CAPACITY, "none", order.id)
     assert launched(planned(order, failure, sets=(a_set(count=2),))) == {}
 
 
@@ -306,7 +306,7 @@ def test_workers_of_a_dynamic_array_count_against_the_limits_of_what_it_extends(
 
 def test_what_a_callers_array_was_refused_for_good_stops_no_other() -> None:
     order = replace(an_order(1, state=OrderState.FAILED, age=60), node_array="burst")
-    refused = LaunchFailure(a_bucket(LARGE).key, NOW - 60, "permanent", "no such image", order.id)
+    refused = LaunchFailure(a_bucket(LARGE).key, NOW - 60, FailureKind.PERMANENT, "no such image", order.id)
     sets = (a_set("one", array="burst", count=1), a_set("two", count=1))
     made = planned(order, refused, sets=sets, arrays=(ArrayDefinition("burst", dynamic=True),))
     assert [(a.node_array, noted(made)) for a in made.actions if isinstance(a, Launch)] == [

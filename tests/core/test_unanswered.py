@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.core.model.fleet import LaunchFailure, Order, OrderState
+from autoscaler.core.model.fleet import FailureKind, LaunchFailure, Order, OrderState
 from autoscaler.core.model.memory import Event, Memory
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
@@ -20,7 +20,7 @@ SAID = "RequestLimitExceeded: Request limit exceeded."
 def a_throttled(number: int = 1, *, age: float = 3.0, retry_at: float | None = None) -> tuple[Order, LaunchFailure]:
     order = replace(an_order(state=OrderState.FAILED, age=age + 1), id=f"order-{number}")
     key = a_bucket(LARGE).key
-    return order, LaunchFailure(key, NOW - age, "throttled", SAID, order.id, retry_at=retry_at)
+    return order, LaunchFailure(key, NOW - age, FailureKind.THROTTLED, SAID, order.id, retry_at=retry_at)
 
 
 def test_what_was_throttled_is_not_coming() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from autoscaler.core.model.cluster import ExecutionHost, HostJob, QueueInstance
-from autoscaler.core.model.fleet import BucketKey, Interruption, MachineState
+from autoscaler.core.model.fleet import BucketKey, FailureKind, Interruption, MachineState
 from autoscaler.core.model.memory import Disabling, Memory, WorkerNote
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.snapshot import Snapshot
@@ -61,7 +61,7 @@ class Observation:
     notice: str = ""
     array: str = "execute"
     enrols_itself: bool = False
-    failure: str | None = None
+    failure: FailureKind | None = None
     taken: str = ""
     """Another machine of its name that is `newer` or `older`."""
     others_heard: bool = True

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from autoscaler.core.actions import Action, Disable, Enable, Enrol, Launch
 from autoscaler.core.model.cluster import JobCategory
-from autoscaler.core.model.fleet import BucketKey, LaunchFailure, MachineState, Order, OrderState, Worker
+from autoscaler.core.model.fleet import BucketKey, FailureKind, LaunchFailure, MachineState, Order, OrderState, Worker
 from autoscaler.core.model.memory import Disabling, Memory
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code
@@ -80,7 +80,7 @@ class GroupWorld(World):
             if bucket.key in self.stock:
                 self.stock[bucket.key] -= given
             if given < candidate.count:
-                self.failures.append(LaunchFailure(bucket.key, self.now, "capacity", "none left", name))
+                self.failures.append(LaunchFailure(bucket.key, self.now, FailureKind.CAPACITY, "none left", name))
             ids = tuple(f"i-{next(self.numbers)}" for _ in range(given))
             state = OrderState.ACCEPTED if ids else OrderState.FAILED
             kind, array = candidate.type, action.node_array

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from autoscaler.core.actions import Launch, Remove, Terminate
 from autoscaler.core.model.cluster import Queue, QuotaRule
 from autoscaler.core.model.evidence import Evidence, Health, JobFailure, JobSuccess
-from autoscaler.core.model.fleet import BucketKey, Interruption, MachineState
+from autoscaler.core.model.fleet import BucketKey, FailureKind, Interruption, MachineState
 from autoscaler.core.model.memory import Backoff, Disabling, Event, HeldJob, Memory, SwapNote, UnsatisfiableNote
 from autoscaler.core.model.request_sets import ArrayDefinition, CreatedNode, Requests, RequestSet, Target
 from autoscaler.core.outcome.sample import running, sample_of
@@ -65,7 +65,7 @@ def world() -> Snapshot:
         passes=7,
         able_since={3: NOW - 40},
         unable=(4,),
-        rests=(Backoff(BucketKey("m5.8xlarge"), NOW + 60, 1, "capacity", "none left"),),
+        rests=(Backoff(BucketKey("m5.8xlarge"), NOW + 60, 1, FailureKind.CAPACITY, "none left"),),
         failures_seen=NOW - 900,
         launches=event,
         removals=event,

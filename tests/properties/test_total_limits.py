@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from autoscaler.core.actions import Action, Hold, Kill, Launch
 from autoscaler.core.model.cluster import Cluster, ExecutionHost, HostJob, JobCategory, QueueInstance
-from autoscaler.core.model.fleet import Fleet, LaunchFailure, MachineState, Order, OrderState, Worker
+from autoscaler.core.model.fleet import FailureKind, Fleet, LaunchFailure, MachineState, Order, OrderState, Worker
 from autoscaler.core.model.request_sets import ArrayDefinition, CreatedNode, Requests, RequestSet, Target
 from autoscaler.core.policy import DeadlockAnswer, Limits, NodeArrayPolicy, Policy, QueuePolicy
 from autoscaler.core.requests.arrays import arrays_present, in_force
@@ -106,7 +106,7 @@ class Cell(World):
         name, bucket = f"order-{next(self.numbers)}", candidate.buckets[0]
         ids = tuple(f"i-{next(self.numbers)}" for _ in range(candidate.count)) if self.capacity else ()
         if not ids:
-            self.failures.append(LaunchFailure(bucket.key, self.now, "capacity", "none left", name))
+            self.failures.append(LaunchFailure(bucket.key, self.now, FailureKind.CAPACITY, "none left", name))
         self.orders[name] = Order(
             name,
             action.node_array,

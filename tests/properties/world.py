@@ -28,7 +28,7 @@ from autoscaler.core.actions import (
 )
 from autoscaler.core.model.cluster import Cluster, ExecutionHost, HostJob, JobCategory, Queue, QueueInstance
 from autoscaler.core.model.evidence import Answer, Evidence, Finding
-from autoscaler.core.model.fleet import Fleet, LaunchFailure, MachineState, Order, OrderState, Worker
+from autoscaler.core.model.fleet import FailureKind, Fleet, LaunchFailure, MachineState, Order, OrderState, Worker
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.request_sets import Requests
@@ -178,7 +178,7 @@ class World:
         order = Order(name, action.node_array, candidate.type, candidate.count, self.now, OrderState.SENT, key)
         order = replace(order, nodes=action.nodes, asked=action.asked, assignment=action.assignment)
         if not self.capacity:
-            self.failures.append(LaunchFailure(key, self.now, "capacity", "none left", name))
+            self.failures.append(LaunchFailure(key, self.now, FailureKind.CAPACITY, "none left", name))
             self.orders[name] = replace(order, state=OrderState.FAILED)
             return
         ids = tuple(f"i-{next(self.numbers)}" for _ in range(candidate.count))

@@ -21,6 +21,7 @@ from autoscaler.core.actions import (
     TellWaiting,
     Terminate,
 )
+from autoscaler.core.model.fleet import FailureKind
 from autoscaler.core.model.reasons import Code, because
 from tests.report.plans import launch
 
@@ -31,7 +32,7 @@ ONE_OF_EACH: tuple[Action, ...] = (
     Enable("i-1", "w1", because(Code.JOINED)),
     Disable("i-1", "w1", WHY),
     Remove("i-1", "w1", because(Code.EMPTY)),
-    Terminate("i-1", None, because(Code.BOOT_TIMEOUT), "boot"),
+    Terminate("i-1", None, because(Code.BOOT_TIMEOUT), FailureKind.BOOT),
     Restart("i-1", "w1", because(Code.NODE_OPERATION, by="anna", operation="restart")),
     Reimage("i-1", "w1", because(Code.NODE_OPERATION, by="anna", operation="reimage")),
     AskGridEngine((Question(12, "as asked"),), (ProbeHost("main.q", 8, (("arch", "lx-amd64"),)),), WHY),

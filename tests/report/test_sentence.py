@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from autoscaler.core.actions import AskGridEngine, Enrol, Hold, Kill, Question, Remove, Reschedule, Terminate
+from autoscaler.core.model.fleet import FailureKind
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan
 from autoscaler.report.sentence import news, sentence
@@ -121,7 +122,7 @@ def test_a_batch_that_holds_a_launch_back_stands_behind_it() -> None:
 
 
 def test_machines_without_a_host_name_are_told_by_their_id() -> None:
-    ended = Terminate("i-7", None, because(Code.BOOT_TIMEOUT), failure="boot")
+    ended = Terminate("i-7", None, because(Code.BOOT_TIMEOUT), failure=FailureKind.BOOT)
     assert "terminating i-7 (" in sentence(plan(ended), 3)
 
 

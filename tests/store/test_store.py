@@ -12,7 +12,16 @@ import pytest
 
 from autoscaler.core.actions import Disable, Launch, LaunchSet
 from autoscaler.core.model.cluster import JobDetail, JobRequest
-from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, LaunchFailure, MachineState, OrderState, Worker
+from autoscaler.core.model.fleet import (
+    Bucket,
+    BucketKey,
+    FailureKind,
+    InstanceType,
+    LaunchFailure,
+    MachineState,
+    OrderState,
+    Worker,
+)
 from autoscaler.core.model.memory import Backoff, Disabling, Event, Memory, WorkerNote
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan
@@ -41,7 +50,7 @@ MEMORY = Memory(
     able_since={12: 3.0},
     unable=(13, 14),
     details={12: JobDetail(12, 4.0, concurrency=3, context={"a": "b"})},
-    rests=(Backoff(BucketKey("m5.large"), 99.0, 5, "capacity", "none left"),),
+    rests=(Backoff(BucketKey("m5.large"), 99.0, 5, FailureKind.CAPACITY, "none left"),),
     launches=(Event(1.0, 2, "execute"),),
     brake=because(Code.CIRCUIT_BREAKER, launches=9, hosts=("w1", "w2")).then(because(Code.CAPPED)),
 )
@@ -171,7 +180,7 @@ def test_an_accepted_order_counts_what_was_given_since_it_was_given(store: Store
 def test_a_refused_candidate_hands_over_to_the_next(store: Store) -> None:
     store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
     store.journal.send(order_for(0), 0, 101.0)
-    failure = LaunchFailure(BucketKey("m5.large"), 102.0, "capacity", "none left", "order0")
+    failure = LaunchFailure(BucketKey("m5.large"), 102.0, FailureKind.CAPACITY, "none left", "order0")
     store.journal.answer("order0-0", ids=[], failures=[failure], message="none left", at=102.0)
     record = store.journal.orders(0)[0]
     assert (record.due, record.as_orders()[0].type, store.journal.failures(0)) == (1, XLARGE, (failure,))
@@ -188,8 +197,17 @@ def test_an_open_order_is_listed_however_old(store: Store) -> None:
     assert len(store.journal.orders(1e9)) == 1
 
 
+def test_a_kind_of_failure_that_is_not_known_counts_as_boot(store: Store) -> None:
+    store.journal.fail(LaunchFailure(BucketKey("m5.large"), 102.0, FailureKind.QUOTA, "no more"))
+    store.accept(Plan((), MEMORY), pass_number=7, at=100.0)
+    store.database.execute("UPDATE failures SET kind = 'of a later version'")
+    store.database.execute("UPDATE memory SET memory = json_set(memory, '$.rests[0].kind', 'of a later version')")
+    (failure,), (backoff,) = store.journal.failures(0), store.memory.load().rests
+    assert (failure.kind, backoff.kind) == (FailureKind.BOOT, FailureKind.BOOT)
+
+
 def test_one_workers_failed_boot_is_noted_once(store: Store) -> None:
-    failure = LaunchFailure(BucketKey("m5.large"), 102.0, "boot", "never joined")
+    failure = LaunchFailure(BucketKey("m5.large"), 102.0, FailureKind.BOOT, "never joined")
     store.journal.fail(failure, worker_id="i-1")
     store.journal.fail(replace(failure, at=103.0), worker_id="i-1")
     assert store.journal.failures(0) == (replace(failure, worker_id="i-1"),)

@@ -8,7 +8,7 @@ import pytest
 
 from autoscaler.api.usage import InvalidTimes, Span, spans
 from autoscaler.api.view import Place
-from autoscaler.core.model.fleet import Bucket, BucketKey, LaunchFailure, MachineState, PriceType, Worker
+from autoscaler.core.model.fleet import Bucket, BucketKey, FailureKind, LaunchFailure, MachineState, PriceType, Worker
 from autoscaler.core.model.memory import Backoff
 from autoscaler.core.workers.phases import Condition, Phase
 from tests.web.served import LARGE, SMALL, Served, array, worker
@@ -144,7 +144,7 @@ def test_a_bucket_with_a_problem_has_nothing_to_give(api: Served) -> None:
 
 
 def a_rest(type_: str, *, until: float = 1e12, node_array: str = "execute") -> Backoff:
-    return Backoff(BucketKey(type_, node_array=node_array), until, 5, "capacity", "none is left")
+    return Backoff(BucketKey(type_, node_array=node_array), until, 5, FailureKind.CAPACITY, "none is left")
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_buckets_of_one_type_in_several_zones_are_one(api: Served) -> None:
 
 def test_the_last_capacity_failure_is_told_in_seconds(api: Served) -> None:
     api.operations.clock = lambda: 1000.0
-    api.store.journal.fail(LaunchFailure(BucketKey(SMALL.name), 940.0, "capacity", "none left"))
+    api.store.journal.fail(LaunchFailure(BucketKey(SMALL.name), 940.0, FailureKind.CAPACITY, "none left"))
     assert (bucket(api)["lastCapacityFailure"], bucket(api, 1)["lastCapacityFailure"]) == (60.0, -1.0)
 
 
@@ -211,7 +211,9 @@ def test_a_nodes_configuration_is_its_arrays_with_its_own_over_it(api: Served) -
 
 
 def test_a_failed_machine_is_a_failed_node(api: Served) -> None:
-    failed = Worker("i-1", SMALL, "execute", MachineState.RUNNING, 1.0, failure="boot", message="no root disk")
+    failed = Worker(
+        "i-1", SMALL, "execute", MachineState.RUNNING, 1.0, failure=FailureKind.BOOT, message="no root disk"
+    )
     api.see(type(worker())(failed, Phase.JOINING))
     (node,) = api.client.nodes()
     assert (node["Status"], node["StatusMessage"]) == ("Failed", "no root disk")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from autoscaler.core.actions import Disable, Enable, Enrol, Terminate
 from autoscaler.core.hosts.missing_values import values_text
+from autoscaler.core.model.fleet import FailureKind
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.hosts import host_values_of
@@ -103,7 +104,7 @@ def _terminate_for_group(arrival: Arrival) -> WorkerStep:
 
 def _give_up(arrival: Arrival) -> WorkerStep:
     worker = arrival.worker
-    failure = None if worker.decisive is Condition.NAME_AWAITED else worker.worker.failure or "boot"
+    failure = None if worker.decisive is Condition.NAME_AWAITED else worker.worker.failure or FailureKind.BOOT
     return terminate(worker, arrival.pass_context, _given(arrival.late), failure=failure)
 
 

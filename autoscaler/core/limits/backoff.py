@@ -9,15 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Protocol
 
-from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, Fleet, LaunchFailure, Order, OrderState
+from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, FailureKind, Fleet, LaunchFailure, Order, OrderState
 from autoscaler.core.model.memory import Backoff, CameUp, Event, Memory
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.core.workers.came_up import CAPACITY as _CAPACITY
 from autoscaler.core.workers.came_up import cleared
-
-_PERMANENT = "permanent"
-_PASSING = "throttled"
 
 
 def without_retried_failures(snapshot: Snapshot) -> Snapshot:
@@ -68,7 +65,7 @@ def _by_bucket(failures: Sequence[LaunchFailure], array: NodeArrayPolicy) -> dic
     """This array's failures that are neither permanent nor throttling, oldest first."""
     grouped: dict[BucketKey, list[LaunchFailure]] = {}
     for failure in sorted(failures, key=lambda failure: failure.at):
-        if failure.kind not in (_PERMANENT, _PASSING) and array.takes(failure.bucket):
+        if failure.kind not in (FailureKind.PERMANENT, FailureKind.THROTTLED) and array.takes(failure.bucket):
             grouped.setdefault(failure.bucket, []).append(failure)
     return grouped
 
@@ -81,7 +78,7 @@ def stopped_arrays(memory: Memory, fleet: Fleet, policy: Policy, resumed_at: flo
     stopped = {} if resumed else dict(memory.stopped)
     ordered = {order.id: order.node_array for order in fleet.orders}
     for failure in fleet.failures:
-        if failure.kind == _PERMANENT and failure.at > memory.failures_seen:
+        if failure.kind == FailureKind.PERMANENT and failure.at > memory.failures_seen:
             own = policy.node_array(ordered.get(failure.order_id, ""))
             names = [array.name for array in policy.node_arrays if array.takes(failure.bucket)]
             names = [own.name] if own is not None and own.extends is not None else names

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autoscaler.core.model.fleet import Fleet, LaunchFailure, Order, OrderState
+from autoscaler.core.model.fleet import FailureKind, Fleet, LaunchFailure, Order, OrderState
 from autoscaler.core.model.memory import Event
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.model.waits import doubled_wait
 from autoscaler.core.snapshot import JobCategoryVerdict
 
-THROTTLED = "throttled"
 FIRST_WAIT, LONGEST_WAIT = 5.0, 60.0
 """Seconds until the next launch after one that was throttled, doubled each time."""
 WINDOW = 600.0
@@ -26,7 +25,9 @@ def throttled(fleet: Fleet, now: float) -> Reason | None:
     """Why nothing at all is launched just now: a rate limit holds for the account. None: launches may be tried."""
     accepted = max((order.ordered_at for order in fleet.orders if order.state is OrderState.ACCEPTED), default=0.0)
     since = max(accepted, now - WINDOW)
-    refused = sorted((each for each in fleet.failures if each.kind == THROTTLED and each.at > since), key=_at)
+    refused = sorted(
+        (each for each in fleet.failures if each.kind == FailureKind.THROTTLED and each.at > since), key=_at
+    )
     if not refused:
         return None
     last, times = refused[-1], len({each.order_id for each in refused})
@@ -42,7 +43,7 @@ def _at(failure: LaunchFailure) -> float:
 
 def taken(launches: Sequence[Event], fleet: Fleet) -> tuple[Event, ...]:
     """Launches without throttled ones: these were surely not made, so no limit and no brake counts them."""
-    refused = {each.order_id for each in fleet.failures if each.kind == THROTTLED}
+    refused = {each.order_id for each in fleet.failures if each.kind == FailureKind.THROTTLED}
     orders = [order for order in fleet.orders if order.state is OrderState.FAILED and order.id in refused]
     left = list(launches)
     for order in orders:

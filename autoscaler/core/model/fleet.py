@@ -84,6 +84,26 @@ class Ending(StrEnum):
     """Its cloud took it back (spot)."""
 
 
+class FailureKind(StrEnum):
+    """Why a launch gave no worker."""
+
+    CAPACITY = "capacity"
+    """The cloud has none left."""
+    QUOTA = "quota"
+    """A limit of the account or the subscription is reached."""
+    THROTTLED = "throttled"
+    """The provider refused the call or did not answer; it may be made again later."""
+    PERMANENT = "permanent"
+    """The provider refused it, and will until a person changes something."""
+    BOOT = "boot"
+    """The machine was accepted and did not come up."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> FailureKind | None:
+        """A kind of another version or of a provider outside this project, so that stores that hold one can be read."""
+        return cls.BOOT if isinstance(value, str) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Worker:
     """One machine that carries this cell's tag. Its identity is `id`, never its host name."""
@@ -107,10 +127,10 @@ class Worker:
     message: str | None = None
     """The provider's last word on it (`Insufficient instance capacity.`)."""
     ending: Ending = Ending.UNKNOWN
-    failure: str | None = None
-    """Kind of LaunchFailure by which it ended before it came up (`capacity`, `quota`, `boot`), as far as its provider
-    knows. The provider need not know whether it ever joined. None: somebody asked for its end, or a spot market took
-    it. If the machine exists, it will never come up and has to be terminated; `message` then says why.
+    failure: FailureKind | None = None
+    """The failure by which it ended before it came up (CAPACITY, QUOTA or BOOT), as far as its provider knows. The
+    provider need not know whether it ever joined. None: somebody asked for its end, or a spot market took it. If the
+    machine exists, it will never come up and has to be terminated; `message` then says why.
     """
 
     @property
@@ -173,8 +193,7 @@ class LaunchFailure:
 
     bucket: BucketKey
     at: float
-    kind: str
-    """`capacity`, `quota`, `boot`, `permanent` or `throttled`."""
+    kind: FailureKind
     message: str
     order_id: str = ""
     worker_id: str = ""

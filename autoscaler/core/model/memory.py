@@ -13,7 +13,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from autoscaler.core.model.cluster import JobDetail
-from autoscaler.core.model.fleet import Assignment, BucketKey
+from autoscaler.core.model.fleet import Assignment, BucketKey, FailureKind
 from autoscaler.core.model.reasons import Reason
 
 
@@ -144,7 +144,7 @@ class Backoff:
     bucket: BucketKey
     until: float
     failures: int
-    kind: str
+    kind: FailureKind
     message: str
     failed_at: float | None = None
     """When it last failed. None: an older version did not store it."""

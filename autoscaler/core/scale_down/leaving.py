@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoscaler.core.actions import Disable, Enable, Terminate
+from autoscaler.core.model.fleet import FailureKind
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.workers.drain import leave
@@ -66,7 +67,7 @@ def leave_further(worker: WorkerState, pass_context: PassContext, *, needed: Rea
 
 def _end_removed(departure: Departure) -> WorkerStep:
     worker, by_person = departure.worker, departure.by_person
-    failure = "boot" if worker.note.disabling is Disabling.ENROL and not by_person else None
+    failure = FailureKind.BOOT if worker.note.disabling is Disabling.ENROL and not by_person else None
     removed = because(Code.REMOVED_FROM_GRID_ENGINE)
     return terminate(worker, departure.pass_context, removed, failure=failure, by_person=by_person)
 

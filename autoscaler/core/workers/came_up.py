@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 
-from autoscaler.core.model.fleet import ANY, BucketKey
+from autoscaler.core.model.fleet import ANY, BucketKey, FailureKind
 from autoscaler.core.model.memory import CameUp, Memory
 from autoscaler.core.policy import Policy
 from autoscaler.core.workers.worker_state import WorkerState
 
-CAPACITY = frozenset({"capacity", "quota"})
+CAPACITY = frozenset({FailureKind.CAPACITY, FailureKind.QUOTA})
 """Kinds of failure that are about what the cloud has left, not about the machine."""
 
 
@@ -34,7 +34,7 @@ def successes_of(machines: Iterable[WorkerState], memory: Memory, policy: Policy
     return tuple(sorted(newest.values(), key=lambda each: each.bucket))
 
 
-def cleared(bucket: BucketKey, kind: str, at: float, successes: Sequence[CameUp]) -> bool:
+def cleared(bucket: BucketKey, kind: FailureKind, at: float, successes: Sequence[CameUp]) -> bool:
     """Whether a machine of that bucket came up after a failure of that kind and time."""
     return any((each.made_at if kind in CAPACITY else each.at) > at for each in successes if _same(bucket, each.bucket))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from autoscaler.core.model.fleet import Fleet, LaunchFailure, MachineState, Worker
+from autoscaler.core.model.fleet import FailureKind, Fleet, LaunchFailure, MachineState, Worker
 from autoscaler.core.model.memory import CameUp, WorkerNote
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.policy import NodeArrayPolicy, Policy
@@ -36,7 +36,7 @@ def newly_failed(machines: Sequence[WorkerState], now: float) -> tuple[LaunchFai
         LaunchFailure(
             worker.worker.bucket,
             now,
-            worker.worker.failure or "boot",
+            worker.worker.failure or FailureKind.BOOT,
             worker.worker.message or NO_WORDS,
             worker.worker.order_id or "",
             worker.worker.id,
@@ -81,7 +81,7 @@ def _recent_failures(
     counted = [
         each
         for each in failures
-        if each.kind not in ("permanent", "throttled") and array.takes(each.bucket)
+        if each.kind not in (FailureKind.PERMANENT, FailureKind.THROTTLED) and array.takes(each.bucket)
         if now - each.at < array.unavailability_delay and not cleared(each.bucket, each.kind, each.at, successes)
     ]
     return sorted(counted, key=lambda each: each.at)

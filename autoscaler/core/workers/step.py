@@ -14,7 +14,7 @@ from autoscaler.core.actions import Action, Disable, Enable, Enrol, Remove, Term
 from autoscaler.core.constraints.per_array import KeepAlive
 from autoscaler.core.constraints.ruleset import NONE_KEPT
 from autoscaler.core.model.cluster import Complex
-from autoscaler.core.model.fleet import RefusedEnd
+from autoscaler.core.model.fleet import FailureKind, RefusedEnd
 from autoscaler.core.model.memory import Disabling, WorkerNote
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, Reason, because
@@ -252,7 +252,7 @@ def terminate(
     pass_context: PassContext,
     reason: Reason,
     *,
-    failure: str | None = None,
+    failure: FailureKind | None = None,
     by_person: bool = False,
 ) -> WorkerStep:
     """Terminate the machine. Only for one that is no execution host."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autoscaler.core.model.fleet import Bucket, BucketKey, LaunchFailure, Worker
+from autoscaler.core.model.fleet import Bucket, BucketKey, FailureKind, LaunchFailure, Worker
 from autoscaler.engine.execution import ExecutionContext
 from autoscaler.store.journal import Attempt, OrderRecord, Result
 from providers.interface import (
@@ -161,13 +161,13 @@ def _retry_at(error: ProviderError, at: float) -> float | None:
     return None if after is None else at + after
 
 
-def _kind(error: ProviderError) -> str:
+def _kind(error: ProviderError) -> FailureKind:
     match error:
         case QuotaReached():
-            return "quota"
+            return FailureKind.QUOTA
         case Refused():
-            return "permanent"
+            return FailureKind.PERMANENT
         case Throttled() | Unreachable():
-            return "throttled"
+            return FailureKind.THROTTLED
         case _:
-            return "capacity"
+            return FailureKind.CAPACITY
