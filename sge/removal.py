@@ -24,7 +24,9 @@ PER_HOST = 1.0
 
 @dataclass(frozen=True, slots=True)
 class RemovalOutcome:
-    """Either the host is no execution host any more, or Grid Engine refused and the host keeps its places."""
+    """Either the host is no execution host any more, or Grid Engine refused and the host keeps its host groups, queues
+    and slots.
+    """
 
     removed: bool
     output: tuple[str, ...] = ()
@@ -68,8 +70,8 @@ class Removal:
         """Grid Engine's words of a refusal."""
 
     def run(self) -> dict[str, RemovalOutcome | GridEngineRefused]:
-        """An outcome for each host. GridEngineRefused: the restoration, or the removal of other traces, was refused as
-        well.
+        """An outcome for each host. GridEngineRefused: it could not be disabled, restored after a refusal, or cleared
+        of other traces.
 
         Hosts are disabled first; then removed from host groups and queues, so that they leave no entry there; then
         `qconf -de`, which Grid Engine refuses while any job or reservation is on a host. After a refusal all its places

@@ -15,7 +15,7 @@ CHECK_EVERY = 30
 """Seconds between two checks of the files."""
 
 _NOT_A_PAIR = ("NO_CERTIFICATE_ASSIGNED", "KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH")
-"""OpenSSL's reasons for a key of another certificate; the first one if their types differ."""
+"""OpenSSL's reasons for a key of another certificate. It gives the first one if the types differ (EC, RSA)."""
 _State = tuple[tuple[int, ...], ...]
 """Device, inode, size and the times of the last changes of each file, of its mode and owner too."""
 
@@ -33,11 +33,13 @@ class Certificate:
         self._certificate, self._key, self._group = certificate, key, group
         self._loaded = self._state()
         self.context = self._newest = load_pair(certificate, key)
-        self.context.sni_callback = self._go_on
+        self.context.sni_callback = self._with_newest
         self._failures = 0
         self._reported = ""
 
-    def _go_on(self, handshake: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+    def _with_newest(
+        self, handshake: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _context: ssl.SSLContext
+    ) -> None:
         """OpenSSL calls it in every handshake, also if the client names no server."""
         handshake.context = self._newest
 

@@ -1,4 +1,4 @@
-"""Ends a connection whose request makes no progress, so that slow clients do not keep others out.
+"""Ends connections that take too long or are too many, so that slow clients do not keep others out.
 
 uvicorn's own timeout is for silence between requests. It does not end a client that never begins or sends byte by byte.
 """
@@ -34,7 +34,9 @@ _LINGER = 0.1
 
 
 class TimedProtocol(H11Protocol):
-    """One connection. Each limit is for the whole head, body or answer: a part that arrives does not extend it."""
+    """One connection. The limits for head and body are for the whole: a part that arrives does not extend them. That
+    for an answer begins anew whenever the client reads.
+    """
 
     def __init__(
         self,

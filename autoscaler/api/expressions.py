@@ -1,8 +1,8 @@
 """Filter expressions over node records, as `NodeManagementRequest.filter` takes them: `State === "Started" && …`.
 
 Comparisons `===`, `=!=`, `==`, `!=`, `<`, `<=`, `>`, `>=` of a record's name with a text, number, `true`, `false` or
-`undefined`; `&&`, `||`, `!` and parentheses. `===` compares exactly, `==` regardless of case. A comparison of greater
-or less with what is undefined or of another kind matches nothing.
+`undefined`; a name alone, which holds if its value is true; `&&`, `||`, `!` and parentheses. `===` compares exactly,
+`==` regardless of case. A comparison of greater or less with what is undefined or of another kind matches nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Token:
 def expression(text: str) -> Matches:
     """The test that an expression stands for. Raises InvalidExpression."""
     reader = _Reader(_tokens(text))
-    matches = reader.either(0)
+    matches = reader.disjunction(0)
     reader.end()
     return matches
 
@@ -64,28 +64,28 @@ class _Reader:
         self._tokens = tokens
         self._next = 0
 
-    def either(self, depth: int) -> Matches:
+    def disjunction(self, depth: int) -> Matches:
         if depth > _DEEPEST:
             raise InvalidExpression("it is nested too deeply")
-        parts = [self._both(depth)]
+        parts = [self._conjunction(depth)]
         while self._take("||"):
-            parts.append(self._both(depth))
+            parts.append(self._conjunction(depth))
         return lambda record: any(part(record) for part in parts)
 
-    def _both(self, depth: int) -> Matches:
-        parts = [self._one(depth)]
+    def _conjunction(self, depth: int) -> Matches:
+        parts = [self._term(depth)]
         while self._take("&&"):
-            parts.append(self._one(depth))
+            parts.append(self._term(depth))
         return lambda record: all(part(record) for part in parts)
 
-    def _one(self, depth: int) -> Matches:
+    def _term(self, depth: int) -> Matches:
         if self._take("!"):
             if depth > _DEEPEST:
                 raise InvalidExpression("it is nested too deeply")
-            inner = self._one(depth + 1)
+            inner = self._term(depth + 1)
             return lambda record: not inner(record)
         if self._take("("):
-            inner = self.either(depth + 1)
+            inner = self.disjunction(depth + 1)
             if not self._take(")"):
                 raise InvalidExpression("a parenthesis is not closed")
             return inner

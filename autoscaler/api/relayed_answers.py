@@ -14,8 +14,8 @@ from autoscaler.api.principal import ON_BEHALF, Role
 
 @dataclass(frozen=True, slots=True)
 class RelayedAnswers:
-    """Any thread may call. If this server runs as another user than the service, it may not name the caller for whom it
-    asks, and gets what every user of this machine gets.
+    """Any thread may call. If `serve` runs as another user than the running autoscaler, it may not name the caller for
+    whom it asks, and gets what every user of this machine gets.
     """
 
     find: Callable[[], str]

@@ -144,13 +144,14 @@ def observer_of(invocation: Invocation, store: Store, provider: Provider) -> Obs
 @contextlib.contextmanager
 def reading_store(invocation: Invocation, *, lenient: bool = False) -> Iterator[Store]:
     """This cell's store; if there is none, an empty one that leaves nothing behind. `lenient`: the same if this user
-    may not read the running autoscaler's store, which is reported.
+    may not use the running autoscaler's store, which is reported.
     """
-    who = invocation.running
-    closed = who is not None and bool(who.state) and not os.access(who.state, os.W_OK | os.X_OK)
+    state = invocation.running.state if invocation.running is not None else ""
+    # Even a reader of a SQLite database in WAL mode writes: into its shared memory file.
+    closed = bool(state) and not os.access(state, os.W_OK | os.X_OK)
     if closed and lenient:
         invocation.note(
-            f"{who.state if who else ''} is not readable by you: this command works without what the autoscaler "
+            f"{state} is not yours to use (it has to be writable): this command works without what the autoscaler "
             "remembers"
         )
     if not (closed and lenient) and invocation.store_file.exists():

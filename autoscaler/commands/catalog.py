@@ -1,4 +1,5 @@
-"""`sge-autoscaler catalog`: show the instance types that are known without asking a cloud, and refresh them."""
+"""`sge-autoscaler catalog`: show the instance types that are known without asking a cloud, refresh them,
+and make a file of VM sizes."""
 
 from __future__ import annotations
 

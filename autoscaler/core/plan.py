@@ -1,7 +1,8 @@
 """`plan`: from a snapshot to the actions and their reasons.
 
-Pure: equal snapshots give equal plans. It is two lists: the steps of workers (`_steps`: why they stay, go on or leave)
-and the launches (`_launches`: why workers come). Each step takes values and returns values.
+Pure: equal snapshots give equal plans. `_decide` calls one decision after the other; two of
+them are lists here: the steps of workers (`_steps`: why they stay, go on or leave) and the launches (`_launches`: why
+workers come). Each takes values and returns values.
 """
 
 from __future__ import annotations

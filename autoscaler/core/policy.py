@@ -44,7 +44,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class NodeArrayPolicy:
-    """A named pool of workers. Homogeneous: `instance_type` only; hybrid: its family, or `family`."""
+    """A named pool of workers. Homogeneous: `instance_type`, or with `descending` smaller ones of its family as well;
+    hybrid: its family, or `family`.
+    """
 
     name: str
     queue: str

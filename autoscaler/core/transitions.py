@@ -30,6 +30,7 @@ RULES: Mapping[Procedure, Sequence[Rule[Any]]] = MappingProxyType(
 )
 """Every step of the autoscaler, by procedure."""
 TABLES: tuple[Sequence[Rule[Any]], ...] = (*RULES.values(), WAY_OUT)
+"""The same, and the rows by which every worker leaves Grid Engine."""
 
 
 def phases_of(procedure: Procedure) -> frozenset[Phase]:
@@ -39,7 +40,7 @@ def phases_of(procedure: Procedure) -> frozenset[Phase]:
 
 
 def steps() -> Iterator[tuple[Row[Any], frozenset[Phase]]]:
-    """Every row with the phases in which it may be taken; rows of the way out once for each row that leads there."""
+    """Every row with the phases in which it may be taken; rows of `WAY_OUT` once for each row that leads to them."""
     for procedure, rules in RULES.items():
         for rule in rules:
             for row in rule.rows:

@@ -146,7 +146,8 @@ that the store keeps. If the store is lost, no worker is removed before two new 
 or cloud ends anyway. A host that the autoscaler had disabled then counts as disabled by a person and is left alone.
 
 An arrow with an action is a step of the autoscaler. The other arrows are changes that an observation shows. Every phase
-but the first may also become `ending` or `gone` if the provider reports that.
+but the first may also become `ending` or `gone` if the provider reports that. A ready worker may be
+disabled for a while: see *cordoned* and *disabled by hand*.
 """
 _STEPS = """The tables below decide. A pass reads the rules of a procedure from the top, and of a rule that applies its
 rows; the worker takes the step of the first row that holds. *from* lists the phases in which a row may hold; in some of
@@ -232,7 +233,8 @@ def _phases() -> Iterator[str]:
     yield from ("", "| condition | when |", "|---|---|")
     yield from (f"| {row.condition} | {_cell(row.sentence)} |" for row in CONDITIONS)
     yield from ("", "## Who takes the next step", "")
-    yield "The first row whose condition holds in one of its phases decides; where none does, the phase alone does."
+    yield "Read from the top: the first row whose condition holds and that lists the worker's phase decides. The last"
+    yield "rows have no condition. A *procedure* is a list of rules below; a worker *set aside* is only reported."
     yield from ("", "| condition | in the phases | procedure |", "|---|---|---|")
     yield from (f"| {row.condition} | {_listed(row.phases)} | {row.procedure} |" for row in DECIDING)
     for procedure in Procedure:

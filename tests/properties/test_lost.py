@@ -90,7 +90,7 @@ class Lost(RuleBasedStateMachine):
     @rule(data=st.data(), off=st.booleans())
     def a_person_disables_or_enables(self, data: st.DataObject, off: bool) -> None:
         host = data.draw(st.sampled_from(sorted(self.cluster.workers)))
-        self.cluster.switch(off, host)
+        self.cluster.switch(off, f"*@{host}")
 
     # -- perils --------------------------------------------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class Lost(RuleBasedStateMachine):
         cluster.truth.mute.clear()
         self.world.cloud.notices = []
         for host in list(cluster.disabled):
-            cluster.switch(False, host)
+            cluster.switch(False, f"*@{host}")
         for number in range(200):
             self._pass()
             if number % 20 == 10:

@@ -218,10 +218,11 @@ class Cell(GridEngineModel):
         self._drop_states()
         return answered
 
-    def switch(self, off: bool, host: str) -> tuple[int, str]:
-        instances = self.instances_of(host)
+    def switch(self, off: bool, target: str) -> tuple[int, str]:
+        queue, host = target.split("@")
+        instances = [at for at in self.instances_of(host) if queue in ("*", at[0])]
         if not instances:
-            return 1, f'invalid queue "*@{host}"'
+            return 1, f'invalid queue "{target}"'
         word, lines = "disabled" if off else "enabled", []
         for at in instances:
             if (at in self.off) == off:

@@ -87,12 +87,12 @@ RULES: tuple[Rule[Lost], ...] = (
                 Reschedule,
             ),
             Row(
-                "Its jobs may not, and the settings delete these.",
+                "Its jobs may not start again, and the settings delete such jobs.",
                 lambda lost: bool(lost.jobs) and lost.for_jobs.kind is Kill,
                 move_jobs,
                 Kill,
             ),
-            Row("Its jobs are in question.", lambda lost: bool(lost.jobs), move_jobs),
+            Row("Its jobs stay for now, or Grid Engine is asked about them.", lambda lost: bool(lost.jobs), move_jobs),
             Row(
                 "A newer machine's jobs run on its host.",
                 lambda lost: not lost.worker.empty,
@@ -123,7 +123,7 @@ RULES: tuple[Rule[Lost], ...] = (
                 lambda lost: keep(lost.worker, because(Code.DISABLED_BY_HAND)),
             ),
             Row(
-                "It has, and is silent for too long.",
+                "It has been left out for `order_grace`, and is silent for too long.",
                 lambda lost: lost.too_long,
                 lambda lost: fence(lost, because(Code.UNLISTED_AND_SILENT, missing_s=lost.missing_s)),
                 Terminate,
@@ -131,7 +131,7 @@ RULES: tuple[Rule[Lost], ...] = (
                 reasons=(Code.UNLISTED_AND_SILENT,),
             ),
             Row(
-                "It has, and a newer machine has its name.",
+                "It has been left out for `order_grace`, and a newer machine has its name.",
                 always,
                 lambda lost: fence(lost, because(Code.UNLISTED_AND_REPLACED, missing_s=lost.missing_s)),
                 Terminate,

@@ -1,7 +1,7 @@
 """The surplus: workers that the queues' own demand does not need, in the order in which requests should keep them.
 
 First workers that cost money already and cannot be cancelled (ordered, booting). Then those in service, those that
-would leave last by idle time first. Then those that were ordered for requests but will run jobs, because their
+would leave last (`removal_order`) first. Then those that were ordered for requests but will run jobs, because their
 successors are launched only when the jobs run. Last those that drain and could be enabled again.
 """
 

@@ -1,7 +1,7 @@
 """Which jobs are refused when they are submitted: those whose request alone shows that they can never run.
 
 The loop stores an `Admission`, all that a request is judged by, for the verifier that Grid Engine asks. The verifier
-refuses fewer jobs than a plan would: it accepts a job if a load value, a person's grant, another queue or something not
+refuses fewer jobs than a plan would: it accepts a job if a load value, an access list, another queue or something not
 understood might let it run. Its reasons are those that a plan gives for the same job.
 """
 
@@ -159,7 +159,7 @@ class Judge:
         """Whether a queue might run it whose hosts or users the autoscaler cannot predict."""
         if ask.queues and not any(matches(pattern.partition("@")[0] or "*", queue.name) for pattern in ask.queues):
             return False
-        pes = {*queue.pe_list, *(pe for pes in queue.pe_list_by_host.values() for pe in pes)}
+        pes = {*queue.pe_list, *(pe for names in queue.pe_list_by_host.values() for pe in names)}
         if ask.pe is not None and ask.pe not in pes:
             return False
         return bool(queue.restricted) or self._policy.queue(queue.name) is None
@@ -184,7 +184,8 @@ class Judge:
         nothing.
         """
         ranges = self._most.of(served.demand)
-        return {each.array.queue for each in ranges if each.kinds} >= {each.array.queue for each in ranges} != set()
+        queues = {each.array.queue for each in ranges}
+        return bool(queues) and {each.array.queue for each in ranges if each.kinds} == queues
 
     def _names_a_place(self, ask: JobRequest) -> bool:
         """Whether it names hosts or queues: such may be added later, so they cannot be predicted."""

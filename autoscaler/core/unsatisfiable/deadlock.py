@@ -225,7 +225,9 @@ class _Ledger:
                     yield name, category.ask
 
     def notify_owners(self) -> None:
-        """Write into a job's context why it cannot run, once, before anything else happens to it."""
+        """Write into a job's context why it cannot run: once for a reason, from the second pass that finds it on,
+        and in `ANNOTATED` jobs a pass at most.
+        """
         groups: dict[Reason, list[str]] = {}
         room = ANNOTATED
         for entry in self._entries:

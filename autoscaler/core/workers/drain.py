@@ -110,7 +110,7 @@ WAY_OUT: tuple[Rule[Drain], ...] = (
     ),
     Rule(
         "stay",
-        "It may be enabled by now, even if nothing needs it any more: a recent step has to show first.",
+        "It was enabled a moment ago, which no observation shows yet, or something keeps it.",
         always,
         (
             Row(

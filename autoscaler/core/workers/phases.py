@@ -393,7 +393,12 @@ CONDITIONS: tuple[ConditionRow, ...] = (
         "Its provider's listing leaves it out, and its execution host is there. It may run on.",
     ),
     ConditionRow(Condition.UNKNOWN_ARRAY, _unknown_array, _never, "The settings do not know its node array."),
-    ConditionRow(Condition.NAME_TAKEN, _name_taken, _never, "A newer machine is in Grid Engine under its name."),
+    ConditionRow(
+        Condition.NAME_TAKEN,
+        _name_taken,
+        _never,
+        "The execution host of its name is not its own: a newer machine has it, or none that is known.",
+    ),
     ConditionRow(
         Condition.NAME_AWAITED,
         _waits_for_name,
