@@ -15,6 +15,7 @@ SHARE = 5
 
 def sample(values: Iterable[Any], *kept: Any) -> list[Any]:
     """All of them as a test's parameters. Those that are not kept run with `--thorough` only."""
+    kept = tuple(dict.fromkeys(kept))
     found = [value if value in kept else pytest.param(value, marks=pytest.mark.thorough) for value in values]
     assert len([value for value in found if value in kept]) == len(kept), f"{kept} are not among the values"
     return found

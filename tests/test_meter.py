@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as families
 
-from autoscaler.core.model.fleet import Worker
+from autoscaler.core.model.fleet import FailureKind, Worker
 from autoscaler.core.snapshot import Plan
 from autoscaler.engine.loop import Loop
 from autoscaler.engine.measured_elsewhere import MeasuredElsewhere
-from autoscaler.engine.meter import DEFECT, FAILURES, GRID_ENGINE, PROGRAMS, PROVIDER, STATE, Meter
+from autoscaler.engine.meter import DEFECT, GRID_ENGINE, PROGRAMS, PROVIDER, STATE, Meter
 from autoscaler.engine.monitor import Monitor
 from autoscaler.engine.qmaster_guard import QmasterGuard
 from autoscaler.report.metrics import METRICS, PREFIX, Kind, exposition
@@ -99,7 +99,7 @@ def test_what_has_not_happened_yet_is_a_series_at_0(world: World) -> None:
     loop.pass_once()
     found = read(loop.store)
     failed = [value(found, "passes_total", result=result) for result in (GRID_ENGINE, PROVIDER, STATE, DEFECT)]
-    failed += [value(found, "launch_failures_total", kind=kind) for kind in FAILURES]
+    failed += [value(found, "launch_failures_total", kind=kind) for kind in FailureKind]
     failed += [value(found, name) for name in ("started_tasks_total", "price_total", "lost_workers_total")]
     assert set(failed) == {0}
 

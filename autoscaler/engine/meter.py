@@ -34,8 +34,6 @@ WHOLE, GRID_ENGINE, PROVIDER, STATE, DEFECT = (
 )
 """How a pass ends."""
 PROGRAMS = frozenset({"qalter", "qconf", "qdel", "qhold", "qhost", "qmod", "qping", "qrls", "qstat", "qsub"})
-FAILURES = (*FailureKind, "join")
-"""Kinds of failed launches."""
 LOST = frozenset({Condition.SILENT_TOO_LONG, Condition.FENCED})
 OTHER = "other"
 PRICES_HOLD = 3600.0
@@ -69,7 +67,7 @@ class Meter:
         self._measures = self.table.load()
         for result in (WHOLE, GRID_ENGINE, PROVIDER, STATE, DEFECT):
             self._measures.count("passes_total", result, by=0.0)
-        for kind in FAILURES:
+        for kind in FailureKind:
             self._measures.count("launch_failures_total", kind, by=0.0)
         for name in ("started_tasks_total", "price_total", "lost_workers_total"):
             self._measures.count(name, by=0.0)
@@ -205,7 +203,7 @@ class Meter:
         """One of an order and kind counts once, however many places were tried."""
         new = {(each.kind, each.order_id, each.worker_id) for each in failures if each.at > seen}
         for kind, _, _ in new:
-            self._measures.count("launch_failures_total", kind if kind in FAILURES else OTHER)
+            self._measures.count("launch_failures_total", kind)
 
     def _show_limits(self, snapshot: Snapshot, plan: Plan) -> None:
         overrides, memory = snapshot.overrides, plan.memory
