@@ -20,7 +20,9 @@ from autoscaler.core.plan import plan
 from autoscaler.core.policy import Brake, DeadlockAnswer, Limits
 from autoscaler.core.requests.arrays import arrays_present, in_force
 from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.engine.record import read_record
 from autoscaler.report.wording import text
+from tests.cases.whole import whole
 from tests.core.building import (
     COMPLEXES,
     LARGE,
@@ -661,3 +663,11 @@ def test_complexes_that_the_queue_itself_offers_are_not_judged() -> None:
     queues = {"main.q": replace(MAIN, complex_values_by_host={"@allhosts": {"gpus": "4"}})}
     history = a_history(a_job(hard={"gpus": "1"}), *map(a_bucket, M5), queues=queues, complexes=complexes)
     assert (touched(to_the_end(history)), history.asked) == ([], [])
+
+
+def test_what_a_job_waits_for_and_what_keeps_it_from_a_proof_is_said_once() -> None:
+    made = plan(read_record(whole("limits/an-unknown-price-under-a-price-cap-is-no-launch")))
+    (verdict,) = made.job_categories
+    links = [link for each in verdict.reason.trail for link in (each, *each.trail)]
+    assert Code.UNPROVEN in [link.code for link in links]
+    assert len(links) == len(set(links))

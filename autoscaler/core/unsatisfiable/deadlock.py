@@ -117,7 +117,9 @@ class _Ledger:
         if note.since is not None or _matters(note):
             self._kept[one.job] = note
         self._entries.append(_Entry(one, case, found))
-        self._reasons[one.job] = case.reason.then(found.link)
+        # The cause that keeps it from a proof may be the one that it waits for: it is said once.
+        said = all(cause in case.reason.trail for cause in found.link.trail)
+        self._reasons[one.job] = case.reason.then(replace(found.link, trail=()) if said else found.link)
 
     def _updated_note(self, one: Candidate, case: Case, *, runs: bool) -> UnsatisfiableNote:
         """The note on a job after this observation. It begins anew if anything changed or speaks against it."""
