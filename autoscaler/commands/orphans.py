@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import sys
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -53,8 +57,24 @@ def command(invocation: Invocation, record: Path | None, as_json: bool, which: s
     if which is not None:
         if not yes:
             click.confirm(f"end {orphans[0].worker.id}?", abort=True, err=True)
-        _end(orphans[0], snapshot, invocation)
+        with exit_at_signals():
+            _end(orphans[0], snapshot, invocation)
         echo(f"terminated {orphans[0].worker.id}", err=as_json)
+
+
+@contextlib.contextmanager
+def exit_at_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the command like Ctrl-C: what it has disabled is enabled again. Only for the main thread."""
+
+    def leave(number: int, _frame: object) -> None:
+        sys.exit(128 + number)
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _named(orphans: tuple[Orphan, ...], which: str) -> Orphan:

@@ -198,8 +198,8 @@ def _pass_pairs(document: Mapping[str, Any]) -> _Pairs:
         idle = document["serving"] and not (document["waiting"] or document["workers"] or document["ordered"])
         then = "; with nothing to scale, passes are rarer until an event" if idle else ""
         yield "passes", f"{document['pass']} so far, the last {duration(document['pass_age_s'])} ago{then}"
-        waiting = count(document["waiting"], "task")
-        yield "waiting", f"{waiting}, {document['counted']} counted, {document['fitting']} of these can start"
+        counted = f"{document['counted']} counted, {document['fitting']} of these fit on what is there or coming"
+        yield "waiting", f"{count(document['waiting'], 'task')}, {counted}"
     ordered = f", {document['ordered']} ordered" if document["ordered"] else ""
     yield "workers", f"{document['workers']} additional{ordered}, {document['persistent'] or 0} persistent"
 

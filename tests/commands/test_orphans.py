@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from autoscaler.commands.main import main
+from autoscaler.commands.orphans import exit_at_signals
 from tests.cases.whole import whole
 
 USAGE = 2
@@ -58,3 +62,20 @@ def test_where_there_is_none_that_is_said(record: Path, capsys: pytest.CaptureFi
 def test_nothing_is_ended_on_what_a_record_shows(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["orphans", "--from", str(record), "--end", "i-1", "--yes"])
     assert (code, "only shows" in capsys.readouterr().err) == (USAGE, True)
+
+
+@pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGHUP))
+def test_a_signal_lets_the_command_undo_what_it_has_disabled(number: signal.Signals) -> None:
+    before, undone = signal.getsignal(number), []
+
+    def disabling() -> None:
+        try:
+            os.kill(os.getpid(), number)
+            time.sleep(10)
+        except BaseException:
+            undone.append(True)
+            raise
+
+    with pytest.raises(SystemExit) as ended, exit_at_signals():
+        disabling()
+    assert (ended.value.code, undone, signal.getsignal(number)) == (128 + number, [True], before)

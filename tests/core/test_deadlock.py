@@ -381,10 +381,28 @@ def test_a_silent_host_that_can_run_nothing_of_it_hides_nothing(slots: int, aske
     assert touched(to_the_end(history)) == ["1"]
 
 
-def test_consumables_that_running_jobs_hold_unseen_do_not_make_a_host_too_small() -> None:
-    host = a_host("big", slots=4, used=1, consumables={"h_vmem": "1G"})
-    made = a_history(a_job(hard={"h_vmem": "400G"}), host, memory_complex="h_vmem").look()
-    assert cause(made) is Code.FITS_WHEN_FREE
+@pytest.mark.parametrize(
+    ("default", "requested", "seen", "fits"),
+    (
+        ("0", "7G", True, False),
+        ("0", "399G", True, True),
+        ("399G", None, True, True),
+        ("0", "7G", False, True),
+    ),
+    ids=("what its job requests is known", "enough with what its job requests", "held by default", "a job not listed"),
+)
+def test_a_busy_host_counts_with_what_its_jobs_hold_and_without_bound_where_that_is_not_seen(
+    default: str, requested: str | None, seen: bool, fits: bool
+) -> None:
+    host = a_host(
+        "big", slots=4, used=1, consumables={"h_vmem": "1G"}, hard={"h_vmem": requested} if requested else None
+    )
+    if not seen:
+        (instance,) = host.instances
+        host = replace(host, instances=(replace(instance, used=2),))
+    complexes = {**COMPLEXES, "h_vmem": replace(COMPLEXES["h_vmem"], default=default)}
+    history = a_history(a_job(hard={"h_vmem": "400G"}), host, memory_complex="h_vmem", complexes=complexes)
+    assert (cause(history.look()) is Code.FITS_WHEN_FREE, touched(to_the_end(history)) == []) == (fits, fits)
 
 
 # -- what begins the proof anew ---------------------------------------------------------------------------------------

@@ -358,3 +358,29 @@ def test_a_person_may_drain_what_a_person_disabled_whatever_else_is_stopped(stop
         Code.DRAINED_BY_COMMAND,
     )
     assert acts(drained)
+
+
+# -- a command taken back --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mark", (COMMAND, Disabling.STOP))
+@pytest.mark.parametrize("used", (0, 2))
+def test_a_worker_is_enabled_when_the_command_that_disabled_it_is_taken_back(mark: Disabling, used: int) -> None:
+    made = plan(a_snapshot(a_worker(mark=mark, used=used)))
+    assert (acts(made), told(made, "w1")) == ([("enable", "w1")], ("enable", Code.COMMAND_UNDONE))
+
+
+@pytest.mark.parametrize("overrides", (Overrides(drain=frozenset({"w1"})), Overrides(stop="now")))
+def test_while_the_command_holds_it_stays_disabled(overrides: Overrides) -> None:
+    assert ("enable", "w1") not in acts(plan(a_snapshot(a_worker(mark=COMMAND, used=2), overrides)))
+
+
+def test_a_worker_that_a_person_had_disabled_before_it_was_drained_stays_that_persons() -> None:
+    drained = plan(a_snapshot(a_worker(states="d", used=2), Overrides(drain=frozenset({"w1"}))))
+    note = drained.memory.workers["i-w1"]
+    assert (note.disabling, note.disabled_before) == (COMMAND, True)
+    undone = plan(a_snapshot(replace(a_worker(states="d", used=2), note=note)))
+    note = undone.memory.workers["i-w1"]
+    assert (acts(undone), told(undone, "w1")[1], note.disabling) == ([], Code.DISABLED_BY_HAND, None)
+    after = plan(a_snapshot(replace(a_worker(states="d", used=2), note=note)))
+    assert (acts(after), told(after, "w1")[1]) == ([], Code.DISABLED_BY_HAND)

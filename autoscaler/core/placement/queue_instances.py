@@ -72,12 +72,12 @@ def left_in(instance: QueueInstance, complexes: Mapping[str, Complex], *, emptie
     known = by_any_name(complexes)
     for name, text in instance.consumables.items():
         entry = complexes[name]
-        used = 0.0 if emptied else sum(_held(job.hard, job.slots, entry, known) for job in instance.jobs)
+        used = 0.0 if emptied else sum(held(job.hard, job.slots, entry, known) for job in instance.jobs)
         left[name] = max((amount(text, entry.type) or 0) - used, 0)
     return tuple(sorted(left.items()))
 
 
-def _held(hard: Sequence[tuple[str, str]], slots: int, entry: Complex, known: Mapping[str, Complex]) -> float:
+def held(hard: Sequence[tuple[str, str]], slots: int, entry: Complex, known: Mapping[str, Complex]) -> float:
     """How much of a consumable a running job holds: its request, or the default."""
     text = next((text for name, text in hard if known.get(name) == entry), entry.default)
     return (amount(text, entry.type) or 0) * (slots if entry.consumable is Consumable.PER_SLOT else 1)

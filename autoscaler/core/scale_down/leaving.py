@@ -4,7 +4,7 @@ last two can be undone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autoscaler.core.actions import Disable, Enable, Terminate
 from autoscaler.core.model.fleet import FailureKind
@@ -59,6 +59,15 @@ class Departure:
         """Why it stays after all."""
         return self.pass_context.kept(self.worker) if self.revocable else None
 
+    @property
+    def undone(self) -> bool:
+        """Whether it was disabled for a `drain` or a `stop` that a person has taken back. A worker that never reported
+        may lack values, so that it leaves all the same; groups decide themselves which of their workers return.
+        """
+        worker, context = self.worker, self.pass_context
+        by_command = worker.note.disabling in (Disabling.COMMAND, Disabling.STOP) and context.stopping is None
+        return self.revocable and by_command and worker.note.heard_at is not None and not worker.worker.group_id
+
 
 def leave_further(worker: WorkerState, pass_context: PassContext, *, needed: Reason | None) -> WorkerStep:
     """The next step of a worker on its way out. `needed`: why it is needed again, as in `Departure`."""
@@ -70,6 +79,17 @@ def _end_removed(departure: Departure) -> WorkerStep:
     failure = FailureKind.BOOT if worker.note.disabling is Disabling.ENROL and not by_person else None
     removed = because(Code.REMOVED_FROM_GRID_ENGINE)
     return terminate(worker, departure.pass_context, removed, failure=failure, by_person=by_person)
+
+
+def _enable_undone(departure: Departure) -> WorkerStep:
+    return enable(departure.worker, departure.pass_context, because(Code.COMMAND_UNDONE))
+
+
+def _disabled_before(departure: Departure) -> WorkerStep:
+    """It belongs to the person who had disabled it before the command: without our mark, it counts so again."""
+    step = keep(departure.worker, because(Code.DISABLED_BY_HAND))
+    note = replace(step.note, disabling=None, disabled_at=None, seen_disabled=False, empty_since=None)
+    return replace(step, note=replace(note, disabled_before=False))
 
 
 def _enable(departure: Departure) -> WorkerStep:
@@ -111,6 +131,20 @@ RULES: tuple[Rule[Departure], ...] = (
         (Row("", always, _enable, Enable, Phase.READY),),
         sources=frozenset({Phase.DRAINING}),
     ),
+    Rule(
+        "undo_command",
+        "It was disabled for a `drain` or a `stop` that a person has taken back.",
+        lambda departure: departure.undone,
+        (
+            Row(
+                "A person had disabled it before.",
+                lambda departure: departure.worker.note.disabled_before,
+                _disabled_before,
+            ),
+            Row("Nobody had.", always, _enable_undone, Enable, Phase.READY, reasons=(Code.COMMAND_UNDONE,)),
+        ),
+        sources=frozenset({Phase.DRAINING}),
+    ),
     Rule("drain_further", "It is disabled, or about to be.", always, (Row("", always, _drain_further, way_out=True),)),
 )
 """The transitions of a worker on its way out."""
@@ -128,8 +162,10 @@ def _drained_by_command(departure: Departure) -> bool:
 
 
 def _disable(departure: Departure) -> WorkerStep:
-    reason = because(Code.DRAINED_BY_COMMAND)
-    return disable(departure.worker, departure.pass_context, Disabling.COMMAND, reason, by_person=True)
+    worker, reason = departure.worker, because(Code.DRAINED_BY_COMMAND)
+    by_hand = worker.decisive is Condition.DISABLED_BY_HAND
+    step = disable(worker, departure.pass_context, Disabling.COMMAND, reason, by_person=True)
+    return replace(step, note=replace(step.note, disabled_before=by_hand))
 
 
 def _terminate(departure: Departure) -> WorkerStep:

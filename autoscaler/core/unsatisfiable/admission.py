@@ -235,7 +235,9 @@ def _perhaps(host: ExecutionHost, complexes: Mapping[str, Complex], names: froze
     if not (names - {SLOTS}).intersection(host.consumables):
         return None
     empty, best = emptied_host(host, complexes, names), at_best(host, complexes, names)
-    free = {name: min(UNLIMITED if name in host.load else value, UNLIMITED) for name, value in best.free}
+    # A job that began after the jobs were listed holds more than is known: no proof follows here as for a plan.
+    unknown = {*host.load, *(host.consumables if host.jobs else ())}
+    free = {name: UNLIMITED if name in unknown else min(value, UNLIMITED) for name, value in best.free}
     perhaps = tuple(sorted({**free, **{name: value for name, value in empty.free if name == SLOTS}}.items()))
     return None if perhaps == empty.free else replace(empty, free=perhaps)
 

@@ -13,13 +13,14 @@ from math import ceil
 
 from autoscaler.core.capacity.array_ranges import Kind, Range, range_of
 from autoscaler.core.model.cluster import Cluster, Complex, Consumable, ExecutionHost
-from autoscaler.core.model.complexes import canonical
+from autoscaler.core.model.complexes import amount, by_any_name, canonical
 from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Reason
 from autoscaler.core.placement.hosts import emptied_host
 from autoscaler.core.placement.placement import PLENTY, SLOTS, as_shares, place
+from autoscaler.core.placement.queue_instances import held
 from autoscaler.core.policy import Limits, Policy
 
 
@@ -214,15 +215,24 @@ def at_best(host: ExecutionHost, complexes: Mapping[str, Complex], names: frozen
     """All that an execution host might have if nothing ran on it; if that is not known, rather too much."""
     empty = emptied_host(host, complexes, names)
     free, properties = dict(empty.free), dict(empty.properties)
+    known = by_any_name(complexes)
+    # Reservations do not show what they hold, nor do jobs that began after the jobs were listed.
+    unseen = any(each.reserved or each.used > sum(job.slots for job in each.jobs) for each in host.instances)
     for name in names:
         entry = complexes.get(name)
         if entry is None or name == SLOTS:
             continue
         if entry.relop == "EXCL":
             properties |= {name: "1"} if name in properties else {}
-        elif entry.consumable is not Consumable.NO and (not host.heard or (host.jobs and name in free)):
-            # What running jobs hold by default, or of a queue instance, is not shown.
+        elif entry.consumable is Consumable.NO:
+            continue
+        elif not host.heard or (name in free and (unseen or (host.jobs and name in host.load))):
+            # Of a consumable that the host reports as well, Grid Engine shows the less.
             free[name] = float("inf")
+        elif host.jobs and name in free:
+            # A job that requests none of it holds its default, which no listing shows.
+            used = sum(held(job.hard, job.slots, entry, known) for job in host.jobs)
+            free[name] = max(free[name], (amount(host.consumables.get(name, ""), entry.type) or 0.0) + used)
     if "mem_free" in properties and "mem_total" in host.load:
         properties["mem_free"] = canonical(host.load["mem_total"], "MEMORY")
     return replace(empty, free=tuple(sorted(free.items())), properties=properties, empty=True)

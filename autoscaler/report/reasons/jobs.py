@@ -76,7 +76,7 @@ ROWS = {
         remedy="`qquota` shows the rule; more workers would not help.",
     ),
     Code.BEYOND_GLOBAL: Row(
-        "of {resource} only {left} is left, and jobs that have waited longer take it",
+        "only {left} of {resource} is left, for jobs that have waited longer",
         short="beyond a licence",
         remedy="`qhost -F -h global` shows what is left; more workers would not help.",
     ),

@@ -79,6 +79,7 @@ ROWS = {
         "the next step needs one more observation", short="second observation due", listed="waiting for"
     ),
     Code.EMPTY: Row("two observations showed it disabled and empty", short="empty"),
+    Code.COMMAND_UNDONE: Row("a person took back the command that disabled it", short="command taken back"),
     Code.NEEDED_AGAIN: Row("waiting jobs can use it after all", short="needed again"),
     Code.BOOTING: Row("its {type} is booting[ (limit {limit_s})]", short="booting", listed="waiting for"),
     Code.BOOTED: Row("its machine is up after {after_s}", short="booted"),
