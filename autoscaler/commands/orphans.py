@@ -64,7 +64,7 @@ def command(invocation: Invocation, record: Path | None, as_json: bool, which: s
 
 @contextlib.contextmanager
 def exit_at_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the command like Ctrl-C: what it has disabled is enabled again. Only for the main thread."""
+    """SIGTERM and SIGHUP end the command like Ctrl-C: it enables again what it has disabled. Main thread only."""
 
     def leave(number: int, _frame: object) -> None:
         sys.exit(128 + number)

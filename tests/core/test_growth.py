@@ -631,6 +631,13 @@ def test_what_the_first_array_cannot_run_the_second_may() -> None:
     assert per_array(a_job(slots=4, waited=999, queues=("*",))) == {"big": {"m5.xlarge": 1}}
 
 
+def test_a_job_that_only_a_queue_which_it_does_not_name_could_run_is_told_so() -> None:
+    made = plan(a_snapshot(a_job(slots=4, waited=999), policy=TWO, queues=QUEUES))
+    (verdict,) = made.job_categories
+    causes = [link for each in verdict.reason.trail for link in each.trail]
+    assert [(cause.code, cause["queues"]) for cause in causes] == [(Code.QUEUE_NOT_NAMED, ("big.q",))]
+
+
 def test_free_slots_of_the_other_queue_serve_a_job_that_names_none() -> None:
     assert per_array(a_job(), a_host(queue="big.q", slots=4)) == {}
 

@@ -6,7 +6,7 @@ as if nothing ran there. So a demand beyond it is certainly unsatisfiable; a dem
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
@@ -69,6 +69,11 @@ class Allowed:
     def of(self, demand: Demand) -> tuple[Range, ...]:
         """The node arrays whose workers could serve it."""
         return tuple(each for each in self.ranges if each.array.queue in demand.pools)
+
+    def of_queues(self, queues: Collection[str]) -> Allowed:
+        """The same with the node arrays of these queues alone."""
+        ranges = (each for each in self.ranges if each.array.queue in queues)
+        return Allowed(ranges, self.complexes, self.persistent, self.present, self.spreading)
 
     def there(self, demand: Demand) -> bool:
         """Whether the existing hosts could run one such task once they are free."""

@@ -148,7 +148,7 @@ class Prover:
             return self._to_prove(ask, beyond, demands) if nothing is None else Case(beyond, nothing, demands=demands)
         possible = any(self.allowed.serves(demand, only_to_be_had=True) for demand in demands)
         if nothing is not None or any(self.most.serves(demand) for demand in demands):
-            cause = nothing or self._may_pass(demands)
+            cause = nothing or self._may_pass(ask, demands)
             return Case(refusal, unproven=cause, possible=possible and nothing is None, demands=demands)
         return self._to_prove(ask, conflict(demands[0], self.allowed), demands)
 
@@ -178,11 +178,15 @@ class Prover:
                     return because(Code.NO_WORKER_ALLOWED, node_array=each.array.name)
         return None
 
-    def _may_pass(self, demands: Iterable[Demand]) -> Reason:
+    def _may_pass(self, ask: JobRequest, demands: Iterable[Demand]) -> Reason:
         """Why nothing is launched for demand that could be served."""
         served = next(demand for demand in demands if self.most.serves(demand))
         if self.most.there(served):
             return because(Code.FITS_WHEN_FREE)
+        read = self.readings.reader.read(ask)
+        launches = () if isinstance(read, Reason) else read.launches
+        if launches and not self.most.of_queues(launches).serves(served):
+            return because(Code.QUEUE_NOT_NAMED, queues=tuple(sorted(served.pools - set(launches))))
         if self.most.serves(served, only_to_be_had=True):
             return because(Code.MIXED_TYPES)
         return next(self.most.obstacles(served), because(Code.MIXED_TYPES))

@@ -56,6 +56,10 @@ ROWS = {
         "workers of several types together might run it, but the autoscaler does not launch such a mix for it",
         remedy="Ask for less, or raise the limits so that workers of one type do.",
     ),
+    Code.QUEUE_NOT_NAMED: Row(
+        "workers of {queues} could run it, but are launched only for jobs that name that queue",
+        remedy="`qalter -q QUEUE JOB`, or set `CP_CAP_SGE_QUEUE_DEFAULT` of that queue (with its suffix) to `true`.",
+    ),
     Code.OTHER_PE: Row(
         "a queue that is not autoscaled has the parallel environment {pe}",
         remedy="Name one parallel environment with `qalter -pe`.",
