@@ -93,7 +93,7 @@ def test_paused_it_launches_nothing_until_it_is_resumed(empty_cell: Cell, until:
     assert while_paused == ([], [], [])
 
 
-def test_a_kept_worker_stays_however_idle_and_a_drained_one_leaves(
+def test_a_drain_that_is_undone_enables_and_a_kept_worker_stays_and_a_drained_one_leaves(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling = Autoscaling(empty_cell)
@@ -102,6 +102,10 @@ def test_a_kept_worker_stays_however_idle_and_a_drained_one_leaves(
     job = gate.submit()
     with scaling.running():
         (worker,) = until(lambda: scaling.running_on(job), 40)
+        scaling.command("drain", worker)
+        until(lambda: scaling.instances()[f"main.q@{worker}"].states == "d", 20)
+        undone = scaling.command("drain", "--undo", worker)
+        until(lambda: scaling.instances()[f"main.q@{worker}"].states == "", 20)
         kept = scaling.command("keep", worker)
         gate.open()
         until(lambda: scaling.ended_well(job))
@@ -110,4 +114,4 @@ def test_a_kept_worker_stays_however_idle_and_a_drained_one_leaves(
         drained = scaling.command("drain", worker)
         until(scaling.all_gone, 40)
         unknown = scaling.command("drain", "nowhere")
-    assert (kept.returncode, stays, drained.returncode, unknown.returncode) == (0, "", 0, 3)
+    assert (undone.returncode, kept.returncode, stays, drained.returncode, unknown.returncode) == (0, 0, "", 0, 3)
