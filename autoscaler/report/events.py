@@ -133,7 +133,7 @@ def _jobs(jobs: str, tasks: str) -> str:
 
 
 def _where(queue: str, hosts: tuple[str, ...]) -> str:
-    return ", ".join(f"{queue}@{host}" for host in hosts)
+    return ", ".join(f"{queue}@{host}" if queue else host for host in hosts)
 
 
 def at_zone(seconds: float, zone: tzinfo | None = None) -> str:

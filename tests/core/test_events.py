@@ -16,6 +16,8 @@ from autoscaler.core.model.fleet import OrderState
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Snapshot
+from autoscaler.report.events import event_part
+from autoscaler.store.events import KeptEvent
 from tests.core.building import NOW, Thing, a_host, a_job, a_machine, a_snapshot, a_worker, an_order, jobs
 
 SUBMITTED, COUNTED, NOT_COUNTED, ORDERED, JOINED, STARTED, ENDED = EventKind
@@ -167,6 +169,14 @@ def test_tasks_that_start_on_one_host_are_one_event() -> None:
 def test_a_job_on_several_hosts_starts_once() -> None:
     event = only(first(running(a_run(1)), running(a_run(1), host="h2")), STARTED)
     assert (event.hosts, event.count) == (("h1", "h2"), 1)
+
+
+def test_of_a_job_in_two_queues_no_host_is_said_to_be_of_the_wrong_one() -> None:
+    (instance,) = running(a_run(), host="h2").instances
+    big = replace(running(host="h2"), instances=(replace(instance, queue="big.q"),))
+    started = only(then(first(a_host("h1"), a_host("h2")), running(a_run(), host="h1"), big), STARTED)
+    assert (started.queue, set(started.hosts)) == ("", {"h1", "h2"})
+    assert event_part(KeptEvent(1, started))["text"].endswith("started on h1, h2")
 
 
 @pytest.mark.parametrize(("failed", "code"), ((False, "ended"), (True, "failed")))

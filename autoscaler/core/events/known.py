@@ -22,6 +22,7 @@ class Run:
     owner: str
     hosts: tuple[str, ...]
     queue: str
+    """'': in several queues."""
     started: float | None
     project: str = ""
 

@@ -87,7 +87,8 @@ def _there(instances: Instances) -> dict[Key, Run]:
             if before is None:
                 found[key] = Run(job.number, job.task, job.owner, (host,), queue, job.started)
             elif host not in before.hosts:
-                found[key] = replace(before, hosts=(*before.hosts, host))
+                in_one = before.queue if queue == before.queue else ""
+                found[key] = replace(before, hosts=(*before.hosts, host), queue=in_one)
     found.pop((0, ""), None)  # stands for one that cannot be read
     return found
 
