@@ -164,3 +164,9 @@ def test_a_job_is_told_who_limits_the_node_array_that_may_serve_it_and_until_whe
     assert [(row["cap"], row["by"]) for row in told["caps"]] == [("MaxCount", "ann")]
     until = datetime.fromtimestamp(NOW + 60, UTC).strftime("%Y-%m-%d %H:%M:%S")
     assert list(job_lines(told))[-1] == f"execute is limited to 1 (MaxCount), set by ann in nightly until {until}"
+
+
+def test_a_job_that_was_rescheduled_from_a_host_that_is_gone_had_started() -> None:
+    told = explain_past(7, Past(ended=(replace(ENDED, started_at=None, failed=25, exit_status=0),)), ())
+    assert told is not None
+    assert list(job_lines(told))[-1].startswith("job 7 was rescheduled from main.q@w1, 2 slots: ")
