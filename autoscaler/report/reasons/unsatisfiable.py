@@ -79,7 +79,7 @@ ROWS = {
     ),
     Code.TOO_MANY_PROBE_HOSTS: Row("Grid Engine cannot be asked: that would take more than {most} probe hosts"),
     Code.RUNNING_TASKS: Row("tasks of it run"),
-    Code.CHECKED_AGAIN_LATER: Row("it was found unsatisfiable only a moment ago, and is checked again at {again_at}"),
+    Code.CHECKED_AGAIN_LATER: Row("this was found only a moment ago, and is checked again at {again_at}"),
     Code.ASKING_GRID_ENGINE: Row("the autoscaler asks Grid Engine whether it could ever run"),
     Code.OLDER_JOBS_FIRST: Row("the autoscaler asks Grid Engine about older jobs first"),
     Code.NO_ANSWER: Row(

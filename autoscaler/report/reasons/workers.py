@@ -133,7 +133,8 @@ ROWS = {
     ),
     Code.UNHEALTHY: Row(
         "its health check has failed since {since_at}[: {message}]",
-        remedy="Run the command of `CP_CAP_AUTOSCALE_HEALTH_CHECK` by hand; `qmod -e '*@HOST'` enables it again.",
+        remedy="Run the command of `CP_CAP_AUTOSCALE_HEALTH_CHECK` by hand; `qmod -e '*@HOST'` enables the worker if "
+        "it was disabled for that.",
     ),
     Code.SUSPECT: Row(
         "[{workers}: ]suspected to be broken, and left in service",
