@@ -43,9 +43,9 @@ class Faults:
     out_of_capacity: set[str] = field(default_factory=set)
     """Instance types, or `type/zone`, of which none is left."""
     stock: int | None = None
-    """So many more machines can be had of all types together; then out of capacity."""
+    """This many more machines can be had of all types together; then out of capacity."""
     quota: int | None = None
-    """So many machines may exist at once for this account."""
+    """This many machines may exist at once for this account."""
     throttled: int = 0
     dies_at_once: str | None = None
     """Launches are accepted, and each machine ends before it is up, for this cause."""

@@ -18,7 +18,7 @@ from sge.qconf import read_access, read_access_list, read_names, read_pe, read_q
 from sge.qstat import Listing
 
 HOSTS_AT_MOST = 50
-"""So many hosts that we did not make are checked for lists of their own."""
+"""This many hosts that we did not make are checked for lists of their own."""
 _Value = TypeVar("_Value")
 _RESERVED = re.compile(rb"""name=["']slots_resv["'][^>]*>\s*0*[1-9]""")
 

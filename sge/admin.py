@@ -24,7 +24,7 @@ from sge.removal import Removal, RemovalOutcome
 TIMEOUT = 30.0
 """Seconds for one command. A busy qmaster answers within seconds; a dead one never."""
 JOBS_AT_ONCE = 200
-"""So many jobs in one command line."""
+"""This many jobs in one command line."""
 _EMPTY_LIST = re.compile(r"^no .* defined$|^No cluster queue or queue instance matches")
 
 

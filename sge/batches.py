@@ -22,7 +22,7 @@ from sge.objects import usable
 from sge.removal import PER_HOST, Removal, RemovalOutcome, about
 
 AT_ONCE = 100
-"""So many hosts in one command at most."""
+"""This many hosts in one command at most."""
 _INSTANCE = re.compile(r'"([^"@]+)@([^"@]+)"')
 
 

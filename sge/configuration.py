@@ -28,7 +28,7 @@ TIMEOUT = 30.0
 LONGEST_COMMAND = 100_000
 """Bytes of one command line, at most: a system accepts no more than about a million."""
 TOGETHER = 100
-"""So many objects of a kind are read by one command; a name of Grid Engine's has 512 bytes at most."""
+"""This many objects of a kind are read by one command; a name of Grid Engine's has 512 bytes at most."""
 
 _NONE_DEFINED = re.compile(r"^(error: )?no\b.*\b(defined|found|exists?)\b|does not exist", re.IGNORECASE | re.MULTILINE)
 """The sentences with which qconf reports, with a non-zero exit, that a list is empty."""

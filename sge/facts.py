@@ -18,7 +18,7 @@ from sge.qconf import read_attributes, read_names
 
 TIMEOUT = 10.0
 NAMES_AT_MOST = 50
-"""So many hosts are looked up; a name service that fails for all fails for these."""
+"""This many hosts are looked up; a name service that fails for all fails for these."""
 _QMASTER_TIME = re.compile(r"start time:.*\((\d+)\).*?run time \[s\]:\s*(\d+)", re.DOTALL)
 
 

@@ -27,5 +27,5 @@ def thorough() -> bool:
 
 
 def examples(number: int) -> int:
-    """So many random examples, or a fifth of them without `--thorough`."""
+    """This many random examples, or a fifth of them without `--thorough`."""
     return number if thorough() else -(-number // SHARE)

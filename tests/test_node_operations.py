@@ -81,7 +81,7 @@ class Scene:
         raise AssertionError("it did not come to that")
 
     def looks(self, count: int, apart: float = SCHEDULE_INTERVAL) -> str:
-        """So many passes; what the operation came to by then."""
+        """This many passes; what the operation came to by then."""
         for _ in range(count):
             self.last = self.loop.pass_once()
             self.world.cluster.advance(apart)

@@ -25,9 +25,9 @@ TABLE: Migration = (
     """,
 )
 MOST = 10_000
-"""So many calls of authenticated callers are kept, the newest."""
+"""This many calls of authenticated callers are kept, the newest."""
 MOST_STRANGERS = 1_000
-"""So many calls of others: they push out no authenticated caller's."""
+"""This many calls of others: they push out no authenticated caller's."""
 LONGEST = 300
 """Characters of a call's path and query that are kept."""
 _TRIM_EVERY = 100

@@ -156,9 +156,9 @@ class EventTable(Table):
         since: float = 0.0,
         last: int = MOST_ROWS,
     ) -> tuple[KeptEvent, ...]:
-        """So many of the newest, in the order in which they were noticed. Events of a job come in the order in which
-        they happened, with the workers that were launched for it or on which it started. `after`: those with a greater
-        number; `since`: those that were noticed from this time on.
+        """At most `last` of the newest, in the order in which they were noticed. Events of a job come in the order in
+        which they happened, with the workers that were launched for it or on which it started. `after`: those with a
+        greater number; `since`: those that were noticed from this time on.
         """
         if job is None:
             rows = self._database.rows(

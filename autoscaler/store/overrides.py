@@ -30,7 +30,7 @@ TABLE: Migration = (
 
 
 MOST = 10_000
-"""So many ended overrides are kept, besides those whose time still matters."""
+"""This many ended overrides are kept, besides those whose time still matters."""
 AUTOSCALER = "autoscaler"
 """Begins `ended_by` of an override that was fulfilled, not cancelled."""
 

@@ -105,7 +105,7 @@ def _type(found: Mapping[str, Any]) -> InstanceType | None:
 
 PRODUCT = "Linux/UNIX"
 FEW_TYPES = 100
-"""So many types are requested by name; for more, the whole region's history is the shorter request."""
+"""This many types are requested by name; for more, the whole region's history is the shorter request."""
 _LISTED = {
     "operatingSystem": "Linux",
     "preInstalledSw": "NA",

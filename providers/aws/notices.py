@@ -22,7 +22,7 @@ MARKED = {"marked-for-termination": "terminate", "marked-for-stop": "stop"}
 MOST_MESSAGES = 10
 """The most messages of one SQS call."""
 ROUNDS = 20
-"""So many batches of messages are read in one observation; the rest waits for the next."""
+"""This many batches of messages are read in one observation; the rest waits for the next."""
 
 
 @dataclass(slots=True)

@@ -31,7 +31,7 @@ def failures(
     owners: Sequence[str] = ("ann",),
     **job: int,
 ) -> tuple[JobFailure, ...]:
-    """So many, each of another job, the last `age` seconds ago."""
+    """This many, each of another job, the last `age` seconds ago."""
     return tuple(
         JobFailure(host, job.get("job", n), NOW - age - count + n, failed, owners[n % len(owners)])
         for n in range(count)

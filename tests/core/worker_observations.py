@@ -67,7 +67,7 @@ class Observation:
     others_heard: bool = True
     override: str = ""
     waiting: int = 0
-    """So many jobs wait."""
+    """This many jobs wait."""
 
 
 def snapshot_of(seen: Observation) -> Snapshot:

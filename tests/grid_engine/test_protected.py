@@ -20,7 +20,7 @@ from tests.samples import sample
 
 SOON = {"CP_CAP_AUTOSCALE_PROTECTED_MODE_TIMEOUT": "6", "CP_CAP_AUTOSCALE_WORKERS": "20"}
 FAILURES = 2
-"""So many launches that helped no job are waited for: the waits between them double, from the second of a boot on."""
+"""This many launches that helped no job are waited for: the waits between them double, from the second of a boot on."""
 
 
 def failing_prolog(cell: Cell) -> Callable[[], object]:

@@ -61,7 +61,7 @@ class SimulatedCluster(GridEngineModel):
         self.pe = ""
         """Its parallel environment, whose jobs have all slots on one host; '': it has none."""
         self.unobservable = 0
-        """So many calls that only look still fail."""
+        """This many calls that only look still fail."""
         for name, slots in self.persistent.items():
             self.hosts[name] = f"slots={slots}"
             self.members.append(name)

@@ -117,7 +117,7 @@ def members_stop(world: World, a: int, b: int) -> bool:
 
 
 def runs_short(world: World, a: int, b: int) -> bool:
-    """So many machines are left, of all types or in one zone; or plenty again."""
+    """This many machines are left, of all types or in one zone; or plenty again."""
     faults, place = world.cloud.faults, f"{('m5.xlarge', 'm5.large')[a % 2]}/{ZONES[a // 2 % 2]}"
     if b % 3 == 0:
         faults.out_of_capacity ^= {place}

@@ -150,7 +150,7 @@ class Azure:
         self.image_disks: list[int] = []
         """Numbers of the data disks that every image has."""
         self.fresh = 0
-        """So many grants find their identity not known yet."""
+        """This many grants find their identity not known yet."""
         self.allowed: list[str] = ["*"]
         self.token = "played"
         self.calls: list[str] = []

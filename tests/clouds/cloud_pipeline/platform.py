@@ -70,7 +70,7 @@ class Platform:
     clock: Callable[[], float] = time.time
     timing: Timing = field(default_factory=Timing)
     limit: int | None = None
-    """So many runs the user may have at once, the master's not counted."""
+    """This many runs the user may have at once, the master's not counted."""
     refusal: str | None = None
     """What every launch is refused with."""
     short_of: set[str] = field(default_factory=set)

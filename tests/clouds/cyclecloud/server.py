@@ -37,7 +37,7 @@ class Faults:
     on: str = ""
     """`create`, `terminate`, `status`, `nodes`, `operations`; '' is every call."""
     times: int = -1
-    """So many calls are still hit; -1: all."""
+    """This many calls are still hit; -1: all."""
     retry_after: str = ""
     body: str = ""
     """Sent with status 200 in place of the answer."""
