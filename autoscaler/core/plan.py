@@ -86,12 +86,13 @@ def _decide(facts: Facts, brake: Reason | None) -> Plan:
 def _steps(facts: Facts, forecast: Forecast, serving: Serving, swaps: SwapPlan) -> list[WorkerStep]:
     """One step for each worker: it stays, goes on, or leaves."""
     pass_context, workers = facts.pass_context, facts.observed.workers
+    needless = facts.needless(forecast)
     return [
         remember_stop_request(step, facts.snapshot.requests.auto_stops, pass_context.now)
         for step in (
             # Workers on their way in go on even if paused, because they cost already; unless all are given back in the
             # end and no waiting job could use them first.
-            *(_join(worker, facts, forecast, serving) for worker in workers if worker.coming),
+            *(_join(worker, facts, serving, needless) for worker in workers if worker.coming),
             # Workers on their way out go on, unless demand needs them again: that is cheaper than a launch.
             *(
                 _leave(worker, facts, forecast, serving, swaps)
@@ -108,14 +109,14 @@ def _steps(facts: Facts, forecast: Forecast, serving: Serving, swaps: SwapPlan) 
     ]
 
 
-def _join(worker: WorkerState, facts: Facts, forecast: Forecast, serving: Serving) -> WorkerStep:
+def _join(worker: WorkerState, facts: Facts, serving: Serving, needless: Reason | None) -> WorkerStep:
     pass_context, array, requests = facts.pass_context, worker.array, facts.snapshot.requests
     closed_by_hand = array is not None and array.queue in facts.closed.by_hand
     step = join(
         worker,
         pass_context,
         group_verdict_of(worker, serving.group_verdicts),
-        needless=facts.needless(forecast),
+        needless=needless,
         closed=facts.closed.reasons.get(array.queue) if array is not None and closed_by_hand else None,
         wanted=bool(requests.sets or requests.nodes) or (array is not None and bool(array.limits.min_workers)),
     )

@@ -195,8 +195,9 @@ def _pass_pairs(document: Mapping[str, Any]) -> _Pairs:
     else:
         age = document.get("sentence_age_s", document["pass_age_s"])  # an older service has none of its own
         yield "last news", f"{document['sentence']} ({duration(age)} ago)"
-        idle = document["serving"] and not (document["waiting"] or document["workers"] or document["ordered"])
-        then = "; with nothing to scale, passes are rarer until an event" if idle else ""
+        busy = ("waiting", "workers", "ordered", "request_sets", "stop", "troubles")
+        idle = document["serving"] and not any(document[name] for name in busy)
+        then = "; with nothing to scale, passes may be rarer until an event" if idle else ""
         yield "passes", f"{document['pass']} so far, the last {duration(document['pass_age_s'])} ago{then}"
         counted = f"{document['counted']} counted, {document['fitting']} of these fit on what is there or coming"
         yield "waiting", f"{count(document['waiting'], 'task')}, {counted}"

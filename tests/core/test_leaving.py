@@ -384,3 +384,11 @@ def test_a_worker_that_a_person_had_disabled_before_it_was_drained_stays_that_pe
     assert (acts(undone), told(undone, "w1")[1], note.disabling) == ([], Code.DISABLED_BY_HAND, None)
     after = plan(a_snapshot(replace(a_worker(states="d", used=2), note=note)))
     assert (acts(after), told(after, "w1")[1]) == ([], Code.DISABLED_BY_HAND)
+
+
+def test_what_a_person_disabled_once_is_forgotten_when_an_open_worker_is_drained() -> None:
+    worker = a_worker(used=2)
+    assert worker.note is not None
+    before = replace(worker, note=replace(worker.note, disabled_before=True))
+    drained = plan(a_snapshot(before, Overrides(drain=frozenset({"w1"}))))
+    assert (acts(drained), drained.memory.workers["i-w1"].disabled_before) == ([("disable", "w1")], False)

@@ -229,6 +229,7 @@ def disable(
         worker.note,
         disabled_at=pass_context.now,
         disabling=disabling,
+        disabled_before=False,
         seen_disabled=already,
         empty_since=pass_context.now if already and worker.empty else None,
         enabled_at=None,
