@@ -120,17 +120,21 @@ def _run(cell: Cell, argv: tuple[str, ...], host: str | None) -> int:
         "CP_CAP_AUTOSCALE_WORKDIR": str(cell.directory / "state"),
     }
     started: list[Running] = []
+    early: list[int] = []
 
-    def pass_on(number: int, frame: object) -> None:
-        if not started:
-            _end(number, frame)
-        started[0].signal(signal.Signals(number))
+    def pass_on(number: int, _frame: object) -> None:
+        if started:
+            started[0].signal(signal.Signals(number))
+        else:
+            early.append(number)
 
-    # Signals to this process alone. Set before the start, since the child may be ready at once.
+    # Signals to this process alone. Set before the start, since the child may be ready before `start` returns.
     before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         with cell.start(argv, host=host, env=env, terminal=True) as child:
             started.append(child)
+            for number in early:
+                child.signal(signal.Signals(number))
             # Ctrl-C is for the child. Set after its start, since it would inherit an ignored signal.
             before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
             status = child.child.wait()

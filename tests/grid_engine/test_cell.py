@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from autoscaler import namespaces
+from autoscaler.commands import cell as command
 from autoscaler.lab import cell_folder
 from autoscaler.lab.cell import Cell, ExecHost
 from autoscaler.lab.private_root import CellError
@@ -211,6 +216,19 @@ def test_what_was_entered_gets_the_signal_that_the_command_gets(cell: Cell, numb
         assert entered.stdout.readline() == "ready\n"
         entered.send_signal(number)
         assert entered.wait(60) == 9
+
+
+def test_a_signal_that_comes_before_the_start_has_returned_is_passed_on() -> None:
+    got: list[signal.Signals] = []
+
+    @contextlib.contextmanager
+    def start(*_: object, **__: object) -> Iterator[SimpleNamespace]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        yield SimpleNamespace(signal=got.append, child=SimpleNamespace(wait=lambda: 9))
+
+    place = SimpleNamespace(directory=Path("/nowhere"))
+    entered: Any = SimpleNamespace(start=start, tree=place, directory=place.directory)
+    assert (command._run(entered, ("true",), None), got) == (9, [signal.SIGTERM])
 
 
 def test_a_name_is_given_once() -> None:
