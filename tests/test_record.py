@@ -49,7 +49,7 @@ from autoscaler.core.plan import plan
 from autoscaler.core.requests.arrays import arrays_present, in_force
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.engine import record as record_module
-from autoscaler.engine.record import read_now, read_record, write_record
+from autoscaler.engine.record import read_record, write_record
 from autoscaler.errors import AutoscalerError, NotFound, SettingsError
 from autoscaler.settings import load_settings
 from providers.catalog import load_catalog
@@ -277,7 +277,7 @@ def test_qstat_alone_is_a_record(tmp_path: Path) -> None:
 
 
 def test_without_now_the_newest_time_in_qstat_is_now(tmp_path: Path) -> None:
-    assert read_now(by_hand(tmp_path)).isoformat() == "2026-11-21T09:04:00+00:00"
+    assert read_record(by_hand(tmp_path)).now == datetime(2026, 11, 21, 9, 4, tzinfo=UTC).timestamp()
 
 
 @pytest.mark.parametrize("now", (None, "2026-11-21T09:05:00+05:00"))
@@ -293,7 +293,7 @@ def test_a_record_is_read_once(tmp_path: Path, now: str | None, monkeypatch: pyt
     monkeypatch.setattr(record_module, "read_regular", noted)
     shown = observe_and_plan(Invocation({}), folder)
     assert opened.count("qstat.xml") == 1
-    assert shown.zone == read_now(folder).tzinfo
+    assert shown.zone == read_record(folder).cluster.zone
 
 
 def test_times_without_a_zone_are_of_the_zone_of_now(tmp_path: Path) -> None:

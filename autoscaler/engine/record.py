@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
@@ -118,7 +118,7 @@ def read_record(directory: Path) -> Snapshot:
         if entry.name not in FILES | BESIDE and not entry.name.startswith("."):
             raise SettingsError(f"{entry} is not part of a record; known are {', '.join(sorted(FILES | BESIDE))}")
     outputs = _outputs(directory)
-    now = _now(directory / "now", lambda: outputs.qstat)
+    now = _now(directory / "now", outputs.qstat)
     zone = now.tzinfo or UTC
     try:
         cluster = cluster_from(outputs, zone=zone, now=now.timestamp())
@@ -145,15 +145,11 @@ def read_record(directory: Path) -> Snapshot:
     )
 
 
-def read_now(directory: Path) -> datetime:
+def _now(file: Path, qstat: bytes) -> datetime:
     """When a record was made, with its zone; without the file, the newest time in `qstat.xml`, as UTC."""
-    return _now(directory / "now", lambda: _qstat(directory))
-
-
-def _now(file: Path, qstat: Callable[[], bytes]) -> datetime:
     written = _text(file)
     if written is None:
-        times = [datetime.fromisoformat(found.decode()) for found in set(_XML_TIME.findall(qstat()))]
+        times = [datetime.fromisoformat(found.decode()) for found in set(_XML_TIME.findall(qstat))]
         if not times:
             raise SettingsError(
                 f"{file} is missing and qstat.xml contains no time: write the file with a time such as "

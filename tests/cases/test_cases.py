@@ -12,7 +12,7 @@ import pytest
 
 from autoscaler.core.actions import Action, AskGridEngine
 from autoscaler.core.plan import plan
-from autoscaler.engine.record import read_now, read_record
+from autoscaler.engine.record import read_record
 from autoscaler.report.document import document
 from autoscaler.report.schema import PlanDocument
 from tests.cases.whole import CELL, whole
@@ -30,7 +30,7 @@ KNOWN = frozenset({"why", "sentence", "actions", "never", "jobs", "workers", "no
 def test_case(case: Path) -> None:
     record = whole(str(case.relative_to(HERE)))
     snapshot = read_record(record)
-    told = document(snapshot, plan(snapshot), {}, by_job=True, zone=read_now(record).tzinfo)
+    told = document(snapshot, plan(snapshot), {}, by_job=True, zone=snapshot.cluster.zone)
     PlanDocument.model_validate(json.loads(json.dumps(told)))
     differences = list(contradictions(tomllib.loads((case / "expect.toml").read_text()), told))
     assert not differences, "\n".join((*differences, "", json.dumps(told, indent=1)))

@@ -19,7 +19,7 @@ from autoscaler.constraints.rules import load_rules
 from autoscaler.constraints.vm_sizes import load_vm_sizes
 from autoscaler.core.model.cluster import Cluster
 from autoscaler.core.plan import plan
-from autoscaler.engine.record import read_now, read_record
+from autoscaler.engine.record import read_record
 from autoscaler.report.document import document
 from autoscaler.report.sentence import sentence
 from autoscaler.settings import load_settings
@@ -236,7 +236,7 @@ class RecordFolders:
             seen = read_record(folder)
             made = plan(seen)
             assert not (said := beyond_limits(seen, made)), said
-            told = document(seen, made, {}, by_job=True, zone=read_now(folder).tzinfo)
+            told = document(seen, made, {}, by_job=True, zone=seen.cluster.zone)
             json.dumps(told)
         finally:
             shutil.rmtree(folder)
