@@ -98,8 +98,8 @@ differential: setup  ## random cells and jobs on a real scheduler against our pl
 soak: setup  ## fault campaigns, simulated and on a real cell (SOAK_SEED=7 SOAK_HISTORIES=500 SOAK_MINUTES=10)
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/pytest $(ROOT_PYTEST_ARGS) --timeout=0 $(PYTEST_ARGS) tests/soak
 
-mutants: setup  ## which small changes of the code does no fast test notice? (ROOMS=autoscaler/store COUNT=10 SEED=1 MINUTES=60 TESTS=tests/store)
-	@nice -n 5 $(BIN)/python -m bench.mutants $(ROOMS) $(if $(filter-out tests,$(TESTS)),--tests $(TESTS)) $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES))
+mutants: setup  ## which small changes of the code does no fast test notice? (PACKAGES=autoscaler/store COUNT=10 SEED=1 MINUTES=60 TESTS=tests/store)
+	@nice -n 5 $(BIN)/python -m bench.mutants $(PACKAGES) $(if $(filter-out tests,$(TESTS)),--tests $(TESTS)) $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES))
 
 bench: setup  ## time and memory from qstat and qhost bytes to a plan; Grid Engine commands of a pass and of joins
 	@$(BIN)/python -m bench.commands

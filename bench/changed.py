@@ -50,7 +50,7 @@ def select_tests(changed: Iterable[str], imports: dict[str, set[str]]) -> list[s
                 found.add(path)
             case (*_, name) if name.endswith(".py"):
                 direct = {test for test, imported in imports.items() if module in imported}
-                found |= direct or tests_of_room(module.rpartition(".")[0], imports)
+                found |= direct or tests_of_package(module.rpartition(".")[0], imports)
             case (*_, name) if name.endswith(".md") or name == "Makefile":
                 found.add(DOCS)
             case _:
@@ -58,9 +58,11 @@ def select_tests(changed: Iterable[str], imports: dict[str, set[str]]) -> list[s
     return sorted(path for path in found or set(CORE) if (ROOT / path).exists() and not _is_within(path, found))
 
 
-def tests_of_room(room: str, imports: dict[str, set[str]]) -> set[str]:
+def tests_of_package(package: str, imports: dict[str, set[str]]) -> set[str]:
     """Tests that import any module of the package."""
-    return {test for test, imported in imports.items() if room and any(one.startswith(f"{room}.") for one in imported)}
+    return {
+        test for test, imported in imports.items() if package and any(one.startswith(f"{package}.") for one in imported)
+    }
 
 
 def _is_within(path: str, folders: Iterable[str]) -> bool:

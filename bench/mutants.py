@@ -30,8 +30,8 @@ from types import CodeType, FrameType, FunctionType
 
 import pytest
 
-from bench.changed import CORE, imports_of_tests, select_tests, tests_of_room
-from bench.mutants_file import Room, Survivors
+from bench.changed import CORE, imports_of_tests, select_tests, tests_of_package
+from bench.mutants_file import Package, Survivors
 from bench.mutations import Mutant, code_named, mutants_of, mutated_code
 
 ROOT = Path(__file__).parents[1]
@@ -44,22 +44,22 @@ LEAST_SECONDS, MEMORY = 10.0, 4 << 30
 """Limits of a mutant's process: the shortest time limit in seconds, and the most bytes."""
 
 
-def room_of(path: str) -> str:
+def package_of(path: str) -> str:
     """The folder of a file, for which figures are reported."""
     return str(PurePath(path).parent)
 
 
-def choose(rooms: Iterable[str], *, count: int, seed: int, listed: Survivors) -> list[Mutant]:
-    """`count` mutants of each package below one of `rooms`, and earlier survivors there; each package in turn."""
+def choose(packages: Iterable[str], *, count: int, seed: int, listed: Survivors) -> list[Mutant]:
+    """`count` mutants of each package below one of `packages`, and earlier survivors there; each package in turn."""
     found: dict[str, list[Mutant]] = defaultdict(list)
     for file in sorted(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")):
         path = file.relative_to(ROOT).as_posix()
-        if path.startswith(tuple(rooms)):
-            found[room_of(path)] += mutants_of(path, file.read_text(encoding="utf-8"))
+        if path.startswith(tuple(packages)):
+            found[package_of(path)] += mutants_of(path, file.read_text(encoding="utf-8"))
     columns = []
-    for room, mutants in found.items():
+    for package, mutants in found.items():
         old = [mutant for mutant in mutants if mutant.key in listed.open]
-        drawn = random.Random(f"{seed} {room}").sample(mutants, min(count, len(mutants)))
+        drawn = random.Random(f"{seed} {package}").sample(mutants, min(count, len(mutants)))
         columns.append(old + [mutant for mutant in drawn if mutant not in old])
     most = max(map(len, columns), default=0)
     return [column[place] for place in range(most) for column in columns if place < len(column)]
@@ -73,7 +73,7 @@ def relevant_tests(paths: Iterable[str]) -> list[str]:
         module = path.removesuffix(".py").replace("/", ".")
         found |= {test for test, imported in imports.items() if module in imported}
         if not path.startswith("autoscaler/core/"):
-            found |= tests_of_room(module.rpartition(".")[0], imports)
+            found |= tests_of_package(module.rpartition(".")[0], imports)
     return sorted(test for test in found if test in CORE or not test.startswith(tuple(f"{one}/" for one in CORE)))
 
 
@@ -262,7 +262,9 @@ def sample(mutants: Sequence[Mutant], tests: Sequence[str], *, root: Path, minut
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print a table of the packages and write the survivors."""
     parser = argparse.ArgumentParser(prog="python -m bench.mutants", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("rooms", nargs="*", default=FOLDERS, help=f"paths below the root; default: {' '.join(FOLDERS)}")
+    parser.add_argument(
+        "packages", nargs="*", default=FOLDERS, help=f"paths below the root; default: {' '.join(FOLDERS)}"
+    )
     parser.add_argument("--count", type=int, default=10, help="mutants a package; 0: only what survived before")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=60.0)
@@ -270,15 +272,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     listed = Survivors.read(SURVIVORS)
     listed.leave_out_gone(ROOT)
-    mutants = choose(given.rooms, count=given.count, seed=given.seed, listed=listed)
+    mutants = choose(given.packages, count=given.count, seed=given.seed, listed=listed)
     tests = given.tests or relevant_tests({mutant.path for mutant in mutants})
     noticed = sample(mutants, tests, root=ROOT, minutes=given.minutes)
     listed.update(noticed)
     if given.count:
-        for room in sorted({room_of(mutant.path) for mutant in noticed}):
-            of_room = {mutant: killed for mutant, killed in noticed.items() if room_of(mutant.path) == room}
-            equivalent = sum(mutant.key in listed.equivalent for mutant in of_room)
-            listed.rooms[room] = Room(len(of_room), sum(of_room.values()), equivalent)
+        for package in sorted({package_of(mutant.path) for mutant in noticed}):
+            of_package = {mutant: killed for mutant, killed in noticed.items() if package_of(mutant.path) == package}
+            equivalent = sum(mutant.key in listed.equivalent for mutant in of_package)
+            listed.packages[package] = Package(len(of_package), sum(of_package.values()), equivalent)
     SURVIVORS.write_text(listed.text(), encoding="utf-8")
     print(listed.table())
     return 0

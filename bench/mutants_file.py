@@ -13,7 +13,7 @@ Key = tuple[str, str, str, str]
 
 LINE = re.compile(r"- `(?P<path>\S+?):(?P<line>\d+)` (?P<function>\S+): `` (?P<before>.*?) `` → `` (?P<after>.*?) ``"
                   r"(?:: (?P<reason>.+))?$")  # fmt: skip
-ROW = re.compile(r"\| (?P<room>\S+) \| (?P<tried>\d+) \| (?P<noticed>\d+) \| (?P<equivalent>\d+) \|")
+ROW = re.compile(r"\| (?P<package>\S+) \| (?P<tried>\d+) \| (?P<noticed>\d+) \| (?P<equivalent>\d+) \|")
 ABOUT = """\
 # Mutants that survive
 
@@ -24,7 +24,7 @@ and write the reason after a colon. Every run of a package tries its survivors a
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Package:
     """The last sample of one folder."""
 
     tried: int
@@ -43,7 +43,7 @@ class Survivors:
 
     open: dict[Key, int] = field(default_factory=dict)
     equivalent: dict[Key, tuple[int, str]] = field(default_factory=dict)
-    rooms: dict[str, Room] = field(default_factory=dict)
+    packages: dict[str, Package] = field(default_factory=dict)
 
     @classmethod
     def read(cls, file: Path) -> Survivors:
@@ -51,7 +51,7 @@ class Survivors:
         found = cls()
         for text in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
             if row := ROW.match(text):
-                found.rooms[row["room"]] = Room(int(row["tried"]), int(row["noticed"]), int(row["equivalent"]))
+                found.packages[row["package"]] = Package(int(row["tried"]), int(row["noticed"]), int(row["equivalent"]))
             if not text.startswith("- "):
                 continue
             if not (line := LINE.match(text)):
@@ -70,7 +70,7 @@ class Survivors:
         there = {mutant.key for path, text in texts.items() for mutant in mutants_of(path, text)}
         self.open = {key: line for key, line in self.open.items() if key in there}
         self.equivalent = {key: why for key, why in self.equivalent.items() if key in there}
-        self.rooms = {room: of for room, of in self.rooms.items() if any((root / room).glob("*.py"))}
+        self.packages = {package: of for package, of in self.packages.items() if any((root / package).glob("*.py"))}
 
     def update(self, noticed: Mapping[Mutant, bool]) -> None:
         """Add a run's results."""
@@ -86,13 +86,13 @@ class Survivors:
     def table(self) -> str:
         """Figures of the packages."""
         rows = [
-            f"| {room} | {of.tried} | {of.noticed} | {of.equivalent} | {of.score:.0%} |"
-            for room, of in sorted(self.rooms.items())
+            f"| {package} | {of.tried} | {of.noticed} | {of.equivalent} | {of.score:.0%} |"
+            for package, of in sorted(self.packages.items())
         ]
         tried, noticed, equal = (
-            sum(getattr(of, name) for of in self.rooms.values()) for name in ("tried", "noticed", "equivalent")
+            sum(getattr(of, name) for of in self.packages.values()) for name in ("tried", "noticed", "equivalent")
         )
-        rows.append(f"| all packages | {tried} | {noticed} | {equal} | {Room(tried, noticed, equal).score:.0%} |")
+        rows.append(f"| all packages | {tried} | {noticed} | {equal} | {Package(tried, noticed, equal).score:.0%} |")
         return "\n".join(("| package | tried | noticed | equivalent | score |", "|---|---|---|---|---|", *rows))
 
     def text(self) -> str:

@@ -52,7 +52,7 @@ class Module:
     functions: tuple[Function, ...]
 
     @property
-    def room(self) -> str:
+    def package(self) -> str:
         return self.name if self.is_package else self.name.rpartition(".")[0]
 
 
@@ -136,7 +136,7 @@ def _reached_from(place: str, imports: Mapping[str, set[str]]) -> set[str]:
     return found
 
 
-def cycles_of_rooms(modules: Sequence[Module]) -> list[list[str]]:
+def cycles_of_packages(modules: Sequence[Module]) -> list[list[str]]:
     """Among the packages of the core. Its modules outside a package (plan, policy, snapshot) are places of their own,
     as in the contract of the core's layers.
     """
@@ -158,12 +158,12 @@ def report(modules: Sequence[Module]) -> list[str]:
         f"{sum(module.code for module in modules)} of them code (no docstrings, comments, imports, empty lines)",
         f"lines of a file (those of one line left out): median {statistics.median(filled):g}, "
         f"p90 {filled[int(0.9 * len(filled))]}, max {filled[-1]}",
-        *_cycle_lines("packages of the core", cycles_of_rooms(modules)),
+        *_cycle_lines("packages of the core", cycles_of_packages(modules)),
         *_cycle_lines("modules", cycles_of_modules(modules)),
         "largest packages",
-        *_largest_rooms(modules),
+        *_largest_packages(modules),
         "largest packages of the core",
-        *_largest_rooms([module for module in modules if module.room.startswith("autoscaler.core")]),
+        *_largest_packages([module for module in modules if module.package.startswith("autoscaler.core")]),
         "longest files",
         *(f"{one.lines:7} lines  {one.name}" for one in sorted(modules, key=lambda one: -one.lines)[:ROWS]),
         "longest functions",
@@ -183,11 +183,11 @@ def _cycle_lines(what: str, found: Sequence[Sequence[str]]) -> list[str]:
     return [f"import cycles of {what}: {len(found)}", *(f"{len(group):7}  {', '.join(group)}" for group in found)]
 
 
-def _largest_rooms(modules: Sequence[Module]) -> list[str]:
-    rooms: dict[str, list[int]] = defaultdict(list)
+def _largest_packages(modules: Sequence[Module]) -> list[str]:
+    packages: dict[str, list[int]] = defaultdict(list)
     for module in modules:
-        rooms[module.room].append(module.lines)
-    largest = sorted(rooms.items(), key=lambda item: -sum(item[1]))[:ROWS]
+        packages[module.package].append(module.lines)
+    largest = sorted(packages.items(), key=lambda item: -sum(item[1]))[:ROWS]
     return [f"{sum(lines):7} lines, {len(lines)} files  {name}" for name, lines in largest]
 
 
@@ -197,7 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     argparse.ArgumentParser(prog="python -m bench.shape", description=about).parse_args(arguments)
     modules = measure(ROOT)
     print("\n".join(report(modules)))
-    return int(bool(cycles_of_rooms(modules) or cycles_of_modules(modules)))
+    return int(bool(cycles_of_packages(modules) or cycles_of_modules(modules)))
 
 
 if __name__ == "__main__":

@@ -281,10 +281,10 @@ def test_every_class_and_table_that_the_tour_names_is_where_it_says(page: Path) 
     assert [(name, path) for name, path in named if not is_defined(path, *name.split("."))] == []
 
 
-def test_every_room_of_the_core_is_drawn_in_the_tour() -> None:
+def test_every_package_of_the_core_is_drawn_in_the_tour() -> None:
     drawing = TOUR.read_text("utf-8").partition("A package imports from the packages below it only:")[2].split("```")[1]
-    rooms = {path.name for path in (ROOT / "autoscaler" / "core").iterdir() if (path / "__init__.py").exists()}
-    assert rooms - set(re.findall(r"[\w.]+", drawing)) == set()
+    packages = {path.name for path in (ROOT / "autoscaler" / "core").iterdir() if (path / "__init__.py").exists()}
+    assert packages - set(re.findall(r"[\w.]+", drawing)) == set()
 
 
 def test_the_tour_draws_the_layers_of_the_core_as_they_are() -> None:
@@ -293,8 +293,8 @@ def test_the_tour_draws_the_layers_of_the_core_as_they_are() -> None:
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
     layers = [re.findall(r"\w+", line) for line in setup["importlinter:contract:core_layers"]["layers"].split("\n")]
-    places = {room: at for at, layer in enumerate(layers) for room in layer}
-    found = [places[room] for line in drawn for room in line if room in places]
+    places = {package: at for at, layer in enumerate(layers) for package in layer}
+    found = [places[package] for line in drawn for package in line if package in places]
     assert found == sorted(found)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.mutants import relevant_tests
-from bench.mutants_file import Room, Survivors
+from bench.mutants_file import Package, Survivors
 from bench.mutations import Mutant, mutants_of
 from tests.deadlines import stretched
 
@@ -115,7 +115,7 @@ def mutant(name: str, line: int = 1) -> Mutant:
 
 def test_what_survives_stays_in_the_file_until_a_test_notices_it(tmp_path: Path) -> None:
     file, listed = tmp_path / "survivors.md", Survivors()
-    listed.rooms["core"] = Room(10, 7, 1)
+    listed.packages["core"] = Package(10, 7, 1)
     listed.update({mutant("a <= b"): False, mutant("a > b"): False, mutant("a | `b`"): False, mutant("pass"): True})
     file.write_text(listed.text())
     lines = file.read_text().splitlines()
@@ -131,14 +131,14 @@ def test_what_survives_stays_in_the_file_until_a_test_notices_it(tmp_path: Path)
 def test_what_is_no_place_of_the_code_any_more_leaves_the_file(tmp_path: Path) -> None:
     (tmp_path / "core").mkdir()
     (tmp_path / "core/f.py").write_text("def f(a, b):\n    return a < b\n")
-    listed = Survivors(rooms={"core": Room(10, 7, 1), "gone": Room(9, 9, 0)})
+    listed = Survivors(packages={"core": Package(10, 7, 1), "gone": Package(9, 9, 0)})
     listed.update({mutant("a <= b", 7): False, mutant("a != b"): False, replace(mutant("pass"), path="gone.py"): False})
     listed.equivalent = {("core/f.py", "f", "return a < b", "return None"): (2, "nobody looks"),
                          ("core/f.py", "g", "return a < b", "return None"): (2, "nobody looks")}  # fmt: skip
     listed.leave_out_gone(tmp_path)
     assert set(listed.open) == {mutant("a <= b").key}
     assert set(listed.equivalent) == {("core/f.py", "f", "return a < b", "return None")}
-    assert set(listed.rooms) == {"core"}
+    assert set(listed.packages) == {"core"}
 
 
 def test_a_line_that_is_none_of_it_is_an_error(tmp_path: Path) -> None:
@@ -148,10 +148,10 @@ def test_a_line_that_is_none_of_it_is_an_error(tmp_path: Path) -> None:
 
 
 def test_the_committed_file_can_be_read() -> None:
-    assert Survivors.read(ROOT / "tests/mutants/survivors.md").rooms
+    assert Survivors.read(ROOT / "tests/mutants/survivors.md").packages
 
 
-def test_the_tests_of_a_module_and_of_its_room_are_run() -> None:
+def test_the_tests_of_a_module_and_of_its_package_are_run() -> None:
     found = relevant_tests(["autoscaler/store/history.py", "autoscaler/core/outcome/sample.py"])
     assert {"tests/core", "tests/store/test_store.py", "tests/store/test_samples.py"} <= set(found)
     assert not any(test.startswith("tests/core/") for test in found)

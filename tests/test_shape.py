@@ -24,9 +24,9 @@ def planted(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_planted_cycle_of_rooms_and_of_modules_is_found(planted: Path) -> None:
+def test_a_planted_cycle_of_packages_and_of_modules_is_found(planted: Path) -> None:
     modules = shape.measure(planted, ("autoscaler",))
-    assert shape.cycles_of_rooms(modules) == [["autoscaler.core.limits", "autoscaler.core.sizing"]]
+    assert shape.cycles_of_packages(modules) == [["autoscaler.core.limits", "autoscaler.core.sizing"]]
     assert shape.cycles_of_modules(modules) == [["autoscaler.core.limits.backoff", "autoscaler.core.sizing.sizing"]]
 
 
@@ -37,7 +37,7 @@ def test_a_cycle_fails_the_command(planted: Path, monkeypatch: pytest.MonkeyPatc
     assert shape.main([]) == 0
 
 
-def test_rooms_that_a_third_one_imports_are_no_cycle() -> None:
+def test_packages_that_a_third_one_imports_are_no_cycle() -> None:
     assert shape.cycles({"plan": {"limits", "sizing"}, "sizing": {"limits"}, "limits": set()}) == []
 
 

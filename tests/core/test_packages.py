@@ -14,25 +14,25 @@ CORE = Path(__file__).parents[2] / "autoscaler" / "core"
 MOST_LINES, MOST_MODULES = 2400, 16
 
 
-def room_of(module: str) -> str:
+def package_of(module: str) -> str:
     """`autoscaler.core.limits.backoff` lies in the package `limits`."""
     return module.split(".")[2]
 
 
-def imports_between_rooms(sources: Mapping[str, str]) -> dict[str, set[str]]:
+def imports_between_packages(sources: Mapping[str, str]) -> dict[str, set[str]]:
     """Package → packages that it imports from. `sources`: by module name, its text."""
     found: dict[str, set[str]] = defaultdict(set)
     for module, source in sources.items():
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("autoscaler.core."):
-                found[room_of(module)].add(room_of(str(node.module)))
-    return {room: others - {room} for room, others in found.items()}
+                found[package_of(module)].add(package_of(str(node.module)))
+    return {package: others - {package} for package, others in found.items()}
 
 
-def cycle_of(rooms: Mapping[str, set[str]]) -> Sequence[str]:
+def cycle_of(packages: Mapping[str, set[str]]) -> Sequence[str]:
     """Packages that import each other in a circle; empty: there are none."""
     try:
-        TopologicalSorter(rooms).prepare()
+        TopologicalSorter(packages).prepare()
     except CycleError as error:
         return list(error.args[1])
     return ()
@@ -46,8 +46,8 @@ def modules_of_the_core() -> dict[str, str]:
     }
 
 
-def test_rooms_of_the_core_have_no_cycle() -> None:
-    assert cycle_of(imports_between_rooms(modules_of_the_core())) == ()
+def test_packages_of_the_core_have_no_cycle() -> None:
+    assert cycle_of(imports_between_packages(modules_of_the_core())) == ()
 
 
 def test_a_planted_cycle_is_found() -> None:
@@ -55,13 +55,13 @@ def test_a_planted_cycle_is_found() -> None:
         "autoscaler.core.limits.backoff": "from autoscaler.core.sizing.sizing import size_launch",
         "autoscaler.core.sizing.sizing": "from autoscaler.core.limits.limits import Usage",
     }
-    assert set(cycle_of(imports_between_rooms(planted))) == {"limits", "sizing"}
+    assert set(cycle_of(imports_between_packages(planted))) == {"limits", "sizing"}
 
 
-@pytest.mark.parametrize("room", sorted(path.name for path in CORE.iterdir() if (path / "__init__.py").exists()))
-def test_no_room_is_too_large(room: str) -> None:
-    files = [path for path in (CORE / room).rglob("*.py") if path.name != "__init__.py"]
+@pytest.mark.parametrize("package", sorted(path.name for path in CORE.iterdir() if (path / "__init__.py").exists()))
+def test_no_package_is_too_large(package: str) -> None:
+    files = [path for path in (CORE / package).rglob("*.py") if path.name != "__init__.py"]
     lines = sum(len(path.read_text("utf-8").splitlines()) for path in files)
     assert lines <= MOST_LINES
-    modules = [path for path in files if path.parent == CORE / room]
+    modules = [path for path in files if path.parent == CORE / package]
     assert len(modules) <= MOST_MODULES  # a list of motives is a folder of its own
