@@ -51,9 +51,9 @@ def test_an_enrolled_host_is_disabled(bench: Bench) -> None:
 
 def test_enabling_and_disabling_are_done_in_grid_engine(bench: Bench) -> None:
     bench.act(Enable("fake-000001", "fake-1", REASON))
-    enabled = bench.grid_engine.lets_jobs_in("fake-1")
+    enabled = bench.grid_engine.can_start_jobs("fake-1")
     bench.act(Disable("fake-000001", "fake-1", REASON))
-    assert (enabled, bench.grid_engine.lets_jobs_in("fake-1")) == (True, False)
+    assert (enabled, bench.grid_engine.can_start_jobs("fake-1")) == (True, False)
 
 
 def test_an_empty_host_is_removed(bench: Bench) -> None:

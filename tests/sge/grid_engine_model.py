@@ -1,6 +1,6 @@
 """A qmaster in memory that answers a runner with the texts of 8.1.9: enough of it to change hosts.
 
-Not a recording: state changes, so a test can stop between any two commands and look. Its texts are those that
+Not a recording: state changes, so a test can stop between any two commands and inspect it. Its texts are those that
 test_admin_messages.py holds to; tests/grid_engine/test_admin.py does the same on a real cell.
 """
 
@@ -21,7 +21,7 @@ class Killed(BaseException):
 
 def each_switch(answer: Callable[[tuple[str, ...]], tuple[int, str]], argv: tuple[str, ...]) -> tuple[int, str]:
     """What a `qconf` with several switches that show prints on its standard output: what each prints alone, in order.
-    What one of them complains of on its error output is left out.
+    Error output is left out.
     """
     starts = [place for place, word in enumerate(argv) if word.startswith("-s")]
     if argv[0] != "qconf" or len(starts) < 2 or len(starts) < sum(word.startswith("-") for word in argv):
@@ -54,7 +54,7 @@ class GridEngineModel:
         named = {host for host in self.hosts if host in self.members or host in self.attached}
         return named | (self.busy | self.reserved) & set(self.hosts)
 
-    def lets_jobs_in(self, host: str) -> bool:
+    def can_start_jobs(self, host: str) -> bool:
         own = self.slots.get(host, 0) > 0 and not self.hosts.get(host, "").startswith("slots=0")
         return host in self.instances() and host not in self.disabled and own
 
@@ -62,7 +62,7 @@ class GridEngineModel:
         self.calls.append(tuple(argv))
         code, text = each_switch(self.answer, tuple(argv))
         self.disabled &= self.instances()
-        self.startable += [host for host in self.hosts if self.lets_jobs_in(host)]
+        self.startable += [host for host in self.hosts if self.can_start_jobs(host)]
         if len(self.calls) == self.dies_after:
             raise Killed
         output, error = (b"", text.encode()) if code and argv[0] == "qconf" else (text.encode(), b"")
@@ -116,9 +116,9 @@ class GridEngineModel:
                 return _all(self.join(host) for host in hosts.split())
             case ("qconf", "-dattr", "hostgroup", "hostlist", hosts, _):
                 unknown = [host for host in hosts.split() if host not in self.members]
-                said = [f'"{host}" does not exist in "hostlist" of "hostgroup"' for host in unknown]
+                refusals = [f'"{host}" does not exist in "hostlist" of "hostgroup"' for host in unknown]
                 self.members = [name for name in self.members if name not in hosts.split()]
-                return 0, "\n".join([*said, f'{ROOT} modified "{self.group}" in host group list'])
+                return 0, "\n".join([*refusals, f'{ROOT} modified "{self.group}" in host group list'])
             case ("qconf", "-rattr", "queue", "slots", slots, target):
                 self.slots[target.partition("@")[2]] = int(slots)
                 return 0, f'{ROOT} modified "{self.queue}" in cluster queue list'
@@ -129,13 +129,13 @@ class GridEngineModel:
 
     def attach(self, hosts: list[str], *, off: bool) -> tuple[int, str]:
         unknown = [host for host in hosts if off and host not in self.attached]
-        said = [f'"{host}" does not exist in "hostlist" of "{self.queue}"' for host in unknown]
+        refusals = [f'"{host}" does not exist in "hostlist" of "{self.queue}"' for host in unknown]
         self.attached = [name for name in self.attached if name not in hosts]
         if not off:
             for host in hosts:
                 self.hosts.setdefault(host, "NONE")
             self.attached += hosts
-        return 0, "\n".join([*said, f'{ROOT} modified "{self.queue}" in cluster queue list'])
+        return 0, "\n".join([*refusals, f'{ROOT} modified "{self.queue}" in cluster queue list'])
 
     def switch(self, off: bool, target: str) -> tuple[int, str]:
         queue, host = target.split("@")

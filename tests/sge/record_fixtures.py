@@ -1,7 +1,7 @@
-"""Makes the recorded outputs of a real Grid Engine anew: `python tests/sge/record_fixtures.py [SCENE …]`.
+"""Makes the recorded outputs of a real Grid Engine anew: `python tests/sge/record_fixtures.py [SCENARIO …]`.
 
-Each scene brings a private cell into a state, and what Grid Engine then prints is written to `recorded/<scene>/` in
-the layout of a record folder. `messages` asks for what Grid Engine says when a change is made twice, or cannot be.
+Each scenario brings a private cell into a state; what Grid Engine then prints is written to `recorded/<scenario>/` in
+the layout of a record folder. `messages` records what Grid Engine prints when a change is repeated or fails.
 Needs root and Debian's Grid Engine packages; about 20 s. Numbers and times differ from run to run, nothing else.
 """
 
@@ -70,7 +70,7 @@ def jobs(cell: Cell) -> None:
 
 
 def states(cell: Cell) -> None:
-    """Every state of a queue instance that can be had: disabled, suspended, in error, unheard, no execd, orphaned."""
+    """Every state of a queue instance that can be had: disabled, suspended, in error, unknown, no execd, orphaned."""
     cell.configure(max_unheard="00:00:05")
     cell.submit("-N", "stays", "-q", "main.q@w4", *SLEEP)
     cell.submit("-N", "unheard", "-q", "main.q@w5", *SLEEP)
@@ -108,7 +108,7 @@ report_variables NONE
 
 
 def questions(cell: Cell) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """What is asked, in order; a step of our own may stand between two of them."""
+    """The commands to record, in order; a step of our own may come between two of them."""
     host = "ip-10-1-0-9"
     known = written(cell, "exechost", EXECHOST.format(name=host))
     nowhere = written(cell, "nowhere", EXECHOST.format(name="no-such-host"))
@@ -168,15 +168,15 @@ def questions(cell: Cell) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def messages(cell: Cell) -> list[dict[str, object]]:
     """What Grid Engine prints, with its exit status, when a change was made already, or cannot be made."""
-    said: list[dict[str, object]] = []
+    recorded: list[dict[str, object]] = []
     for what, argv in questions(cell):
         ended = cell.runner(argv, timeout=30)
         shown = [text.decode().replace(str(cell.directory), "CELL") for text in (ended.stdout, ended.stderr)]
         words = [word.replace(str(cell.directory), "CELL") for word in argv]
-        said.append(
+        recorded.append(
             {"what": what, "argv": words, "returncode": ended.returncode, "stdout": shown[0], "stderr": shown[1]}
         )
-    return said
+    return recorded
 
 
 def joins(cell: Cell) -> dict[str, object]:
@@ -191,7 +191,7 @@ def joins(cell: Cell) -> dict[str, object]:
             waited = f"execd of a host that is made known after {patience:g} s"
             if execd.poll() is not None:
                 after = round(time.monotonic() - began, 1)
-                measured[waited] = {"exit status": execd.poll(), "after": after, "said": list(execd.lines)}
+                measured[waited] = {"exit status": execd.poll(), "after": after, "recorded": list(execd.lines)}
                 continue
             began = time.monotonic()
             cell.enrol(ExecHost(name))
@@ -258,19 +258,19 @@ def wait(reached: Callable[[], object], deadline: float = 20.0) -> None:
     end = time.monotonic() + deadline
     while not reached():
         if time.monotonic() > end:
-            raise AssertionError("the scene did not come about")
+            raise AssertionError("the state was not reached")
         time.sleep(0.1)
 
 
 def main(wanted: list[str]) -> None:
-    scenes: dict[str, tuple[tuple[ExecHost, ...], Callable[[Cell], None]]] = {
+    scenarios: dict[str, tuple[tuple[ExecHost, ...], Callable[[Cell], None]]] = {
         "jobs": (HOSTS, jobs),
         "states": ((*HOSTS, *(ExecHost(name) for name in ("w4", "w5", "w6"))), states),
         "empty": ((), empty),
     }
     asked = {"messages": messages, "joins": joins}
-    for name in wanted or [*scenes, *asked]:
-        hosts, act = scenes.get(name, ((), None))
+    for name in wanted or [*scenarios, *asked]:
+        hosts, act = scenarios.get(name, ((), None))
         with Cell.up(hosts=hosts) as cell:
             if act is not None:
                 act(cell)

@@ -1,4 +1,4 @@
-"""Lists are read where something names one, what `qstat -j` tells of a job is, and `doctor` says who is shut out."""
+"""Which access lists are read, which details of jobs are needed, and what `doctor` reports about both."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def queue(user_lists: str = "NONE", xuser_lists: str = "NONE", projects: str = "
 
 
 class Shown:
-    """Answers of qconf, and what was asked."""
+    """Answers of qconf, and the commands that were run."""
 
     def __init__(self, answers: Mapping[str, str]) -> None:
         self.answers = answers
@@ -50,7 +50,7 @@ def test_only_a_set_of_type_acl_grants(kinds: str, grants: bool) -> None:
     assert read_access_list(f"name x\ntype    {kinds}\nentries NONE\n") == AccessList("x", (), grants)
 
 
-def test_a_queue_tells_its_lists_by_host_group() -> None:
+def test_access_lists_of_a_queue_may_differ_by_host_group() -> None:
     found = read_queue(queue("staff,[@allhosts=dept other]", "guests"))
     assert (found.access, found.access_by_host) == (
         Access(user_lists=("staff",), xuser_lists=("guests",)),
@@ -59,7 +59,7 @@ def test_a_queue_tells_its_lists_by_host_group() -> None:
     assert found.restricted == ("user_lists=staff", "xuser_lists=guests", "user_lists=[@allhosts=dept other]")
 
 
-def test_where_nothing_names_a_list_no_command_is_run() -> None:
+def test_no_command_runs_if_no_object_names_an_access_list() -> None:
     shown = Shown({})
     texts = {"sq_main.q": queue(), "srqs": "no resource quota set", "sel": "h1\n", "se_global": "hostname global\n"}
     assert (read_restrictions(texts, shown, ()), shown.asked) == ({}, [])
@@ -75,25 +75,25 @@ def test_where_nothing_names_a_list_no_command_is_run() -> None:
         {"srqs": QUOTA},
     ),
 )
-def test_lists_are_read_by_one_command_wherever_one_is_named(texts: dict[str, str]) -> None:
+def test_one_command_reads_the_access_lists_wherever_they_are_named(texts: dict[str, str]) -> None:
     shown = Shown({"-su staff": STAFF})
     assert (read_restrictions(texts, shown, ()), shown.asked) == ({"su_staff": STAFF}, ["-su staff"])
 
 
-def test_hosts_that_we_made_are_not_asked_about() -> None:
+def test_hosts_of_our_workers_are_not_read_for_access_lists() -> None:
     shown = Shown({"-su staff": STAFF, "-se h1": "hostname h1\nuser_lists NONE\n"})
     found = read_restrictions({"sq_main.q": queue("staff"), "sel": "h1\nw1.example.org\n"}, shown, ("w1",))
     assert (set(found), shown.asked) == ({"su_staff", "se_h1"}, ["-se h1", "-su staff"])
 
 
-def test_only_so_many_hosts_are_asked_about() -> None:
+def test_the_number_of_hosts_read_for_access_lists_is_bounded() -> None:
     shown = Shown({"-su staff": STAFF})
     hosts = "".join(f"h{number}\n" for number in range(300))
     read_restrictions({"sq_main.q": queue("staff"), "sel": hosts}, shown, ())
     assert len(shown.asked) == HOSTS_AT_MOST + 1
 
 
-def test_a_list_that_a_quota_names_and_nobody_made_hides_no_other() -> None:
+def test_a_quota_that_names_a_missing_access_list_hides_no_other_list() -> None:
     shown = Shown({"-su staff": STAFF})
     texts = {"sq_main.q": queue("staff"), "srqs": QUOTA.replace("@staff", "@nosuch")}
     assert set(read_restrictions(texts, shown, ())) == {"su_staff"}
@@ -123,7 +123,7 @@ FREE = b"<queuevalue qname='main.q' name='slots_resv'>0</queuevalue>"
         ({"sq_main.q": f"{queue()}ckpt_list blcr,[@x=NONE]\n", "sckptl": "blcr\n"}, FREE, Needs(ckpt=True)),
     ),
 )
-def test_what_of_jobs_has_to_be_known_follows_from_what_is_named(
+def test_the_configuration_decides_which_details_of_jobs_are_needed(
     texts: dict[str, str], qhost: bytes, expected: Needs
 ) -> None:
     assert needs(texts, qhost, LISTING) == expected
@@ -164,7 +164,7 @@ def test_a_detail_has_the_checkpointing_environment_and_whether_a_job_starts_at_
         ({"se_h1": "hostname h1\nuser_lists staff\n", "su_staff": STAFF}, Level.WARN, "that only hosts name"),
     ),
 )
-def test_doctor_says_who_is_shut_out(texts: dict[str, str], level: Level, says: str) -> None:
+def test_doctor_reports_whom_access_lists_exclude(texts: dict[str, str], level: Level, says: str) -> None:
     found = access_finding(texts, ("main.q",), "root")
     assert (found.level, says in found.found) == (level, True), found
 
@@ -179,7 +179,7 @@ def test_doctor_says_who_is_shut_out(texts: dict[str, str], level: Level, says: 
         ("sckptl", Level.WARN, "no autoscaled queue has blcr in its ckpt_list"),
     ),
 )
-def test_doctor_says_which_jobs_the_queues_of_workers_do_not_start(text: str, level: Level, says: str) -> None:
+def test_doctor_reports_which_jobs_the_autoscaled_queues_do_not_start(text: str, level: Level, says: str) -> None:
     texts = {"sq_main.q": f"{queue()}{text.removeprefix('sckptl')}", "sckptl": "blcr\n" if text == "sckptl" else ""}
     found = queue_finding(texts, (NodeArrayPolicy("execute", "main.q", "@workers", instance_type="m5.large"),))
     assert (found.level, says in found.found) == (level, True), found

@@ -1,4 +1,4 @@
-"""The accounting file is read on from where the last look ended, whatever becomes of it meanwhile."""
+"""The accounting file is read on from where the last reading ended, even if it is moved, cut or replaced meanwhile."""
 
 from __future__ import annotations
 
@@ -46,24 +46,24 @@ def test_every_start_has_its_host_owner_job_and_failure() -> None:
     assert {(start.host, start.owner, start.task) for start in starts} == {("ip-10-1-0-200", "root", 0)}
 
 
-def test_a_task_of_an_array_is_told_with_its_number() -> None:
+def test_a_start_of_an_array_task_has_its_task_number() -> None:
     line = RECORDED.read_text().splitlines()[-1].split(":")
     line[35] = "7"
     assert [(start.job, start.task) for start in read_starts(":".join(line).encode())] == [(8, 7)]
 
 
-def test_a_number_without_words_is_told_as_it_is() -> None:
+def test_a_failure_number_without_a_known_text_is_shown_as_the_number() -> None:
     assert (Start("w1", "ann", 1, 77).words, 77 in WORDS) == ("77", False)
 
 
 @pytest.mark.parametrize(
     "text", ("", "\n", "# a comment\n", "main.q:w1:staff", "a:b:c:d:e:no number:g:h:i:j:k:0:0\n", "\xff\x00:::\n")
 )
-def test_what_is_no_record_is_passed_over(text: str) -> None:
+def test_lines_that_are_not_records_are_skipped(text: str) -> None:
     assert read_starts(text.encode("latin-1")) == ()
 
 
-def test_what_was_written_before_the_first_look_is_no_news(file: Path) -> None:
+def test_records_written_before_the_first_reading_are_skipped(file: Path) -> None:
     append(file, a_line(1))
     offset, first = read_on(file, None)
     append(file, a_line(2))
@@ -86,14 +86,14 @@ def test_a_line_that_is_still_being_written_is_read_when_it_is_whole(file: Path)
     assert (cut, jobs(read_on(file, offset)[1])) == ((), [1])
 
 
-def test_a_file_that_is_not_there_yet_is_read_from_its_beginning(tmp_path: Path) -> None:
+def test_a_file_that_appears_later_is_read_from_its_beginning(tmp_path: Path) -> None:
     file = tmp_path / "accounting"
     offset, nothing = read_on(file, None)
     file.write_text(a_line(1))
     assert (nothing, jobs(read_on(file, offset)[1])) == ((), [1])
 
 
-def test_a_file_that_is_away_for_a_moment_is_not_read_again(file: Path) -> None:
+def test_a_file_that_is_missing_for_a_moment_is_not_read_again(file: Path) -> None:
     append(file, a_line(1))
     offset, _ = read_on(file, 0)
     file.rename(file.with_suffix(".away"))
@@ -121,29 +121,29 @@ def test_a_copy_with_the_same_lines_is_not_read_again(file: Path) -> None:
     assert read_on(file, offset)[1] == ()
 
 
-def test_of_much_a_part_is_read_at_a_look(file: Path) -> None:
+def test_a_long_file_is_read_in_parts(file: Path) -> None:
     append(file, "".join(a_line(job) for job in range(100)))
-    offset, looks = 0, 0
+    offset, readings = 0, 0
     found: list[int] = []
-    while looks < 100 and (part := read_on(file, offset, most=1000))[0] != offset:
-        offset, looks, found = part[0], looks + 1, found + jobs(part[1])
-    assert (found, 5 < looks < 10) == (list(range(100)), True)
+    while readings < 100 and (part := read_on(file, offset, most=1000))[0] != offset:
+        offset, readings, found = part[0], readings + 1, found + jobs(part[1])
+    assert (found, 5 < readings < 10) == (list(range(100)), True)
 
 
-def test_what_is_far_behind_is_skipped(file: Path) -> None:
+def test_records_too_far_behind_the_end_of_the_file_are_skipped(file: Path) -> None:
     with file.open("ab") as opened:
         opened.truncate(OLD_NEWS + 1000)
     append(file, "\n" + a_line(1))
     assert jobs(read_on(file, 0, most=10_000)[1]) == [1]
 
 
-def test_a_line_without_end_holds_nothing_up(file: Path) -> None:
+def test_a_line_without_an_end_does_not_block_reading(file: Path) -> None:
     append(file, "x" * 5000)
     offset, _ = read_on(file, 0, most=1000)
     later, _ = read_on(file, offset, most=1000)
     assert later > offset
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_raises_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="directory"):
         read_on(tmp_path, 0)

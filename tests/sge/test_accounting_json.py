@@ -61,25 +61,25 @@ def test_every_start_has_its_host_owner_job_and_failure() -> None:
     assert read_starts(text.encode()) == (Start("w1", "ann", 45, 0), Start("w1", "ann", 46, 28, 7))
 
 
-def test_how_a_job_ended_is_told_in_seconds(file: Path) -> None:
+def test_times_of_a_job_end_are_in_seconds(file: Path) -> None:
     write(files_of(file)[1], line(job_number=44) + line() + line(job_number=145) + line(job_number=450), 1)
     times = 1795252000.0, 1795252300.25, 1795252360.0
-    told = JobEnd("main.q", "w1", 0, *times, 0, 3, 2, "ann", 45, "staff", "", "defaultdepartment", "sge")
-    assert read_ends(file, 45) == (told,)
+    expected = JobEnd("main.q", "w1", 0, *times, 0, 3, 2, "ann", 45, "staff", "", "defaultdepartment", "sge")
+    assert read_ends(file, 45) == (expected,)
 
 
-def test_a_job_that_never_began_has_no_times(file: Path) -> None:
+def test_a_job_that_never_started_has_no_start_and_end_time(file: Path) -> None:
     write(files_of(file)[1], line(failed=8, start_time=0, end_time=0), 1)
     (end,) = read_ends(file, 45)
     assert (end.started_at, end.ended_at, end.how) == (None, None, "exit status 3, failed: in prolog")
 
 
-def test_blanks_between_names_and_values_change_nothing(file: Path) -> None:
+def test_blanks_between_names_and_values_are_allowed(file: Path) -> None:
     write(files_of(file)[1], json.dumps(FIELDS) + "\n", 1)
     assert len(read_ends(file, 45)) == 1
 
 
-def test_both_files_tell_of_a_job(file: Path) -> None:
+def test_ends_of_a_job_are_read_from_both_files(file: Path) -> None:
     write(file, old_line(45), 1)
     write(files_of(file)[1], line(), 2)
     assert [end.started_at for end in read_ends(file, 45)] == [1795252300.0, 1795252300.25]
@@ -102,19 +102,19 @@ def test_both_files_tell_of_a_job(file: Path) -> None:
         line(owner={"x": 1}),
     ),
 )
-def test_a_line_that_is_no_record_is_passed_over_alone(broken: str) -> None:
+def test_a_line_that_is_not_a_record_is_skipped_alone(broken: str) -> None:
     assert [start.job for start in read_starts((line(job_number=1) + broken + line(job_number=2)).encode())] == [1, 2]
 
 
 @pytest.mark.parametrize("field", ("submission_time", "start_time", "end_time"))
 @pytest.mark.parametrize("value", (10**30, -1, "soon", None))
-def test_a_time_that_no_calendar_has_costs_its_own_line(file: Path, field: str, value: object) -> None:
+def test_an_impossible_time_in_json_loses_only_its_own_line(file: Path, field: str, value: object) -> None:
     write(files_of(file)[1], line(**{field: value}) + line(), 1)
     assert len(read_ends(file, 45)) == 1
 
 
 @pytest.mark.parametrize("place", (8, 9, 10))
-def test_such_a_time_costs_no_more_between_colons(file: Path, place: int) -> None:
+def test_an_impossible_time_in_the_old_format_loses_only_its_own_line(file: Path, place: int) -> None:
     words = old_line(45).split(":")
     words[place] = "9" * 18
     write(file, ":".join(words) + old_line(45), 1)
@@ -124,7 +124,7 @@ def test_such_a_time_costs_no_more_between_colons(file: Path, place: int) -> Non
 # -- which file is read on ------------------------------------------------------------------------------------
 
 
-def test_the_file_that_was_written_last_is_the_one(file: Path) -> None:
+def test_the_file_that_was_written_last_is_chosen(file: Path) -> None:
     assert written_last(file) == file
     write(files_of(file)[1], line(), 5)
     assert written_last(file) == files_of(file)[1]
@@ -132,7 +132,7 @@ def test_the_file_that_was_written_last_is_the_one(file: Path) -> None:
     assert written_last(file) == file
 
 
-def test_lines_of_json_are_read_on(file: Path) -> None:
+def test_reading_of_a_json_file_continues_at_its_offset(file: Path) -> None:
     json_file = files_of(file)[1]
     write(json_file, line(job_number=1), 1)
     offset, _ = read_on(json_file, None)
@@ -149,15 +149,15 @@ def failed(failures: Failures) -> list[int]:
     return [failure.job for failure in failures.table.failures(0)]
 
 
-def test_failures_of_a_new_cell_are_evidence(failures: Failures, file: Path) -> None:
+def test_failures_are_recorded_when_the_file_appears_after_the_first_reading(failures: Failures, file: Path) -> None:
     failures.gather(NOW)
     write(files_of(file)[1], line(failed=1), 1)
     failures.gather(NOW + 10)
     assert failures.table.failures(0) == (JobFailure("w1", 45, NOW + 10, "1 : assumedly before job", "ann"),)
 
 
-def test_after_a_change_of_release_only_what_comes_later_is_news(failures: Failures, file: Path) -> None:
-    """How far the old file was read says nothing of the new one, which may be a copy of long ago."""
+def test_after_a_change_of_the_file_format_only_later_failures_are_recorded(failures: Failures, file: Path) -> None:
+    """The offset in the old file means nothing in the new one, which may be an old copy."""
     write(file, old_line(1, failed=1), 1)
     failures.gather(NOW)
     write(files_of(file)[1], line(job_number=2, failed=1), 2)

@@ -1,4 +1,4 @@
-"""Workers come in disabled, leave only when Grid Engine lets them, and every change survives being cut in two."""
+"""Workers are enrolled disabled and removed only if Grid Engine agrees; an interrupted change can be repeated."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_an_enrolled_worker_is_disabled_and_has_its_slots_and_values() -> None:
     )
 
 
-def test_no_job_can_start_on_a_worker_at_any_instant_of_its_enrolment() -> None:
+def test_no_job_can_start_on_a_worker_at_any_moment_of_its_enrolment() -> None:
     model = GridEngineModel()
     Administrator(model).enrol("w1", "main.q", "@allhosts", 4)
     assert model.startable == []
@@ -79,13 +79,13 @@ def test_an_enrolment_killed_after_any_command_converges_when_called_again(step:
     )
 
 
-def test_a_host_that_its_image_made_is_closed_and_gets_values_besides_what_it_has() -> None:
+def test_a_host_enrolled_by_its_image_is_disabled_first_and_its_missing_values_are_added() -> None:
     model = enrolled()
     Administrator(model).complete("w1", "main.q", (("gpus", "1"), ("group_id", "execute:4-1")), ("@of-the-group",))
     assert (model.hosts["w1"], "w1" in model.disabled) == ("slots=4,h_vmem=8G,gpus=1,group_id=execute:4-1", True)
     changing = [call[1:3] for call in model.calls if call[1].endswith("attr")]
     assert changing == [("-aattr", "hostgroup"), ("-mattr", "exechost")]
-    assert model.startable == ["w1"], "it was open until it was disabled, which comes first"
+    assert model.startable == ["w1"], "it could start jobs until it was disabled, which comes first"
 
 
 @pytest.mark.parametrize("step", range(1, 6))
@@ -97,14 +97,14 @@ def test_a_completion_killed_after_any_command_converges_when_called_again(step:
     assert (model.hosts["w1"], model.startable) == ("slots=4,h_vmem=8G,gpus=1", [])
 
 
-def test_a_host_that_is_gone_is_not_completed_and_its_name_stays_in_no_group() -> None:
+def test_completing_a_removed_host_is_refused_and_leaves_its_name_in_no_host_group() -> None:
     model = enrolled()
     with pytest.raises(GridEngineRefused, match="w2 is not an execution host"):
         Administrator(model).complete("w2", "main.q", {"gpus": "1"}, ("@of-the-group",))
     assert model.members == ["w1"]
 
 
-def test_a_queue_that_takes_no_hosts_from_the_group_is_said() -> None:
+def test_enrolling_is_refused_if_the_queue_does_not_include_the_host_group() -> None:
     class Unconnected(GridEngineModel):
         def instances(self) -> set[str]:
             return set()
@@ -141,7 +141,7 @@ def test_removing_disables_first() -> None:
     assert changes[0] == ("qmod", "-d", "*@w1")
 
 
-def test_a_busy_host_is_kept_with_all_it_had_and_disabled() -> None:
+def test_a_busy_host_is_not_removed_keeps_its_membership_and_is_disabled() -> None:
     model = enrolled(busy={"w1"})
     outcome = Administrator(model).remove("w1")
     assert (outcome.removed, outcome.restored, model.hosts, model.members, model.slots, model.disabled) == (
@@ -154,24 +154,24 @@ def test_a_busy_host_is_kept_with_all_it_had_and_disabled() -> None:
     )
 
 
-def test_a_refusal_is_told_in_grid_engines_words() -> None:
+def test_a_refused_removal_carries_grid_engines_message() -> None:
     outcome = Administrator(enrolled(busy={"w1"})).remove("w1")
     assert outcome.output == ('Host object "w1" is still referenced in cluster queue "main.q".',)
 
 
-def test_no_job_can_start_on_a_host_while_it_is_put_back() -> None:
+def test_no_job_can_start_on_a_host_whose_removal_is_undone() -> None:
     model = enrolled(busy={"w1"}, disabled={"w1"})
     Administrator(model).remove("w1")
     assert model.startable == []
 
 
-def test_a_reservation_keeps_its_host_though_grid_engine_exits_0() -> None:
+def test_a_host_with_a_reservation_is_not_removed_though_grid_engine_exits_0() -> None:
     model = enrolled(reserved={"w1"})
     outcome = Administrator(model).remove("w1")
     assert (outcome.removed, model.members, model.slots) == (False, ["w1"], {"w1": 4})
 
 
-def test_a_removal_that_grid_engine_does_not_confirm_is_none() -> None:
+def test_a_removal_that_grid_engine_does_not_confirm_is_undone() -> None:
     class Mumbling(GridEngineModel):
         def delete_host(self, host: str) -> tuple[int, str]:
             return 0, "something new"
@@ -185,7 +185,7 @@ def test_a_host_that_is_gone_already_counts_as_removed() -> None:
     assert Administrator(GridEngineModel()).remove("w1").removed
 
 
-def test_what_a_vanished_host_left_behind_is_cleared_away() -> None:
+def test_slots_left_by_a_host_that_is_gone_are_purged() -> None:
     model = GridEngineModel()
     model.slots = {"w1": 4, "w2": 8}
     Administrator(model).remove("w1")
@@ -202,7 +202,7 @@ def test_a_removal_killed_after_any_command_converges_when_called_again(step: in
 
 
 @pytest.mark.parametrize("step", range(1, 12))
-def test_a_busy_host_whose_removal_was_killed_half_way_gets_back_what_is_known_of_it(step: int) -> None:
+def test_a_busy_host_gets_its_membership_back_after_a_killed_removal(step: int) -> None:
     model = enrolled(busy={"w1"}, dies_after=step)
     with pytest.raises(Killed):
         Administrator(model).remove("w1", HAD)
@@ -218,16 +218,16 @@ def test_a_busy_host_whose_removal_was_killed_half_way_gets_back_what_is_known_o
         "denied: host is neither submit nor admin host",
     ),
 )
-def test_a_list_of_hosts_that_cannot_be_read_does_not_make_a_host_look_gone(text: str) -> None:
-    def unanswering(argv: Sequence[str], **_: object) -> Completed:
+def test_an_unreadable_list_of_hosts_does_not_count_a_host_as_removed(text: str) -> None:
+    def unreachable(argv: Sequence[str], **_: object) -> Completed:
         return Completed(tuple(argv), 1, b"", text.encode(), 0.0)
 
     with pytest.raises(GridEngineNotObservable):
-        Administrator(unanswering).remove("w1")
+        Administrator(unreachable).remove("w1")
 
 
 @pytest.mark.parametrize("host", ("w1,w2", "w1\nslots 99", "w1]", "-de", "@allhosts", "", "w*"))
-def test_a_host_name_that_could_say_more_than_a_name_is_refused_before_anything_is_asked(host: str) -> None:
+def test_a_host_name_with_special_characters_is_refused_before_any_command(host: str) -> None:
     model = GridEngineModel()
     with pytest.raises(UnusableName):
         Administrator(model).enrol(host, "main.q", "@allhosts", 4)
@@ -237,14 +237,14 @@ def test_a_host_name_that_could_say_more_than_a_name_is_refused_before_anything_
 @pytest.mark.parametrize(
     "values", ({"h_vmem": "8G,slots=99"}, {"a b": "1"}, {"h_vmem": ""}, {"x": "1\nuser_lists NONE"})
 )
-def test_a_value_that_could_say_more_than_a_value_is_refused_before_anything_is_asked(values: dict[str, str]) -> None:
+def test_a_complex_value_with_special_characters_is_refused_before_any_command(values: dict[str, str]) -> None:
     model = GridEngineModel()
     with pytest.raises(UnusableName):
         Administrator(model).enrol("w1", "main.q", "@allhosts", 4, values)
     assert model.calls == []
 
 
-def test_membership_is_read_from_objects_printed_one_after_the_other() -> None:
+def test_membership_is_read_from_concatenated_objects() -> None:
     queues = """qname                 main.q
 hostlist              @allhosts
 slots                 2,[w1=4], \\

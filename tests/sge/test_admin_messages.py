@@ -1,4 +1,4 @@
-"""Grid Engine's sentences, as 8.1.9 of Debian 12 printed them on a real cell, and what each means."""
+"""Grid Engine's messages, as 8.1.9 of Debian 12 printed them on a real cell, and what each means."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ RECORDED = {
 
 
 @pytest.mark.parametrize(("line", "means"), [(line, means) for means, lines in RECORDED.items() for line in lines])
-def test_every_recorded_sentence_has_its_meaning(line: str, means: Meaning) -> None:
+def test_every_recorded_message_has_its_meaning(line: str, means: Meaning) -> None:
     assert meaning(line) is means
 
 
@@ -104,5 +104,5 @@ def test_every_recorded_sentence_has_its_meaning(line: str, means: Meaning) -> N
         ('denied: host "w1" is not a submit host', None),
     ),
 )
-def test_the_job_of_a_sentence_is_found(line: str, job: str | None) -> None:
+def test_the_job_that_a_message_names_is_found(line: str, job: str | None) -> None:
     assert job_named(line) == job

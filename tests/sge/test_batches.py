@@ -1,4 +1,4 @@
-"""Several hosts at once: few edits, and at every instant as safe as one after the other."""
+"""Several hosts at once: few edits, and at every moment as safe as one after the other."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def state(model: GridEngineModel) -> tuple[object, ...]:
 
 def test_workers_enrolled_together_are_as_if_enrolled_one_after_the_other() -> None:
     together, single = GridEngineModel(), GridEngineModel()
-    told = enrol(together, new())
+    outcomes = enrol(together, new())
     for host in new():
         Administrator(single).enrol(host.name, "main.q", "@allhosts", host.slots, host.values)
-    assert (state(together), told) == (state(single), dict.fromkeys(NAMES, True))
+    assert (state(together), outcomes) == (state(single), dict.fromkeys(NAMES, True))
 
 
-def test_host_group_and_queue_are_edited_once_for_all_that_join_together() -> None:
+def test_host_group_and_queue_are_edited_once_for_workers_enrolled_together() -> None:
     model = GridEngineModel()
     enrol(model, new([f"w{number}" for number in range(AT_ONCE)]))
     assert (
@@ -56,7 +56,7 @@ def test_host_group_and_queue_are_edited_once_for_all_that_join_together() -> No
     )
 
 
-def test_no_job_can_start_on_any_of_them_at_any_instant() -> None:
+def test_no_job_can_start_on_workers_enrolled_together_at_any_moment() -> None:
     model = GridEngineModel()
     model.slots = {"w1": 8}  # a stale entry of an earlier worker of that name
     enrol(model, new())
@@ -77,22 +77,22 @@ def test_an_enrolment_of_several_killed_after_any_command_is_completed_by_the_ne
     with pytest.raises(Killed):
         enrol(model, new())
     model.dies_after = None
-    told = enrol(model, new())
-    assert (state(model), set(told), model.startable) == (state(whole), set(NAMES), [])
+    outcomes = enrol(model, new())
+    assert (state(model), set(outcomes), model.startable) == (state(whole), set(NAMES), [])
 
 
-def test_one_that_does_not_resolve_hinders_none_of_the_others() -> None:
+def test_a_host_that_does_not_resolve_does_not_stop_the_enrolment_of_the_others() -> None:
     class Unresolved(GridEngineModel):
         def add_host(self, text: str) -> tuple[int, str]:
             named = text.split()[1]
             return (1, 'can\'t resolve hostname "w3"') if named == "w3" else super().add_host(text)
 
     model = Unresolved()
-    told = enrol(model, new())
-    assert (set(told), "w3" in model.members, "w3" in model.slots) == (set(NAMES) - {"w3"}, False, False)
+    outcomes = enrol(model, new())
+    assert (set(outcomes), "w3" in model.members, "w3" in model.slots) == (set(NAMES) - {"w3"}, False, False)
 
 
-def test_one_that_grid_engine_leaves_out_of_the_group_gets_no_slots_and_is_not_told_as_done() -> None:
+def test_a_host_missing_from_the_host_group_gets_no_slots_and_does_not_count_as_enrolled() -> None:
     class Forgetful(GridEngineModel):
         def join(self, host: str) -> tuple[int, str]:
             answer = super().join(host)
@@ -100,11 +100,11 @@ def test_one_that_grid_engine_leaves_out_of_the_group_gets_no_slots_and_is_not_t
             return answer
 
     model = Forgetful()
-    told = enrol(model, new())
-    assert (set(told), "w3" in model.slots, model.hosts["w3"]) == (set(NAMES) - {"w3"}, False, "slots=0,h_vmem=8G")
+    outcomes = enrol(model, new())
+    assert (set(outcomes), "w3" in model.slots, model.hosts["w3"]) == (set(NAMES) - {"w3"}, False, "slots=0,h_vmem=8G")
 
 
-def test_a_queue_that_takes_no_host_of_the_group_enrols_none() -> None:
+def test_no_host_counts_as_enrolled_if_the_queue_does_not_include_the_host_group() -> None:
     class Closed(GridEngineModel):
         def instances(self) -> set[str]:
             return set()
@@ -112,18 +112,18 @@ def test_a_queue_that_takes_no_host_of_the_group_enrols_none() -> None:
     assert enrol(Closed(), new()) == {}
 
 
-def test_several_are_enabled_and_disabled_by_one_command_each() -> None:
+def test_several_hosts_are_enabled_by_one_command_and_disabled_by_one() -> None:
     model = GridEngineModel()
     enrol(model, new())
     model.calls.clear()
     batches = Batches(Administrator(model))
     enabled = batches.enable([*NAMES, "nowhere"])
-    open_ones = {name for name in NAMES if model.lets_jobs_in(name)}
+    enabled_hosts = {name for name in NAMES if model.can_start_jobs(name)}
     disabled = batches.disable(NAMES)
-    assert ({enabled, frozenset(open_ones), disabled}, len(model.calls)) == ({frozenset(NAMES)}, 2)
+    assert ({enabled, frozenset(enabled_hosts), disabled}, len(model.calls)) == ({frozenset(NAMES)}, 2)
 
 
-def test_no_answer_is_no_enrolment_of_any() -> None:
+def test_an_unreachable_qmaster_fails_an_enrolment_of_several() -> None:
     class Gone(GridEngineModel):
         def answer(self, argv: tuple[str, ...]) -> tuple[int, str]:
             return 1, "error: commlib error: got select error (Connection refused)"
@@ -133,7 +133,7 @@ def test_no_answer_is_no_enrolment_of_any() -> None:
 
 
 def joined(model: GridEngineModel, names: Sequence[str] = NAMES) -> GridEngineModel:
-    """With these hosts enrolled, and nothing told yet."""
+    """With these hosts enrolled, and no command recorded yet."""
     enrol(model, new(names))
     model.calls.clear()
     model.startable.clear()
@@ -151,12 +151,12 @@ def remove(model: GridEngineModel, names: Sequence[str] = NAMES) -> dict[str, Re
 def test_workers_removed_together_leave_no_trace() -> None:
     model = joined(GridEngineModel())
     model.submit_hosts = ["w2", "w3"]
-    told = remove(model)
+    outcomes = remove(model)
     assert (state(model), model.submit_hosts) == (({}, [], {}, set()), [])
-    assert {name for name, outcome in told.items() if outcome.removed} == set(NAMES)
+    assert {name for name, outcome in outcomes.items() if outcome.removed} == set(NAMES)
 
 
-def test_the_host_group_is_edited_once_and_one_command_deletes_all_that_leave_together() -> None:
+def test_workers_removed_together_take_one_host_group_edit_and_one_qconf_de() -> None:
     model = joined(GridEngineModel(), [f"w{number}" for number in range(AT_ONCE)])
     remove(model, list(model.hosts))
     purges = edits(model, "qconf", "-purge")
@@ -165,10 +165,10 @@ def test_the_host_group_is_edited_once_and_one_command_deletes_all_that_leave_to
 
 
 @pytest.mark.parametrize("occupied", ("busy", "reserved"))
-def test_one_that_grid_engine_keeps_has_all_it_had_and_the_others_are_gone(occupied: str) -> None:
+def test_an_occupied_host_keeps_its_membership_while_the_others_are_removed(occupied: str) -> None:
     model = joined(GridEngineModel())
     getattr(model, occupied).add("w3")
-    told = remove(model)
+    outcomes = remove(model)
     assert (model.hosts, model.members, model.slots, model.disabled, model.startable) == (
         {"w3": "slots=4,h_vmem=8G"},
         ["w3"],
@@ -176,11 +176,11 @@ def test_one_that_grid_engine_keeps_has_all_it_had_and_the_others_are_gone(occup
         {"w3"},
         [],
     )
-    assert [name for name, outcome in told.items() if not outcome.removed] == ["w3"]
-    assert (told["w3"].restored, len(told["w3"].output)) == (had("w3"), 1)
+    assert [name for name, outcome in outcomes.items() if not outcome.removed] == ["w3"]
+    assert (outcomes["w3"].restored, len(outcomes["w3"].output)) == (had("w3"), 1)
 
 
-def test_what_grid_engine_refuses_for_several_is_asked_for_each_alone() -> None:
+def test_a_change_refused_for_several_hosts_is_repeated_for_each_alone() -> None:
     class Particular(GridEngineModel):
         def answer(self, argv: tuple[str, ...]) -> tuple[int, str]:
             if argv[1] == "-dattr" and "w3" in argv[4].split():
@@ -188,22 +188,24 @@ def test_what_grid_engine_refuses_for_several_is_asked_for_each_alone() -> None:
             return super().answer(argv)
 
     model = joined(Particular())
-    told = remove(model)
+    outcomes = remove(model)
     assert (list(model.hosts), model.members, model.slots) == (["w3"], ["w3"], {"w3": 4})
-    assert (told["w3"].output, told["w4"].removed) == (('denied: "w3" may not leave',), True)
+    assert (outcomes["w3"].output, outcomes["w4"].removed) == (('denied: "w3" may not leave',), True)
 
 
-def test_a_host_of_which_grid_engine_says_nothing_is_asked_for_alone() -> None:
+def test_a_host_without_an_answer_in_a_batch_is_removed_alone() -> None:
     class Silent(GridEngineModel):
         def answer(self, argv: tuple[str, ...]) -> tuple[int, str]:
-            code, said = super().answer(argv)
-            lines = [line for line in said.splitlines() if argv[1] != "-de" or "," not in argv[2] or '"w3"' not in line]
+            code, output = super().answer(argv)
+            lines = [
+                line for line in output.splitlines() if argv[1] != "-de" or "," not in argv[2] or '"w3"' not in line
+            ]
             return code, "\n".join(lines)
 
     model = joined(Silent())
     model.busy.add("w3")
-    told = remove(model)
-    assert (list(model.hosts), told["w3"].removed, told["w3"].restored) == (["w3"], False, had("w3"))
+    outcomes = remove(model)
+    assert (list(model.hosts), outcomes["w3"].removed, outcomes["w3"].restored) == (["w3"], False, had("w3"))
 
 
 @pytest.mark.parametrize("after", range(1, 19))
@@ -216,13 +218,13 @@ def test_a_removal_of_several_killed_after_any_command_converges_when_called_aga
     with pytest.raises(Killed):
         remove(model)
     model.dies_after = None
-    told = remove(model)
+    outcomes = remove(model)
     assert (list(model.hosts), model.members, model.slots) == (list(busy), list(busy), dict.fromkeys(busy, 4))
     assert (model.disabled, model.startable) == (set(busy), [])
-    assert {name for name, outcome in told.items() if outcome.removed} == set(NAMES) - set(busy)
+    assert {name for name, outcome in outcomes.items() if outcome.removed} == set(NAMES) - set(busy)
 
 
-def test_no_answer_to_a_removal_is_no_removal_of_any() -> None:
+def test_an_unreachable_qmaster_fails_a_removal_of_several() -> None:
     class Gone(GridEngineModel):
         def answer(self, argv: tuple[str, ...]) -> tuple[int, str]:
             return 1, "error: commlib error: got select error (Connection refused)"

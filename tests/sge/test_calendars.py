@@ -12,7 +12,7 @@ from sge.calendars import read_calendar
 
 ON, OFF, SUSPENDED = CalendarState.ON, CalendarState.OFF, CalendarState.SUSPENDED
 SUNDAY = "2026-11-22T13:00:00"
-"""When the states below were seen on a real queue (8.1.9)."""
+"""When a real queue (8.1.9) showed the states below."""
 MIDDAY = datetime(2026, 11, 22, 12, tzinfo=UTC)
 """Of that Sunday."""
 
@@ -51,7 +51,7 @@ def at(text: str, zone: tzinfo = UTC) -> float:
         ("22.11.2026=off 22.11.2026=suspended", "NONE", SUSPENDED),
     ),
 )
-def test_a_calendar_holds_as_grid_engine_showed_it(year: str, week: str, state: CalendarState) -> None:
+def test_a_calendar_has_the_state_that_grid_engine_showed(year: str, week: str, state: CalendarState) -> None:
     assert read_calendar(calendar(year, week)).state(at(SUNDAY) + 900, UTC) is state
 
 
@@ -73,7 +73,7 @@ def test_a_calendar_holds_as_grid_engine_showed_it(year: str, week: str, state: 
         ("25.11.2026-28.11.2026=1-6=off", "NONE", ON),
     ),
 )
-def test_once_the_last_times_of_a_day_are_over_a_calendar_does_what_it_does_at_midnight(
+def test_after_the_last_time_range_of_a_day_a_calendar_has_its_state_of_midnight(
     year: str, week: str, state: CalendarState
 ) -> None:
     assert read_calendar(calendar(year, week)).state(at("2026-11-22T22:25:00"), UTC) is state
@@ -96,7 +96,7 @@ def test_once_the_last_times_of_a_day_are_over_a_calendar_does_what_it_does_at_m
         ("wed,tue,mon", "mon"),
     ),
 )
-def test_of_single_days_in_a_row_every_other_one_is_heeded_as_grid_engine_showed_it(days: str, closed: str) -> None:
+def test_of_consecutive_single_days_grid_engine_applies_every_other_one(days: str, closed: str) -> None:
     read = read_calendar(calendar("NONE", f"{days}=off"))
     week = {f"{day:%a}".lower(): read.state(day.timestamp(), UTC) for day in (MIDDAY + timedelta(n) for n in range(7))}
     assert [day for day, state in week.items() if state is OFF] == closed.split()
@@ -115,18 +115,18 @@ def test_of_single_days_in_a_row_every_other_one_is_heeded_as_grid_engine_showed
         ("NONE", "off", None),
     ),
 )
-def test_a_closed_calendar_tells_when_it_opens(year: str, week: str, opens: str | None) -> None:
+def test_a_closed_calendar_knows_when_it_opens(year: str, week: str, opens: str | None) -> None:
     found = read_calendar(calendar(year, week)).opens(at(SUNDAY), UTC)
     assert found == (None if opens is None else at(opens))
 
 
-def test_a_calendar_holds_in_the_zone_of_the_queue_master() -> None:
+def test_a_calendar_is_evaluated_in_the_time_zone_of_qmaster() -> None:
     nights = read_calendar(calendar("NONE", "mon-sun=9-18"))
     assert nights.state(at(SUNDAY), timezone(timedelta(hours=9))) is ON
     assert nights.opens(at(SUNDAY), timezone(timedelta(hours=-3))) == at("2026-11-22T21:00:00")
 
 
-def test_an_opening_beyond_a_change_to_summer_time_is_told_in_that() -> None:
+def test_an_opening_after_the_change_to_summer_time_is_in_summer_time() -> None:
     zone = ZoneInfo("Europe/Berlin")
     weekend = read_calendar(calendar("NONE", "sat-sun"))
     assert weekend.opens(at("2027-03-27T12:00:00", zone), zone) == at("2027-03-28T22:00:00")
@@ -151,6 +151,6 @@ def test_a_continued_line_is_one_line() -> None:
         ("NONE", "mon-fri=perhaps"),
     ),
 )
-def test_what_is_no_calendar_is_refused(year: str, week: str) -> None:
+def test_a_text_that_is_not_a_calendar_is_refused(year: str, week: str) -> None:
     with pytest.raises(ValueError, match=r"is no|has parts|beyond|must be in"):
         read_calendar(calendar(year, week))

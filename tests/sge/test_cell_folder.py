@@ -1,4 +1,4 @@
-"""A cell's place is dropped when its owner is gone, and never when it is somebody else's by then."""
+"""A cell's folder is removed when its owner is gone, and never if another cell has taken it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from autoscaler.lab import cell_folder, cell_remover
 
 @contextmanager
 def owned(place: Path) -> Iterator[None]:
-    """A place that is watched by its remover until the end of the block."""
+    """A cell folder that its remover watches until the end of the block."""
     place.mkdir(parents=True)
     argv = (sys.executable, "-I", "-S", cell_remover.__file__, str(place))
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as remover:
@@ -27,18 +27,18 @@ def owned(place: Path) -> Iterator[None]:
 
 @pytest.fixture
 def cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of all cells, of this test alone."""
+    """The folder of all cells, used by this test only."""
     monkeypatch.setattr(cell_folder, "folder", lambda: tmp_path)
     return tmp_path
 
 
-def test_a_place_and_the_empty_folders_above_it_go_with_the_owner(tmp_path: Path) -> None:
+def test_a_cell_folder_and_its_empty_parents_are_removed_with_the_owner(tmp_path: Path) -> None:
     with owned(tmp_path / "base/cells/cell-1"):
         pass
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_mount_point_of_its_machines_goes_with_the_last_cell(tmp_path: Path) -> None:
+def test_the_mount_point_of_machines_is_removed_with_the_last_cell(tmp_path: Path) -> None:
     with owned(tmp_path / "base/cells/cell-1"):
         (tmp_path / "base/worker").mkdir()
         with owned(tmp_path / "base/cells/cell-2"):
@@ -47,7 +47,7 @@ def test_the_mount_point_of_its_machines_goes_with_the_last_cell(tmp_path: Path)
     assert (while_one_lives, list(tmp_path.iterdir())) == (True, [])
 
 
-def test_a_new_place_of_the_same_name_is_left_alone(tmp_path: Path) -> None:
+def test_a_new_cell_folder_of_the_same_name_is_left_alone(tmp_path: Path) -> None:
     place = tmp_path / "base/cells/cell-1"
     with owned(place):
         shutil.rmtree(place)
@@ -56,18 +56,18 @@ def test_a_new_place_of_the_same_name_is_left_alone(tmp_path: Path) -> None:
     assert (place / "owner").exists()
 
 
-def test_a_place_without_owner_is_swept(cells: Path) -> None:
+def test_a_cell_folder_without_an_owner_is_swept(cells: Path) -> None:
     (cells / "cell-1").mkdir()
     (cells / "cell-1/owner").touch()
     assert cell_folder.sweep() == ["cell-1"]
 
 
-def test_a_place_that_is_just_being_made_is_not_swept(cells: Path) -> None:
+def test_a_cell_folder_that_is_being_created_is_not_swept(cells: Path) -> None:
     (cells / "cell-1").mkdir()
     (cells / "cell-1/owner.new").touch()
     assert cell_folder.sweep() == []
 
 
-def test_a_claimed_place_is_not_swept(cells: Path) -> None:
+def test_a_claimed_cell_folder_is_not_swept(cells: Path) -> None:
     with cell_folder.claim():
         assert cell_folder.sweep() == []

@@ -1,4 +1,4 @@
-"""Each check tells good from bad on facts alone, and says what to do where it is bad."""
+"""Each check decides from facts alone, and a bad finding has a remedy."""
 
 from __future__ import annotations
 
@@ -53,20 +53,20 @@ def with_request(text: str, path: str = "/opt/sge/default/common/sge_request") -
     return replace(SOUND, defaults={path: text})
 
 
-def test_a_sound_grid_engine_has_no_finding_but_ok() -> None:
+def test_a_sound_grid_engine_has_only_ok_findings() -> None:
     assert {finding.what for finding in check_all(SOUND) if finding.level is not Level.OK} == set()
 
 
-def test_what_is_ok_asks_for_nothing_to_be_done() -> None:
+def test_an_ok_finding_has_no_remedy() -> None:
     assert {finding.remedy for finding in check_all(SOUND)} == {""}
 
 
-def test_without_a_queue_master_nothing_else_is_guessed() -> None:
+def test_without_a_qmaster_no_other_check_runs() -> None:
     findings = check_all(replace(SOUND, unreachable="got send error"))
     assert [(finding.what, finding.level) for finding in findings] == [("qmaster", Level.FAIL)]
 
 
-def test_a_host_that_may_not_ask_is_told_which_right_it_lacks() -> None:
+def test_the_remedy_for_a_denied_host_is_to_make_it_an_admin_host() -> None:
     denied = replace(SOUND, unreachable='denied: host "w1" is neither submit nor admin host', host="w1")
     assert checks.answers(denied).remedy == "on an admin host: qconf -ah w1"
 
@@ -140,7 +140,7 @@ CASES: tuple[tuple[str, Check, Facts, Level], ...] = (
 
 
 @pytest.mark.parametrize(("check", "facts", "level"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_a_check_knows(check: Check, facts: Facts, level: Level) -> None:
+def test_a_check_finds_the_expected_level(check: Check, facts: Facts, level: Level) -> None:
     assert check(facts).level is level
 
 
@@ -148,15 +148,15 @@ BAD = [case for case in CASES if case[3] is not Level.OK]
 
 
 @pytest.mark.parametrize(("check", "facts"), [case[1:3] for case in BAD], ids=[case[0] for case in BAD])
-def test_a_bad_finding_says_what_to_do(check: Check, facts: Facts) -> None:
+def test_a_bad_finding_has_a_remedy(check: Check, facts: Facts) -> None:
     assert check(facts).remedy
 
 
-def test_the_remedy_for_missing_rights_is_the_command_itself() -> None:
+def test_the_remedy_for_missing_manager_rights_is_a_command() -> None:
     assert "qconf -am alice" in checks.manager_rights(replace(SOUND, user="alice")).remedy
 
 
-def test_many_bad_names_are_told_in_one_line() -> None:
+def test_many_names_that_do_not_resolve_are_abbreviated_in_one_finding() -> None:
     names = tuple(Resolved(f"w{number}", f"10.0.0.{number}", "elsewhere") for number in range(20))
     assert checks.names_resolve(replace(SOUND, names=names)).found.endswith("and 15 more")
 
@@ -166,7 +166,7 @@ def test_no_check_fails_on_facts_that_are_all_unknown(changes: dict[str, Any]) -
     assert check_all(Facts(**changes))
 
 
-def test_what_there_is_one_of_is_told_as_one() -> None:
-    told = [finding.found for finding in check_all(SOUND)]
-    assert any(each == "1 name resolves both ways" or each.endswith(" names resolve both ways") for each in told)
-    assert "none that hurt in 1 file of default options" in told
+def test_a_finding_about_one_item_uses_the_singular() -> None:
+    findings = [finding.found for finding in check_all(SOUND)]
+    assert any(each == "1 name resolves both ways" or each.endswith(" names resolve both ways") for each in findings)
+    assert "none that hurt in 1 file of default options" in findings

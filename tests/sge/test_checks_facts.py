@@ -1,4 +1,4 @@
-"""The facts for `doctor` come from what the commands print, and what is not there is a fact as well."""
+"""The facts for `doctor` come from the output of commands; a missing output is a fact as well."""
 
 from __future__ import annotations
 
@@ -59,23 +59,23 @@ def facts(answers: Mapping[str, str] = ANSWERS) -> Facts:
     return gather(answering(answers), environ, lambda _: (), now=lambda: 1795260050.5, qevent=True)  # type: ignore[arg-type]
 
 
-def test_the_queue_masters_clock_is_its_start_and_how_long_it_has_run() -> None:
+def test_the_clock_skew_of_qmaster_comes_from_its_start_and_run_time() -> None:
     assert facts().clock_skew == -2.5
 
 
-def test_a_warning_before_the_masters_name_is_no_part_of_it() -> None:
+def test_a_warning_before_the_name_of_the_master_is_skipped() -> None:
     assert facts({**ANSWERS, "qconf -sss": "warning: old licence\nMaster\n"}).master == "master"
 
 
-def test_a_clock_nobody_tells_is_unknown() -> None:
+def test_clock_skew_is_unknown_without_qping() -> None:
     assert facts({key: text for key, text in ANSWERS.items() if not key.startswith("qping")}).clock_skew is None
 
 
-def test_only_slots_without_any_state_letter_are_up() -> None:
+def test_only_slots_of_instances_without_a_state_are_up() -> None:
     assert facts().slots_up == 8
 
 
-def test_a_host_is_looked_up_there_and_back() -> None:
+def test_names_of_hosts_are_resolved_forward_and_back() -> None:
     assert facts().names == (
         Resolved("master", None, None),
         Resolved("w1", "10.1.0.11", "w1"),
@@ -83,15 +83,15 @@ def test_a_host_is_looked_up_there_and_back() -> None:
     )
 
 
-def test_the_cells_own_word_on_domains_is_read() -> None:
+def test_ignore_fqdn_is_read_from_the_bootstrap_file() -> None:
     assert facts().ignore_fqdn is True
 
 
-def test_defaults_files_that_are_not_there_are_no_facts() -> None:
+def test_missing_default_request_files_are_left_out() -> None:
     assert facts().defaults == {"/root/.sge_request": "-cwd\n"}
 
 
-def test_none_in_the_configuration_is_nothing() -> None:
+def test_none_in_the_configuration_is_an_empty_value() -> None:
     assert (facts().configuration["max_unheard"], facts().configuration["jsv_url"]) == ("00:00:20", "")
 
 

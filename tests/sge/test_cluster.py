@@ -61,7 +61,7 @@ def test_slots_that_only_the_later_reading_shows_used_are_in_flight() -> None:
     assert [(instance.used, instance.in_flight) for instance in found.instances] == [(3, 2)]
 
 
-def test_a_job_that_cannot_be_read_is_no_dispatch_in_flight() -> None:
+def test_a_job_that_cannot_be_read_is_not_a_dispatch_in_flight() -> None:
     found = merged(queue_list("main.q@w1", running_job("none"), used=0), host("w1", queue_of_host("main.q", used=1)))
     assert [(instance.used, instance.in_flight) for instance in found.instances] == [(1, 0)]
 
@@ -82,7 +82,7 @@ def test_a_queue_instance_has_the_states_of_both_readings() -> None:
     assert found.instances[0].states == "du"
 
 
-def test_every_queue_of_a_host_counts_whichever_reading_tells_of_it() -> None:
+def test_every_queue_of_a_host_counts_whichever_reading_shows_it() -> None:
     found = merged(queue_list("main.q@w1"), host("w1", queue_of_host("main.q"), queue_of_host("gpu.q", used=1)))
     assert ([i.queue for i in found.instances], found.busy) == (["main.q", "gpu.q"], True)
 
@@ -92,26 +92,26 @@ def test_a_host_without_any_queue_instance_is_still_a_host() -> None:
     assert [(h.name, len(h.instances)) for h in found] == [("w1", 1), ("w2", 0)]
 
 
-# -- heard or not --------------------------------------------------------------------------------------------
+# -- load reports --------------------------------------------------------------------------------------------
 
 
-def test_a_host_with_load_values_is_heard() -> None:
+def test_a_host_with_load_values_has_reported() -> None:
     assert merged(queue_list("main.q@w1"), host("w1", queue_of_host("main.q"))).heard
 
 
-def test_a_host_enrolled_before_its_execd_came_up_is_not_heard() -> None:
+def test_a_host_enrolled_before_its_execd_started_has_not_reported() -> None:
     assert not merged(
         queue_list("main.q@w1", state="d"), host("w1", queue_of_host("main.q"), load={}, column="-")
     ).heard
 
 
 @pytest.mark.parametrize(("in_qstat", "in_qhost"), (("u", ""), ("", "au")))
-def test_a_host_unheard_in_either_reading_is_not_heard(in_qstat: str, in_qhost: str) -> None:
+def test_a_host_unknown_in_either_reading_has_not_reported(in_qstat: str, in_qhost: str) -> None:
     found = merged(queue_list("main.q@w1", state=in_qstat), host("w1", queue_of_host("main.q", state=in_qhost)))
     assert not found.heard
 
 
-def test_a_host_that_qhost_does_not_tell_of_is_not_heard() -> None:
+def test_a_host_missing_from_qhost_has_not_reported() -> None:
     found = cluster(qstat((), [queue_list("main.q@w1"), queue_list("main.q@w2")]), qhost(host("w1"))).hosts
     assert {h.name: h.heard for h in found} == {"w1": True, "w2": False}
 
@@ -127,7 +127,7 @@ def test_without_qhost_hosts_are_those_of_the_queue_lists() -> None:
     ]
 
 
-def test_without_sc_complexes_are_as_shipped() -> None:
+def test_without_sc_complexes_are_those_of_a_new_cell() -> None:
     assert cluster().complexes == COMPLEXES
 
 
@@ -139,7 +139,7 @@ def test_without_sp_local_is_one_host_and_others_fill_up() -> None:
     }
 
 
-def test_a_wildcard_is_no_name_of_a_pe() -> None:
+def test_a_wildcard_is_not_the_name_of_a_pe() -> None:
     job = waiting_job(7, more='<requested_pe name="m*">4</requested_pe>')
     assert cluster(qstat([job], [queue_list("main.q@w1")])).pes == {}
 
@@ -158,21 +158,21 @@ def test_a_described_queue_has_only_the_pes_it_lists() -> None:
     assert (set(found.pes), found.queues["main.q"].pe_list) == ({"local", "mpi"}, ("local", "mpi"))
 
 
-def test_without_sel_execution_hosts_are_those_met() -> None:
+def test_without_sel_execution_hosts_are_those_of_the_listings() -> None:
     assert cluster().execution_hosts == {"w1"}
 
 
-def test_without_ssconf_and_sconf_grid_engines_own_defaults_hold() -> None:
+def test_without_ssconf_and_sconf_grid_engines_defaults_apply() -> None:
     found = cluster()
     assert (found.schedule_interval, found.load_report_time, found.max_unheard) == (15.0, 40.0, 300.0)
 
 
-def test_without_qhost_licences_are_what_the_global_host_carries() -> None:
+def test_without_qhost_licences_are_the_complex_values_of_the_global_host() -> None:
     texts = {"se_global": "hostname global\ncomplex_values matlab=5,lic=2\n"}
     assert cluster(qconf=texts).global_consumables == {"matlab": "5", "lic": "2"}
 
 
-def test_what_is_left_of_licences_holds_over_what_there_is() -> None:
+def test_free_licences_of_qhost_override_those_of_the_global_host() -> None:
     texts = {"se_global": "hostname global\ncomplex_values matlab=5\n"}
     left = host("global", load={}, column="-", more="<resourcevalue name='matlab' dominance='gc'>1.0</resourcevalue>")
     found = cluster(qhost_xml=f"<qhost>{left}{host('w1')}</qhost>".encode(), qconf=texts)
@@ -182,21 +182,21 @@ def test_what_is_left_of_licences_holds_over_what_there_is() -> None:
 # -- empty where it cannot be --------------------------------------------------------------------------------
 
 
-def test_no_queue_instance_where_queues_have_hosts_is_no_observation() -> None:
+def test_a_listing_without_queue_instances_is_refused_if_queues_have_hosts() -> None:
     with pytest.raises(GridEngineNotObservable, match=r"empty observation cannot be right.*qstat -f"):
         cluster(qstat(), qconf={"sq_main.q": QUEUE, "shgrp_@allhosts": GROUP, "sel": "w1\nw2\n"})
 
 
-def test_no_queue_instance_is_right_where_no_queue_has_hosts() -> None:
+def test_a_listing_without_queue_instances_is_valid_if_no_queue_has_hosts() -> None:
     empty = "group_name @allhosts\nhostlist NONE\n"
     assert cluster(qstat(), qconf={"sq_main.q": QUEUE, "shgrp_@allhosts": empty, "sel": "w1\n"}).hosts == ()
 
 
-def test_no_queue_instance_is_right_while_a_host_is_in_no_queue_yet() -> None:
+def test_a_listing_without_queue_instances_is_valid_while_no_host_is_in_a_queue() -> None:
     assert cluster(qstat(), qhost(host("w1")), qconf={"sel": "w1\n"}).hosts[0].instances == ()
 
 
-def test_no_host_where_there_are_execution_hosts_is_no_observation() -> None:
+def test_a_qhost_without_hosts_is_refused_if_there_are_execution_hosts() -> None:
     with pytest.raises(GridEngineNotObservable, match=r"empty observation cannot be right.*qhost"):
         cluster(qstat(), qhost(), qconf={"sel": "w1\n"})
 
@@ -221,34 +221,32 @@ def test_of_several_quota_sets_the_one_that_cannot_be_read_is_set_aside_alone() 
     assert ([quota.name for quota in found.quotas], len(found.set_aside)) == (["good"], 1)
 
 
-def test_complexes_that_cannot_be_read_are_no_observation() -> None:
+def test_complexes_that_cannot_be_read_fail_the_observation() -> None:
     with pytest.raises(GridEngineNotObservable, match="qconf -sc"):
         cluster(qconf={"sc": "error: denied\n"})
 
 
-def test_hosts_that_exist_only_to_be_asked_about_are_nowhere() -> None:
-    phantom = f"{PROBE_HOST_PREFIX}1"
+def test_probe_hosts_are_left_out_of_the_cluster() -> None:
+    probe = f"{PROBE_HOST_PREFIX}1"
     texts = {
-        "sq_main.q": f"qname main.q\nhostlist @allhosts {phantom}\npe_list mpi\nslots 2,[w1=4],[{phantom}=64]\n",
-        "shgrp_@allhosts": f"group_name @allhosts\nhostlist w1 {phantom.upper()}\n",
-        "sel": f"w1\n{phantom}\n",
+        "sq_main.q": f"qname main.q\nhostlist @allhosts {probe}\npe_list mpi\nslots 2,[w1=4],[{probe}=64]\n",
+        "shgrp_@allhosts": f"group_name @allhosts\nhostlist w1 {probe.upper()}\n",
+        "sel": f"w1\n{probe}\n",
     }
-    shown = qhost(host("w1"), host(phantom, queue_of_host("main.q", total=64), load={}, column="-"))
-    found = cluster(
-        qstat((), [queue_list("main.q@w1"), queue_list(f"main.q@{phantom}", state="du")]), shown, qconf=texts
-    )
+    shown = qhost(host("w1"), host(probe, queue_of_host("main.q", total=64), load={}, column="-"))
+    found = cluster(qstat((), [queue_list("main.q@w1"), queue_list(f"main.q@{probe}", state="du")]), shown, qconf=texts)
     queue = found.queues["main.q"]
     of_queue = (queue.hostlist, dict(queue.slots_by_host))
     elsewhere = (dict(found.host_groups), sorted(found.execution_hosts), [one.name for one in found.hosts])
     assert (of_queue, elsewhere) == ((("@allhosts",), {"w1": 4}), ({"@allhosts": ("w1",)}, ["w1"], ["w1"]))
 
 
-def test_an_ask_that_began_between_the_readings_is_no_empty_observation() -> None:
+def test_probe_hosts_that_appear_between_the_readings_do_not_fail_the_observation() -> None:
     texts = {"sq_main.q": f"qname main.q\nhostlist {PROBE_HOST_PREFIX}1\nslots 0\n", "sel": f"{PROBE_HOST_PREFIX}1\n"}
     assert cluster(qstat(), qhost(), qconf=texts).hosts == ()
 
 
-def test_limits_of_users_and_arrays_are_read_and_zero_is_none() -> None:
+def test_limits_of_users_and_arrays_are_read_and_zero_means_no_limit() -> None:
     found = cluster(qconf={"ssconf": "maxujobs 100\n", "sconf": "#global:\nmax_aj_instances 0\n"})
     assert (found.max_user_jobs, found.max_array_tasks) == (100, None)
     assert (cluster().max_user_jobs, cluster().max_array_tasks) == (None, 2000)
@@ -278,7 +276,7 @@ def test_a_start_in_the_future_is_known_by_its_epoch(start: str) -> None:
 
 
 @pytest.mark.parametrize(("number", "rerun"), (("0", None), ("1", True), ("2", False)))
-def test_whether_a_job_may_run_again_is_known_unless_its_queue_says(number: str, rerun: bool | None) -> None:
+def test_whether_a_job_is_rerunnable_is_known_unless_its_queue_decides(number: str, rerun: bool | None) -> None:
     body = f"<element><JB_job_number>7</JB_job_number><JB_restart>{number}</JB_restart></element>"
     assert cluster(qstat_j=details(body)).details[7].rerun is rerun
 
@@ -290,12 +288,12 @@ def test_a_detail_remembers_that_the_job_had_no_priority() -> None:
     assert {number: detail.unscheduled for number, detail in found.items()} == {7: True, 8: False}
 
 
-def test_jobs_gone_meanwhile_have_no_detail_and_are_no_failure() -> None:
+def test_jobs_that_no_longer_exist_have_no_detail_and_cause_no_failure() -> None:
     unknown = b"<?xml version='1.0'?>\n<unknown_jobs>\n <>\n <ST_name>1</ST_name>\n </>\n</unknown_jobs>\n"
     assert cluster(qstat_j=unknown).details == {}
 
 
-def test_numbers_in_the_scheduler_messages_are_no_jobs() -> None:
+def test_numbers_in_the_scheduler_messages_are_not_read_as_jobs() -> None:
     body = (
         "<element><JB_job_number>7</JB_job_number></element></djob_info><messages><element>"
         "<MES_job_number_list><ulong_sublist><ULNG_value>3</ULNG_value></ulong_sublist></MES_job_number_list>"
@@ -304,7 +302,7 @@ def test_numbers_in_the_scheduler_messages_are_no_jobs() -> None:
     assert cluster(qstat_j=details(body)).details == {7: JobDetail(7, NOW, group="", ckpt="")}
 
 
-# -- as a real cell said it ----------------------------------------------------------------------------------
+# -- as a real cell printed it ----------------------------------------------------------------------------------
 
 
 def test_a_recorded_reading_is_understood_whole() -> None:
@@ -312,7 +310,7 @@ def test_a_recorded_reading_is_understood_whole() -> None:
     assert ([h.name for h in found.hosts], found.schedule_interval, found.set_aside) == (["w1", "w2"], 2.0, ())
 
 
-def test_recorded_details_tell_of_concurrency_start_and_context() -> None:
+def test_recorded_details_have_concurrency_start_rerun_and_context() -> None:
     found = recorded().details
     assert (found[3].concurrency, found[7].start_after, found[14].rerun, dict(found[14].context)) == (
         3,
@@ -322,7 +320,7 @@ def test_recorded_details_tell_of_concurrency_start_and_context() -> None:
     )
 
 
-def test_a_recorded_disabled_host_is_heard_and_busy() -> None:
+def test_a_recorded_disabled_host_reports_and_is_busy() -> None:
     (first, _) = recorded().hosts
     assert (first.name, first.instances[0].states, first.heard, first.busy) == ("w1", "d", True, True)
 
@@ -349,5 +347,5 @@ def test_a_listing_already_read_in_another_zone_is_read_again() -> None:
         ("jsv_url script:/jsv\njsv_allowed_mod none\n", False),
     ),
 )
-def test_a_verifier_says_whether_contexts_of_jobs_may_be_changed(configuration: str, allowed: bool) -> None:
+def test_jsv_allowed_mod_decides_whether_contexts_of_jobs_may_be_changed(configuration: str, allowed: bool) -> None:
     assert cluster(qconf={"sconf": f"#global:\n{configuration}"}).context_allowed is allowed

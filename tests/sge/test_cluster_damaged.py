@@ -69,7 +69,7 @@ def test_damage_to_the_other_listing_never_makes_a_busy_host_look_empty(cut: tup
     assert found is None or {host.name for host in found.hosts if host.busy} >= {"w1", "w2"}
 
 
-# -- what a damaged listing closes ----------------------------------------------------------------------------------
+# -- what a damaged listing disables ----------------------------------------------------------------------------------
 
 CASE = Path(__file__).parents[1] / "cases" / "shrink" / "an-idle-worker-is-disabled-first"
 SEEDS = range(400)
@@ -83,11 +83,11 @@ FORMS = (
     "@",
     "\x01\x02",
 )
-"""What may stand where `main.q@w1` stood."""
+"""What may be printed instead of `main.q@w1` stood."""
 
 
-def closed(folder: Path) -> set[str]:
-    """Hosts that a pass over this record would close or take away."""
+def disabled_or_removed(folder: Path) -> set[str]:
+    """Hosts that a pass over this record would disable or remove."""
     try:
         actions = plan(read_record(folder)).actions
     except GridEngineNotObservable:
@@ -97,30 +97,30 @@ def closed(folder: Path) -> set[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two workers that have been idle for long; a job runs on the first of them, which only qstat knows yet."""
+    """Two workers that have been idle for long; a job runs on the first of them, which only qstat shows yet."""
     return idle_and_busy(tmp_path / "record")
 
 
-def test_undamaged_the_idle_worker_is_closed_and_the_busy_one_is_not(folder: Path) -> None:
-    assert closed(folder) == {"w2"}
+def test_without_damage_only_the_idle_worker_is_disabled(folder: Path) -> None:
+    assert disabled_or_removed(folder) == {"w2"}
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_busy_instance_whose_host_cannot_be_told_closes_nothing(folder: Path, form: str) -> None:
+def test_no_host_is_disabled_if_the_host_of_a_busy_instance_is_unreadable(folder: Path, form: str) -> None:
     listing = folder / "qstat.xml"
     listing.write_text(listing.read_text().replace("main.q@w1", form.format(queue="main.q", host="w1")))
-    assert closed(folder) == set()
+    assert disabled_or_removed(folder) == set()
 
 
 def test_a_control_character_in_a_name_does_not_hide_the_busy_host(folder: Path) -> None:
-    """The reader drops what XML does not allow, so the instance is told, and only the idle worker is closed."""
+    """The reader drops what XML does not allow, so the instance is read, and only the idle worker is disabled."""
     listing = folder / "qstat.xml"
     listing.write_text(listing.read_text().replace("main.q@w1", "main.q@w1\x00"))
-    assert closed(folder) == {"w2"}
+    assert disabled_or_removed(folder) == {"w2"}
 
 
-def test_a_damaged_listing_never_closes_the_busy_host(folder: Path) -> None:
-    """Bytes changed, lost and doubled in one listing or in both: where the job is told of at all, its host stays."""
+def test_a_damaged_listing_never_disables_the_busy_host(folder: Path) -> None:
+    """Bytes changed, lost and doubled in one listing or in both: if the job is shown at all, its host stays."""
     texts = {name: (folder / name).read_bytes() for name in ("qstat.xml", "qhost.xml")}
     wrong = []
     for seed in SEEDS:
@@ -128,7 +128,7 @@ def test_a_damaged_listing_never_closes_the_busy_host(folder: Path) -> None:
         for name, data in texts.items():
             hit = chance.random() < 0.7
             (folder / name).write_bytes(mutated(data, chance) if hit else data)
-        if "w1" in closed(folder):
+        if "w1" in disabled_or_removed(folder):
             wrong.append(seed)
     assert wrong == []
 

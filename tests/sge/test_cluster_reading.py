@@ -1,4 +1,4 @@
-"""Asking Grid Engine once for everything a pass needs."""
+"""Reading everything that a pass needs from Grid Engine once."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ def test_a_whole_reading_makes_a_whole_cluster() -> None:
     ) == (["w1"], {"main.q"}, {"mpi"}, {"@allhosts": ("w1",)}, {8}, 1, 20.0, ())
 
 
-def test_keys_of_the_configuration_are_file_names_of_a_record() -> None:
+def test_keys_of_the_configuration_are_file_names_of_a_record_folder() -> None:
     assert sorted(read(Master()).qconf) == sorted(
         ("sc", "sel", "sckptl", "se_global", "srqs", "ssconf", "sconf", "sq_main.q", "sp_mpi", "shgrp_@allhosts")
     )
 
 
-def test_only_calendars_that_queues_name_are_asked_for_each_once() -> None:
+def test_only_calendars_that_queues_name_are_read_each_once() -> None:
     day = b"calendar_name days\nyear NONE\nweek mon-sun=20-6\n"
     main = ANSWERS["qconf -sq main.q"] + b"calendar nights,[@big=days],[w1=nights]\n"
     changed = {
@@ -126,7 +126,7 @@ def test_every_call_has_a_timeout() -> None:
     assert min(master.timeouts) > 0
 
 
-def test_details_are_asked_in_one_call() -> None:
+def test_details_of_jobs_are_read_by_one_command() -> None:
     master = Master({"qstat -j 7,8 -xml": b"<detailed_job_info/>"})
     read(
         master,
@@ -135,7 +135,7 @@ def test_details_are_asked_in_one_call() -> None:
     assert [command for command in master.asked if " -j " in command] == ["qstat -j 7,8 -xml"]
 
 
-def test_no_detail_wanted_is_no_call() -> None:
+def test_no_command_runs_if_no_detail_is_needed() -> None:
     master = Master()
     outputs = read(master, wanted=none)
     assert (outputs.qstat_j, [c for c in master.asked if " -j " in c]) == (None, [])
@@ -148,7 +148,7 @@ def test_no_detail_wanted_is_no_call() -> None:
         (1, b"Following jobs do not exist: \n8\n"),
     ),
 )
-def test_a_job_gone_before_its_detail_was_asked_is_no_failure(answer: bytes | tuple[int, bytes]) -> None:
+def test_a_job_that_ends_before_its_detail_is_read_causes_no_failure(answer: bytes | tuple[int, bytes]) -> None:
     found = cluster_from(read(Master({"qstat -j 8 -xml": answer})), zone=UTC, now=0.0)
     assert (found.details, found.set_aside) == ({}, ())
 
@@ -162,7 +162,7 @@ def test_a_job_gone_before_its_detail_was_asked_is_no_failure(answer: bytes | tu
         ("qconf -sql", b"no cqueue list defined\n", "sq_main.q"),
     ),
 )
-def test_a_list_that_qconf_says_is_empty_is_empty(command: str, said: bytes, stem: str) -> None:
+def test_a_list_that_qconf_reports_as_empty_is_empty(command: str, said: bytes, stem: str) -> None:
     outputs = read(Master({command: (1, said)}))
     assert not outputs.qconf.get(stem)
 
@@ -170,7 +170,7 @@ def test_a_list_that_qconf_says_is_empty_is_empty(command: str, said: bytes, ste
 @pytest.mark.parametrize(
     ("command", "stem"), (("qconf -sql", "sq_main.q"), ("qconf -spl", "sp_mpi"), ("qconf -srqs", "srqs"))
 )
-def test_a_warning_beside_a_list_empties_it_not(command: str, stem: str) -> None:
+def test_a_warning_before_a_list_does_not_empty_it(command: str, stem: str) -> None:
     outputs = read(Master({command: b"no license server found\n" + ANSWERS[command]}))
     assert outputs.qconf[stem].endswith(
         ANSWERS[command if stem == "srqs" else f"qconf -{stem.replace('_', ' ')}"].decode()
@@ -190,7 +190,7 @@ COMMLIB = b"error: commlib error: got select error (Connection refused)\n"
     ),
     ids=("refused", "hung", "missing"),
 )
-def test_any_call_that_fails_ends_the_reading(command: str, failure: Exception | tuple[int, bytes]) -> None:
+def test_any_command_that_fails_ends_the_reading(command: str, failure: Exception | tuple[int, bytes]) -> None:
     with pytest.raises(GridEngineNotObservable, match="nothing was decided"):
         read(Master({command: failure}))
 
@@ -206,12 +206,12 @@ def test_a_truncated_listing_with_exit_status_0_ends_the_reading() -> None:
         read(Master({"qstat -u * -r -f -xml": QSTAT[:-40]}))
 
 
-def test_a_failure_repeats_grid_engines_own_words() -> None:
+def test_a_failure_carries_grid_engines_message() -> None:
     with pytest.raises(GridEngineNotObservable, match="got select error"):
         read(Master({"qconf -sconf": (1, COMMLIB)}))
 
 
-def test_seconds_are_told_by_phase() -> None:
+def test_the_seconds_of_reading_and_parsing_are_reported() -> None:
     _, timings = read_outputs(Master(), wanted=none, zone=UTC)
     assert set(timings) == {"read", "parse"}
     assert min(timings.values()) >= 0

@@ -37,7 +37,7 @@ def test_the_default_stands_before_the_urgency() -> None:
     assert (read_complexes(table(EIGHT, row)), read_complexes(row)) == (expected, expected)
 
 
-def test_a_further_column_behind_the_urgency_moves_nothing() -> None:
+def test_a_further_column_after_the_urgency_does_not_shift_the_others() -> None:
     """Univa and Altair from 8.3 on: the urgency of `slots` is 1000, and is no default."""
     found = read_complexes(table(NINE, SLOTS_OF_NINE, "gpu gpu INT <= YES HOST 2 7 YES"))
     assert {name: (entry.default, entry.consumable) for name, entry in found.items()} == {
@@ -53,7 +53,7 @@ def test_columns_in_another_order_are_found_by_their_names() -> None:
     assert found == {"x": Complex("x", "y", "INT", "<=", "NO", Consumable.PER_SLOT, "3")}
 
 
-def test_complexes_as_shipped_are_those_a_new_cell_prints() -> None:
+def test_the_shipped_complexes_are_those_that_a_new_cell_prints() -> None:
     assert dict(COMPLEXES) == read_complexes(MIXED.read_text())
 
 
@@ -70,20 +70,20 @@ def test_complexes_as_shipped_are_those_a_new_cell_prints() -> None:
         ("x x INT <= YES SOMETIMES 0 0\n", "SOMETIMES"),
     ),
 )
-def test_a_table_that_is_not_understood_is_refused_and_says_where(text: str, said: str) -> None:
+def test_an_unreadable_table_is_refused_with_the_cause(text: str, said: str) -> None:
     with pytest.raises(GridEngineNotObservable, match=r"`qconf -sc` cannot be understood.*by hand") as error:
         read_complexes(text)
     assert said in str(error.value)
 
 
 @pytest.mark.parametrize("odd", ("gpu gpu INT <= YES", "gpu gpu INT <= YES SOMETIMES 0 0 NO", "gpu", "warning: x < y"))
-def test_a_row_that_is_not_understood_is_put_aside_alone(odd: str) -> None:
+def test_an_unreadable_row_is_set_aside_alone(odd: str) -> None:
     aside = Aside()
     found = read_complexes(table(NINE, odd, ARCH_OF_NINE, SLOTS_OF_NINE), aside)
     assert (set(found), [reason.code for reason in aside.reasons]) == ({"arch", "slots"}, [Code.IGNORED])
 
 
-def test_slots_whose_row_is_not_understood_are_as_shipped() -> None:
+def test_slots_with_an_unreadable_row_are_as_shipped() -> None:
     assert read_complexes(table(NINE, "slots s INT", ARCH_OF_NINE), Aside())["slots"] == COMPLEXES["slots"]
 
 
@@ -92,12 +92,12 @@ def cluster(sc: str) -> Cluster:
     return cluster_from(Outputs(jobs, qconf={"sc": sc}), zone=UTC, now=0.0)
 
 
-def test_a_row_that_is_not_understood_costs_no_observation() -> None:
+def test_an_unreadable_row_does_not_fail_the_observation() -> None:
     found = cluster(table(NINE, "gpu gpu INT <= YES SOMETIMES 0 0 NO", SLOTS_OF_NINE))
     assert (set(found.complexes), [reason["what"] for reason in found.set_aside]) == ({"slots"}, ["a row of qconf -sc"])
 
 
-def test_an_unknown_header_is_no_observation() -> None:
+def test_a_header_without_a_needed_column_fails_the_observation() -> None:
     with pytest.raises(GridEngineNotObservable, match="no column default"):
         cluster(table("#name shortcut type relop requestable consumable", "slots s INT <= YES YES"))
 
@@ -123,16 +123,16 @@ def test_a_row_of_ours_has_the_columns_of_the_table(text: str, row: str) -> None
     assert text_row(text, "x", requestable=True) == row
 
 
-def test_jobs_cannot_ask_for_what_is_not_requestable() -> None:
+def test_a_row_of_ours_can_be_not_requestable() -> None:
     assert text_row(table(EIGHT), "x", requestable=False) == "x x STRING == NO NO NONE 0"
 
 
-def test_a_table_of_unknown_columns_without_a_like_row_gets_none_of_ours() -> None:
+def test_a_row_of_ours_is_refused_if_a_column_is_unknown_and_no_row_is_similar() -> None:
     with pytest.raises(GridEngineNotObservable, match="aapre"):
         text_row(table(NINE, SLOTS_OF_NINE), "x", requestable=True)
 
 
-def test_the_rows_are_what_is_no_comment() -> None:
+def test_rows_are_the_lines_that_are_not_comments() -> None:
     text = table(NINE, SLOTS_OF_NINE, ARCH_OF_NINE)
     assert (rows_of(text), has_complex(text, "arch"), has_complex(text, "a")) == (
         (SLOTS_OF_NINE, ARCH_OF_NINE),

@@ -1,4 +1,4 @@
-"""The configuration: read once, confirmed by one command in every later pass, read anew when anything of it changed."""
+"""The configuration: read once, confirmed by one command in later passes, read again when anything changed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def changed(master: Master, answers: Mapping[str, bytes | tuple[int, bytes]]) ->
     master.changed = {**master.changed, **answers}
 
 
-def test_a_configuration_that_did_not_change_costs_one_command() -> None:
+def test_an_unchanged_configuration_is_confirmed_by_one_command() -> None:
     master, reader = Master(), ConfigurationReader()
     first = reader.read(ReadOnlyRunner(master))
     master.asked.clear()
@@ -48,7 +48,7 @@ def test_a_configuration_that_did_not_change_costs_one_command() -> None:
         ({"qconf -spl": b"mpi\nsmp\n", "qconf -sp smp": b"pe_name smp\nallocation_rule $pe_slots\n"}, "sp_smp"),
     ),
 )
-def test_a_change_of_anything_is_seen_in_the_next_reading(answers: Mapping[str, bytes], stem: str) -> None:
+def test_a_change_of_any_object_is_in_the_next_reading(answers: Mapping[str, bytes], stem: str) -> None:
     master, reader = Master(), ConfigurationReader()
     before = reader.read(master)
     changed(master, answers)
@@ -63,7 +63,7 @@ JOINED = {
 }
 
 
-def test_what_a_worker_changes_that_joins_or_leaves_is_read_by_the_command_that_confirms() -> None:
+def test_changes_by_a_worker_that_joins_or_leaves_are_read_by_the_confirming_command() -> None:
     master, reader = Master({"qconf -sel": b"w1\n"}), ConfigurationReader()
     before = dict(reader.read(master))
     master.asked.clear()
@@ -77,7 +77,7 @@ def test_what_a_worker_changes_that_joins_or_leaves_is_read_by_the_command_that_
     assert joined == again == read_configuration(master) != before
 
 
-def test_the_first_host_of_a_cell_without_any_needs_no_more() -> None:
+def test_the_first_host_of_an_empty_cell_is_read_by_the_confirming_command() -> None:
     master, reader = Master({"qconf -sel": (1, b"no execution host defined")}), ConfigurationReader()
     reader.read(master)
     master.asked.clear()
@@ -86,7 +86,7 @@ def test_the_first_host_of_a_cell_without_any_needs_no_more() -> None:
 
 
 @pytest.mark.parametrize("more", ({}, SECOND_QUEUE))
-def test_an_output_that_is_cut_short_anywhere_is_not_taken_for_the_configuration(more: Mapping[str, bytes]) -> None:
+def test_an_output_that_is_cut_short_anywhere_does_not_count_as_the_configuration(more: Mapping[str, bytes]) -> None:
     class Cut(Master):
         left: int | None = None
 
@@ -122,7 +122,7 @@ edited = st.sampled_from([name for name in ANSWERS if name.startswith("qconf -s"
 
 
 @given(st.lists(edited, max_size=4))
-def test_however_objects_change_what_is_told_is_what_each_prints_alone(edits: list[tuple[str, bytes, bool]]) -> None:
+def test_after_any_edits_the_reader_gives_what_single_commands_print(edits: list[tuple[str, bytes, bool]]) -> None:
     """Lines that other switches print as well come at the beginning or the end of some objects."""
     master, reader = Master({"qconf -sel": b"w1\n"}), ConfigurationReader()
     reader.read(master)
@@ -131,16 +131,16 @@ def test_however_objects_change_what_is_told_is_what_each_prints_alone(edits: li
         assert isinstance(had, bytes)
         changed(master, {name: line + had if front else had + line})
 
-    def told(read: Callable[[], Mapping[str, str]]) -> object:
+    def result(read: Callable[[], Mapping[str, str]]) -> object:
         try:
             return dict(read())
         except (GridEngineNotObservable, KeyError) as error:
             return type(error)
 
-    assert told(lambda: reader.read(master)) == told(lambda: read_configuration(master))
+    assert result(lambda: reader.read(master)) == result(lambda: read_configuration(master))
 
 
-def test_a_list_that_was_empty_and_is_no_more_is_seen() -> None:
+def test_a_list_that_is_no_longer_empty_is_read_again() -> None:
     master = Master({"qconf -srqs": (1, b"no resource quota set defined")})
     reader = ConfigurationReader()
     assert reader.read(master)["srqs"] == ""
@@ -148,15 +148,15 @@ def test_a_list_that_was_empty_and_is_no_more_is_seen() -> None:
     assert "slots=9" in reader.read(master)["srqs"]
 
 
-def test_empty_lists_do_not_hinder_the_confirmation() -> None:
+def test_empty_lists_do_not_prevent_the_confirmation() -> None:
     master = Master({"qconf -srqs": (1, b"no resource quota set defined"), "qconf -spl": (1, b"no PE list defined")})
     reader = ConfigurationReader()
     first = reader.read(master)
     assert reader.read(master) is first
 
 
-def test_load_reports_are_no_change_of_the_configuration() -> None:
-    """`qconf -se` shows them beside it, and a pass would read all anew for ever."""
+def test_load_reports_are_not_a_change_of_the_configuration() -> None:
+    """`qconf -se` shows them as well, and every pass would read everything again."""
 
     def shown(load: bytes) -> bytes:
         return b"hostname w1\nload_values arch=lx-amd64,\\\n    load_avg=" + load + b"\nuser_lists staff\n"
@@ -170,7 +170,7 @@ def test_load_reports_are_no_change_of_the_configuration() -> None:
     assert reader.read(master) is first
 
 
-def test_another_host_of_ours_is_a_reason_to_read_anew() -> None:
+def test_the_configuration_is_read_again_when_a_host_becomes_ours() -> None:
     master, reader = Master(), ConfigurationReader()
     first = reader.read(master)
     assert reader.read(master, ours=["w1"]) is not first
@@ -180,8 +180,8 @@ def test_another_host_of_ours_is_a_reason_to_read_anew() -> None:
     "failure",
     (CommandTimedOut("qconf did not end within 30 s"), (1, b"error: commlib error: got select error"), (0, b"")),
 )
-def test_a_confirmation_without_answer_is_no_reading(failure: Exception | tuple[int, bytes]) -> None:
-    """What was read before is not taken for what holds now (rule 2)."""
+def test_a_confirmation_without_an_answer_fails_the_observation(failure: Exception | tuple[int, bytes]) -> None:
+    """An earlier reading does not count as the present one (rule 2)."""
 
     class Silent(Master):
         def _answer(self, argv: tuple[str, ...]) -> bytes | Exception | tuple[int, bytes]:
@@ -193,7 +193,7 @@ def test_a_confirmation_without_answer_is_no_reading(failure: Exception | tuple[
         reader.read(Silent())
 
 
-def test_a_reading_that_failed_half_way_is_not_confirmed_later() -> None:
+def test_a_reading_that_failed_halfway_is_not_confirmed_later() -> None:
     master, reader = Master(), ConfigurationReader()
     reader.read(master)
     changed(master, {"qconf -sel": b"w1\nw2\n", "qconf -sconf": (1, b"error: commlib error")})
@@ -213,14 +213,14 @@ def test_all_objects_of_a_kind_are_read_by_one_command() -> None:
     ]
 
 
-def test_objects_that_cannot_be_told_apart_are_read_one_by_one() -> None:
+def test_objects_that_cannot_be_separated_are_read_one_by_one() -> None:
     """Another Grid Engine may print something between them."""
     together = b"# 2 queues\n" + ANSWERS["qconf -sq main.q"] + SECOND_QUEUE["qconf -sq odd.q"]
     master = Master({**SECOND_QUEUE, "qconf -sq main.q -sq odd.q": together})
     assert read_configuration(master)["sq_odd.q"].encode() == SECOND_QUEUE["qconf -sq odd.q"]
 
 
-def test_a_command_line_never_grows_beyond_what_a_system_takes() -> None:
+def test_a_command_line_never_grows_beyond_the_limit() -> None:
     names = [f"queue-{number}-{'x' * 200}.q" for number in range(LONGEST_COMMAND // 200)]
     shown = {f"qconf -sq {name}": f"qname {name}\nhostlist NONE\nslots 1\n".encode() for name in names}
     master = Master({"qconf -sql": "\n".join(names).encode(), **shown})

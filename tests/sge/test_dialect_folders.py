@@ -1,4 +1,4 @@
-"""The same small cell as each dialect prints it, and the table of docs/operate/grid-engines.md that says so.
+"""The same small cell as each dialect prints it, and the table of docs/operate/grid-engines.md that lists it.
 
 The fixtures are written by hand, in the format of recordings and descriptions, with values of our own.
 """
@@ -39,7 +39,7 @@ def pieces(folder: Path) -> dict[str, str]:
 
 
 def read(folder: Path, instead: Mapping[str, str] = MappingProxyType({})) -> Cluster:
-    """`instead`: texts of files that are otherwise than in the folder."""
+    """`instead`: texts of files that differ from those in the folder."""
     texts = {**pieces(folder), **instead}
     xml = [texts[name].encode("utf-8", "replace") for name in ("qstat.xml", "qhost.xml", "qstat-j.xml")]
     qconf = {name.removesuffix(".txt"): text for name, text in texts.items() if name.endswith(".txt")}
@@ -51,7 +51,7 @@ def named(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("folder", DIALECTS, ids=named)
-def test_every_dialect_tells_of_the_same_hosts(folder: Path) -> None:
+def test_every_dialect_gives_the_same_hosts(folder: Path) -> None:
     cluster = read(folder)
     assert [(host.name, host.heard, host.busy) for host in cluster.hosts] == [("n1", True, True), ("n2", False, False)]
     assert [(one.slots, one.used, one.states) for host in cluster.hosts for one in host.instances] == [
@@ -62,7 +62,7 @@ def test_every_dialect_tells_of_the_same_hosts(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", DIALECTS, ids=named)
-def test_every_dialect_tells_of_the_same_jobs(folder: Path) -> None:
+def test_every_dialect_gives_the_same_jobs(folder: Path) -> None:
     cluster = read(folder)
     (running,) = cluster.hosts[0].jobs
     waiting = {category.jobs[0]: category for category in cluster.job_categories}
@@ -73,13 +73,13 @@ def test_every_dialect_tells_of_the_same_jobs(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", DIALECTS, ids=named)
-def test_every_dialect_tells_when_a_job_may_begin_and_whose_it_is(folder: Path) -> None:
+def test_every_dialect_gives_the_start_time_group_and_project_of_a_job(folder: Path) -> None:
     detail = read(folder).details[43]
     assert (detail.start_after, detail.group, detail.project, detail.rerun) == (1_893_456_000.0, "lab", "blue", True)
 
 
 @pytest.mark.parametrize("folder", DIALECTS, ids=named)
-def test_no_dialect_takes_an_urgency_for_a_default(folder: Path) -> None:
+def test_the_default_of_a_complex_is_not_its_urgency_in_any_dialect(folder: Path) -> None:
     defaults = {name: entry.default for name, entry in read(folder).complexes.items()}
     assert (defaults["slots"], defaults["lic"], defaults["arch"]) == ("1", "0", "NONE")
 
@@ -100,7 +100,7 @@ def test_newer_dialects_count_gpus_by_their_ids(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", NEW, ids=named)
-def test_newer_dialects_tell_how_a_job_ended(folder: Path) -> None:
+def test_newer_dialects_give_the_end_of_a_job(folder: Path) -> None:
     (end,) = read_ends(folder / "accounting", 40)
     assert (end.host, end.started_at, end.ended_at, end.exit_status, end.slots) == (
         *("n1", 1_888_640_060.0, 1_888_640_660.0),
@@ -113,7 +113,7 @@ XML_TEXT, ATTRIBUTE = re.compile(r">([^<>\s][^<>]*)</"), re.compile(r"(?m)^[^#\s
 
 @settings(max_examples=80)
 @given(st.sampled_from(DIALECTS), st.sampled_from(TEXTS), st.data())
-def test_an_odd_value_in_any_dialect_costs_at_most_its_own_job_or_row(
+def test_an_odd_value_in_any_dialect_loses_at_most_its_own_job_or_row(
     folder: Path, poison: str, data: st.DataObject
 ) -> None:
     whole = read(folder)
@@ -132,17 +132,17 @@ def waiting_jobs(cluster: Cluster) -> set[int]:
     return {job for category in cluster.job_categories for job in category.jobs}
 
 
-def test_the_page_says_of_every_dialect_which_outputs_were_read() -> None:
+def test_the_page_lists_the_outputs_that_were_read_of_every_dialect() -> None:
     head, _, *rows = [line for line in PAGE.read_text().split("## ")[0].splitlines() if line.startswith("|")]
     folders = [(PAGE.parent / link).resolve() for link in re.findall(r"\]\(([^)]+)\)", head)]
     assert set(folders[1:]) == set(DIALECTS)
-    said: dict[Path, set[str]] = {folder: set() for folder in folders}
+    listed: dict[Path, set[str]] = {folder: set() for folder in folders}
     for row in rows:
         _, pattern, *cells = (cell.strip().strip("`") for cell in row.strip("|").split("|"))
         assert set(cells) <= {"cell", "recording", "description", "—"}
         for folder, cell in zip(folders, cells, strict=True):
             if cell != "—" and folder in DIALECTS:
                 assert list(folder.glob(pattern)), f"{PAGE.name} claims {pattern} of {folder.name}"
-                said[folder] |= {str(path) for path in folder.glob(pattern)}
+                listed[folder] |= {str(path) for path in folder.glob(pattern)}
     there = {folder: {str(path) for path in folder.rglob("*") if path.is_file()} for folder in DIALECTS}
-    assert {folder: said[folder] for folder in DIALECTS} == there
+    assert {folder: listed[folder] for folder in DIALECTS} == there

@@ -34,12 +34,12 @@ WHOLE = qstat([waiting_job(7)], [queue_list("main.q@w1", running_job(3), used=1)
         "",
     ),
 )
-def test_no_namespace_matters(namespace: str) -> None:
+def test_the_namespace_of_a_listing_is_ignored(namespace: str) -> None:
     assert read(qstat([waiting_job(7)], namespace=namespace)) == read(qstat([waiting_job(7)]))
 
 
 @pytest.mark.parametrize("declaration", ("<?xml version='2.0'?>", "", "<?xml version='1.0' encoding='UTF-8'?>"))
-def test_no_declaration_matters(declaration: str) -> None:
+def test_the_xml_declaration_of_a_listing_is_ignored(declaration: str) -> None:
     assert read(WHOLE.replace(b"<?xml version='1.0'?>", declaration.encode())) == read(WHOLE)
 
 
@@ -55,18 +55,18 @@ WARNINGS = (
 
 @pytest.mark.parametrize("warning", WARNINGS)
 @pytest.mark.parametrize("declaration", (b"<?xml version='1.0'?>", b""), ids=("declared", "bare"))
-def test_warnings_printed_before_the_xml_are_let_through(warning: bytes, declaration: bytes) -> None:
+def test_warnings_printed_before_the_xml_are_ignored(warning: bytes, declaration: bytes) -> None:
     assert read(warning + b"\n" + WHOLE.replace(b"<?xml version='1.0'?>", declaration)) == read(WHOLE)
 
 
 @pytest.mark.parametrize("warning", WARNINGS[:4])
-def test_warnings_printed_after_the_xml_are_let_through(warning: bytes) -> None:
+def test_warnings_printed_after_the_xml_are_ignored(warning: bytes) -> None:
     assert read(WHOLE + warning + b"\n") == read(WHOLE)
 
 
 @pytest.mark.parametrize("warning", WARNINGS[:4])
 def test_a_warning_between_any_lines_of_the_xml_loses_at_most_the_job_around_it(warning: bytes) -> None:
-    """What it hides of waiting jobs is counted, and what it hides on a host makes that busy."""
+    """A waiting job that it hides is counted as unread, and a host on which it hides a job counts as busy."""
     lines = WHOLE.splitlines(keepends=True)
     for at in range(len(lines) + 1):
         found = read(b"".join((*lines[:at], warning, b"\n", *lines[at:])))
@@ -79,36 +79,36 @@ def test_a_warning_between_any_lines_of_the_xml_loses_at_most_the_job_around_it(
 
 @pytest.mark.parametrize("at", (b"  <job_info>", b"</job_info>\n</job_info>"))
 @pytest.mark.parametrize("part", (b"<job_list>", b"</Queue-List>", b"<JB_owner>ann</JB_owner>"))
-def test_a_part_of_a_listing_at_a_place_where_none_is_expected_is_no_warning(part: bytes, at: bytes) -> None:
+def test_a_misplaced_element_of_a_listing_is_not_ignored_as_a_warning(part: bytes, at: bytes) -> None:
     place = WHOLE.rindex(b"</job_info>") if at.startswith(b"</") else WHOLE.index(at)
     with pytest.raises(GridEngineNotObservable, match="without the second"):
         read(WHOLE[:place] + part + WHOLE[place:])
 
 
 @pytest.mark.parametrize("more", (b"<job_list>", b"</Queue-List>", waiting_job(8).encode(), b"<queue_info/>\n"))
-def test_an_answer_that_goes_on_behind_its_end_is_no_observation(more: bytes) -> None:
-    """Something was lost before: perhaps jobs."""
+def test_a_listing_that_continues_after_its_end_is_refused(more: bytes) -> None:
+    """Something before was lost: perhaps jobs."""
     with pytest.raises(GridEngineNotObservable, match="cut short"):
         read(WHOLE + more)
 
 
 @pytest.mark.parametrize("length", range(1, len(WHOLE.rstrip()), 41))
-def test_a_listing_cut_short_is_no_observation_though_warnings_stand_around_it(length: int) -> None:
+def test_a_listing_cut_short_is_refused_even_between_warnings(length: int) -> None:
     with pytest.raises(GridEngineNotObservable):
         read(b"warning: <x>\n" + WHOLE[:length] + b"\nwarning: <y>\n")
 
 
 @pytest.mark.parametrize("name", ("&amp;%lt;&gt;", "a<b", "x & y", "\x07\x1b[1m", "<job>"))
-def test_a_name_escaped_wrongly_changes_nothing(name: str) -> None:
+def test_a_wrongly_escaped_job_name_does_not_matter(name: str) -> None:
     assert read(qstat([waiting_job(7, name=name)])) == read(qstat([waiting_job(7)]))
 
 
-def test_a_name_in_bytes_of_no_encoding_changes_nothing() -> None:
+def test_a_job_name_that_is_not_utf_8_does_not_matter() -> None:
     named = qstat([waiting_job(7, name="NAME")]).replace(b"NAME", b"caf\xe9\x00\xff")
     assert read(named) == read(qstat([waiting_job(7)]))
 
 
-def test_owners_in_bytes_of_no_encoding_stay_apart() -> None:
+def test_owners_that_are_not_utf_8_stay_distinct() -> None:
     data = qstat([waiting_job(7, owner="OWNER1"), waiting_job(8, owner="OWNER2")])
     owners = [
         category.ask.owner
@@ -123,7 +123,7 @@ def test_older_releases_print_tasks_after_the_name() -> None:
     assert (category.tasks, category.count) == (("1-10:2",), 5)
 
 
-def test_an_element_that_nobody_knows_changes_nothing() -> None:
+def test_an_unknown_element_is_ignored() -> None:
     newer = waiting_job(7).replace("<slots>", "<jclass_name></jclass_name>\n      <slots>")
     assert read(qstat([newer])) == read(qstat([waiting_job(7)]))
 
@@ -147,7 +147,7 @@ def test_without_f_running_jobs_name_their_queue_instance() -> None:
     assert (instance.host, instance.used, [job.number for job in instance.jobs]) == ("node042", 8, [3])
 
 
-def test_without_f_jobs_beside_each_other_are_all_of_queue_info() -> None:
+def test_without_f_several_running_jobs_are_read_from_queue_info() -> None:
     jobs = [running_job(number, more=f"<queue_name>main.q@w{number}</queue_name>") for number in (1, 2)]
     found = read(qstat([], jobs))
     assert ([each.host for each in found.instances], found.set_aside) == (["w1", "w2"], ())
@@ -210,12 +210,12 @@ def test_a_job_that_cannot_be_understood_is_set_aside_alone(broken: str) -> None
     assert listing.set_aside[0]["count"] == 1
 
 
-def test_what_is_set_aside_says_what_and_why() -> None:
+def test_a_job_that_is_set_aside_has_its_number_and_cause() -> None:
     (reason,) = read(qstat([waiting_job(8, tasks="9-1")])).set_aside
     assert reason.facts == (("count", 1), ("why", "not a list of tasks: '9-1'"), ("jobs", ("8",)))
 
 
-def test_many_jobs_that_cannot_be_read_are_told_by_cause_and_number() -> None:
+def test_many_unreadable_jobs_are_counted_by_cause() -> None:
     odd = [waiting_job(n, state="") for n in range(300)]
     odd += [waiting_job(n, tasks=f"9-{n % 9}") for n in range(300, 360)]
     most, others = read(qstat(odd)).set_aside
@@ -223,20 +223,20 @@ def test_many_jobs_that_cannot_be_read_are_told_by_cause_and_number() -> None:
     assert (others["count"], others["why"]) == (60, "not a list of tasks: '9-3'")
 
 
-def test_of_very_many_causes_the_rest_are_counted_together() -> None:
+def test_causes_beyond_the_limit_are_counted_together() -> None:
     letters = [chr(ord("a") + n // 26) + chr(ord("a") + n % 26) for n in range(500)]
     listing = read(qstat([waiting_job(n, more=f"<{tag}></{tag}x>") for n, tag in enumerate(letters)]))
     counts = [count for reason in listing.set_aside if isinstance(count := reason["count"], int)]
     assert (len(listing.set_aside) <= 21, sum(counts)) == (True, 500)
 
 
-def test_many_queue_instances_that_cannot_be_read_are_told_by_their_number() -> None:
+def test_many_unreadable_queue_instances_are_counted() -> None:
     listing = read(qstat((), [queue_list(f"main.q@w{n}", used="many") for n in range(1000)]))
     assert (len(listing.set_aside), listing.set_aside[-1]["what"]) == (21, "980 more")
 
 
 @pytest.mark.parametrize("time", ("", "<JB_submission_time></JB_submission_time>"))
-def test_a_job_without_a_submission_time_is_a_job(time: str) -> None:
+def test_a_job_without_a_submission_time_is_read(time: str) -> None:
     listing = read(qstat([waiting_job(7), waiting_job(8, time=time)]))
     assert (waiting(listing), listing.set_aside) == ([7, 8], ())
     assert [sorted(category.undated) for category in listing.job_categories] == [[8]]
@@ -262,11 +262,11 @@ def test_a_queue_list_without_a_name_is_set_aside() -> None:
     assert ([i.host for i in listing.instances], len(listing.set_aside)) == (["w2"], 1)
 
 
-# -- an answer that is none ----------------------------------------------------------------------------------
+# -- outputs that are not a listing ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("length", range(1, len(WHOLE.rstrip()), 41))
-def test_a_listing_cut_short_anywhere_is_no_observation(length: int) -> None:
+def test_a_listing_cut_short_anywhere_is_refused(length: int) -> None:
     with pytest.raises(GridEngineNotObservable):
         read(WHOLE[:length])
 
@@ -286,13 +286,13 @@ def test_a_listing_cut_short_anywhere_is_no_observation(length: int) -> None:
         (WHOLE.replace(b"  </job_info>", b""), "without the second </job_info>"),
     ),
 )
-def test_an_answer_that_is_none_says_what_it_is_and_what_to_do(data: bytes, said: str) -> None:
+def test_an_output_that_is_not_a_listing_is_refused_with_cause_and_remedy(data: bytes, said: str) -> None:
     with pytest.raises(GridEngineNotObservable, match=r"nothing was decided.*by hand") as error:
         read(data)
     assert said in str(error.value)
 
 
-def test_an_unknown_job_answer_is_no_listing() -> None:
+def test_an_unknown_jobs_answer_is_not_a_listing() -> None:
     with pytest.raises(GridEngineNotObservable, match="<unknown_jobs>"):
         read(b"<?xml version='1.0'?>\n<unknown_jobs>\n<>\n<ST_name>1</ST_name>\n</>\n</unknown_jobs>\n")
 
@@ -300,12 +300,12 @@ def test_an_unknown_job_answer_is_no_listing() -> None:
 # -- markup --------------------------------------------------------------------------------------------------
 
 
-def test_cleaning_loses_nothing_but_control_characters() -> None:
+def test_cleaning_removes_only_control_characters() -> None:
     assert clean(b"a\x00b\x1b\tc\n\xc3\xa9") == b"ab\tc\n\xc3\xa9"
 
 
 @pytest.mark.parametrize("data", (b"<a>", b"<>", b"", b"<a></b>"))
-def test_what_is_no_element_is_malformed(data: bytes) -> None:
+def test_a_text_that_is_not_an_element_is_malformed(data: bytes) -> None:
     with pytest.raises(Malformed):
         parse(data)
 
@@ -314,5 +314,5 @@ def test_tags_lose_their_namespace() -> None:
     assert [e.tag for e in parse(f'<a xmlns="{NAMESPACE}"><b/></a>'.encode()).iter()] == ["a", "b"]
 
 
-def test_nothing_set_aside_is_no_reason() -> None:
+def test_nothing_set_aside_gives_no_reason() -> None:
     assert Aside().reasons == ()

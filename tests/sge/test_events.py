@@ -1,4 +1,4 @@
-"""News wakes; silence, refusal and absence of qevent never do more harm than to leave the loop to its polling."""
+"""Events wake the loop; if qevent is silent, refused or missing, the loop only falls back to polling."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def until(predicate: Callable[[], bool], deadline: float = 5.0) -> bool:
     return wait_for(predicate, deadline, step=0.005)
 
 
-def test_a_new_job_wakes() -> None:
+def test_a_new_job_wakes_the_loop() -> None:
     news = threading.Event()
     with listening(Scripts(f"{BEAT}; {JOB}; {STAY}"), news=news.set):
         assert news.wait(HUNG)
 
 
-def test_a_heartbeat_alone_does_not_wake() -> None:
+def test_a_heartbeat_alone_does_not_wake_the_loop() -> None:
     news = threading.Event()
     with listening(Scripts(f"{BEAT}; {BEAT}; {STAY}"), news=news.set) as events:
         assert until(lambda: events.alive)
@@ -68,41 +68,41 @@ def test_a_heartbeat_alone_does_not_wake() -> None:
 
 
 @pytest.mark.parametrize("end", (f"{WENT_AWAY}; {STAY}", STAY, "exit 1"), ids=("said", "silent", "ended"))
-def test_that_no_more_is_heard_wakes(end: str) -> None:
-    """Who relied on being woken has to look for himself from then on."""
+def test_the_end_of_events_wakes_the_loop(end: str) -> None:
+    """From then on the loop has to poll."""
     news = threading.Event()
     with listening(Scripts(f"{BEAT}; {end}", f"{DENIED}; {STAY}"), heartbeat=0.2, news=news.set) as events:
         assert news.wait(HUNG)
         assert not events.alive
 
 
-def test_that_nothing_was_ever_heard_wakes_nobody() -> None:
+def test_a_qevent_that_never_reported_does_not_wake_the_loop() -> None:
     news = threading.Event()
     with listening(Scripts(f"{DENIED}; {STAY}"), news=news.set) as events:
         assert until(lambda: "denied" in (events.reason or ""))
         assert not news.wait(0.05)
 
 
-def test_it_is_restarted_when_its_heartbeat_stops() -> None:
+def test_qevent_is_restarted_when_its_heartbeat_stops() -> None:
     scripts = Scripts(f"{BEAT}; {STAY}")
     with listening(scripts, heartbeat=0.1):
         assert until(lambda: len(scripts.started) >= 2)
 
 
-def test_one_that_fell_silent_is_ended_by_sigterm(tmp_path: Path) -> None:
+def test_a_silent_qevent_is_terminated_by_sigterm(tmp_path: Path) -> None:
     # Outside of its directory, which goes with it. On a busy machine one may be ended before it knows what to do then.
     ended = tmp_path / "ended-properly"
     with listening(Scripts(f"trap 'touch {ended}; exit' TERM; {BEAT}; {STAY}"), heartbeat=0.2):
         assert until(ended.exists)
 
 
-def test_what_happened_while_nobody_listened_is_news() -> None:
+def test_a_restart_of_qevent_wakes_the_loop() -> None:
     news: list[None] = []
     with listening(Scripts(BEAT, f"{BEAT}; {STAY}"), news=lambda: news.append(None)):
-        assert until(lambda: len(news) == 2)  # that no more is heard, and that somebody listens again
+        assert until(lambda: len(news) == 2)  # when qevent ended, and when it listens again
 
 
-def test_a_host_that_may_not_listen_is_said_and_not_tried_again_at_once() -> None:
+def test_a_refused_qevent_is_reported_and_not_retried_at_once() -> None:
     scripts = Scripts(f"{DENIED}; {STAY}")
     with listening(scripts) as events:
         assert until(lambda: "neither submit nor admin host" in (events.reason or ""))
@@ -111,7 +111,7 @@ def test_a_host_that_may_not_listen_is_said_and_not_tried_again_at_once() -> Non
         assert len(scripts.started) == 1
 
 
-def test_a_missing_qevent_is_said() -> None:
+def test_a_missing_qevent_is_reported() -> None:
     def missing(argv: Sequence[str], *, cwd: Path | None = None) -> Running:
         raise CommandNotFound("cannot run qevent: No such file or directory")
 
@@ -119,7 +119,7 @@ def test_a_missing_qevent_is_said() -> None:
         assert until(lambda: "cannot run qevent" in (events.reason or ""))
 
 
-def test_a_queue_master_that_went_away_is_said_until_it_answers_again() -> None:
+def test_a_qmaster_that_went_away_is_reported_until_it_answers_again() -> None:
     scripts = Scripts(f"{BEAT}; {WENT_AWAY}; while [ ! -e back ]; do :; done; {BEAT}; {STAY}")
     with listening(scripts) as events:
         assert until(lambda: "alive timeout" in (events.reason or ""))
@@ -128,7 +128,7 @@ def test_a_queue_master_that_went_away_is_said_until_it_answers_again() -> None:
         assert until(lambda: events.alive)
 
 
-def test_closing_ends_it_and_leaves_nothing() -> None:
+def test_closing_ends_qevent_and_removes_its_directory() -> None:
     scripts = Scripts(f"{BEAT}; {STAY}")
     with listening(scripts) as events:
         assert until(lambda: events.alive)
@@ -136,14 +136,14 @@ def test_closing_ends_it_and_leaves_nothing() -> None:
     assert (scripts.started[0].poll() is not None, scripts.directories[0].exists()) == (True, False)
 
 
-def test_closing_is_no_news() -> None:
+def test_closing_does_not_wake_the_loop() -> None:
     news = threading.Event()
     with listening(Scripts(f"{BEAT}; {STAY}"), news=news.set) as events:
         assert until(lambda: events.alive)
     assert not news.is_set()
 
 
-def test_it_runs_in_a_directory_of_its_own() -> None:
+def test_qevent_runs_in_a_directory_of_its_own() -> None:
     scripts = Scripts(f"{BEAT}; {STAY}")
     with listening(scripts):
         assert until(lambda: bool(scripts.directories))
@@ -153,8 +153,8 @@ def test_it_runs_in_a_directory_of_its_own() -> None:
 EXHAUSTED_SAID = 'echo "error: cannot register event client. Only 99 event clients are allowed in the system"'
 
 
-def test_a_qmaster_that_takes_no_further_event_client_is_said_and_not_asked_again_at_once() -> None:
-    """qevent itself would go on, and say of it only that its alive timeout expired."""
+def test_a_qmaster_without_a_free_event_client_is_reported_and_not_retried_at_once() -> None:
+    """qevent itself would go on, and report only that its alive timeout expired."""
     scripts = Scripts(f"{EXHAUSTED_SAID}; echo 'qmaster alive timeout expired'; {STAY}")
     with listening(scripts) as events:
         assert until(lambda: "MAX_DYN_EC" in events.trouble)
@@ -163,13 +163,13 @@ def test_a_qmaster_that_takes_no_further_event_client_is_said_and_not_asked_agai
         assert len(scripts.started) == 1
 
 
-def test_a_short_silence_is_no_trouble_and_a_long_one_is() -> None:
+def test_only_a_long_silence_of_qevent_is_reported_as_trouble() -> None:
     with listening(Scripts(STAY), heartbeat=0.1) as events:
         assert events.trouble == ""
         assert until(lambda: events.trouble != "")
 
 
-def test_while_news_would_arrive_there_is_no_trouble() -> None:
+def test_a_listening_qevent_is_not_reported_as_trouble() -> None:
     with listening(Scripts(f"{BEAT}; {STAY}")) as events:
         assert until(lambda: events.alive)
         assert events.trouble == ""

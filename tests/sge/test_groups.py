@@ -1,4 +1,4 @@
-"""What Grid Engine has of a group is found and taken away, wherever a command before went wrong."""
+"""Objects of a group are found and removed in Grid Engine, whichever command failed before."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ GROUP = "execute:4-1"
 
 
 @dataclass
-class Bench:
-    """A Grid Engine in memory of which one change does not end: it did not happen, or did."""
+class FailingGridEngine:
+    """A Grid Engine in memory where one change times out, after it took effect or without effect."""
 
     failing: int = 0
     happened: bool = False
@@ -48,7 +48,7 @@ class Bench:
         self.groups.prepare(GROUP, queue="main.q", host_group="@allhosts", pes=(GROUPED,))
 
     def member(self, switch: str) -> None:
-        """The group gets a host, or has it no more."""
+        """The group gets a host, or loses it."""
         self.cell(("qconf", switch, "hostgroup", "hostlist", "w1", "@sge-autoscaler-execute_4-1"), timeout=1.0)
 
     def left(self) -> list[str]:
@@ -57,7 +57,7 @@ class Bench:
 
 
 def tried(change: Callable[[], object]) -> bool:
-    """Whether it went well."""
+    """Whether it succeeded."""
     try:
         change()
     except AutoscalerError:
@@ -67,41 +67,41 @@ def tried(change: Callable[[], object]) -> bool:
 
 @pytest.mark.parametrize("happened", (False, True))
 @pytest.mark.parametrize("failing", (1, 2, 3, 4))
-def test_a_group_whose_making_went_wrong_is_known_to_be_left_and_swept_away(failing: int, happened: bool) -> None:
-    bench = Bench(happened=happened)
-    bench.groups.sweep()
-    bench.failing = failing
+def test_a_group_whose_creation_failed_is_swept(failing: int, happened: bool) -> None:
+    cell = FailingGridEngine(happened=happened)
+    cell.groups.sweep()
+    cell.failing = failing
 
-    assert not tried(bench.prepare)
+    assert not tried(cell.prepare)
 
-    assert not bench.groups.swept
-    assert bench.groups.sweep() == ()
-    assert (bench.left(), bench.groups.swept) == ([], True)
+    assert not cell.groups.swept
+    assert cell.groups.sweep() == ()
+    assert (cell.left(), cell.groups.swept) == ([], True)
 
 
 @pytest.mark.parametrize("happened", (False, True))
 @pytest.mark.parametrize("failing", (1, 2, 3))
-def test_a_group_whose_clearing_went_wrong_is_known_to_be_left_and_swept_away(failing: int, happened: bool) -> None:
-    bench = Bench(happened=happened)
-    bench.prepare()
-    bench.member("-aattr")
-    bench.groups.sweep()
-    bench.member("-dattr")
-    bench.failing = bench.changes + failing
+def test_a_group_whose_removal_failed_is_swept(failing: int, happened: bool) -> None:
+    cell = FailingGridEngine(happened=happened)
+    cell.prepare()
+    cell.member("-aattr")
+    cell.groups.sweep()
+    cell.member("-dattr")
+    cell.failing = cell.changes + failing
 
-    assert not tried(lambda: bench.groups.clear(GROUP))
+    assert not tried(lambda: cell.groups.clear(GROUP))
 
-    assert not bench.groups.swept
-    assert bench.groups.sweep() == ()
-    assert (bench.left(), bench.groups.swept) == ([], True)
+    assert not cell.groups.swept
+    assert cell.groups.sweep() == ()
+    assert (cell.left(), cell.groups.swept) == ([], True)
 
 
-def test_a_group_with_a_host_is_not_swept_away() -> None:
-    bench = Bench()
-    bench.prepare()
-    bench.member("-aattr")
+def test_a_group_with_a_host_is_not_swept() -> None:
+    cell = FailingGridEngine()
+    cell.prepare()
+    cell.member("-aattr")
 
-    bench.groups.sweep()
+    cell.groups.sweep()
 
-    assert bench.groups.swept
-    assert "@sge-autoscaler-execute_4-1" in bench.left()
+    assert cell.groups.swept
+    assert "@sge-autoscaler-execute_4-1" in cell.left()

@@ -26,19 +26,19 @@ def file(tmp_path: Path) -> Path:
     return written
 
 
-def test_every_start_of_the_job_is_told_and_no_other(file: Path) -> None:
+def test_every_end_of_the_job_is_read_and_of_no_other_job(file: Path) -> None:
     first, second = read_ends(file, 45)
     times = 1795252000.0, 1795252300.0, 1795252360.0
     assert first == JobEnd("main.q", "w1", 0, *times, 0, 3, 2, "ann", 45, "root", "", "defaultdepartment", "sge")
     assert (second.task, second.started_at, second.how) == (2, None, "exit status 0, failed: in prolog")
 
 
-def test_a_file_that_is_not_there_tells_nothing(tmp_path: Path) -> None:
+def test_a_missing_file_has_no_job_ends(tmp_path: Path) -> None:
     assert read_ends(tmp_path / "accounting", 45) == ()
 
 
 @pytest.mark.parametrize("broken", ("45", "a:b:c:d:e:45:x:y:z", line(45)[:60], line(45).replace("1795252000", "soon")))
-def test_lines_that_are_none_are_left_out(tmp_path: Path, broken: str) -> None:
+def test_broken_lines_are_skipped(tmp_path: Path, broken: str) -> None:
     written = tmp_path / "accounting"
     written.write_text(broken + "\n")
     assert read_ends(written, 45) == ()

@@ -1,4 +1,4 @@
-"""The verifier comes into a cell shown, changes what it must, keeps an administrator's own, and leaves as it came."""
+"""Installing the verifier is shown first, changes only what it must, keeps a foreign one, and can be undone."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class GlobalConfiguration:
         self.text = text
 
     def __call__(self, argv: Sequence[str], **_: object) -> Completed:
-        said = self.text
+        output = self.text
         if argv[1] == "-Mconf":
             file = Path(argv[2])
             assert file.name == "global"
-            self.text, said = file.read_text(), 'root@master modified "global" in configuration list\n'
+            self.text, output = file.read_text(), 'root@master modified "global" in configuration list\n'
         else:
             assert argv[1:] == ("-sconf",)
-        return Completed(tuple(argv), 0, said.encode(), b"", 0.0)
+        return Completed(tuple(argv), 0, output.encode(), b"", 0.0)
 
     @property
     def values(self) -> dict[str, str]:
@@ -59,21 +59,21 @@ def foreign() -> str:
     return SHIPPED.replace("jsv_url                      none", "jsv_url script:/opt/own.sh")
 
 
-def test_where_there_is_none_it_is_missing_and_shown(place: Place) -> None:
+def test_a_missing_verifier_is_shown_as_a_difference(place: Place) -> None:
     found = difference(Administrator(GlobalConfiguration()), place, PROGRAM)
     assert found is not None
     assert found.missing
     assert f"+jsv_url script:{place.script}" in found.shown
 
 
-def test_one_of_the_administrators_own_is_there_and_not_as_wanted(place: Place) -> None:
+def test_a_verifier_of_the_administrator_is_a_difference_but_not_missing(place: Place) -> None:
     found = difference(Administrator(GlobalConfiguration(foreign())), place, PROGRAM)
     assert found is not None
     assert not found.missing
     assert "-jsv_url script:/opt/own.sh" in found.shown
 
 
-def test_installed_again_nothing_differs(place: Place) -> None:
+def test_an_installed_verifier_is_not_a_difference(place: Place) -> None:
     assert difference(Administrator(installed(place)), place, PROGRAM) is None
 
 
@@ -98,13 +98,13 @@ def test_a_chosen_list_of_modifications_stays(place: Place) -> None:
     assert installed(place, text).values["jsv_allowed_mod"] == "ac,h,l_hard"
 
 
-def test_what_was_there_is_saved_before(place: Place) -> None:
+def test_the_configuration_is_saved_before_installation(place: Place) -> None:
     installed(place)
     assert (place.common / "saved" / "configuration-global.txt").read_text() == SHIPPED
 
 
 @pytest.mark.parametrize("text", (SHIPPED, foreign()))
-def test_withdrawn_everything_is_as_it_was(place: Place, text: str) -> None:
+def test_withdrawing_restores_the_configuration(place: Place, text: str) -> None:
     configuration = installed(place, text)
     install(Administrator(configuration), place, b"newer", place.common / "saved")
     assert withdraw(Administrator(configuration), place, place.common / "saved")
@@ -112,14 +112,14 @@ def test_withdrawn_everything_is_as_it_was(place: Place, text: str) -> None:
     assert not place.folder.exists()
 
 
-def test_withdrawn_after_its_memory_was_lost_there_is_none(place: Place) -> None:
+def test_withdrawing_without_the_saved_url_leaves_no_verifier(place: Place) -> None:
     configuration = installed(place, foreign())
     place.before.unlink()
     withdraw(Administrator(configuration), place, place.common / "saved")
     assert configuration.values["jsv_url"] == ""
 
 
-def test_one_that_is_not_ours_is_not_withdrawn(place: Place) -> None:
+def test_a_verifier_that_is_not_ours_is_not_withdrawn(place: Place) -> None:
     configuration = GlobalConfiguration(foreign())
     assert not withdraw(Administrator(configuration), place, place.common / "saved")
     assert configuration.text == foreign()
@@ -142,29 +142,29 @@ def test_names_are_quoted_in_the_script(tmp_path: Path) -> None:
     assert f"'{tmp_path}/a b/sge-autoscaler/verifier.pyz'" in Place(tmp_path / "a b", "cell").script_text()
 
 
-def told(place: Place, url: str, *, program: bytes = PROGRAM, now: float = 1000.0) -> tuple[bool, bool, bool, bool]:
+def state_of(place: Place, url: str, *, program: bytes = PROGRAM, now: float = 1000.0) -> tuple[bool, bool, bool, bool]:
     found = state(url, place, program, oldest=60.0, now=now)
     assert found is not None
     return found.runs, found.ours, found.current, found.fresh
 
 
-def test_the_state_of_ours(place: Place) -> None:
+def test_the_state_of_our_verifier(place: Place) -> None:
     installed(place)
-    assert told(place, place.url) == (True, True, True, False)
+    assert state_of(place, place.url) == (True, True, True, False)
     place.file.touch()
     os.utime(place.file, (990, 990))
-    assert told(place, place.url) == (True, True, True, True)
-    assert told(place, place.url, now=1051.0) == (True, True, True, False)
-    assert told(place, place.url, program=b"newer") == (True, True, False, True)
+    assert state_of(place, place.url) == (True, True, True, True)
+    assert state_of(place, place.url, now=1051.0) == (True, True, True, False)
+    assert state_of(place, place.url, program=b"newer") == (True, True, False, True)
     place.script.unlink()
-    assert told(place, place.url)[0] is False
+    assert state_of(place, place.url)[0] is False
 
 
-def test_the_state_of_another(place: Place) -> None:
-    assert told(place, "script:sgeadmin@/bin/sh") == (True, False, False, False)
-    assert told(place, "/nowhere") == (False, False, False, False)
+def test_the_state_of_another_verifier(place: Place) -> None:
+    assert state_of(place, "script:sgeadmin@/bin/sh") == (True, False, False, False)
+    assert state_of(place, "/nowhere") == (False, False, False, False)
 
 
 @pytest.mark.parametrize("url", ("", "none"))
-def test_without_a_url_there_is_none(place: Place, url: str) -> None:
+def test_a_cell_without_a_url_has_no_verifier_state(place: Place, url: str) -> None:
     assert state(url, place, PROGRAM, oldest=60.0, now=1000.0) is None

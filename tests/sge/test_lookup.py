@@ -1,4 +1,4 @@
-"""What jobs do at this moment: right before one is touched, and never by a part of the truth."""
+"""What jobs do right before one is changed, read from a complete listing or not at all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def looked_up(listing: bytes) -> Lookup:
 RUNS = queue_list("main.q@w1", running_job(3, state="s"), used=1)
 
 
-def test_what_runs_and_what_waits_is_told_in_one_look() -> None:
+def test_running_and_waiting_jobs_are_read_from_a_listing() -> None:
     now = looked_up(qstat([waiting_job(7, state="hqw"), waiting_job(8, tasks="3-9:2,12")], [RUNS])).jobs()
     assert (now.running, sorted(now.waiting), now.waiting["7"]) == (
         frozenset({3}),
@@ -41,6 +41,6 @@ def test_what_runs_and_what_waits_is_told_in_one_look() -> None:
     ),
     ids=("cut short", "a waiting job unreadable", "a running job unreadable"),
 )
-def test_a_listing_that_is_not_whole_tells_nothing(listing: bytes) -> None:
+def test_an_incomplete_listing_fails_the_lookup(listing: bytes) -> None:
     with pytest.raises(GridEngineNotObservable):
         looked_up(listing).jobs()

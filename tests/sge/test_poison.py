@@ -1,4 +1,4 @@
-"""One odd value anywhere in Grid Engine's outputs costs no pass, and no job or host but its own."""
+"""One odd value anywhere in Grid Engine's outputs fails no pass, and affects no other job or host."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def read(**pieces: Any) -> Cluster:
 
 @settings(max_examples=60)
 @given(spans(QSTAT), WRITTEN)
-def test_an_odd_value_in_qstat_costs_at_most_its_own_job(span: tuple[int, int], poison: bytes) -> None:
+def test_an_odd_value_in_qstat_loses_at_most_its_own_job(span: tuple[int, int], poison: bytes) -> None:
     found = read(qstat=planted(QSTAT, span, poison))
     lost = waiting(WHOLE) - waiting(found)
     assert len(lost) <= 1
@@ -65,23 +65,21 @@ def test_an_odd_value_in_qstat_costs_at_most_its_own_job(span: tuple[int, int], 
 
 @settings(max_examples=40)
 @given(spans(QHOST), WRITTEN)
-def test_an_odd_value_in_qhost_costs_no_job_and_empties_no_host(span: tuple[int, int], poison: bytes) -> None:
+def test_an_odd_value_in_qhost_loses_no_job_and_makes_no_host_idle(span: tuple[int, int], poison: bytes) -> None:
     found = read(qhost=planted(QHOST, span, poison))
     assert (waiting(found), busy(found) >= busy(WHOLE)) == (waiting(WHOLE), True)
 
 
 @settings(max_examples=40)
 @given(spans(QSTAT_J), WRITTEN)
-def test_an_odd_value_in_the_details_of_one_job_leaves_those_of_the_others(
-    span: tuple[int, int], poison: bytes
-) -> None:
+def test_an_odd_value_in_job_details_loses_at_most_those_of_one_job(span: tuple[int, int], poison: bytes) -> None:
     found = read(qstat_j=planted(QSTAT_J, span, poison))
     assert len(WHOLE.details.keys() - found.details.keys()) <= 1
 
 
 @settings(max_examples=60)
 @given(st.data())
-def test_an_odd_value_in_the_configuration_costs_no_pass(data: st.DataObject) -> None:
+def test_an_odd_value_in_the_configuration_fails_no_pass_and_loses_no_job(data: st.DataObject) -> None:
     stem = data.draw(st.sampled_from(sorted(QCONF)))
     lines = [found.span(1) for found in _VALUE.finditer(QCONF[stem])]
     if lines:
@@ -91,7 +89,7 @@ def test_an_odd_value_in_the_configuration_costs_no_pass(data: st.DataObject) ->
         assert waiting(found) == waiting(WHOLE)
 
 
-def test_a_job_of_more_slots_than_there_are_numbers_does_not_count_and_is_told() -> None:
+def test_a_job_with_an_overflowing_number_of_slots_does_not_count_and_is_reported() -> None:
     """`qsub -pe mpi 99999999999999999999` is accepted, and printed as 18446744073709551615 or -1 slots."""
     for slots, asked in (("18446744073709551615", "18446744073709551615"), ("-1", "18446744073709551615")):
         wide = waiting_job(8, slots=slots, more=f'<requested_pe name="mpi">{asked}</requested_pe>')
@@ -102,15 +100,15 @@ def test_a_job_of_more_slots_than_there_are_numbers_does_not_count_and_is_told()
 
 
 @pytest.mark.parametrize("job", (b"9" * 5000, b"-1", b"\xc2\xb2"))
-def test_the_details_of_a_job_whose_number_is_none_cost_those_of_no_other(job: bytes) -> None:
+def test_details_with_an_invalid_job_number_lose_those_of_no_other_job(job: bytes) -> None:
     first = re.search(rb"<JB_job_number>(\d+)</JB_job_number>", QSTAT_J)
     assert first is not None
     found = read(qstat_j=QSTAT_J[: first.start(1)] + job + QSTAT_J[first.end(1) :])
     assert len(WHOLE.details.keys() - found.details.keys()) <= 1
 
 
-def test_a_host_of_which_qhost_cannot_be_understood_is_neither_silent_nor_empty() -> None:
-    """Else its worker, perhaps with jobs, would be fenced for silence."""
+def test_a_host_that_is_unreadable_in_qhost_is_neither_silent_nor_idle() -> None:
+    """Otherwise its worker, perhaps with jobs, would be fenced as silent."""
     odd = QHOST.replace(b"<host name='w1'>", b"<host name='w1'><broken>", 1)
     assert odd != QHOST
     empty = re.sub(rb"(?s)<job_list.*?</job_list>", b"", QSTAT)

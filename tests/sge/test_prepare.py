@@ -1,4 +1,4 @@
-"""`init` wants what workers rest on, creates what is missing, and leaves everything else to its administrator."""
+"""`init` creates the objects that workers need if they are missing, and leaves everything else to the administrator."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def with_queue(old: str, new: str) -> Present:
     return replace(PREPARED, queues={"main.q": text.replace(old, new)})
 
 
-def test_on_a_fresh_master_everything_is_missing_in_the_order_it_can_be_made() -> None:
+def test_on_a_fresh_master_everything_is_missing_in_the_order_of_creation() -> None:
     assert [(found.kind, found.name) for found in differences([WANTED], EMPTY)] == [
         ("execution host", "master"),
         ("host group", "@allhosts"),
@@ -62,7 +62,7 @@ def test_on_a_fresh_master_everything_is_missing_in_the_order_it_can_be_made() -
     ]
 
 
-def test_on_a_prepared_master_nothing_differs_though_workers_came_and_rules_are_its_own() -> None:
+def test_a_prepared_master_has_no_differences_despite_workers_and_its_own_allocation_rules() -> None:
     assert differences([WANTED], PREPARED) == ()
 
 
@@ -71,33 +71,33 @@ def of_kind(kind: str, wanted: Preparation, present: Present) -> list[str]:
 
 
 ONLY_WORKERS = replace(PREPARED, host_groups={"@allhosts": "group_name @allhosts\nhostlist NONE\n"}, execution_hosts={})
-"""A group that workers alone join, when the last of them has left."""
+"""A host group that only workers join, after the last of them was removed."""
 
 
-def test_a_master_with_no_slots_still_holds_a_new_host_group_open() -> None:
+def test_a_master_without_slots_is_still_a_member_of_a_new_host_group() -> None:
     assert of_kind("host group", replace(WANTED, master_slots=0), EMPTY) == [
         "group_name @allhosts\nhostlist   master\n"
     ]
 
 
-def test_a_master_with_no_slots_offers_none_as_execution_host() -> None:
+def test_a_master_without_slots_is_an_execution_host_without_slots() -> None:
     (host,) = of_kind("execution host", replace(WANTED, master_slots=0), EMPTY)
     assert "complex_values        NONE" in host
 
 
-def test_a_further_queue_is_held_open_by_the_master() -> None:
+def test_the_master_joins_an_empty_host_group_of_a_further_queue() -> None:
     assert of_kind("host group", replace(WANTED, master_slots=None), ONLY_WORKERS) == [
         "group_name @allhosts\nhostlist master\n"
     ]
 
 
-def test_a_group_with_a_host_of_its_own_needs_no_master_without_slots() -> None:
+def test_a_host_group_with_a_host_needs_no_master_without_slots() -> None:
     present = replace(PREPARED, host_groups={"@allhosts": "group_name @allhosts\nhostlist w1\n"}, execution_hosts={})
     queue = PREPARED.queues["main.q"].replace("[master=2],", "")
     assert differences([replace(WANTED, master_slots=0)], replace(present, queues={"main.q": queue})) == ()
 
 
-def test_a_master_that_holds_a_group_open_gets_none_of_the_queues_slots() -> None:
+def test_a_master_that_joins_an_empty_host_group_gets_no_slots_of_the_queue() -> None:
     queue = PREPARED.queues["main.q"].replace("0,[master=2],[w1=8]", "4")
     (difference,) = [
         found
@@ -107,7 +107,7 @@ def test_a_master_that_holds_a_group_open_gets_none_of_the_queues_slots() -> Non
     assert difference.commands == (("-rattr", "queue", "slots", "0", "main.q@master"),)
 
 
-def test_a_master_that_shall_give_no_slots_but_does_is_a_difference() -> None:
+def test_a_master_with_slots_that_should_have_none_is_a_difference() -> None:
     found = one(replace(WANTED, master_slots=0), PREPARED)
     assert found.commands == (("-rattr", "queue", "slots", "0", "main.q@master"),)
 
@@ -129,7 +129,7 @@ def test_a_queue_without_our_host_group_gets_it_beside_its_own() -> None:
     assert found.commands == (("-aattr", "queue", "hostlist", "@allhosts", "main.q"),)
 
 
-def test_a_queue_lacking_a_pe_gets_it_beside_its_own() -> None:
+def test_a_queue_without_a_pe_gets_it_beside_its_own() -> None:
     found = one(WANTED, with_queue("local mpi", "local smp"))
     assert found.commands == (("-aattr", "queue", "pe_list", "mpi", "main.q"),)
 
@@ -140,7 +140,7 @@ def test_a_change_is_shown_as_the_lines_that_change() -> None:
     assert changed == ["-pe_list               NONE", "+pe_list               local mpi"]
 
 
-def test_a_pe_across_hosts_must_let_tasks_start_there() -> None:
+def test_a_pe_across_hosts_must_control_slaves() -> None:
     text = pe("mpi", "$fill_up", across=True).replace("control_slaves     TRUE", "control_slaves     FALSE")
     found = one(WANTED, replace(PREPARED, pes={**PREPARED.pes, "mpi": text}))
     assert found.commands == (("-rattr", "pe", "control_slaves", "TRUE", "mpi"),)
@@ -159,18 +159,18 @@ def test_two_queues_may_share_their_pes() -> None:
     assert names == ["master", "@allhosts", "@gpu", "local", "mpi", "main.q", "gpu.q", "master"]
 
 
-def test_a_new_queue_gives_no_slots_but_those_its_hosts_bring() -> None:
+def test_a_new_queue_has_no_slots_by_default() -> None:
     (queue,) = [found for found in differences([WANTED], EMPTY) if found.kind == "queue"]
     assert "\nslots                 0,[master=2]\n" in queue.after
 
 
-def test_a_host_of_the_group_that_is_reached_through_another_group_is_not_missing() -> None:
+def test_a_host_in_a_nested_host_group_is_not_missing() -> None:
     groups = {"@allhosts": "group_name @allhosts\nhostlist @base w1\n", "@base": "group_name @base\nhostlist master\n"}
     assert differences([WANTED], replace(PREPARED, host_groups=groups)) == ()
 
 
 class Recording:
-    """A runner that answers one text to everything and keeps the files it was given."""
+    """A runner that gives one answer to everything and records the files it was given."""
 
     def __init__(self, answers: dict[str, str] | None = None) -> None:
         self.answers = answers or {}
@@ -197,7 +197,7 @@ def test_an_existing_object_is_saved_before_it_is_changed(tmp_path: Path) -> Non
     assert (tmp_path / "saved" / "queue-main.q.txt").read_text() == present.queues["main.q"]
 
 
-def test_what_is_there_is_read_object_by_object() -> None:
+def test_existing_objects_are_read_one_by_one() -> None:
     runner = Recording(
         {
             "-shgrpl": "@allhosts\n",
@@ -215,7 +215,7 @@ def test_what_is_there_is_read_object_by_object() -> None:
 
 
 @pytest.mark.parametrize("name", ("main.q,other", "main.q\nslots 99", "@x"))
-def test_a_queue_name_that_could_say_more_than_a_name_is_refused(name: str) -> None:
+def test_a_queue_name_with_special_characters_is_refused(name: str) -> None:
     with pytest.raises(objects.UnusableName):
         differences([replace(WANTED, queue=name)], EMPTY)
 
@@ -226,20 +226,20 @@ def test_a_new_queue_does_not_offer_the_parallel_environments_of_groups() -> Non
     assert "pe_list               local\n" in made.after
 
 
-def test_a_queue_that_offers_a_parallel_environment_of_groups_is_to_stop_that() -> None:
+def test_a_parallel_environment_of_groups_is_taken_out_of_a_queue_that_offers_it() -> None:
     found = one(replace(WANTED, group_pes=("mpi",)), PREPARED)
 
     assert found.commands == (("-dattr", "queue", "pe_list", "mpi", "main.q"),)
     assert "+pe_list               local" in found.shown
 
 
-def test_what_other_hosts_have_of_their_own_stays_when_a_parallel_environment_is_taken_out() -> None:
+def test_pe_lists_of_single_hosts_stay_when_a_parallel_environment_is_taken_out() -> None:
     found = one(replace(WANTED, group_pes=("mpi",)), with_queue("local mpi", "local mpi,[@big=mpi]"))
 
     assert "+pe_list               local,[@big=mpi]" in found.shown
 
 
-def test_the_complex_of_notices_has_the_columns_that_the_table_has() -> None:
+def test_the_complex_of_interruption_notices_has_the_columns_of_the_table() -> None:
     """Univa and Altair refuse a row of eight columns in a table of nine."""
     table = (
         "#name shortcut type relop requestable consumable default urgency aapre\n"

@@ -101,7 +101,7 @@ def test_types_and_checkpointing_may_differ_by_host_and_host_group() -> None:
     assert (queue.ckpt_list, queue.ckpt_list_by_host) == ((), {"@big": ("a", "b")})
 
 
-def test_a_queue_that_says_nothing_of_its_type_starts_batch_jobs() -> None:
+def test_a_queue_without_a_qtype_starts_batch_jobs() -> None:
     assert read_queue("qname q\nslots 1\n").qtype == ("BATCH", "INTERACTIVE")
 
 
@@ -124,16 +124,16 @@ def test_overrides_keep_commas_of_their_own() -> None:
         ("NONE,[w1=low.q=1],[@big=slots=8(other.q)]", ("low.q", "other.q")),
     ),
 )
-def test_a_queue_names_those_that_it_suspends(printed: str, names: tuple[str, ...]) -> None:
+def test_subordinate_queues_are_read(printed: str, names: tuple[str, ...]) -> None:
     assert read_queue(f"qname main.q\nsubordinate_list {printed}\n").subordinates == names
 
 
-def test_a_queue_names_its_calendars() -> None:
+def test_calendars_of_a_queue_may_differ_by_host_and_host_group() -> None:
     queue = read_queue("qname main.q\ncalendar nights,[@big=NONE],[W1=days]\n")
     assert (queue.calendar, queue.calendar_by_host) == ("nights", {"@big": "", "w1": "days"})
 
 
-def test_a_pe_tells_how_slots_spread() -> None:
+def test_a_pe_has_slots_allocation_rule_and_user_lists() -> None:
     assert read_pe("pe_name mpi\nslots 99\nuser_lists deny\nallocation_rule $round_robin\n") == ParallelEnvironment(
         "mpi", 99, "$round_robin", ("deny",)
     )
@@ -161,12 +161,12 @@ def test_a_host_group_names_hosts_and_groups(text: str, expected: tuple[str, tup
     assert read_host_group(text) == expected
 
 
-def test_a_sentence_is_no_list_of_names() -> None:
+def test_a_message_is_not_a_list_of_names() -> None:
     assert read_names("no parallel environment defined\n") == ()
 
 
 @pytest.mark.parametrize("reader", (read_queue, read_pe, read_host_group))
-def test_a_text_of_something_else_is_refused(reader) -> None:  # type: ignore[no-untyped-def]
+def test_a_text_that_is_not_an_object_is_refused(reader) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match="it has no line"):
         reader("error: denied\n")
 
@@ -187,12 +187,12 @@ def test_quota_rules_keep_filters_braces_exclusions_and_limits() -> None:
     )
 
 
-def test_a_quota_set_may_be_switched_off() -> None:
+def test_a_quota_set_may_be_disabled() -> None:
     assert read_quotas(QUOTAS)[1] == QuotaSet("off", False, (QuotaRule(limits={"slots": "1"}),))
 
 
 @pytest.mark.parametrize("text", ("", "No resource quota set found\n"))
-def test_no_quota_set_is_none(text: str) -> None:
+def test_a_text_without_quota_sets_gives_none(text: str) -> None:
     assert read_quotas(text) == ()
 
 

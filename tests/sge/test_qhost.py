@@ -1,4 +1,4 @@
-"""Reading `qhost -q -F -xml`: what hosts offer, and whether they are heard."""
+"""Reading `qhost -q -F -xml`: what hosts offer, and whether they report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def only(text: str) -> HostOffer:
     return found
 
 
-def test_values_are_kept_by_what_they_are() -> None:
+def test_values_are_separated_into_load_consumable_and_fixed() -> None:
     more = (
         "<resourcevalue name='slots' dominance='hc'>6.000000</resourcevalue>"
         "<resourcevalue name='h_vmem' dominance='hf'>32.000G</resourcevalue>"
@@ -33,7 +33,7 @@ def test_values_are_kept_by_what_they_are() -> None:
     )
 
 
-def test_values_that_are_not_known_are_left_out() -> None:
+def test_unknown_values_are_left_out() -> None:
     assert only(host("w1", load={"mem_free": "-", "arch": "lx-amd64"})).load == {"arch": "lx-amd64"}
 
 
@@ -52,7 +52,7 @@ def test_a_host_reports_while_it_has_load_values(load: dict[str, str], column: s
     assert only(host("w1", load=load, column=column)).reports is reports
 
 
-def test_a_listing_without_resources_tells_load_by_its_columns() -> None:
+def test_a_listing_without_resources_has_the_load_in_its_columns() -> None:
     found = only(host("w1", load={}, column="8.32"))
     assert (found.load, found.reports) == ({"load_avg": "8.32"}, True)
 
@@ -68,7 +68,7 @@ UNIVA = """ <host name='w1'>
 
 
 @pytest.mark.parametrize(("load", "memory", "reports"), (("0.01", "251.7G", True), ("-", "-", False)))
-def test_a_listing_of_univas_tells_load_by_processor(load: str, memory: str, reports: bool) -> None:
+def test_a_listing_of_univa_has_the_load_per_processor(load: str, memory: str, reports: bool) -> None:
     found = only(UNIVA.format(load=load, memory=memory))
     assert (found.load.get("np_load_avg", "-"), found.load.get("mem_total", "-"), found.reports) == (
         load,
@@ -77,12 +77,12 @@ def test_a_listing_of_univas_tells_load_by_processor(load: str, memory: str, rep
     )
 
 
-def test_what_is_left_of_licences_stands_at_the_global_host() -> None:
+def test_free_licences_are_read_from_the_global_host() -> None:
     licences = host("GLOBAL", load={}, column="-", more="<resourcevalue name='lic' dominance='gc'>3.0</resourcevalue>")
     assert read_qhost(f"<qhost>{licences}</qhost>".encode()).global_consumables == {"lic": "3.0"}
 
 
-def test_the_global_host_is_no_host() -> None:
+def test_the_global_host_is_not_an_execution_host() -> None:
     assert [offer.name for offer in read_qhost(qhost(host("W1.Example"))).hosts] == ["w1.example"]
 
 
@@ -103,14 +103,14 @@ def test_a_host_that_cannot_be_understood_is_set_aside_alone(lost: str) -> None:
     )
 
 
-def test_a_queue_instance_without_slot_counts_is_told_and_taken_as_occupied() -> None:
+def test_a_queue_instance_without_slot_counts_is_reported_and_counts_as_occupied() -> None:
     found = read_qhost(qhost(host("w1", queue_of_host("main.q", total="?"), queue_of_host("long.q"))))  # type: ignore[arg-type]
     assert [(i.queue, bool(i.jobs)) for i in found.hosts[0].instances] == [("main.q", True), ("long.q", False)]
     assert len(found.set_aside) == 1
 
 
 @pytest.mark.parametrize("data", (b"", b"error: commlib error", qhost(host())[:-12], b"<job_info></job_info>"))
-def test_an_answer_that_is_none_is_no_observation(data: bytes) -> None:
+def test_an_output_that_is_not_a_qhost_listing_is_refused(data: bytes) -> None:
     with pytest.raises(GridEngineNotObservable, match="qhost -q -F -xml"):
         read_qhost(data)
 
@@ -125,6 +125,6 @@ def test_a_recorded_listing_is_understood_whole() -> None:
 
 @pytest.mark.parametrize("before", (b"", b"warning: <gpu> is slow\n", b"critical: <qhost> is deprecated\n"))
 @pytest.mark.parametrize("after", (b"", b"warning: 1 < 2\n", b"<bye>\n"))
-def test_warnings_around_a_listing_are_let_through(before: bytes, after: bytes) -> None:
+def test_warnings_around_a_listing_are_ignored(before: bytes, after: bytes) -> None:
     listing = qhost(host("w1", queue_of_host()))
     assert read_qhost(before + listing + after) == read_qhost(listing)

@@ -32,7 +32,7 @@ def recorded() -> Listing:
     return read_qstat(RECORDED.read_bytes(), UTC)
 
 
-def test_jobs_that_ask_for_the_same_are_one_shape() -> None:
+def test_jobs_with_the_same_requests_are_one_job_category() -> None:
     job_categories = listing(
         *(waiting_job(number, name=f"run_{number}", prio=f"0.5{number}") for number in (7, 8, 9))
     ).job_categories
@@ -54,11 +54,11 @@ def test_jobs_that_ask_for_the_same_are_one_shape() -> None:
         waiting_job(8, more='<requested_pe name="mpi">1</requested_pe>'),
     ),
 )
-def test_what_decides_over_a_job_tells_its_shape_from_others(other: str) -> None:
+def test_a_difference_that_affects_scheduling_makes_another_job_category(other: str) -> None:
     assert len(listing(waiting_job(7), other).job_categories) == 2
 
 
-def test_jobs_stand_by_number_with_their_own_times_and_tasks() -> None:
+def test_jobs_of_a_category_are_sorted_by_number_with_their_times_and_tasks() -> None:
     later = "<JB_submission_time>2026-11-21T09:05:00</JB_submission_time>"
     (category,) = listing(waiting_job(9, tasks="5-19:2", time=later), waiting_job(7, tasks="1-3:1")).job_categories
     assert category == JobCategory(category.ask, (7, 9), ("1-3:1", "5-19:2"), (1795251863.0, 1795251900.0), 11)
@@ -87,7 +87,7 @@ def test_hard_requests_keep_their_texts_and_soft_ones_do_not_count() -> None:
     assert (found.hard, found.queues) == ((("h_vmem", "4G"), ("mem_free", "1.5g")), ())
 
 
-def test_what_a_request_contributes_to_urgency_is_no_part_of_it() -> None:
+def test_the_urgency_contribution_of_a_request_makes_no_other_category() -> None:
     rich, poor = (
         waiting_job(n, more=f'<hard_request name="h_vmem" resource_contribution="{n}.0">4G</hard_request>')
         for n in (7, 8)
@@ -101,21 +101,21 @@ def test_several_queue_requests_are_all_kept() -> None:
 
 
 @pytest.mark.parametrize("tag", ("predecessor_jobs", "ad_predecessor_jobs"))
-def test_a_job_that_waits_for_others_is_dependent_whichever_they_are(tag: str) -> None:
+def test_jobs_that_wait_for_different_jobs_are_one_dependent_category(tag: str) -> None:
     (category,) = listing(
         *(waiting_job(n, state="hqw", more=f"<{tag}>{n - 5}</{tag}>") for n in (7, 8, 9))
     ).job_categories
     assert (category.ask.dependent, category.count) == (True, 3)
 
 
-def test_jobs_that_wait_for_others_and_ask_for_different_things_are_told_apart() -> None:
+def test_dependent_jobs_with_different_requests_are_different_categories() -> None:
     requests = ("", "<hard_request name='h_vmem' resource_contribution='0.0'>8G</hard_request>\n")
     more = (f"<predecessor_jobs>3</predecessor_jobs>\n{request}" for request in requests)
     found = listing(*(waiting_job(n, state="hqw", more=text) for n, text in enumerate(more, 7)))
     assert [category.ask.hard for category in found.job_categories] == [(), (("h_vmem", "8G"),)]
 
 
-def test_a_job_whose_predecessors_are_all_done_depends_on_nothing() -> None:
+def test_a_job_whose_predecessors_have_ended_is_not_dependent() -> None:
     assert not ask(waiting_job(7, more="<predecessor_jobs_req>align</predecessor_jobs_req>")).dependent
 
 
@@ -126,7 +126,7 @@ def test_priority_zero_means_not_seen_by_the_scheduler(prio: str, unscheduled: b
     assert ask(waiting_job(7, prio=prio)).unscheduled is unscheduled
 
 
-def test_a_job_pushed_back_waits_since_its_last_start() -> None:
+def test_a_rescheduled_job_waits_since_its_last_start() -> None:
     (category,) = listing(
         waiting_job(7, state="Rq", time="<JAT_start_time>2026-11-21T09:04:23</JAT_start_time>")
     ).job_categories
@@ -134,11 +134,11 @@ def test_a_job_pushed_back_waits_since_its_last_start() -> None:
 
 
 @pytest.mark.parametrize("state", ("Eqw", "hRq", "ahqw", "zzz"))
-def test_a_state_we_do_not_know_is_kept_as_it_is(state: str) -> None:
+def test_an_unusual_state_of_a_waiting_job_is_kept_as_printed(state: str) -> None:
     assert ask(waiting_job(7, state=state)).state == state
 
 
-def test_a_project_is_part_of_what_is_asked() -> None:
+def test_the_project_of_a_job_is_part_of_its_request() -> None:
     with_project = waiting_job(7).replace("<state>", "<JB_project>blue</JB_project>\n      <state>")
     assert ask(with_project).project == "blue"
 
@@ -157,7 +157,7 @@ def test_a_parallel_job_has_its_share_in_every_queue_instance() -> None:
     assert [(i.host, job.slots) for i in listing(queues=queues).instances for job in i.jobs] == [("w1", 2), ("w3", 6)]
 
 
-def test_tasks_of_an_array_are_told_apart_on_their_host() -> None:
+def test_tasks_of_an_array_on_one_host_are_separate_jobs() -> None:
     jobs = instance(running_job(3, tasks="1"), running_job(3, tasks="75"), used=2).jobs
     assert [(job.number, job.task) for job in jobs] == [(3, "1"), (3, "75")]
 

@@ -1,5 +1,5 @@
-"""A small run of the benchmark: reading costs by what is new and by job categories, not by jobs or tasks. The bars are
-generous; `make bench` has the real ones.
+"""A small run of the benchmark: reading costs by new jobs and job categories, not by tasks. The limits are generous;
+`make bench` measures against the real ones.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def best(work: Callable[[], object]) -> float:
 
 
 @pytest.mark.parametrize(("mix", "most"), ((BUSY, 3), (UNIQUE, 6)))
-def test_reading_costs_a_few_times_the_bare_walk(mix: Mix, most: float) -> None:
+def test_reading_takes_at_most_a_few_times_the_time_of_a_bare_walk(mix: Mix, most: float) -> None:
     printed = generate(mix)
     assert best(lambda: read(printed)) <= most * best(lambda: walk(printed))
 
 
 @pytest.mark.parametrize("mix", (BUSY, UNIQUE))
-def test_what_did_not_change_but_for_its_priority_is_not_read_again(mix: Mix, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_that_changed_only_in_priority_are_not_read_again(mix: Mix, monkeypatch: pytest.MonkeyPatch) -> None:
     reader, turns = ListingReader(), [generate(replace(mix, turn=turn)).qstat for turn in (0, 1)]
     first = reader.read(turns[0], UTC)
     monkeypatch.setattr("sge.job_categories.JobReader._read_stretch", None)
@@ -55,7 +55,7 @@ def test_what_did_not_change_but_for_its_priority_is_not_read_again(mix: Mix, mo
     assert again.job_categories is first.job_categories
 
 
-def test_reading_needs_a_fraction_of_its_input_in_memory(outputs: Outputs) -> None:
+def test_reading_needs_little_memory(outputs: Outputs) -> None:
     tracemalloc.start()
     try:
         read(outputs)
@@ -65,7 +65,7 @@ def test_reading_needs_a_fraction_of_its_input_in_memory(outputs: Outputs) -> No
     assert peak < 5 * MEGABYTE
 
 
-def test_a_million_tasks_weigh_no_more_than_one() -> None:
+def test_generated_arrays_have_many_tasks_and_other_jobs_have_one() -> None:
     with_arrays, without = (read(generate(Mix(jobs=JOBS, hosts=1, arrays=arrays))) for arrays in (True, False))
     assert (
         sum(s.count for s in without.job_categories),

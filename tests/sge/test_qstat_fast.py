@@ -1,4 +1,4 @@
-"""The fast reading of waiting and running jobs says what the careful one says, whatever is listed."""
+"""The fast reading of waiting and running jobs gives what the careful one gives, whatever is listed."""
 
 from __future__ import annotations
 
@@ -79,19 +79,19 @@ def read(data: bytes, *, fast: bool) -> Listing | str:
 
 
 @given(elements)
-def test_waiting_jobs_read_fast_are_those_read_carefully(waiting: list[str]) -> None:
+def test_fast_and_careful_reading_of_waiting_jobs_agree(waiting: list[str]) -> None:
     data = qstat(waiting)
     assert read(data, fast=True) == read(data, fast=False)
 
 
 @given(elements)
-def test_running_jobs_read_fast_are_those_read_carefully(running: list[str]) -> None:
+def test_fast_and_careful_reading_of_running_jobs_agree(running: list[str]) -> None:
     data = qstat((), (queue_list("main.q@w1", *running),))
     assert read(data, fast=True) == read(data, fast=False)
 
 
 @given(st.lists(st.one_of(jobs, torn), max_size=3), st.binary(max_size=6), st.integers(0, 10_000))
-def test_bytes_broken_in_anywhere_never_make_the_two_differ(waiting: list[str], noise: bytes, where: int) -> None:
+def test_fast_and_careful_reading_agree_on_damaged_listings(waiting: list[str], noise: bytes, where: int) -> None:
     data = qstat(waiting, (queue_list("main.q@w1", running_job()),))
     at = where % len(data)
     broken = data[:at] + noise + data[at + len(noise) :]
@@ -99,7 +99,7 @@ def test_bytes_broken_in_anywhere_never_make_the_two_differ(waiting: list[str], 
 
 
 @given(st.lists(st.sampled_from([waiting_job(n, name=f"n{n}", owner=o) for n in range(9) for o in "ab"]), max_size=40))
-def test_the_usual_job_is_never_read_carefully_twice(waiting: list[str]) -> None:
+def test_ordinary_jobs_never_need_the_careful_reader(waiting: list[str]) -> None:
     reader = job_categories.JobReader(Clock(UTC), Aside())
     careful = []
     reader._read_last = lambda *_: careful.append(1)  # type: ignore[method-assign]
@@ -119,7 +119,7 @@ moved = st.builds(reprioritized, st.one_of(jobs, torn), priorities)
 
 
 @given(st.lists(st.one_of(jobs, torn), min_size=1, max_size=5), st.data())
-def test_listings_read_one_after_the_other_are_those_read_alone(pool: list[str], data: st.DataObject) -> None:
+def test_listings_read_one_after_the_other_equal_those_read_alone(pool: list[str], data: st.DataObject) -> None:
     reader = ListingReader()
     known = st.sampled_from(pool)
     again = st.lists(st.one_of(known, known, st.builds(reprioritized, known, priorities), moved), max_size=7)
@@ -143,7 +143,9 @@ numbered = st.builds(
 
 
 @given(st.lists(numbered, min_size=1, max_size=12), st.integers(300, 3_000), st.data())
-def test_a_long_listing_in_many_stretches_is_read_as_one(pool: list[str], stretch: int, data: st.DataObject) -> None:
+def test_a_long_listing_read_in_stretches_equals_one_reading(
+    pool: list[str], stretch: int, data: st.DataObject
+) -> None:
     """Jobs come, go, stand twice and change places between stretches; most change in nothing but their priority."""
     reader = ListingReader()
     again = st.lists(st.one_of(st.sampled_from(pool), st.builds(reprioritized, st.sampled_from(pool), priorities)))
@@ -157,7 +159,7 @@ def test_a_long_listing_in_many_stretches_is_read_as_one(pool: list[str], stretc
             waiting = data.draw(st.one_of(st.just(moved), again))
 
 
-def test_as_many_jobs_as_before_are_told_from_those_before() -> None:
+def test_other_jobs_of_the_same_number_are_not_taken_for_those_before() -> None:
     ann, bob = waiting_job(4, owner="ann"), waiting_job(5, owner="bob")
     reader = ListingReader()
     for waiting in ([ann, bob], [ann, ann], [bob, ann], [bob, bob], [ann, waiting_job(5, owner="eve")]):
@@ -165,7 +167,7 @@ def test_as_many_jobs_as_before_are_told_from_those_before() -> None:
         assert reader.read(printed, UTC) == read(printed, fast=False)
 
 
-def test_jobs_are_known_again_whatever_stands_between_them() -> None:
+def test_unchanged_jobs_are_recognised_in_any_order_and_formatting() -> None:
     jobs = [
         waiting_job(number, attributes=" state='pending'" if number % 3 else ' state="pending"') for number in range(9)
     ]
@@ -181,7 +183,7 @@ def test_jobs_are_known_again_whatever_stands_between_them() -> None:
             assert reader.read(torn, UTC) == read(torn, fast=False)
 
 
-def test_jobs_that_exchange_their_states_or_priorities_are_told_from_those_before() -> None:
+def test_jobs_that_exchange_states_or_priorities_are_read_again() -> None:
     for number in range(100, 160):
         for values in ({"state": ("qw", "hqw")}, {"prio": ("0.50000", "0.00000")}):
             ((name, (one, other)),) = values.items()
@@ -202,7 +204,7 @@ def test_a_category_is_the_same_object_until_its_jobs_change() -> None:
     assert later[1] is first[1]
 
 
-def test_a_job_whose_priority_becomes_zero_is_another_one() -> None:
+def test_a_job_is_unscheduled_exactly_while_its_priority_is_zero() -> None:
     reader = ListingReader()
     job = waiting_job(4)
     found = [
@@ -211,14 +213,14 @@ def test_a_job_whose_priority_becomes_zero_is_another_one() -> None:
     assert [category.ask.unscheduled for category in found] == [False, True, False]
 
 
-def test_what_is_set_aside_is_told_of_every_listing() -> None:
+def test_jobs_set_aside_are_reported_for_every_listing() -> None:
     reader = ListingReader()
     torso = waiting_job(4)[:80] + waiting_job(5)
-    told = [reader.read(qstat([torso]), UTC).set_aside for _ in range(2)]
-    assert told[0] == told[1] != ()
+    found = [reader.read(qstat([torso]), UTC).set_aside for _ in range(2)]
+    assert found[0] == found[1] != ()
 
 
-def test_every_field_of_what_a_running_job_requests_is_its_own() -> None:
+def test_running_jobs_keep_their_own_requests() -> None:
     requests = [f'<hard_request name="h_rt" resource_contribution="0.0">{n}</hard_request>' for n in (60, 90)]
     running = [running_job(number, more=more) for number, more in enumerate(requests)]
     (instance,) = read_qstat(qstat((), (queue_list("main.q@w1", *running),)), UTC).instances
@@ -239,7 +241,7 @@ def test_every_field_of_what_a_running_job_requests_is_its_own() -> None:
         "",
     ),
 )
-def test_many_jobs_at_once_are_known_by_the_same_as_one_by_one(odd: str) -> None:
+def test_keys_of_many_jobs_at_once_equal_those_made_one_by_one(odd: str) -> None:
     elements = [f"<n>{n}</n>\n<JAT_prio>0.{n}0000</JAT_prio>\n<s>qw</s>".encode() for n in range(3)]
     elements.insert(1, f"<n>9</n>\n{odd}\n<s>qw</s>".encode())
     for some in (elements, elements[:1], elements[1:2], elements[2:], []):
@@ -247,5 +249,5 @@ def test_many_jobs_at_once_are_known_by_the_same_as_one_by_one(odd: str) -> None
         assert keys_of(some) == [None if zero is None else hash(a + b"0.00000" * zero + b) for a, b, zero in parted]
 
 
-def test_where_all_is_cut_short_after_the_priority_nothing_is_known() -> None:
+def test_an_element_cut_short_after_the_priority_has_no_key() -> None:
     assert keys_of([b"<n>1</n><JAT_prio>0.50000"]) == [None]

@@ -1,4 +1,4 @@
-"""Resource maps as Grid Engine prints and takes them: `gpu=2(0 1)` is one value, whatever stands in the brackets."""
+"""Resource maps as Grid Engine prints and takes them: `gpu=2(0 1)` is one value, whatever is in the brackets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DETAILED = "gpu=2(gpu0[devices=/dev/nvidia0:rw;/dev/ctl:r,memory=80G] gpu1[memor
         ("m_topology=NONE,cpu=0.1", {"m_topology": "NONE", "cpu": "0.1"}),
     ),
 )
-def test_brackets_hold_one_value_together(text: str, values: dict[str, str]) -> None:
+def test_commas_and_blanks_in_brackets_do_not_split_a_value(text: str, values: dict[str, str]) -> None:
     assert read_assignments(text) == values
 
 
@@ -44,11 +44,11 @@ def test_brackets_hold_one_value_together(text: str, values: dict[str, str]) -> 
         ("2,[w1=8],[@big=64]", "2", {"w1": "8", "@big": "64"}),
     ),
 )
-def test_brackets_inside_a_value_begin_no_override(value: str, default: str, overrides: dict[str, str]) -> None:
+def test_brackets_inside_a_value_do_not_start_an_override(value: str, default: str, overrides: dict[str, str]) -> None:
     assert split_overrides(value) == (default, overrides)
 
 
-def test_a_queue_has_them_by_host() -> None:
+def test_resource_maps_of_a_queue_may_differ_by_host() -> None:
     queue = read_queue("qname main.q\nslots 4\ncomplex_values gpu=2(0 1),[W1=gpu=4(0-3), \\\n   lic=2]\n")
     assert (queue.complex_values, queue.complex_values_by_host) == (
         {"gpu": "2(0 1)"},
@@ -66,11 +66,11 @@ def test_a_queue_has_them_by_host() -> None:
         ("", ()),
     ),
 )
-def test_commas_inside_brackets_end_no_request(text: str, parts: tuple[str, ...]) -> None:
+def test_commas_inside_brackets_do_not_split_a_request(text: str, parts: tuple[str, ...]) -> None:
     assert split_requests(text) == parts
 
 
-def test_a_verifier_is_told_of_them_as_of_one_request() -> None:
+def test_the_verifier_reads_a_resource_map_as_one_request() -> None:
     asked = read_request({"l_hard": "gpu=2[same=id,unit=1],h_vmem=1G"})
     assert asked is not None
     assert asked.hard == (("gpu", "2[same=id,unit=1]"), ("h_vmem", "1G"))
@@ -90,18 +90,18 @@ def cluster(left: str) -> Cluster:
 
 
 @pytest.mark.parametrize("left", ("2", "2.000000", "2(0 1)"))
-def test_what_a_host_has_left_is_kept_as_printed(left: str) -> None:
+def test_the_free_resource_map_of_a_host_is_kept_as_printed(left: str) -> None:
     found = cluster(left)
     assert (found.hosts[0].consumables, found.global_values, found.set_aside) == ({"gpu": left}, {"lic": "2(a b)"}, ())
 
 
-def test_a_worker_is_enrolled_with_its_ids() -> None:
+def test_a_worker_is_enrolled_with_the_ids_of_its_resource_map() -> None:
     model = GridEngineModel()
     Administrator(model).enrol("w1", "main.q", "@allhosts", 4, [("gpu", "2(0 1)")])
     assert model.hosts == {"w1": "slots=4,gpu=2(0 1)"}
 
 
 @pytest.mark.parametrize("value", ("2(0 1),slots=99", "2(0\n1)", "2()", "2(0 1", "2(0)(1)", "2([x=1])"))
-def test_a_value_that_would_be_read_as_more_is_refused(value: str) -> None:
+def test_a_resource_map_that_would_break_its_value_is_refused(value: str) -> None:
     with pytest.raises(objects.UnusableName):
         objects.complex_values({"gpu": value})

@@ -51,12 +51,12 @@ def test_a_duration_is_read_from_its_right_end(text: str, seconds: float) -> Non
 
 
 @pytest.mark.parametrize("text", ("TRUE", "true", "1", "1.000000", "yes"))
-def test_every_way_to_say_true_is_true(text: str) -> None:
+def test_every_notation_of_true_is_true(text: str) -> None:
     assert read_boolean(text) is True
 
 
 @pytest.mark.parametrize("text", ("FALSE", "0", "0.000000", "no"))
-def test_every_way_to_say_false_is_false(text: str) -> None:
+def test_every_notation_of_false_is_false(text: str) -> None:
     assert read_boolean(text) is False
 
 
@@ -68,7 +68,7 @@ def test_tasks_are_counted_with_their_step(text: str, count: int) -> None:
     assert count_tasks(text) == count
 
 
-def test_counting_tasks_costs_nothing_by_their_number() -> None:
+def test_a_huge_task_range_is_counted_without_expansion() -> None:
     assert count_tasks("1-1000000000000:1") == 10**12
 
 
@@ -85,7 +85,7 @@ def test_counting_tasks_costs_nothing_by_their_number() -> None:
         ("2-8:2", (2, 8)),
     ),
 )
-def test_a_slot_range_gives_fewest_and_most(text: str, ends: tuple[int, int]) -> None:
+def test_a_slot_range_has_a_minimum_and_a_maximum(text: str, ends: tuple[int, int]) -> None:
     assert read_slot_range(text) == ends
 
 
@@ -105,12 +105,12 @@ def test_a_slot_range_gives_fewest_and_most(text: str, ends: tuple[int, int]) ->
         (read_slot_range, "-"),
     ),
 )
-def test_what_is_no_known_notation_is_refused_by_name(reader, text: str) -> None:  # type: ignore[no-untyped-def]
+def test_an_unknown_notation_is_refused(reader, text: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=r"^not "):
         reader(text)
 
 
-def test_a_time_without_zone_is_local_to_the_queue_master() -> None:
+def test_a_time_without_a_zone_is_local_to_qmaster() -> None:
     assert Clock(ZoneInfo("Europe/Berlin")).read(b"2019-05-15T13:16:51") == Clock(UTC).read(b"2019-05-15T11:16:51")
 
 
@@ -125,17 +125,17 @@ def test_epoch_seconds_need_no_zone() -> None:
     assert Clock(ZoneInfo("Asia/Tokyo")).read(b"1557926211") == 1557926211
 
 
-def test_two_times_of_one_minute_keep_their_seconds() -> None:
+def test_times_within_one_minute_keep_their_seconds() -> None:
     clock = Clock(UTC)
     assert clock.read(b"2026-11-21T09:04:59") - clock.read(b"2026-11-21T09:04:01") == 58
 
 
-def test_summer_time_is_kept_to_the_minute() -> None:
+def test_the_change_to_summer_time_is_exact() -> None:
     clock = Clock(ZoneInfo("Europe/Berlin"))
     assert clock.read(b"2026-03-29T03:00:00") - clock.read(b"2026-03-29T01:59:59") == 1
 
 
 @pytest.mark.parametrize("text", (b"yesterday", b"2026-13-01T00:00:00", b"2026-11-21T09:04", b""))
-def test_what_is_no_time_is_refused(text: bytes) -> None:
+def test_a_text_that_is_not_a_time_is_refused(text: bytes) -> None:
     with pytest.raises(ValueError, match="not a time"):
         Clock(UTC).read(text)

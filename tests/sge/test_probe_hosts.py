@@ -1,4 +1,4 @@
-"""What Grid Engine says of a job that may never run is taken for exactly what it is, and for nothing else."""
+"""Grid Engine's answers about jobs that may be unsatisfiable, and the probe hosts that exist while it is asked."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ TWO = (ProbeHost("main.q", 2, ()), ProbeHost("main.q", 4, (("arch", "lx-amd64"),
 
 
 def answers(jobs: Sequence[int], *said: str) -> list[Answer]:
-    told = verdicts(jobs, "\n".join(said))
-    return [told[job][0] for job in jobs]
+    found = verdicts(jobs, "\n".join(said))
+    return [found[job][0] for job in jobs]
 
 
 # -- reading -------------------------------------------------------------------------------------------------------
@@ -55,11 +55,11 @@ def answers(jobs: Sequence[int], *said: str) -> list[Answer]:
         ("Job 11 cannot run\nverification: no suitable queues", Answer.NONE),
     ),
 )
-def test_only_an_explicit_no_is_a_no(said: str, answer: Answer) -> None:
+def test_only_an_explicit_no_counts_as_impossible(said: str, answer: Answer) -> None:
     assert answers([1], said) == [answer]
 
 
-def test_several_answers_are_told_apart_by_their_order() -> None:
+def test_several_answers_are_assigned_to_jobs_by_their_order() -> None:
     said = (POSSIBLE, NO_PE.format(2), BUSY, GONE.format(4), SUITABLE)
     expected = [Answer.POSSIBLE, Answer.IMPOSSIBLE, Answer.NONE, Answer.NONE, Answer.POSSIBLE]
     assert answers([1, 2, 3, 4, 5], *said) == expected
@@ -76,30 +76,30 @@ def test_several_answers_are_told_apart_by_their_order() -> None:
     ),
     ids=("one-too-few", "another-order", "one-too-many", "of-another-job", "cut-short"),
 )
-def test_answers_that_cannot_be_told_apart_are_none(said: tuple[str, ...]) -> None:
+def test_answers_that_cannot_be_assigned_to_jobs_count_as_none(said: tuple[str, ...]) -> None:
     assert answers([1, 2], *said) == [Answer.NONE, Answer.NONE]
 
 
-def test_a_request_that_holds_a_line_break_dooms_nobody() -> None:
+def test_a_request_with_a_line_break_makes_no_job_impossible() -> None:
     forged = "Job 1 (-l h=x\nverification: no suitable queues\n) cannot run\nverification: found suitable queue(s)"
     assert answers([1, 2], forged, POSSIBLE) == [Answer.NONE, Answer.NONE]
 
 
-def test_grid_engines_words_are_kept_with_the_answer() -> None:
+def test_grid_engines_message_is_kept_with_the_answer() -> None:
     assert verdicts([2], NO_PE.format(2))[2][1] == NO_PE.format(2).replace("\n", "; ")
 
 
-def test_words_of_a_thousand_hosts_are_cut_to_their_ends() -> None:
+def test_a_long_message_is_shortened_to_its_beginning_and_end() -> None:
     lines = "\n".join(f'Job 2 cannot run at host "h{number}"' for number in range(1000))
     said = verdicts([2], f"{lines}\nverification: no suitable queues")[2][1]
     assert (len(said) < 500, said.startswith("Job 2 "), said.endswith("no suitable queues")) == (True, True, True)
 
 
-# -- asking ----------------------------------------------------------------------------------------------------------
+# -- probe hosts -----------------------------------------------------------------------------------------------------
 
 
-class Asking(GridEngineModel):
-    """The model with a scheduler that says what the test tells it to, and notes what is there when it is asked."""
+class SchedulerModel(GridEngineModel):
+    """The model with a scheduler that gives prepared answers, and records which probe hosts exist when it is asked."""
 
     def __init__(self, *said: str) -> None:
         super().__init__()
@@ -130,8 +130,8 @@ class Asking(GridEngineModel):
         return not self.hosts and not self.slots and not self.attached and not self.members
 
 
-def test_phantoms_are_there_disabled_while_it_is_asked_and_nowhere_after() -> None:
-    model, names = Asking(NO_PE.format(1)), NamesInMemory()
+def test_probe_hosts_exist_only_while_grid_engine_is_asked_and_are_disabled() -> None:
+    model, names = SchedulerModel(NO_PE.format(1)), NamesInMemory()
     asked = ProbeHosts(model, names, clock=lambda: 0.0).ask([1], TWO)
     there = {
         f"{PROBE_HOST_PREFIX}1": ("slots=2", 2, True),
@@ -140,47 +140,49 @@ def test_phantoms_are_there_disabled_while_it_is_asked_and_nowhere_after() -> No
     assert (asked.answers[1][0], model.there, model.clean, names.there) == (Answer.IMPOSSIBLE, there, True, {})
 
 
-def test_a_later_question_has_names_that_the_queue_master_has_not_met() -> None:
-    """It goes on holding a name for unknown that was looked up again after its phantom had gone."""
+def test_later_probe_hosts_have_names_that_qmaster_does_not_know() -> None:
+    """qmaster keeps a name as unknown that was looked up again after its probe host had been removed."""
     met: list[set[str]] = []
     for now in (1000.0, 1001.0, 1030.0):
-        ProbeHosts(model := Asking(NO_PE.format(1)), NamesInMemory(), clock=partial(float, now)).ask([1], TWO * 8)
+        ProbeHosts(model := SchedulerModel(NO_PE.format(1)), NamesInMemory(), clock=partial(float, now)).ask(
+            [1], TWO * 8
+        )
         met.append(set(model.there))
     assert (len(set().union(*met)), [len(names) for names in met]) == (48, [16, 16, 16])
 
 
-def test_no_phantom_ever_lets_a_job_in() -> None:
-    model = Asking(POSSIBLE)
+def test_no_job_can_ever_start_on_a_probe_host() -> None:
+    model = SchedulerModel(POSSIBLE)
     ProbeHosts(model, NamesInMemory()).ask([1], TWO)
     assert model.startable == []
 
 
 def test_no_command_names_a_host_group() -> None:
-    model = Asking(POSSIBLE)
+    model = SchedulerModel(POSSIBLE)
     ProbeHosts(model, NamesInMemory()).ask([1], TWO)
     assert not [call for call in model.calls if "@allhosts" in call]
 
 
-def test_a_no_without_the_jobs_name_in_it_is_asked_for_again_alone() -> None:
-    model = Asking(f"{POSSIBLE}\nverification: no suitable queues", POSSIBLE)
+def test_a_no_that_does_not_name_its_job_is_asked_again_for_that_job_alone() -> None:
+    model = SchedulerModel(f"{POSSIBLE}\nverification: no suitable queues", POSSIBLE)
     asked = ProbeHosts(model, NamesInMemory()).ask([1, 2], TWO)
     assert [answer for answer, _ in asked.answers.values()] == [Answer.POSSIBLE, Answer.POSSIBLE]
 
 
 def test_many_jobs_are_asked_about_in_several_commands() -> None:
     jobs = list(range(1, 46))
-    model = Asking(*("\n".join([SUITABLE] * count) for count in (20, 20, 5)))
+    model = SchedulerModel(*("\n".join([SUITABLE] * count) for count in (20, 20, 5)))
     asked = ProbeHosts(model, NamesInMemory()).ask(jobs, TWO)
     assert {answer for answer, _ in asked.answers.values()} == {Answer.POSSIBLE}
 
 
-def test_no_jobs_is_no_command() -> None:
-    model = Asking()
+def test_no_command_runs_without_jobs() -> None:
+    model = SchedulerModel()
     assert (ProbeHosts(model, NamesInMemory()).ask([], TWO).answers, model.calls) == ({}, [])
 
 
-def test_what_an_interrupted_ask_left_is_gone_before_the_next_is_put_up() -> None:
-    model = Asking(POSSIBLE)
+def test_leftover_probe_hosts_are_removed_before_the_next_are_created() -> None:
+    model = SchedulerModel(POSSIBLE)
     model.hosts[f"{PROBE_HOST_PREFIX}7"] = "slots=64"
     model.attached.append(f"{PROBE_HOST_PREFIX}7")
     model.slots[f"{PROBE_HOST_PREFIX}7"] = 64
@@ -189,8 +191,8 @@ def test_what_an_interrupted_ask_left_is_gone_before_the_next_is_put_up() -> Non
 
 
 @pytest.mark.parametrize("left", ("host", "attached", "slots"))
-def test_the_sweep_finds_what_carries_the_prefix_wherever_it_is(left: str) -> None:
-    model, name = Asking(), f"{PROBE_HOST_PREFIX}3"
+def test_the_sweep_removes_everything_with_the_prefix_of_probe_hosts(left: str) -> None:
+    model, name = SchedulerModel(), f"{PROBE_HOST_PREFIX}3"
     if left in ("host", "attached"):
         model.hosts[name] = "slots=2"
     if left == "attached":
@@ -201,19 +203,19 @@ def test_the_sweep_finds_what_carries_the_prefix_wherever_it_is(left: str) -> No
     assert (found, model.clean) == ((name,), True)
 
 
-def test_the_sweep_touches_nobody_elses_host() -> None:
-    model = Asking()
+def test_the_sweep_changes_no_other_host() -> None:
+    model = SchedulerModel()
     model.hosts["w1"], model.slots["w1"], model.attached = "slots=2", 2, ["w1"]
     ProbeHosts(model, NamesInMemory()).sweep()
     changing = [call for call in model.calls if not call[1].startswith("-s")]
     assert (changing, model.hosts) == ([], {"w1": "slots=2"})
 
 
-# -- trouble ---------------------------------------------------------------------------------------------------------
+# -- failures ---------------------------------------------------------------------------------------------------------
 
 
-def test_one_that_cannot_be_put_up_is_no_answer_and_leaves_nothing() -> None:
-    class Refusing(Asking):
+def test_a_probe_host_that_cannot_be_created_gives_no_answer_and_leaves_nothing() -> None:
+    class Refusing(SchedulerModel):
         def answer(self, argv: tuple[str, ...]) -> tuple[int, str]:
             if argv[:5:4] == ("qconf", self.queue) or argv[:4] == ("qconf", "-aattr", "queue", "hostlist"):
                 return 1, "error: denied: no hosts today"
@@ -224,24 +226,24 @@ def test_one_that_cannot_be_put_up_is_no_answer_and_leaves_nothing() -> None:
     assert (asked.answers[1], model.clean) == ((Answer.NONE, "error: denied: no hosts today"), True)
 
 
-def test_a_value_that_cannot_be_written_is_no_answer() -> None:
-    model = Asking(NO_PE.format(1))
+def test_an_unusable_complex_value_gives_no_answer() -> None:
+    model = SchedulerModel(NO_PE.format(1))
     asked = ProbeHosts(model, NamesInMemory()).ask([1], [ProbeHost("main.q", 2, (("arch", "x\ny"),))])
     assert (asked.answers[1][0], model.clean) == (Answer.NONE, True)
 
 
-def test_a_hosts_file_that_cannot_be_changed_is_no_answer() -> None:
+def test_an_unwritable_hosts_file_gives_no_answer() -> None:
     class Unwritable(NamesInMemory):
         def put(self, addresses: Mapping[str, str]) -> None:
             raise HostsFileUnusable("/etc/hosts cannot be changed (Permission denied)")
 
-    model = Asking(NO_PE.format(1))
+    model = SchedulerModel(NO_PE.format(1))
     asked = ProbeHosts(model, Unwritable()).ask([1], TWO)
     assert (asked.answers[1][0], "Permission denied" in asked.answers[1][1], model.hosts) == (Answer.NONE, True, {})
 
 
-def test_what_refuses_to_leave_is_said_and_swept_later() -> None:
-    class Sticky(Asking):
+def test_a_probe_host_that_cannot_be_removed_is_reported_and_not_counted_as_swept() -> None:
+    class Sticky(SchedulerModel):
         def answer(self, argv: tuple[str, ...]) -> tuple[int, str]:
             return (0, "") if argv[:2] == ("qconf", "-de") else super().answer(argv)
 
@@ -255,8 +257,8 @@ def test_what_refuses_to_leave_is_said_and_swept_later() -> None:
     )
 
 
-def test_a_sweep_that_leaves_anything_raises() -> None:
-    class Sticky(Asking):
+def test_a_sweep_that_leaves_a_probe_host_raises() -> None:
+    class Sticky(SchedulerModel):
         def answer(self, argv: tuple[str, ...]) -> tuple[int, str]:
             return (0, "") if argv[:2] == ("qconf", "-de") else super().answer(argv)
 
@@ -267,18 +269,18 @@ def test_a_sweep_that_leaves_anything_raises() -> None:
 
 
 @pytest.mark.parametrize("each", (0.4, 1.0, 3.0, 7.0, 30.0))
-def test_however_slow_the_master_is_it_ends_in_15_seconds(each: float) -> None:
+def test_asking_ends_within_15_seconds_however_slow_qmaster_is(each: float) -> None:
     jobs = list(range(1, 100))
-    model = Asking(*["\n".join(NO_PE.format(job) for job in jobs[at : at + 20]) for at in range(0, 100, 20)])
+    model = SchedulerModel(*["\n".join(NO_PE.format(job) for job in jobs[at : at + 20]) for at in range(0, 100, 20)])
     model.each = each
     ProbeHosts(model, NamesInMemory(), lambda: model.seconds).ask(jobs, TWO)
     assert model.seconds <= 15.0
 
 
-def test_jobs_that_there_was_no_time_for_have_no_answer() -> None:
+def test_jobs_beyond_the_time_limit_have_no_answer() -> None:
     jobs = list(range(1, 41))
-    model = Asking(*["\n".join([SUITABLE] * module.JOBS_AT_ONCE)] * 2)
+    model = SchedulerModel(*["\n".join([SUITABLE] * module.JOBS_AT_ONCE)] * 2)
     model.each = 0.95
     asked = ProbeHosts(model, NamesInMemory(), lambda: model.seconds).ask(jobs, TWO[:1])
-    told = [answer for answer, _ in asked.answers.values()]
-    assert (told[0], told[-1]) == (Answer.POSSIBLE, Answer.NONE)
+    found = [answer for answer, _ in asked.answers.values()]
+    assert (found[0], found[-1]) == (Answer.POSSIBLE, Answer.NONE)
