@@ -81,7 +81,7 @@ class ControlPlane(ABC):
     cannot: ClassVar[Mapping[Fault, str]] = MappingProxyType({})
     """Faults that cannot happen here, with the reason."""
     deadline: float = 60.0
-    """Seconds within which a launch shows, runs, or has ended. On a busy machine it may take `LOOKS` looks longer."""
+    """Seconds within which a launch shows, runs, or has ended; longer until a wait made `MINIMUM_CHECKS` checks."""
     many: int = 1000
     """How many workers a long listing has; fewer where machines are real."""
 
@@ -115,7 +115,7 @@ class ControlPlane(ABC):
 
 
 CELL, OTHER_CELL = "contract-cell", "contract-other"
-LOOKS = 200
+MINIMUM_CHECKS = 200
 """A wait checks at least so often: on a busy machine that takes as many times as long as all else does."""
 
 
@@ -150,10 +150,12 @@ class ProviderContract:
 
     def until(self, plane: ControlPlane, what: Callable[[], bool]) -> None:
         """Wait for something that the contract promises only for later."""
-        end, looks = time.monotonic() + plane.deadline, 0
+        end, checks = time.monotonic() + plane.deadline, 0
         while not what():
-            looks += 1
-            assert looks < LOOKS or time.monotonic() < end, f"not within {plane.deadline:g} s and {looks} looks"
+            checks += 1
+            assert checks < MINIMUM_CHECKS or time.monotonic() < end, (
+                f"not within {plane.deadline:g} s and {checks} checks"
+            )
             plane.settle()
 
     def possible(self, plane: ControlPlane, *faults: Fault) -> None:
@@ -171,23 +173,21 @@ class ProviderContract:
 
     # -- name and checks -------------------------------------------------------------------------------
 
-    def test_it_has_a_name_and_settings_under_a_prefix_of_its_own(self, provider: Provider) -> None:
+    def test_a_provider_has_a_name_and_its_own_prefix_of_settings(self, provider: Provider) -> None:
         assert provider.name == provider.name.strip() != ""
         assert isinstance(provider.enrols_itself, bool)
         assert prefix_of(provider.Settings)
 
-    def test_a_check_finds_nothing_wrong_where_launching_works_and_changes_nothing(
-        self, plane: ControlPlane, provider: Provider
-    ) -> None:
+    def test_a_check_has_no_fatal_problem_and_creates_nothing(self, plane: ControlPlane, provider: Provider) -> None:
         assert [problem for problem in provider.check() if problem.fatal] == []
         assert list(plane.billable()) == []
 
-    def test_problems_say_what_and_what_to_do(self, provider: Provider) -> None:
+    def test_problems_have_a_cause_and_a_remedy(self, provider: Provider) -> None:
         assert all(problem.what and problem.remedy for problem in provider.check())
 
     # -- buckets ---------------------------------------------------------------------------------------
 
-    def test_there_are_buckets_and_each_is_told_apart(self, provider: Provider) -> None:
+    def test_there_are_buckets_with_unique_keys(self, provider: Provider) -> None:
         keys = [bucket.key for bucket in provider.buckets()]
         assert keys
         assert len(set(keys)) == len(keys)
@@ -206,7 +206,7 @@ class ProviderContract:
 
     # -- launching -------------------------------------------------------------------------------------
 
-    def test_workers_of_a_group_are_listed_as_its_and_stand_in_one_place(
+    def test_workers_of_a_group_are_listed_with_it_and_are_in_one_place(
         self, plane: ControlPlane, provider: Provider
     ) -> None:
         order = replace(self.order(provider, count=2), node_array="execute:4", tags={GROUP_ID: "execute:4-1"})
@@ -219,7 +219,7 @@ class ProviderContract:
     def test_an_empty_cell_has_no_workers(self, provider: Provider) -> None:
         assert list(provider.workers()) == []
 
-    def test_a_launch_gives_as_many_workers_as_asked_and_all_of_them_are_listed(
+    def test_a_launch_gives_as_many_workers_as_ordered_and_lists_all_of_them(
         self, plane: ControlPlane, provider: Provider
     ) -> None:
         launched = provider.launch(self.order(provider, count=3))
@@ -244,11 +244,11 @@ class ProviderContract:
         assert worker.name
         assert worker.name == worker.name.lower()
 
-    def test_a_restarted_autoscaler_sees_the_same_workers(self, plane: ControlPlane, provider: Provider) -> None:
+    def test_a_restarted_autoscaler_lists_the_same_workers(self, plane: ControlPlane, provider: Provider) -> None:
         launched = provider.launch(self.order(provider, count=2))
         self.until(plane, lambda: _existing(plane.connect(CELL)) == set(launched.ids))
 
-    def test_ids_names_and_births_stay_the_same_from_listing_to_listing(
+    def test_ids_names_and_creation_times_stay_the_same_in_every_listing(
         self, plane: ControlPlane, provider: Provider
     ) -> None:
         launched = provider.launch(self.order(provider, count=2))
@@ -257,12 +257,12 @@ class ProviderContract:
         plane.settle()
         assert {(worker.id, worker.name, worker.created_at) for worker in plane.connect(CELL).workers()} == first
 
-    def test_living_workers_have_names_of_their_own(self, plane: ControlPlane, provider: Provider) -> None:
+    def test_existing_workers_have_unique_names(self, plane: ControlPlane, provider: Provider) -> None:
         launched = (*provider.launch(self.order(provider, count=2)).ids, *provider.launch(self.order(provider)).ids)
         self.until(plane, lambda: all(_state(provider, each) is MachineState.RUNNING for each in launched))
         assert len({worker.name for worker in provider.workers() if worker.exists}) == 3
 
-    def test_a_listing_of_many_workers_is_whole_and_all_of_them_can_be_ended(
+    def test_a_listing_of_many_workers_is_complete_and_all_can_be_terminated(
         self, plane: ControlPlane, provider: Provider
     ) -> None:
         share = max(1, plane.many // 10)
@@ -275,7 +275,9 @@ class ProviderContract:
 
     # -- once and only once ----------------------------------------------------------------------------
 
-    def test_the_same_token_asked_twice_gives_the_same_workers(self, plane: ControlPlane, provider: Provider) -> None:
+    def test_the_same_token_launched_twice_gives_the_same_workers(
+        self, plane: ControlPlane, provider: Provider
+    ) -> None:
         order = self.order(provider, count=2)
         first, before = provider.launch(order), sorted(plane.billable())
         assert set(provider.launch(order).ids) == set(first.ids)
@@ -305,7 +307,7 @@ class ProviderContract:
         first, second = provider.launch(self.order(provider)), provider.launch(self.order(provider))
         assert set(first.ids).isdisjoint(second.ids)
 
-    def test_an_answer_that_was_lost_leads_to_one_set_of_workers(self, plane: ControlPlane) -> None:
+    def test_a_launch_repeated_after_a_lost_answer_gives_one_set_of_workers(self, plane: ControlPlane) -> None:
         provider, order = self.at_fault(plane, Fault.LOST_ANSWER)
         with pytest.raises((Unreachable, LostAnswer)):
             provider.launch(order)
@@ -315,7 +317,9 @@ class ProviderContract:
         self.until(plane, lambda: _existing(restarted) == set(again.ids))
         assert len(again.ids) == order.count
 
-    def test_killed_between_making_a_machine_and_noting_it_leaves_one_that_is_listed(self, plane: ControlPlane) -> None:
+    def test_a_machine_whose_launch_was_never_answered_is_listed_and_can_be_terminated(
+        self, plane: ControlPlane
+    ) -> None:
         """Nothing is left behind, even if the order is never requested again."""
         provider, order = self.at_fault(plane, Fault.LOST_ANSWER)
         with pytest.raises((Unreachable, LostAnswer)):
@@ -329,10 +333,10 @@ class ProviderContract:
 
     # -- failures --------------------------------------------------------------------------------------
 
-    def test_no_capacity_is_an_answer_that_names_the_bucket(self, plane: ControlPlane) -> None:
+    def test_a_lack_of_capacity_is_a_shortfall_of_its_bucket(self, plane: ControlPlane) -> None:
         self.all_short(plane, Fault.OUT_OF_CAPACITY, OutOfCapacity)
 
-    def test_a_full_quota_is_an_answer_that_names_the_bucket(self, plane: ControlPlane) -> None:
+    def test_a_full_quota_is_a_shortfall_of_its_bucket(self, plane: ControlPlane) -> None:
         self.all_short(plane, Fault.QUOTA, QuotaReached)
 
     def all_short(self, plane: ControlPlane, fault: Fault, error: type[ProviderError]) -> None:
@@ -343,21 +347,21 @@ class ProviderContract:
         assert all(isinstance(reason, error) and str(reason) for _, reason in launched.shortfalls)
         assert list(plane.billable()) == []
 
-    def test_partial_success_is_an_answer(self, plane: ControlPlane) -> None:
+    def test_a_partial_launch_reports_the_shortfall(self, plane: ControlPlane) -> None:
         provider, _ = self.at_fault(plane, Fault.PARTIAL)
         launched = provider.launch(self.order(provider, count=3))
         assert len(launched.ids) == 2
         assert [type(reason) for _, reason in launched.shortfalls] in ([OutOfCapacity], [QuotaReached])
         self.until(plane, lambda: _existing(provider) == set(launched.ids))
 
-    def test_a_partial_order_asked_again_gives_no_more(self, plane: ControlPlane) -> None:
+    def test_a_partial_order_launched_again_gives_no_more_workers(self, plane: ControlPlane) -> None:
         provider, _ = self.at_fault(plane, Fault.PARTIAL)
         order = self.order(provider, count=3)
         first = provider.launch(order)
         plane.heal()
         assert set(plane.connect(CELL).launch(order).ids) == set(first.ids)
 
-    def test_throttling_is_said_and_the_same_token_works_later(self, plane: ControlPlane) -> None:
+    def test_a_throttled_launch_raises_throttled_and_its_token_works_later(self, plane: ControlPlane) -> None:
         provider, order = self.at_fault(plane, Fault.THROTTLED)
         with pytest.raises(Throttled):
             provider.launch(order)
@@ -365,38 +369,38 @@ class ProviderContract:
         plane.heal()
         assert len(plane.connect(CELL).launch(order).ids) == 1
 
-    def test_a_permanent_error_is_said_and_nothing_is_left(self, plane: ControlPlane) -> None:
+    def test_a_permanent_error_raises_refused_and_leaves_nothing(self, plane: ControlPlane) -> None:
         provider, order = self.at_fault(plane, Fault.REFUSED)
         with pytest.raises(Refused, match=r"."):
             provider.launch(order)
         assert list(plane.billable()) == []
 
-    def test_silence_is_no_empty_listing(self, plane: ControlPlane) -> None:
+    def test_an_unreachable_cloud_is_not_an_empty_listing(self, plane: ControlPlane) -> None:
         provider, _ = self.at_fault(plane, Fault.UNREACHABLE)
         with pytest.raises(Unreachable):
             provider.workers()
 
-    def test_an_answer_that_cannot_be_understood_is_no_part_of_a_listing(self, plane: ControlPlane) -> None:
+    def test_an_unreadable_answer_fails_the_listing(self, plane: ControlPlane) -> None:
         if Fault.MALFORMED not in plane.cannot:
             plane.connect(CELL).launch(self.order(plane.connect(CELL)))
         provider, _ = self.at_fault(plane, Fault.MALFORMED)
         with pytest.raises(Unreachable):
             provider.workers()
 
-    def test_a_worker_that_no_listing_shows_yet_turns_up(self, plane: ControlPlane) -> None:
+    def test_a_worker_that_is_not_listed_yet_is_listed_later(self, plane: ControlPlane) -> None:
         provider, order = self.at_fault(plane, Fault.LAG)
         launched = provider.launch(order)
         assert list(provider.workers()) == []
         plane.heal()
         self.until(plane, lambda: _existing(plane.connect(CELL)) == set(launched.ids))
 
-    def test_a_worker_that_no_listing_shows_yet_can_be_ended(self, plane: ControlPlane) -> None:
+    def test_a_worker_that_is_not_listed_yet_can_be_terminated(self, plane: ControlPlane) -> None:
         provider, order = self.at_fault(plane, Fault.LAG)
         provider.terminate(provider.launch(order).ids)
         self.until(plane, lambda: list(plane.billable()) == [])
 
-    def test_a_machine_that_is_accepted_and_never_comes_up_says_why(self, plane: ControlPlane) -> None:
-        """Without its `failure` it looks like one that was lost: it would be ordered again for ever."""
+    def test_an_accepted_machine_that_never_comes_up_has_failure_and_message(self, plane: ControlPlane) -> None:
+        """Without its `failure` it checks like one that was lost: it would be ordered again for ever."""
         provider, order = self.at_fault(plane, Fault.ACCEPTED_THEN_DEAD)
         (worker_id,) = provider.launch(order).ids
         self.until(plane, lambda: (found := _worker(provider, worker_id)) is not None and found.failure is not None)
@@ -412,12 +416,14 @@ class ProviderContract:
 
     # -- ending ----------------------------------------------------------------------------------------
 
-    def test_ended_workers_are_gone_and_nothing_billable_is_left(self, plane: ControlPlane, provider: Provider) -> None:
+    def test_terminated_workers_are_gone_and_nothing_billable_is_left(
+        self, plane: ControlPlane, provider: Provider
+    ) -> None:
         launched = provider.launch(self.order(provider, count=2))
         provider.terminate(launched.ids)
         self.until(plane, lambda: not _existing(provider) and not plane.billable())
 
-    def test_a_machine_that_somebody_ended_is_no_failed_launch(self, plane: ControlPlane, provider: Provider) -> None:
+    def test_a_machine_that_we_terminated_is_not_a_failed_launch(self, plane: ControlPlane, provider: Provider) -> None:
         launched = provider.launch(self.order(provider, count=2))
         self.until(plane, lambda: _existing(provider) == set(launched.ids))
         provider.terminate(launched.ids)
@@ -425,7 +431,7 @@ class ProviderContract:
         assert [worker.failure for worker in provider.workers()] == [None] * len(provider.workers())
 
     @pytest.mark.parametrize("state", ("new", "running", "stopped", "ending"))
-    def test_a_machine_that_somebody_else_ended_is_gone_and_no_failed_launch(
+    def test_a_machine_that_somebody_else_terminated_is_gone_and_not_a_failed_launch(
         self, plane: ControlPlane, provider: Provider, state: str
     ) -> None:
         self.possible(plane, Fault.ENDED_OUTSIDE, *([Fault.STOPPED] if state == "stopped" else []))
@@ -443,10 +449,10 @@ class ProviderContract:
         plane.connect(CELL).terminate([worker_id])
         assert list(plane.billable()) == []
 
-    def test_a_stopped_machine_is_down_and_still_there_until_it_is_ended(
+    def test_a_stopped_machine_is_pending_and_exists_until_it_is_terminated(
         self, plane: ControlPlane, provider: Provider
     ) -> None:
-        """One that counted as ending would hold its place and its disks for ever: nobody would end it."""
+        """One that counted as ending would hold its place and its disks for ever: nothing would terminate it."""
         self.possible(plane, Fault.STOPPED)
         (worker_id,) = provider.launch(self.order(provider)).ids
         self.until(plane, lambda: _state(provider, worker_id) is MachineState.RUNNING)
@@ -460,19 +466,19 @@ class ProviderContract:
         later.terminate([worker_id])
         self.until(plane, lambda: not _existing(later) and not plane.billable())
 
-    def test_disks_of_the_image_end_with_their_machine(self, plane: ControlPlane) -> None:
+    def test_disks_of_the_image_are_deleted_with_their_machine(self, plane: ControlPlane) -> None:
         provider, order = self.at_fault(plane, Fault.IMAGE_DISKS)
         (worker_id,) = provider.launch(order).ids
         assert len(plane.billable()) > 2
         provider.terminate([worker_id])
         self.until(plane, lambda: not _existing(provider) and not plane.billable())
 
-    def test_the_others_stay(self, plane: ControlPlane, provider: Provider) -> None:
+    def test_terminating_one_worker_keeps_the_others(self, plane: ControlPlane, provider: Provider) -> None:
         ended, *kept = provider.launch(self.order(provider, count=3)).ids
         provider.terminate([ended])
         self.until(plane, lambda: _existing(provider) == set(kept))
 
-    def test_ending_twice_is_done(self, plane: ControlPlane, provider: Provider) -> None:
+    def test_terminating_twice_is_allowed(self, plane: ControlPlane, provider: Provider) -> None:
         launched = provider.launch(self.order(provider))
         provider.terminate(launched.ids)
         self.until(plane, lambda: not plane.billable())
@@ -480,7 +486,9 @@ class ProviderContract:
         plane.connect(CELL).terminate(launched.ids)
         assert list(plane.billable()) == []
 
-    def test_an_ended_worker_never_comes_back_by_its_token(self, plane: ControlPlane, provider: Provider) -> None:
+    def test_a_terminated_worker_is_not_launched_again_by_its_token(
+        self, plane: ControlPlane, provider: Provider
+    ) -> None:
         order = self.order(provider)
         first = provider.launch(order)
         provider.terminate(first.ids)
@@ -492,23 +500,25 @@ class ProviderContract:
         assert set(again.ids) <= set(first.ids)
         assert list(plane.billable()) == []
 
-    def test_an_unknown_id_is_done_and_harms_nobody(self, plane: ControlPlane, provider: Provider) -> None:
+    def test_terminating_an_unknown_id_is_allowed_and_keeps_the_others(
+        self, plane: ControlPlane, provider: Provider
+    ) -> None:
         launched = provider.launch(self.order(provider))
         provider.terminate(["no-such-machine"])
         self.until(plane, lambda: _existing(provider) == set(launched.ids))
 
-    def test_ending_none_is_done(self, provider: Provider) -> None:
+    def test_terminating_nothing_is_allowed(self, provider: Provider) -> None:
         provider.terminate([])
 
     # -- whose ------------------------------------------------------------------------------------------
 
-    def test_somebody_elses_machine_is_not_listed(self, plane: ControlPlane, provider: Provider) -> None:
+    def test_a_machine_of_another_cell_is_not_listed(self, plane: ControlPlane, provider: Provider) -> None:
         other = plane.connect(OTHER_CELL)
         theirs = other.launch(self.order(other, cell=OTHER_CELL))
         self.until(plane, lambda: _existing(other) == set(theirs.ids))
         assert list(provider.workers()) == []
 
-    def test_somebody_elses_machine_is_never_ended(self, plane: ControlPlane, provider: Provider) -> None:
+    def test_terminating_a_machine_of_another_cell_is_refused(self, plane: ControlPlane, provider: Provider) -> None:
         other = plane.connect(OTHER_CELL)
         theirs = other.launch(self.order(other, cell=OTHER_CELL))
         with pytest.raises(Refused):
@@ -530,7 +540,7 @@ class ProviderContract:
         self.until(plane, lambda: _state(provider, worker_id) is MachineState.RUNNING)
         self.until(plane, lambda: provider.console(worker_id).strip() != "")
 
-    def test_its_call_budget_counts_calls(self, provider: Provider) -> None:
+    def test_the_call_budget_counts_calls(self, provider: Provider) -> None:
         if not isinstance(provider, HasCallBudget):
             pytest.skip("call_budget does not apply: the provider paces no calls")
         before = provider.call_budget().calls

@@ -1,4 +1,4 @@
-"""Carrying out: each action in its turn, each with its outcome, none hidden by another's failure."""
+"""Actions are carried out in order, each with its own outcome; a failure does not prevent the others."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_an_empty_host_is_removed(bench: Bench) -> None:
     assert (done, list(bench.grid_engine.hosts)) == ([("Remove", Result.DONE)], [])
 
 
-def test_a_busy_host_is_put_back_and_its_machine_kept(bench: Bench) -> None:
+def test_a_busy_host_is_not_removed_and_its_machine_is_kept(bench: Bench) -> None:
     bench.grid_engine.busy.add("fake-1")
     outcome = bench.act(Remove("fake-000001", "fake-1", REASON))[0]
     kept = (bench.grid_engine.slots, bench.grid_engine.members, len(bench.cloud.living("tag")))
@@ -77,7 +77,7 @@ def test_a_host_without_a_worker_of_ours_is_never_removed(bench: Bench) -> None:
     assert (done, list(bench.grid_engine.hosts)) == ([("Remove", Result.REFUSED)], ["fake-1"])
 
 
-def test_a_removal_that_died_half_way_knows_what_to_put_back(bench: Bench) -> None:
+def test_a_removal_that_died_halfway_restores_slots_and_host_group(bench: Bench) -> None:
     bench.grid_engine.members.clear()
     bench.grid_engine.slots.clear()
     bench.grid_engine.reserved.add("fake-1")
@@ -98,13 +98,13 @@ def removals(*numbers: int) -> list[Remove]:
     return [Remove(f"fake-00000{number}", f"fake-{number}", REASON) for number in numbers]
 
 
-def test_workers_that_leave_together_are_removed_with_few_commands(several: Bench) -> None:
+def test_several_workers_are_removed_with_few_commands(several: Bench) -> None:
     done = results(several, *removals(1, 2, 3, 4))
     edits = [call[1] for call in several.grid_engine.calls if call[1] in ("-dattr", "-de")]
     assert (done, several.grid_engine.hosts, edits) == ([("Remove", Result.DONE)] * 4, {}, ["-dattr", "-de"])
 
 
-def test_of_several_the_busy_one_is_put_back_and_a_strangers_host_left_alone(several: Bench) -> None:
+def test_in_a_removal_of_several_a_busy_host_and_a_foreign_host_are_refused(several: Bench) -> None:
     several.grid_engine.busy.add("fake-2")
     outcomes = several.act(*removals(1, 2), Remove("somebody", "fake-3", REASON), *removals(4))
     assert [outcome.result for outcome in outcomes] == [Result.DONE, Result.REFUSED, Result.REFUSED, Result.DONE]
@@ -118,13 +118,13 @@ def test_two_workers_of_one_name_are_removed_one_after_the_other(several: Bench)
     assert (done, list(several.grid_engine.hosts)) == ([("Remove", Result.DONE)] * 3, ["fake-2", "fake-4"])
 
 
-def test_a_machine_is_ended(bench: Bench) -> None:
+def test_a_machine_is_terminated(bench: Bench) -> None:
     done = results(bench, Terminate("fake-000002", "fake-2", REASON))
     living = [machine.id for machine in bench.cloud.living("tag")]
     assert (done, living) == ([("Terminate", Result.DONE)], ["fake-000001"])
 
 
-def test_a_machine_that_never_joined_leaves_its_last_words_and_a_failure(bench: Bench) -> None:
+def test_terminating_a_machine_that_never_joined_records_its_console_and_a_failure(bench: Bench) -> None:
     outcome = bench.act(Terminate("fake-000002", "fake-2", REASON, failure=FailureKind.BOOT))[0]
     failure = bench.store.journal.failures(0)[0]
     assert (outcome.message, failure.kind, failure.bucket.instance_type) == (
@@ -134,7 +134,7 @@ def test_a_machine_that_never_joined_leaves_its_last_words_and_a_failure(bench: 
     )
 
 
-def test_an_end_without_an_answer_has_failed_and_may_be_asked_again(bench: Bench) -> None:
+def test_a_termination_without_an_answer_has_failed_and_can_be_repeated(bench: Bench) -> None:
     bench.cloud.faults.unreachable = 1
     bench.provider.workers = list  # type: ignore[method-assign] # the listing would use the fault up
     first = results(bench, Terminate("fake-000002", "fake-2", REASON))
@@ -142,7 +142,7 @@ def test_an_end_without_an_answer_has_failed_and_may_be_asked_again(bench: Bench
     assert (first, second) == ([("Terminate", Result.FAILED)], [("Terminate", Result.DONE)])
 
 
-def test_one_actions_failure_does_not_hide_the_others(bench: Bench) -> None:
+def test_the_failure_of_one_action_does_not_prevent_the_next(bench: Bench) -> None:
     ask = bench.grid_engine.answer
 
     def hang(argv: Sequence[str]) -> tuple[int, str]:
@@ -155,7 +155,7 @@ def test_one_actions_failure_does_not_hide_the_others(bench: Bench) -> None:
     assert done == [("Enable", Result.FAILED), ("Enrol", Result.DONE)]
 
 
-def test_told_to_stop_it_begins_no_further_action(bench: Bench) -> None:
+def test_a_stop_begins_no_further_action(bench: Bench) -> None:
     turns = iter((True, False))
     outcomes = bench.act(
         Disable("fake-000001", "fake-1", REASON),
@@ -170,15 +170,15 @@ def test_told_to_stop_it_begins_no_further_action(bench: Bench) -> None:
 
 def test_every_outcome_is_in_the_journal(bench: Bench) -> None:
     bench.act(Disable("fake-000001", "fake-1", REASON), Remove("fake-000001", "fake-1", REASON))
-    told = [(row["kind"], row["result"]) for row in bench.store.journal.outcomes_of("fake-1")]
-    assert told == [("remove", "done"), ("disable", "done"), ("enrol", "done")]
+    found = [(row["kind"], row["result"]) for row in bench.store.journal.outcomes_of("fake-1")]
+    assert found == [("remove", "done"), ("disable", "done"), ("enrol", "done")]
 
 
 @pytest.mark.parametrize("defect", (None, RuntimeError("no such attribute")), ids=("sound", "with a defect"))
-def test_a_providers_own_defect_is_told_and_the_loop_is_woken_all_the_same(
+def test_a_defect_of_a_provider_is_logged_and_still_wakes_the_loop(
     bench: Bench, caplog: pytest.LogCaptureFixture, defect: Exception | None
 ) -> None:
-    """It counts as no answer: the order stays open, and is asked for again."""
+    """It counts as no answer: the order stays open, and is repeated."""
     woken: list[None] = []
     bench.restart(on_late=lambda: woken.append(None))
     give = bench.provider.launch
@@ -190,12 +190,12 @@ def test_a_providers_own_defect_is_told_and_the_loop_is_woken_all_the_same(
 
     bench.provider.launch = launch_  # type: ignore[method-assign]
     bench.act(launch("m5.large"))
-    told = ["its contract does not allow" in record.message for record in caplog.records if record.exc_info]
-    assert (told, len(woken)) == ([] if defect is None else [True], 1)
+    found = ["its contract does not allow" in record.message for record in caplog.records if record.exc_info]
+    assert (found, len(woken)) == ([] if defect is None else [True], 1)
     assert (OrderState.SENT in bench.states) is (defect is not None)
 
 
-def test_an_end_that_is_under_way_is_not_asked_for_again_and_the_journal_says_so(tmp_path: Path) -> None:
+def test_a_termination_under_way_is_not_repeated_and_the_journal_records_that(tmp_path: Path) -> None:
     bench, answer = Bench(tmp_path, on_thread), Event()
     calls: list[Sequence[str]] = []
 
@@ -206,14 +206,14 @@ def test_an_end_that_is_under_way_is_not_asked_for_again_and_the_journal_says_so
     bench.provider.terminate = terminate  # type: ignore[method-assign]
     for _ in range(2):
         bench.act(Terminate("i-1", "w1", REASON))
-    told = [(row["result"], row["message"]) for row in bench.store.journal.outcomes_of("w1")]
+    found = [(row["result"], row["message"]) for row in bench.store.journal.outcomes_of("w1")]
     answer.set()
     bench.actor.finish(60)
-    assert (len(calls), told[0]) == (1, (Result.UNDER_WAY, "requested by an earlier pass"))
+    assert (len(calls), found[0]) == (1, (Result.UNDER_WAY, "requested by an earlier pass"))
 
 
-def test_what_never_joined_is_ended_by_eight_threads_at_most(tmp_path: Path) -> None:
-    """Each is asked for its last words first, which is slow."""
+def test_workers_that_never_joined_are_terminated_by_at_most_eight_threads(tmp_path: Path) -> None:
+    """The console of each is read first, which is slow."""
     threads: list[str] = []
 
     def executor(call: Callable[[], Value], name: str) -> Future[Value]:
@@ -231,10 +231,12 @@ def test_what_never_joined_is_ended_by_eight_threads_at_most(tmp_path: Path) -> 
     assert counts == [1, 3, 8]
 
 
-class TestEndingMany:
-    """With few calls, and one that the provider refuses keeps no other."""
+class TestTerminatingMany:
+    """Few calls are made, and a machine that the provider refuses does not prevent the others."""
 
-    def ends(self, bench: Bench, count: int, *, protected: str = "") -> tuple[list[list[str]], dict[str, Result]]:
+    def terminations(
+        self, bench: Bench, count: int, *, protected: str = ""
+    ) -> tuple[list[list[str]], dict[str, Result]]:
         """The calls that the provider got, and the outcome of each."""
         calls: list[list[str]] = []
 
@@ -248,30 +250,30 @@ class TestEndingMany:
         outcomes = bench.act(*actions)
         return calls, {outcome.action.worker_id: outcome.result for outcome in outcomes}  # type: ignore[union-attr]
 
-    def test_a_thousand_take_eight_calls(self, bench: Bench) -> None:
-        calls, results = self.ends(bench, 1000)
+    def test_a_thousand_terminations_take_eight_calls(self, bench: Bench) -> None:
+        calls, results = self.terminations(bench, 1000)
         assert (len(calls), len({each for call in calls for each in call})) == (8, 1000)
         assert set(results.values()) == {Result.DONE}
 
-    def test_a_hundred_take_two(self, bench: Bench) -> None:
-        calls, _ = self.ends(bench, 100)
+    def test_a_hundred_terminations_take_two_calls(self, bench: Bench) -> None:
+        calls, _ = self.terminations(bench, 100)
         assert sorted(map(len, calls)) == [50, 50]
 
-    def test_one_that_is_refused_keeps_no_other(self, bench: Bench) -> None:
-        calls, results = self.ends(bench, 100, protected="i-42")
+    def test_a_refused_termination_does_not_prevent_the_others(self, bench: Bench) -> None:
+        calls, results = self.terminations(bench, 100, protected="i-42")
         assert [name for name, result in results.items() if result is not Result.DONE] == ["i-42"]
         assert results["i-42"] is Result.REFUSED
         assert len(calls) < 20
 
-    def test_how_often_an_end_was_refused_in_a_row_is_known(self, bench: Bench) -> None:
+    def test_the_journal_counts_consecutive_refusals_of_a_termination(self, bench: Bench) -> None:
         for _ in range(3):
-            self.ends(bench, 2, protected="i-1")
+            self.terminations(bench, 2, protected="i-1")
         (found,) = bench.store.journal.refused_ends()
         assert (found.worker_id, found.times, found.message) == ("i-1", 3, "i-1 is protected")
-        self.ends(bench, 2)
+        self.terminations(bench, 2)
         assert bench.store.journal.refused_ends() == ()
 
-    def test_status_tells_of_a_machine_that_is_stopped_until_it_is_gone(self, bench: Bench) -> None:
+    def test_status_reports_a_stopped_machine_until_it_is_gone(self, bench: Bench) -> None:
         kind = InstanceType("m5.large", "m5", 2, 8 * 1024**3)
         up = Worker("i-1", kind, "execute", MachineState.RUNNING, 100.0, "w1", message="anything")
         stopped = replace(
@@ -280,32 +282,32 @@ class TestEndingMany:
             failure=FailureKind.BOOT,
             message="it is stopped, and its disks are paid for",
         )
-        told = []
+        found = []
         for worker in (up, stopped, replace(stopped, state=MachineState.TERMINATED)):
             bench.store.looks.keep(LastObservation("fake", workers=(SeenWorker(worker, Phase.READY, "w1"),)), 1000.0)
             now = Now(2000.0, "cell", "fake", serving=True, holder=None)
-            told.append(dict(status_pairs(status(bench.store, now))).get("failed"))
-        assert told == [None, "w1: it is stopped, and its disks are paid for", None]
+            found.append(dict(status_pairs(status(bench.store, now))).get("failed"))
+        assert found == [None, "w1: it is stopped, and its disks are paid for", None]
 
-    def test_status_tells_of_an_end_that_is_refused_until_it_comes_about(self, bench: Bench) -> None:
+    def test_status_reports_a_refused_termination_until_it_succeeds(self, bench: Bench) -> None:
         bench.store.history.note_workers(
             [Worker("i-1", InstanceType("m5.large", "m5", 2, 8 * 1024**3), "execute", MachineState.RUNNING, 100.0)],
             [],
             1000.0,
         )
-        told = []
+        found = []
         for protected in ("i-1", "i-1", ""):
-            self.ends(bench, 2, protected=protected)
+            self.terminations(bench, 2, protected=protected)
             now = Now(2000.0, "cell", "fake", serving=True, holder=None)
-            told.append(dict(status_pairs(status(bench.store, now))).get("not ended"))
-        assert told[0] is not None
-        assert told[0].startswith("i-1, refused once, last at ")
-        assert [each and each.partition(", last")[0] for each in told] == [
+            found.append(dict(status_pairs(status(bench.store, now))).get("not ended"))
+        assert found[0] is not None
+        assert found[0].startswith("i-1, refused once, last at ")
+        assert [each and each.partition(", last")[0] for each in found] == [
             "i-1, refused once",
             "i-1, refused 2 times",
             None,
         ]
-        assert told[0].endswith(": i-1 is protected")
+        assert found[0].endswith(": i-1 is protected")
 
 
 MANY = tuple((f"fake-{number:06d}", f"fake-{number}") for number in range(1, 201))
@@ -315,7 +317,7 @@ def commands(bench: Bench, *words: str) -> int:
     return sum(call[: len(words)] == words for call in bench.grid_engine.calls)
 
 
-def test_two_hundred_workers_join_with_two_edits_of_their_host_group_and_two_of_their_queue(tmp_path: Path) -> None:
+def test_200_workers_join_with_two_edits_of_the_host_group_and_two_of_the_queue(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     outcomes = bench.act(*(enrol(*each) for each in MANY))
     assert ({outcome.result for outcome in outcomes}, len(outcomes), len(bench.grid_engine.members)) == (
@@ -326,7 +328,7 @@ def test_two_hundred_workers_join_with_two_edits_of_their_host_group_and_two_of_
     assert (commands(bench, "qconf", "-aattr", "hostgroup"), commands(bench, "qconf", "-rattr", "queue")) == (2, 2)
 
 
-def test_each_of_several_has_an_outcome_of_its_own_in_the_journal(tmp_path: Path) -> None:
+def test_each_of_several_enrolments_has_its_own_outcome_in_the_journal(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.grid_engine.hosts["fake-2"] = "slots=2"
     outcomes = bench.act(*(enrol(*each) for each in MANY[:3]))
@@ -338,7 +340,7 @@ def test_each_of_several_has_an_outcome_of_its_own_in_the_journal(tmp_path: Path
     assert all(bench.store.journal.carried_out(Enrol.kind, worker, bench.now) for worker, _ in MANY[:3])
 
 
-def test_one_that_is_refused_among_several_is_told_in_grid_engines_words(tmp_path: Path) -> None:
+def test_a_refused_enrolment_among_several_has_grid_engines_message(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     add = bench.grid_engine.add_host
 
@@ -352,7 +354,7 @@ def test_one_that_is_refused_among_several_is_told_in_grid_engines_words(tmp_pat
 
 
 @pytest.mark.parametrize("after", range(1, 6))
-def test_a_process_killed_while_several_join_leaves_what_the_next_one_completes(tmp_path: Path, after: int) -> None:
+def test_an_enrolment_of_several_that_was_killed_is_completed_by_the_next_process(tmp_path: Path, after: int) -> None:
     bench = Bench(tmp_path)
     bench.grid_engine.dies_after = after
     with pytest.raises(Killed):
@@ -365,7 +367,7 @@ def test_a_process_killed_while_several_join_leaves_what_the_next_one_completes(
     assert (bench.grid_engine.startable, set(bench.grid_engine.slots.values())) == ([], {2})
 
 
-def test_a_master_that_does_not_answer_is_asked_once_for_all_that_join(tmp_path: Path) -> None:
+def test_an_unreachable_qmaster_is_asked_once_for_several_enrolments(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.grid_engine.answer = lambda argv: (1, "error: commlib error: got select error")  # type: ignore[method-assign]
     outcomes = bench.act(*(enrol(*each) for each in MANY[:5]))

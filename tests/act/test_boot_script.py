@@ -16,7 +16,7 @@ from sge.notices import COMPLEX
 SHELLS = [shell for shell in ("dash", "bash", "busybox") if shutil.which(shell)]
 PROVIDERS = ("aws", "azure", "cyclecloud", "local", "of.somebody:Else")
 USER_DATA_LIMIT = 16384
-"""EC2's; the least of all clouds'."""
+"""That of EC2, the smallest of all clouds."""
 HOSTILE = "it's $(exit 7) `exit 7` \"; exit 7 #"
 BOOT = WorkerBoot(
     sge_root="/opt/sge",
@@ -44,11 +44,11 @@ SYSTEM = (
     "/usr/local/sbin/sge-worker-watch",
     "/usr/sbin/policy-rc.d",
 )
-"""What the script reads and writes of the system it runs on."""
+"""Paths of the system that the script reads and writes."""
 
 
 class Machine:
-    """Runs scripts with fakes before everything else on the PATH; `calls` tells what they were called with."""
+    """Runs scripts with fakes before everything else on the PATH; `calls` has their calls."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.programs, self.hosts = root, root / "programs", root / "hosts"
@@ -78,11 +78,11 @@ class Machine:
         """Run the script to its end; files of the system are this machine's own."""
         return self.run(self.of_this_machine(boot.script()), shell)
 
-    def watch(self, boot: WorkerBoot, looks: int, *, real: bool = True) -> subprocess.CompletedProcess[str]:
-        """Boot, and run the watch for `looks` looks, on a machine (not `real`: in a container). Time passes at once."""
+    def watch(self, boot: WorkerBoot, rounds: int, *, real: bool = True) -> subprocess.CompletedProcess[str]:
+        """Boot, and run the watch for so many rounds, on a machine (not `real`: in a container). No time passes."""
         self.boot(boot)
         self.is_started_by("systemd", real=real)
-        counted = f"echo >>{self.root}/looks; [ $(wc -l <{self.root}/looks) -lt {looks} ] || kill $PPID"
+        counted = f"echo >>{self.root}/rounds; [ $(wc -l <{self.root}/rounds) -lt {rounds} ] || kill $PPID"
         self.fake("sleep", counted)
         return self.run((self.root / "watch").read_text(), "sh")
 
@@ -127,7 +127,7 @@ def boot(tmp_path: Path) -> WorkerBoot:
 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_every_shell_takes_the_script_of_every_provider(shell: str, provider: str) -> None:
+def test_every_shell_accepts_the_syntax_of_the_script_of_every_provider(shell: str, provider: str) -> None:
     script = replace(BOOT, provider=provider, sge_root=HOSTILE).script()
     argv = [shell, "sh", "-n"] if shell == "busybox" else [shell, "-n"]
     checked = subprocess.run(argv, input=script, capture_output=True, text=True, check=False)
@@ -139,7 +139,7 @@ def test_the_script_fits_into_a_clouds_user_data(provider: str) -> None:
     assert len(replace(BOOT, provider=provider, bootstrap="x" * 600).script().encode()) < USER_DATA_LIMIT
 
 
-def test_no_value_is_run_by_the_shell(machine: Machine) -> None:
+def test_no_value_is_executed_by_the_shell(machine: Machine) -> None:
     root = f"{machine.root}/{HOSTILE}"
     machine.boot(replace(BOOT, sge_root=root, cell=HOSTILE, master=HOSTILE, bootstrap=f"{HOSTILE}\nEND"))
     common = Path(root) / HOSTILE / "common"
@@ -148,7 +148,7 @@ def test_no_value_is_run_by_the_shell(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("value", ("two\nlines", "END OF WATCH\nreboot", "a\0b", "a\rb"))
-def test_a_value_that_could_end_a_line_is_refused(value: str) -> None:
+def test_a_value_that_could_break_a_line_is_refused(value: str) -> None:
     with pytest.raises(SettingsError, match="master"):
         replace(BOOT, master=value).script()
 
@@ -157,7 +157,7 @@ def test_a_longest_lease_is_never_shorter_than_the_lease() -> None:
     assert "LONGEST_LEASE=7200\n" in replace(BOOT, longest_lease=60).script()
 
 
-def test_a_worker_cannot_start_an_autoscaler_of_its_own() -> None:
+def test_a_worker_cannot_start_its_own_autoscaler() -> None:
     script = BOOT.script()
     wanted = ("CP_CAP_AUTOSCALE=false\n", "systemctl disable --now sge-autoscaler.service")
     assert [text in script for text in (*wanted, "sge-autoscaler run")] == [True, True, False]
@@ -169,7 +169,7 @@ def test_the_machine_is_watched_before_anything_can_fail(machine: Machine, boot:
     assert (ran.returncode, len(machine.calls("setsid"))) == (1, 1)
 
 
-def test_systemd_brings_the_watch_up_again_with_the_machine(machine: Machine, boot: WorkerBoot) -> None:
+def test_systemd_starts_the_watch_at_every_boot(machine: Machine, boot: WorkerBoot) -> None:
     machine.is_started_by("systemd")
     machine.boot(boot)
     unit = (machine.root / "sge-worker.service").read_text().splitlines()
@@ -185,7 +185,7 @@ def test_the_package_is_installed_where_there_is_no_execd(machine: Machine, boot
     assert (ran.returncode, calls, (machine.root / "policy-rc.d").exists()) == (0, ["gridengine-exec"], False)
 
 
-def test_nothing_is_installed_where_that_is_not_wanted(machine: Machine, boot: WorkerBoot) -> None:
+def test_without_install_the_package_is_not_installed(machine: Machine, boot: WorkerBoot) -> None:
     (machine.programs / "sge_execd").unlink()
     ran = machine.boot(replace(boot, install=False))
     assert (ran.returncode, machine.calls("apt-get"), "sge_execd is not there" in ran.stdout) == (1, [], True)
@@ -202,13 +202,13 @@ def test_a_master_that_does_not_resolve_gets_a_line_in_the_hosts_file(machine: M
     assert (machine.boot(boot).returncode, "10.0.0.1 master\n" in machine.hosts.read_text()) == (0, True)
 
 
-def test_its_own_name_is_no_loopback_address(machine: Machine, boot: WorkerBoot) -> None:
+def test_the_name_of_the_worker_does_not_resolve_to_a_loopback_address(machine: Machine, boot: WorkerBoot) -> None:
     machine.boot(boot)
     lines = machine.hosts.read_text().splitlines()
     assert [line for line in lines if "w1" in line] == ["10.0.0.7 w1 w1"]
 
 
-def test_booting_twice_changes_nothing_more(machine: Machine, boot: WorkerBoot) -> None:
+def test_a_second_boot_changes_nothing(machine: Machine, boot: WorkerBoot) -> None:
     first = machine.boot(boot)
     before = machine.hosts.read_text()
     second = machine.boot(boot)
@@ -222,41 +222,43 @@ def test_a_worker_without_the_cells_files_gets_them(machine: Machine, tmp_path: 
     assert (ran.returncode, found) == (0, {"act_qmaster": "master\n", "bootstrap": "admin_user none\n"})
 
 
-def test_a_worker_without_the_cells_files_says_what_is_missing(machine: Machine, tmp_path: Path) -> None:
+def test_a_worker_without_the_cells_files_and_bootstrap_reports_that_it_cannot_join(
+    machine: Machine, tmp_path: Path
+) -> None:
     ran = machine.boot(replace(BOOT, sge_root=str(tmp_path / "new"), bootstrap=""))
     assert (ran.returncode, "this worker cannot join" in ran.stdout) == (1, True)
 
 
-def test_a_machine_takes_the_name_by_which_its_cloud_lists_it(machine: Machine, boot: WorkerBoot) -> None:
+def test_a_machine_takes_the_host_name_of_its_cloud(machine: Machine, boot: WorkerBoot) -> None:
     machine.fake("curl", 'case "$*" in *local-hostname) echo ip-10-0-0-7.ec2.internal ;; *) echo token ;; esac')
     machine.boot(boot)
     assert (machine.root / "name").read_text() == "ip-10-0-0-7.ec2.internal\n"
 
 
-def test_a_name_that_is_none_is_not_taken(machine: Machine, boot: WorkerBoot) -> None:
+def test_an_invalid_host_name_is_not_taken(machine: Machine, boot: WorkerBoot) -> None:
     machine.fake("curl", "echo '<html>$(touch x)</html>'")
     machine.boot(boot)
     assert (machine.root / "name").read_text() == "w1\n"
 
 
 NEVER_JOINS = 3
-"""Looks, and seconds, after which the machines below are given back."""
+"""Rounds, and seconds, after which the machines below are given back."""
 
 
 @pytest.fixture
-def lonely(boot: WorkerBoot) -> WorkerBoot:
-    """A worker that no master takes."""
+def never_joining(boot: WorkerBoot) -> WorkerBoot:
+    """A worker that never joins."""
     return replace(boot, join_within=NEVER_JOINS)
 
 
-def test_an_execd_is_started_again_until_one_stays(machine: Machine, boot: WorkerBoot) -> None:
+def test_an_execd_that_ends_is_started_again(machine: Machine, boot: WorkerBoot) -> None:
     """As recorded in tests/sge/recorded/joins.json: it ends while its host is not known."""
     machine.watch(boot, 4)
     assert len(machine.calls("sge_execd")) == 4
 
 
-def boot_with_pid_1_that_reaps_nobody(machine: Machine, boot: WorkerBoot, *, runs: bool) -> list[str]:
-    """What was started in three looks where the boot script's process is 4242: it `runs`, or is a zombie."""
+def execds_started_without_reaping(machine: Machine, boot: WorkerBoot, *, runs: bool) -> list[str]:
+    """What was started in three rounds where the boot script's process is 4242: it `runs`, or is a zombie."""
     machine.is_started_by("systemd")
     machine.boot(boot)
     (machine.root / "sge-worker-boot.pid").write_text("4242\n")
@@ -264,17 +266,17 @@ def boot_with_pid_1_that_reaps_nobody(machine: Machine, boot: WorkerBoot, *, run
     (machine.root / "proc/4242/comm").write_text("sh\n")
     if runs:
         (machine.root / "proc/4242/exe").touch()
-    machine.fake("sleep", f"echo >>{machine.root}/looks; [ $(wc -l <{machine.root}/looks) -lt 3 ] || kill $PPID")
+    machine.fake("sleep", f"echo >>{machine.root}/rounds; [ $(wc -l <{machine.root}/rounds) -lt 3 ] || kill $PPID")
     machine.run((machine.root / "sge-worker-watch").read_text(), "sh")
     return machine.calls("sge_execd")
 
 
-def test_a_boot_script_that_ended_and_that_nobody_reaped_is_not_waited_for(machine: Machine, boot: WorkerBoot) -> None:
-    assert boot_with_pid_1_that_reaps_nobody(machine, boot, runs=False)
+def test_a_boot_script_that_is_a_zombie_is_not_waited_for(machine: Machine, boot: WorkerBoot) -> None:
+    assert execds_started_without_reaping(machine, boot, runs=False)
 
 
 def test_no_execd_is_started_while_the_boot_script_runs(machine: Machine, boot: WorkerBoot) -> None:
-    assert not boot_with_pid_1_that_reaps_nobody(machine, boot, runs=True)
+    assert not execds_started_without_reaping(machine, boot, runs=True)
 
 
 HOOK = '#!/bin/sh\necho "it\'s $0"; getent mount-my-home || true'
@@ -282,30 +284,30 @@ HOOK = '#!/bin/sh\necho "it\'s $0"; getent mount-my-home || true'
 
 def test_the_operators_bootstrap_runs_before_the_worker_joins(machine: Machine, boot: WorkerBoot) -> None:
     ran = machine.boot(replace(boot, hook=HOOK))
-    said = [line for line in ran.stdout.splitlines() if "it's" in line or "joining" in line]
-    assert (ran.returncode, said[0].startswith("it's "), "joining" in said[-1]) == (0, True, True)
+    output = [line for line in ran.stdout.splitlines() if "it's" in line or "joining" in line]
+    assert (ran.returncode, output[0].startswith("it's "), "joining" in output[-1]) == (0, True, True)
     assert machine.calls("getent")[0] == "getent mount-my-home"
 
 
-def test_a_worker_whose_own_bootstrap_failed_stays_out_and_says_so(machine: Machine, boot: WorkerBoot) -> None:
+def test_a_worker_whose_bootstrap_failed_does_not_join_and_reports_it(machine: Machine, boot: WorkerBoot) -> None:
     ran = machine.boot(replace(boot, hook="#!/bin/sh\nexit 3"))
     assert (ran.returncode, "the operator's bootstrap ended with 3" in ran.stdout) == (1, True)
     assert len(machine.calls("setsid")) == 1
 
 
-def test_a_machine_of_aws_shuts_itself_down(machine: Machine, lonely: WorkerBoot) -> None:
-    said = machine.watch(lonely, NEVER_JOINS + 1).stdout
-    assert (machine.calls("shutdown"), "this machine ends itself" in said) == (["shutdown -h now"], True)
+def test_a_machine_of_aws_shuts_itself_down(machine: Machine, never_joining: WorkerBoot) -> None:
+    output = machine.watch(never_joining, NEVER_JOINS + 1).stdout
+    assert (machine.calls("shutdown"), "this machine ends itself" in output) == (["shutdown -h now"], True)
 
 
-def test_no_machine_ends_itself_before_its_time(machine: Machine, lonely: WorkerBoot) -> None:
-    machine.watch(lonely, NEVER_JOINS)
+def test_a_machine_does_not_shut_itself_down_before_its_time(machine: Machine, never_joining: WorkerBoot) -> None:
+    machine.watch(never_joining, NEVER_JOINS)
     assert machine.calls("shutdown") == []
 
 
-def test_what_is_no_machine_of_its_own_never_shuts_one_down(machine: Machine, lonely: WorkerBoot) -> None:
-    said = machine.watch(lonely, NEVER_JOINS + 1, real=False).stdout
-    assert (machine.calls("shutdown"), "cannot end itself" in said) == ([], True)
+def test_a_container_never_shuts_down_the_machine(machine: Machine, never_joining: WorkerBoot) -> None:
+    output = machine.watch(never_joining, NEVER_JOINS + 1, real=False).stdout
+    assert (machine.calls("shutdown"), "cannot end itself" in output) == ([], True)
 
 
 METADATA_OF_AZURE = """
@@ -318,33 +320,33 @@ esac
 """
 
 
-def test_a_machine_of_azure_deletes_itself_and_nothing_else(machine: Machine, lonely: WorkerBoot) -> None:
+def test_a_machine_of_azure_deletes_itself_and_nothing_else(machine: Machine, never_joining: WorkerBoot) -> None:
     machine.fake("curl", METADATA_OF_AZURE)
-    machine.watch(replace(lonely, provider="azure"), NEVER_JOINS + 1)
+    machine.watch(replace(never_joining, provider="azure"), NEVER_JOINS + 1)
     deleted = [call.split()[-1] for call in machine.calls("curl") if "DELETE" in call]
     own = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachines/w1"
     assert (deleted, machine.calls("shutdown")) == ([f"https://management.azure.com{own}?api-version=2024-07-01"], [])
 
 
-def test_no_argument_holds_a_machines_token(machine: Machine, lonely: WorkerBoot) -> None:
+def test_the_token_of_a_machine_is_in_no_argument(machine: Machine, never_joining: WorkerBoot) -> None:
     """Arguments are there for every job on the machine to read."""
     machine.fake("curl", METADATA_OF_AZURE)
-    machine.watch(replace(lonely, provider="azure"), NEVER_JOINS + 1)
-    told = ((machine.root / "given").read_text(), "SECRET" in (machine.root / "calls").read_text())
-    assert told == ('header = "Authorization: Bearer SECRET"\n', False)
+    machine.watch(replace(never_joining, provider="azure"), NEVER_JOINS + 1)
+    found = ((machine.root / "given").read_text(), "SECRET" in (machine.root / "calls").read_text())
+    assert found == ('header = "Authorization: Bearer SECRET"\n', False)
 
 
-def test_a_machine_of_azure_that_may_not_delete_itself_says_that_it_stays_paid_for(
-    machine: Machine, lonely: WorkerBoot
+def test_a_machine_of_azure_that_cannot_delete_itself_shuts_down_and_warns_of_its_cost(
+    machine: Machine, never_joining: WorkerBoot
 ) -> None:
-    said = machine.watch(replace(lonely, provider="azure"), NEVER_JOINS + 1).stdout
-    assert ("STAYS PAID FOR" in said, machine.calls("shutdown")) == (True, ["shutdown -h now"])
+    output = machine.watch(replace(never_joining, provider="azure"), NEVER_JOINS + 1).stdout
+    assert ("STAYS PAID FOR" in output, machine.calls("shutdown")) == (True, ["shutdown -h now"])
 
 
-def test_a_node_of_cyclecloud_asks_it_for_its_end(machine: Machine, lonely: WorkerBoot) -> None:
+def test_a_node_of_cyclecloud_terminates_itself_by_jetpack(machine: Machine, never_joining: WorkerBoot) -> None:
     machine.fake("jetpack")
     (machine.programs / "jetpack").rename(machine.root / "jetpack")
-    machine.watch(replace(lonely, provider="cyclecloud"), NEVER_JOINS + 1)
+    machine.watch(replace(never_joining, provider="cyclecloud"), NEVER_JOINS + 1)
     assert (machine.calls("jetpack"), machine.calls("shutdown")) == (["jetpack shutdown --idle"], [])
 
 
@@ -390,7 +392,7 @@ IN_TIME = "Fri, 21 Nov 2025 15:46:40 GMT"
 
 
 @pytest.mark.parametrize(
-    ("provider", "metadata", "told"),
+    ("provider", "metadata", "notice"),
     (
         ("aws", of_aws("spot/instance-action", SPOT_END), "terminate@1763740000"),
         ("aws", of_aws("spot/instance-action", SPOT_END.replace("terminate", "hibernate")), "stop@1763740000"),
@@ -409,8 +411,8 @@ IN_TIME = "Fri, 21 Nov 2025 15:46:40 GMT"
         ("azure", "exit 7", "none"),
     ),
 )
-def test_a_workers_load_sensor_tells_what_its_metadata_say(
-    machine: Machine, boot: WorkerBoot, provider: str, metadata: str, told: str
+def test_the_load_sensor_of_a_worker_reports_the_notice_in_its_metadata(
+    machine: Machine, boot: WorkerBoot, provider: str, metadata: str, notice: str
 ) -> None:
     answer = reported(machine, replace(boot, provider=provider), metadata)
-    assert answer == ["begin", f"w1:{COMPLEX}:{told}", "end"]
+    assert answer == ["begin", f"w1:{COMPLEX}:{notice}", "end"]

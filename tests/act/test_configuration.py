@@ -1,4 +1,4 @@
-"""What a worker of a node array is told of its configuration."""
+"""The configuration that a worker of a node array gets."""
 
 from __future__ import annotations
 
@@ -36,5 +36,7 @@ CHAIN = (
         ("unknown:8", {}),
     ),
 )
-def test_an_array_says_more_than_what_it_extends(node_array: str, values: dict[str, str]) -> None:
+def test_the_configuration_of_an_array_overrides_the_array_that_it_extends(
+    node_array: str, values: dict[str, str]
+) -> None:
     assert configuration_of(node_array, CHAIN) == values

@@ -1,4 +1,4 @@
-"""An orphan is ended only when Grid Engine lets it go, and every refusal leaves it as it was."""
+"""An orphan is terminated only if Grid Engine removes its host, and every refusal leaves it as it was."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ID = "fake-000001"
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    """One worker, enrolled and open to jobs."""
+    """One worker, enrolled and enabled."""
     bench = Bench(tmp_path)
     bench.act(launch("m5.large", count=1))
     bench.act(enrol(ID, "fake-1"))
@@ -36,7 +36,7 @@ def the_orphan(bench: Bench, **changes: object) -> Orphan:
 
 def end(bench: Bench, orphan: Orphan, later: Orphan | None) -> None:
     def observe_again() -> Orphan | None:
-        assert not bench.grid_engine.lets_jobs_in("fake-1"), "it is closed before it is looked at again"
+        assert not bench.grid_engine.can_start_jobs("fake-1"), "it is disabled before it is observed again"
         return later
 
     end_orphan(orphan, EndOrphanContext(Administrator(bench.grid_engine), bench.provider, observe_again))
@@ -46,48 +46,48 @@ def living(bench: Bench) -> list[str]:
     return [machine.id for machine in bench.cloud.living("tag")]
 
 
-def test_it_is_taken_out_of_grid_engine_and_ended(bench: Bench) -> None:
+def test_an_orphan_is_removed_from_grid_engine_and_terminated(bench: Bench) -> None:
     orphan = the_orphan(bench)
     end(bench, orphan, orphan)
     assert (list(bench.grid_engine.hosts), living(bench)) == ([], [])
 
 
-def test_one_without_a_host_is_ended_as_it_is(bench: Bench) -> None:
+def test_an_orphan_without_a_host_is_only_terminated(bench: Bench) -> None:
     before = list(bench.grid_engine.hosts)
     end(bench, the_orphan(bench, host=None), None)
     assert (list(bench.grid_engine.hosts), living(bench)) == (before, [])
 
 
-def test_one_that_runs_jobs_is_not_touched(bench: Bench) -> None:
+def test_an_orphan_that_runs_jobs_is_not_changed(bench: Bench) -> None:
     with pytest.raises(GridEngineRefused, match="runs jobs"):
         end(bench, the_orphan(bench, busy=True), None)
-    assert (bench.grid_engine.lets_jobs_in("fake-1"), living(bench)) == (True, [ID])
+    assert (bench.grid_engine.can_start_jobs("fake-1"), living(bench)) == (True, [ID])
 
 
 @pytest.mark.parametrize("later", ("busy", "elsewhere", "gone"))
-def test_one_that_is_another_at_the_second_look_is_opened_again(bench: Bench, later: str) -> None:
+def test_an_orphan_that_changed_at_the_second_observation_is_enabled_again(bench: Bench, later: str) -> None:
     orphan = the_orphan(bench)
     seen = {"busy": replace(orphan, busy=True), "elsewhere": replace(orphan, host="fake-2"), "gone": None}[later]
     with pytest.raises(GridEngineRefused):
         end(bench, orphan, seen)
-    assert (bench.grid_engine.lets_jobs_in("fake-1"), living(bench)) == (True, [ID])
+    assert (bench.grid_engine.can_start_jobs("fake-1"), living(bench)) == (True, [ID])
 
 
-def test_where_grid_engine_refuses_it_is_put_back_and_opened(bench: Bench) -> None:
+def test_an_orphan_whose_removal_is_refused_is_restored_and_enabled(bench: Bench) -> None:
     bench.grid_engine.busy.add("fake-1")
     orphan = the_orphan(bench)
     with pytest.raises(GridEngineRefused, match="still referenced"):
         end(bench, orphan, orphan)
-    assert (bench.grid_engine.lets_jobs_in("fake-1"), bench.grid_engine.slots, living(bench)) == (
+    assert (bench.grid_engine.can_start_jobs("fake-1"), bench.grid_engine.slots, living(bench)) == (
         True,
         {"fake-1": 2},
         [ID],
     )
 
 
-def test_what_a_person_had_closed_stays_closed(bench: Bench) -> None:
+def test_an_orphan_that_a_person_had_disabled_stays_disabled(bench: Bench) -> None:
     bench.grid_engine.busy.add("fake-1")
     orphan = the_orphan(bench, enabled=())
     with pytest.raises(GridEngineRefused):
         end(bench, orphan, orphan)
-    assert not bench.grid_engine.lets_jobs_in("fake-1")
+    assert not bench.grid_engine.can_start_jobs("fake-1")

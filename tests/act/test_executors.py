@@ -1,4 +1,4 @@
-"""What every executor keeps to."""
+"""Rules of every executor."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ ON_THE_LOOPS_THREAD = [one for one in ONE_OF_EACH if isinstance(one, WorkerActio
 
 
 class Hung:
-    """A provider that must not be asked on the loop's thread."""
+    """A provider that must not be called on the loop's thread."""
 
     def __getattr__(self, name: str) -> object:
-        raise AssertionError(f"{name} of the provider is asked on the loop's thread: the action belongs to OfProvider")
+        raise AssertionError(f"{name} of the provider is called on the loop's thread: the action belongs to OfProvider")
 
 
 @pytest.mark.parametrize("action", ON_THE_LOOPS_THREAD, ids=lambda one: one.kind)
-def test_what_is_done_with_a_host_on_the_loops_thread_asks_no_provider(action: WorkerAction, tmp_path: Path) -> None:
+def test_an_action_on_the_loops_thread_calls_no_provider(action: WorkerAction, tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.provider = cast("FakeProvider", Hung())
     bench.restart()
     assert execute(action, bench.actor._context, {}).action == action
 
 
-def test_what_is_carried_out_by_one_call_is_of_one_kind_and_in_its_order() -> None:
-    """Hosts to enable and hosts to disable beside each other are two batches."""
+def test_batches_have_one_kind_of_action_each_in_order() -> None:
+    """Hosts to enable and hosts to disable next to each other are two batches."""
     kinds = {action.kind: action for action in ONE_OF_EACH}
     words = ("enable", "enable", "disable", "disable", "remove", "remove", "terminate", "terminate")
     plan = [Journalled(number, kinds[word]) for number, word in enumerate(words)]

@@ -1,4 +1,4 @@
-"""What has become of requests is written down: who serves which node, whose machine ended, which arrays are empty."""
+"""The store records how requests go: which worker serves a node, whose machine ended, which arrays are empty."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def ask(store: Store, *targets: Target, expires: float | None = None) -> None:
     store.requests.update("standard", "ann", NOW, expires, targets, definitions)
 
 
-def a_look(store: Store, *things: Any) -> Snapshot:
+def an_observation(store: Store, *things: Any) -> Snapshot:
     seen = a_snapshot(*things)
     requests = store.requests.load(NOW)
     return replace(seen, requests=requests, policy=in_force(seen.policy, requests))
@@ -60,14 +60,14 @@ def arrays(store: Store) -> list[str]:
 
 def test_a_node_is_served_by_the_worker_of_its_order(store: Store) -> None:
     create(store, "n1", "n2")
-    Fulfilment(store).note(a_look(store, ANSWERED))
+    Fulfilment(store).note(an_observation(store, ANSWERED))
     assert serving(store) == {"n1": "i-w1", "n2": "i-w2"}
 
 
-def test_a_node_that_was_ended_while_it_was_ordered_is_known_by_its_worker(store: Store) -> None:
+def test_a_node_terminated_while_it_was_ordered_gets_its_worker_id(store: Store) -> None:
     create(store, "n1", "n2")
     store.nodes.end("n1", at=NOW, by="ann")
-    Fulfilment(store).note(a_look(store, ANSWERED))
+    Fulfilment(store).note(an_observation(store, ANSWERED))
     row = store.nodes.row("n1")
     assert row is not None
     assert row.node.worker_id == "i-w1"
@@ -76,7 +76,7 @@ def test_a_node_that_was_ended_while_it_was_ordered_is_known_by_its_worker(store
 def test_a_node_fails_with_its_machine(store: Store) -> None:
     create(store, "n1")
     store.nodes.bind("n1", "i-w1")
-    Fulfilment(store).note(a_look(store, a_machine("w1", state=MachineState.TERMINATED)))
+    Fulfilment(store).note(an_observation(store, a_machine("w1", state=MachineState.TERMINATED)))
     assert (serving(store), failed(store)) == ({}, {"n1": Code.GONE})
 
 
@@ -98,11 +98,13 @@ def test_a_node_fails_with_its_machine(store: Store) -> None:
     ),
     ids=["never up", "never heard", "no capacity", "lost", "interrupted", "gave up by itself", "silent", "quarantined"],
 )
-def test_a_node_says_what_failed(store: Store, note: WorkerNote, machine: dict[str, Any], why: Code) -> None:
+def test_a_failed_node_has_the_cause_of_its_failure(
+    store: Store, note: WorkerNote, machine: dict[str, Any], why: Code
+) -> None:
     create(store, "n1")
     store.nodes.bind("n1", "i-w1")
     ended = a_machine("w1", state=MachineState.TERMINATED, note=note, **machine)
-    Fulfilment(store).note(a_look(store, ended))
+    Fulfilment(store).note(an_observation(store, ended))
     assert failed(store) == {"n1": why}
 
 
@@ -117,26 +119,26 @@ def test_a_node_says_what_failed(store: Store, note: WorkerNote, machine: dict[s
     ),
     ids=["drained", "asked to stop", "drained while it booted", "drained by its host's name", "shut itself down"],
 )
-def test_a_node_whose_machine_a_person_or_it_itself_let_go_ends(
+def test_a_node_whose_machine_was_drained_or_released_ends_without_failure(
     store: Store, drained: tuple[str, ...], note: WorkerNote, ending: Ending
 ) -> None:
     create(store, "n1")
     store.nodes.bind("n1", "i-w1")
     ended = a_machine("w1", state=MachineState.TERMINATED, note=note, ending=ending)
-    Fulfilment(store).note(a_look(store, ended, Overrides(drain=frozenset(drained))))
+    Fulfilment(store).note(an_observation(store, ended, Overrides(drain=frozenset(drained))))
     assert (serving(store), failed(store)) == ({}, {})
 
 
-def test_a_failed_node_that_is_tried_again_is_served_by_the_worker_of_its_next_order(store: Store) -> None:
+def test_a_retried_node_is_served_by_the_worker_of_its_next_order(store: Store) -> None:
     create(store, "n1", "n2")
     fulfilment, lost = Fulfilment(store), a_machine("w1", state=MachineState.TERMINATED)
-    fulfilment.note(a_look(store, ANSWERED, lost, a_machine("w2")))
-    fulfilment.note(a_look(store, ANSWERED, lost, a_machine("w2")))
+    fulfilment.note(an_observation(store, ANSWERED, lost, a_machine("w2")))
+    fulfilment.note(an_observation(store, ANSWERED, lost, a_machine("w2")))
     tried = store.nodes.retry()
-    fulfilment.note(a_look(store, ANSWERED, lost, a_machine("w2")))
+    fulfilment.note(an_observation(store, ANSWERED, lost, a_machine("w2")))
     before = serving(store)
     again = replace(an_order(1, state=OrderState.ACCEPTED, age=10, ids=("i-w3",), nodes=("n1",)), id="order-2")
-    fulfilment.note(a_look(store, ANSWERED, again, lost, a_machine("w2"), a_machine("w3")))
+    fulfilment.note(an_observation(store, ANSWERED, again, lost, a_machine("w2"), a_machine("w3")))
     assert (tried, before, serving(store)) == (
         ("name-n1",),
         {"n1": None, "n2": "i-w2"},
@@ -144,16 +146,16 @@ def test_a_failed_node_that_is_tried_again_is_served_by_the_worker_of_its_next_o
     )
 
 
-def test_what_comes_for_a_node_that_was_ended_when_it_was_tried_again_is_known_as_its(store: Store) -> None:
+def test_a_node_terminated_after_its_retry_gets_the_worker_id_of_its_next_order(store: Store) -> None:
     create(store, "n1")
     store.nodes.bind("n1", "i-w1")
     fulfilment = Fulfilment(store)
-    fulfilment.note(a_look(store, a_machine("w1", state=MachineState.TERMINATED)))
+    fulfilment.note(an_observation(store, a_machine("w1", state=MachineState.TERMINATED)))
     store.nodes.retry()
     store.nodes.end("n1", at=NOW, by="ann")
     first = an_order(1, state=OrderState.ACCEPTED, ids=("i-w1",), nodes=("n1",))
     again = replace(an_order(1, state=OrderState.ACCEPTED, age=10, ids=("i-w2",), nodes=("n1",)), id="order-2")
-    fulfilment.note(a_look(store, first, again, a_machine("w2")))
+    fulfilment.note(an_observation(store, first, again, a_machine("w2")))
     row = store.nodes.row("n1")
     assert row is not None
     assert row.node.worker_id == "i-w2"
@@ -164,30 +166,30 @@ def test_failed_nodes_end_with_their_node_array(store: Store) -> None:
     store.nodes.create([NodeRow(CreatedNode("n1", "burst-1", "burst", NOW))])
     store.nodes.bind("n1", "i-w1")
     fulfilment = Fulfilment(store)
-    fulfilment.note(a_look(store, a_machine("w1", state=MachineState.TERMINATED)))
+    fulfilment.note(an_observation(store, a_machine("w1", state=MachineState.TERMINATED)))
     kept = failed(store)
-    fulfilment.note(a_look(store))
+    fulfilment.note(an_observation(store))
     assert (kept, failed(store), arrays(store)) == ({"n1": Code.GONE}, {}, [])
 
 
-def test_a_node_whose_machine_a_listing_leaves_out_lives_on(store: Store) -> None:
+def test_a_node_whose_machine_is_missing_from_a_listing_stays(store: Store) -> None:
     create(store, "n1")
     store.nodes.bind("n1", "i-w1")
-    Fulfilment(store).note(a_look(store, Memory(workers={"i-w1": WorkerNote(NOW)})))
+    Fulfilment(store).note(an_observation(store, Memory(workers={"i-w1": WorkerNote(NOW)})))
     assert serving(store) == {"n1": "i-w1"}
 
 
-def test_a_node_whose_machine_is_not_listed_yet_lives_on(store: Store) -> None:
+def test_a_node_whose_machine_is_not_listed_yet_stays(store: Store) -> None:
     create(store, "n1", "n2")
     fulfilment = Fulfilment(store)
     for _ in range(2):
-        fulfilment.note(a_look(store, ANSWERED))
+        fulfilment.note(an_observation(store, ANSWERED))
     assert serving(store) == {"n1": "i-w1", "n2": "i-w2"}
 
 
-def test_a_dynamic_array_that_a_set_names_stays(store: Store) -> None:
+def test_a_dynamic_array_that_a_request_set_names_stays(store: Store) -> None:
     ask(store, Target("burst", count=0))
-    Fulfilment(store).note(a_look(store))
+    Fulfilment(store).note(an_observation(store))
     assert arrays(store) == ["burst"]
 
 
@@ -202,32 +204,32 @@ def test_a_dynamic_array_that_a_set_names_stays(store: Store) -> None:
 def test_a_dynamic_array_stays_while_anything_is_in_it(store: Store, thing: Any) -> None:
     ask(store, Target("burst", count=1))
     ask(store)
-    Fulfilment(store).note(a_look(store, thing))
+    Fulfilment(store).note(an_observation(store, thing))
     assert arrays(store) == ["burst"]
 
 
 @pytest.mark.parametrize("thing", (a_machine("w1", node_array="burst", state=MachineState.TERMINATED), a_machine("w1")))
-def test_a_dynamic_array_is_gone_once_its_last_worker_is(store: Store, thing: Any) -> None:
+def test_a_dynamic_array_is_removed_with_its_last_worker(store: Store, thing: Any) -> None:
     ask(store, Target("burst", count=1))
     ask(store)
-    Fulfilment(store).note(a_look(store, thing))
+    Fulfilment(store).note(an_observation(store, thing))
     assert arrays(store) == []
 
 
-def test_a_dynamic_array_is_gone_with_the_lapse_of_the_last_set_that_named_it(store: Store) -> None:
+def test_a_dynamic_array_is_removed_when_the_last_request_set_that_names_it_lapses(store: Store) -> None:
     ask(store, Target("burst", count=1), expires=NOW)
-    Fulfilment(store).note(a_look(store))
+    Fulfilment(store).note(an_observation(store))
     assert arrays(store) == []
 
 
-def test_what_an_array_in_use_extends_stays(store: Store) -> None:
+def test_an_array_that_an_array_in_use_extends_stays(store: Store) -> None:
     store.requests.update("standard", "ann", NOW, None, (), [BURST, replace(BURST, name="more", extends="burst")])
     ask(store)
-    Fulfilment(store).note(a_look(store, a_machine("w1", node_array="more")))
+    Fulfilment(store).note(an_observation(store, a_machine("w1", node_array="more")))
     assert arrays(store) == ["burst", "more"]
 
 
-def test_with_the_cluster_given_back_nobody_wants_anything(store: Store) -> None:
+def test_ending_all_requests_removes_sets_arrays_and_nodes(store: Store) -> None:
     create(store, "n1")
     ask(store, Target("burst", count=1))
     Fulfilment(store).end_all(NOW, "stop")
@@ -238,25 +240,25 @@ def lapses(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if "lapsed" in record.getMessage()]
 
 
-def test_a_set_that_nobody_renewed_is_told_once(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lapsed_request_set_is_reported_once(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     fulfilment = Fulfilment(store)
     ask(store, Target("burst", count=1), expires=NOW + 60)
     with caplog.at_level("INFO", logger="autoscaler.requests"):
-        fulfilment.note(a_look(store))
-        later = replace(a_look(store), now=NOW + 60, requests=store.requests.load(NOW + 60))
+        fulfilment.note(an_observation(store))
+        later = replace(an_observation(store), now=NOW + 60, requests=store.requests.load(NOW + 60))
         fulfilment.note(later)
         fulfilment.note(later)
     assert lapses(caplog) == ["request set standard of ann for burst has lapsed"]
 
 
 @pytest.mark.parametrize("targets", ([], [Target("burst", count=1)]))
-def test_a_set_that_was_taken_back_or_wanted_nothing_did_not_lapse(
+def test_a_withdrawn_or_empty_request_set_is_not_reported_as_lapsed(
     store: Store, caplog: pytest.LogCaptureFixture, targets: list[Target]
 ) -> None:
     fulfilment = Fulfilment(store)
     ask(store, *targets, expires=NOW + 60)
     with caplog.at_level("INFO", logger="autoscaler.requests"):
-        fulfilment.note(a_look(store))
+        fulfilment.note(an_observation(store))
         store.requests.end("standard")
-        fulfilment.note(replace(a_look(store), now=NOW + (30 if targets else 60)))
+        fulfilment.note(replace(an_observation(store), now=NOW + (30 if targets else 60)))
     assert lapses(caplog) == []

@@ -1,4 +1,4 @@
-"""Workers of groups join Grid Engine as such, and what Grid Engine has of a group goes with its last host."""
+"""Workers of groups are enrolled with their group, and its objects in Grid Engine are removed with its last host."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ REFUSAL = 'denied: Parallel environment "mpi_execute_4-1" is still referenced in
 
 
 @dataclass
-class Kept:
-    """What is asked of `sge.groups`, and the answer that it gives."""
+class FakeGroups:
+    """Records the calls of `sge.groups`, and gives a prepared answer."""
 
     calls: list[tuple[object, ...]] = field(default_factory=list)
     left: tuple[str, ...] = ()
@@ -48,15 +48,15 @@ class Kept:
 
 
 @pytest.fixture
-def kept() -> Kept:
-    return Kept(swept=True)
+def groups() -> FakeGroups:
+    return FakeGroups(swept=True)
 
 
 @pytest.fixture
-def bench(tmp_path: Path, kept: Kept) -> Bench:
+def bench(tmp_path: Path, groups: FakeGroups) -> Bench:
     """Two workers of one group, none enrolled."""
     bench = Bench(tmp_path)
-    bench.groups = kept
+    bench.groups = groups
     bench.restart()
     bench.act(replace(launch("m5.large"), node_array="execute:4", group_id="execute:4-1"))
     return bench
@@ -65,27 +65,29 @@ def bench(tmp_path: Path, kept: Kept) -> Bench:
 MEMBER = replace(enrol("fake-000001", "fake-1"), group_id="execute:4-1", group_pes=("mpi",))
 
 
-def test_a_worker_of_a_group_joins_its_host_group_and_says_so_to_jobs(bench: Bench, kept: Kept) -> None:
+def test_a_worker_of_a_group_joins_its_host_group_and_gets_the_complex_group_id(
+    bench: Bench, groups: FakeGroups
+) -> None:
     bench.act(MEMBER)
 
     joined = [call[-2:] for call in bench.grid_engine.calls if call[1:4] == ("-aattr", "hostgroup", "hostlist")]
-    assert kept.calls == [("prepare", "execute:4-1", "main.q", "@allhosts", ("mpi",))]
+    assert groups.calls == [("prepare", "execute:4-1", "main.q", "@allhosts", ("mpi",))]
     assert joined == [("fake-1", "@sge-autoscaler-execute_4-1"), ("fake-1", "@allhosts")]
     assert bench.grid_engine.hosts["fake-1"] == "slots=2,group_id=execute:4-1"
 
 
-def test_a_worker_whose_image_made_it_a_host_gets_its_group_besides_what_it_has(bench: Bench, kept: Kept) -> None:
+def test_a_worker_enrolled_by_its_image_gets_its_group_and_is_disabled(bench: Bench, groups: FakeGroups) -> None:
     bench.act(enrol("fake-000001", "fake-1"))
 
     (outcome,) = bench.act(replace(MEMBER, joined=True, slots=4))
 
-    assert (outcome.result, kept.calls[-1][:2]) == (Result.DONE, ("prepare", "execute:4-1"))
+    assert (outcome.result, groups.calls[-1][:2]) == (Result.DONE, ("prepare", "execute:4-1"))
     assert bench.grid_engine.hosts["fake-1"] == "slots=2,group_id=execute:4-1"
     assert "fake-1" in bench.grid_engine.disabled
 
 
-def test_a_worker_whose_group_cannot_be_made_does_not_join(bench: Bench, kept: Kept) -> None:
-    kept.error = GridEngineRefused("denied: no such PE")
+def test_a_worker_whose_group_cannot_be_created_does_not_join(bench: Bench, groups: FakeGroups) -> None:
+    groups.error = GridEngineRefused("denied: no such PE")
 
     (outcome,) = bench.act(MEMBER)
 
@@ -93,53 +95,53 @@ def test_a_worker_whose_group_cannot_be_made_does_not_join(bench: Bench, kept: K
     assert not bench.grid_engine.hosts
 
 
-def test_a_worker_of_no_group_joins_as_ever(bench: Bench, kept: Kept) -> None:
+def test_a_worker_without_a_group_joins_without_group_objects(bench: Bench, groups: FakeGroups) -> None:
     bench.act(enrol("fake-000001", "fake-1"))
 
-    assert kept.calls == []
+    assert groups.calls == []
     assert bench.grid_engine.hosts["fake-1"] == "slots=2"
 
 
-def test_what_grid_engine_has_of_a_group_is_cleared_when_a_host_of_it_went(bench: Bench, kept: Kept) -> None:
-    kept.left = (REFUSAL,)
+def test_removing_a_worker_of_a_group_clears_the_group_objects(bench: Bench, groups: FakeGroups) -> None:
+    groups.left = (REFUSAL,)
     bench.act(MEMBER)
 
     (outcome,) = bench.act(Remove("fake-000001", "fake-1", REASON))
 
     assert (outcome.result, outcome.message) == (Result.DONE, REFUSAL)
-    assert kept.calls[-1] == ("clear", "execute:4-1")
+    assert groups.calls[-1] == ("clear", "execute:4-1")
 
 
-def test_a_removal_is_done_though_its_group_could_not_be_cleared(bench: Bench, kept: Kept) -> None:
+def test_a_removal_is_done_even_if_its_group_cannot_be_cleared(bench: Bench, groups: FakeGroups) -> None:
     bench.act(MEMBER)
-    kept.error = GridEngineNotObservable("no answer")
+    groups.error = GridEngineNotObservable("no answer")
 
     (outcome,) = bench.act(Remove("fake-000001", "fake-1", REASON))
 
     assert outcome.result is Result.DONE
 
 
-def test_what_is_left_of_groups_is_tried_again_now_and_then(bench: Bench, kept: Kept) -> None:
-    kept.swept, kept.left = False, (REFUSAL,)
+def test_leftover_group_objects_are_swept_again_after_the_interval(bench: Bench, groups: FakeGroups) -> None:
+    groups.swept, groups.left = False, (REFUSAL,)
     for wait in (0.0, 1.0, SWEEP_EVERY, 1.0):
         bench.now += wait
         bench.act(Disable("fake-000001", "fake-1", REASON))
 
-    assert kept.calls == [("sweep",)] * 2
+    assert groups.calls == [("sweep",)] * 2
 
 
-def test_a_new_process_sweeps_once(bench: Bench, kept: Kept) -> None:
-    kept.swept = False
+def test_a_new_process_sweeps_once(bench: Bench, groups: FakeGroups) -> None:
+    groups.swept = False
     for _ in range(3):
         bench.now += SWEEP_EVERY
         bench.act(Disable("fake-000001", "fake-1", REASON))
 
-    assert kept.calls == [("sweep",)]
+    assert groups.calls == [("sweep",)]
 
 
-def test_what_a_person_may_have_left_of_groups_is_looked_for_every_ten_minutes(bench: Bench, kept: Kept) -> None:
+def test_group_objects_are_swept_every_ten_minutes_anyway(bench: Bench, groups: FakeGroups) -> None:
     for wait in (SWEEP_ANYWAY - 1, 1.0, 1.0):
         bench.now += wait
         bench.act(Disable("fake-000001", "fake-1", REASON))
 
-    assert kept.calls == [("sweep",)]
+    assert groups.calls == [("sweep",)]

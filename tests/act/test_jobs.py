@@ -1,4 +1,4 @@
-"""What is done with jobs: the reason is there first, nothing that runs is deleted, each outcome is each job's own."""
+"""Actions on jobs: the reason is written first, no running job is deleted, each job has its own outcome."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RecordedOwners:
 
 
 class JobsBench(Bench):
-    """A bench whose Grid Engine answers about jobs as a test says: by the command's first word, or first and last."""
+    """A bench whose Grid Engine gives prepared answers about jobs: by the command's first word, or first and last."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
@@ -82,7 +82,7 @@ def test_the_reason_is_in_the_context_before_a_job_is_deleted(bench: JobsBench) 
     assert bench.asked == [("qalter", "-ac", f"autoscaler={SENTENCE}", "12"), ("qdel", "12")]
 
 
-def test_a_job_that_runs_by_now_is_left_alone(bench: JobsBench) -> None:
+def test_a_job_that_runs_meanwhile_is_left_alone(bench: JobsBench) -> None:
     bench.running.add(12)
     result = bench.outcome(Kill(("12", "13"), REASON, asks=(PLAIN, PLAIN)))
     assert (result, bench.asked[-1]) == ((Result.REFUSED, "12: it runs now: left alone"), ("qdel", "13"))
@@ -94,7 +94,7 @@ def test_of_an_array_with_a_running_task_no_task_is_deleted(bench: JobsBench) ->
     assert bench.asked == []
 
 
-def test_nothing_is_deleted_when_nobody_knows_what_runs(bench: JobsBench) -> None:
+def test_nothing_is_deleted_if_the_running_jobs_are_unknown(bench: JobsBench) -> None:
     def unknown() -> JobsNow:
         raise GridEngineNotObservable("qstat's list of running jobs is not whole")
 
@@ -108,45 +108,45 @@ LEFT_ALONE = (Result.REFUSED, "12: it was changed meanwhile: left alone")
 
 @pytest.mark.parametrize("changed", CHANGES)
 @pytest.mark.parametrize("kind", (Kill, Hold))
-def test_a_job_that_was_altered_since_the_look_is_left_alone(
+def test_a_job_that_was_altered_since_the_observation_is_left_alone(
     kind: type[Kill | Hold], changed: JobRequest, bench: JobsBench
 ) -> None:
     bench.waiting["12"] = changed
     assert (bench.outcome(kind(("12",), REASON, asks=(PLAIN,))), bench.asked) == (LEFT_ALONE, [])
 
 
-def test_a_job_of_which_nobody_knows_what_it_was_judged_by_is_not_deleted(bench: JobsBench) -> None:
+def test_a_job_without_its_judged_request_is_not_deleted(bench: JobsBench) -> None:
     assert (bench.outcome(Kill(("12",), REASON)), bench.asked) == (LEFT_ALONE, [])
 
 
-def test_a_job_that_is_in_no_listing_any_more_is_gone(bench: JobsBench) -> None:
+def test_a_job_missing_from_the_listing_counts_as_gone(bench: JobsBench) -> None:
     bench.waiting.clear()
     assert (bench.outcome(Kill(("12",), REASON, asks=(PLAIN,))), bench.asked) == ((Result.DONE, "gone already: 12"), [])
 
 
-def test_a_job_of_a_lost_machine_is_deleted_by_force_though_it_seems_to_run(bench: JobsBench) -> None:
+def test_a_job_of_a_lost_machine_is_deleted_by_force_even_if_listed_as_running(bench: JobsBench) -> None:
     bench.running.add(12)
     bench.act(Kill(("12",), REASON, lost=True))
     assert bench.asked[-1] == ("qdel", "-f", "12")
 
 
-def test_the_owner_is_told_before_the_deletion_and_only_of_what_is_deleted(bench: JobsBench) -> None:
+def test_the_owner_is_notified_only_of_deleted_jobs(bench: JobsBench) -> None:
     bench.running.add(13)
     bench.act(Kill(("12", "13"), REASON, asks=(PLAIN, PLAIN)))
     assert bench.notified.notified == [(("12",), "deleted")]
 
 
-def test_a_job_that_is_gone_already_needs_nothing_more(bench: JobsBench) -> None:
+def test_deleting_a_job_that_is_gone_already_is_done(bench: JobsBench) -> None:
     bench.words = {"qalter": 'denied: job "12" does not exist', "qdel": 'denied: job "12" does not exist'}
     assert bench.outcome(Kill(("12",), REASON, asks=(PLAIN,))) == (Result.DONE, "gone already: 12")
 
 
-def test_a_job_whose_context_cannot_be_reached_is_not_deleted(bench: JobsBench) -> None:
+def test_a_job_whose_context_cannot_be_written_is_not_deleted(bench: JobsBench) -> None:
     bench.words = {"qalter": "error: commlib error: got select error"}
     assert (bench.outcome(Kill(("12",), REASON, asks=(PLAIN,)))[0], bench.programs()) == (Result.FAILED, ["qalter"])
 
 
-def test_holding_leaves_the_reason_and_tells_the_owner(bench: JobsBench) -> None:
+def test_holding_writes_the_reason_and_notifies_the_owner(bench: JobsBench) -> None:
     bench.act(Hold(("12", "13"), REASON))
     assert (bench.programs(), bench.asked[-1], bench.notified.notified) == (
         ["qalter", "qhold"],
@@ -155,12 +155,12 @@ def test_holding_leaves_the_reason_and_tells_the_owner(bench: JobsBench) -> None
     )
 
 
-def test_releasing_lifts_only_the_operators_hold(bench: JobsBench) -> None:
+def test_releasing_removes_only_the_operator_hold(bench: JobsBench) -> None:
     bench.act(Release(("12",), REASON))
     assert bench.asked[-1] == ("qrls", "-h", "o", "12")
 
 
-def test_annotating_does_nothing_else(bench: JobsBench) -> None:
+def test_annotating_runs_one_command_with_each_job_once(bench: JobsBench) -> None:
     bench.act(Annotate(("12.1-5:2", "12.9", "13"), REASON))
     assert [argv[3:] for argv in bench.asked] == [("12", "13")]
 
@@ -171,39 +171,39 @@ def test_why_jobs_wait_is_written_by_one_command(bench: JobsBench) -> None:
     assert bench.asked == [("qalter", "-ac", f"autoscaler={text}", "12", "13")]
 
 
-def test_why_jobs_wait_is_taken_away_by_one_command(bench: JobsBench) -> None:
+def test_why_jobs_wait_is_removed_by_one_command(bench: JobsBench) -> None:
     bench.act(TellWaiting(("12", "13"), because(Code.WAITS_NO_MORE), over=True))
     assert bench.asked == [("qalter", "-dc", "autoscaler", "12", "13")]
 
 
-def test_a_job_that_ended_meanwhile_is_no_failure(bench: JobsBench) -> None:
+def test_writing_the_context_of_a_job_that_ended_meanwhile_is_done(bench: JobsBench) -> None:
     bench.words = {"qalter": 'modified context of job 12\ndenied: job "13" does not exist'}
     notified = bench.outcome(TellWaiting(("12", "13"), because(Code.CAPPED, cap="max_workers")))
     assert notified == (Result.DONE, "gone already: 13")
 
 
-def test_a_job_that_refuses_to_be_told_is_in_the_outcome(bench: JobsBench) -> None:
+def test_a_refused_change_of_a_context_is_the_outcome(bench: JobsBench) -> None:
     bench.words = {"qalter": "error: denied: job 12 is not yours"}
     assert bench.outcome(Annotate(("12",), REASON))[0] is Result.REFUSED
 
 
-def test_of_each_job_it_is_known_what_became_of_the_notice(bench: JobsBench) -> None:
-    """Also why, of each task of a job that refused it."""
-    said = ("modified context of job 12", 'denied: job "13" does not exist', "error: denied: job 14 is not yours")
-    bench.words = {"qalter": "\n".join(said)}
+def test_the_outcome_has_the_result_of_each_job(bench: JobsBench) -> None:
+    """With the cause of each task of a job that refused it."""
+    lines = ("modified context of job 12", 'denied: job "13" does not exist', "error: denied: job 14 is not yours")
+    bench.words = {"qalter": "\n".join(lines)}
     assert bench.outcome(Annotate(("12", "13.2", "14.1", "14.7"), REASON)) == (
         Result.REFUSED,
         "14.1: error: denied: job 14 is not yours; 14.7: error: denied: job 14 is not yours; gone already: 13.2",
     )
 
 
-def test_nobody_is_told_of_a_job_that_was_gone_when_its_notice_was_written(bench: JobsBench) -> None:
+def test_the_owner_is_not_notified_of_a_job_that_is_gone(bench: JobsBench) -> None:
     bench.words = {"qalter 13": 'denied: job "13" does not exist', "qdel": "root has deleted job 12"}
     bench.act(Kill(("12", "13"), REASON, asks=(PLAIN, PLAIN)))
     assert bench.notified.notified == [(("12",), "deleted")]
 
 
-def test_jobs_are_pushed_back_one_by_one_and_one_refusal_hides_no_other(bench: JobsBench) -> None:
+def test_jobs_are_rescheduled_one_by_one_and_a_refusal_does_not_prevent_the_others(bench: JobsBench) -> None:
     bench.words = {"qmod 12": "The job 12 is running in queue none where jobs are not rerunable."}
     result = bench.outcome(Reschedule(("12", "13"), "i-1", "w1", REASON))
     pushed = [argv for argv in bench.asked if argv[0] == "qmod"]
@@ -213,12 +213,12 @@ def test_jobs_are_pushed_back_one_by_one_and_one_refusal_hides_no_other(bench: J
     )
 
 
-def test_pushing_back_by_force_is_asked_for(bench: JobsBench) -> None:
+def test_a_forced_reschedule_runs_qmod_f(bench: JobsBench) -> None:
     bench.act(Reschedule(("12.3",), "i-1", "w1", REASON, forced=True))
     assert bench.asked[-1] == ("qmod", "-f", "-rj", "12.3")
 
 
-def test_what_is_done_with_a_job_is_found_by_its_number(bench: JobsBench) -> None:
+def test_outcomes_of_a_job_are_found_by_its_number(bench: JobsBench) -> None:
     bench.act(Hold(("12", "13"), REASON), Kill(("12.3-9:2",), REASON, asks=(PLAIN,)), Annotate(("112",), REASON))
     assert [row["kind"] for row in bench.store.journal.outcomes_of_job(12)] == ["kill", "hold"]
 
@@ -241,7 +241,7 @@ def test_answers_become_evidence_with_their_questions(bench: JobsBench) -> None:
     )
 
 
-def test_no_answer_is_kept_too_and_the_action_has_failed(bench: JobsBench) -> None:
+def test_missing_answers_are_stored_and_the_action_has_failed(bench: JobsBench) -> None:
     result, message = bench.outcome(ASK)
     kept = [finding.answer for finding in bench.store.evidence.load(0).answers.values()]
     assert (result, kept, message) == (
@@ -251,7 +251,7 @@ def test_no_answer_is_kept_too_and_the_action_has_failed(bench: JobsBench) -> No
     )
 
 
-def test_what_an_earlier_process_left_is_swept_before_the_first_action(bench: JobsBench) -> None:
+def test_probe_hosts_of_an_earlier_process_are_swept_before_the_first_action(bench: JobsBench) -> None:
     bench.grid_engine.hosts["sge-autoscaler-phantom-1"] = "slots=4"
     outcomes: list[Outcome] = bench.act()
     assert (outcomes, bench.grid_engine.hosts) == ([], {})

@@ -1,4 +1,4 @@
-"""Launching: candidate by candidate, every token durable first, and never twice for the same need."""
+"""Launching: candidate by candidate, every token stored first, and never twice for the same demand."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def launch(*types: str, count: int = 2) -> Launch:
 
 
 class Bench:
-    """An actor with a cloud, a Grid Engine, a store and a clock, and a second one where the first was killed."""
+    """An actor with a cloud, a Grid Engine, a store and a clock; `restart` replaces a killed one."""
 
     def __init__(self, directory: Path, executor: Executor = at_once) -> None:
         self.now = 1000.0
@@ -59,7 +59,7 @@ class Bench:
         self.restart()
 
     def restart(self, on_late: Callable[[], None] = lambda: None) -> None:
-        means = ExecutionContext(
+        context = ExecutionContext(
             Administrator(self.grid_engine),
             self.provider,
             self.store,
@@ -73,14 +73,14 @@ class Bench:
             groups=self.groups,
             batches=Batches(Administrator(self.grid_engine)),
         )
-        self.actor = Actor(means, patience=0.0, on_late=on_late)
+        self.actor = Actor(context, patience=0.0, on_late=on_late)
 
     def act(self, *actions: Action, carry_on: Callable[[], bool] = lambda: True) -> list[Outcome]:
         journalled = self.store.accept(Plan(actions, Memory()), pass_number=1, at=self.now)
         return self.actor.act(journalled, self.listing(), carry_on=carry_on)
 
     def listing(self) -> list[Worker]:
-        """What the provider lists; faults meant for other calls do not hit it."""
+        """What the provider lists, without the faults of other calls."""
         faults, self.cloud.faults = self.cloud.faults, Faults(listing_lag=self.cloud.faults.listing_lag)
         try:
             return list(self.provider.workers())
@@ -101,13 +101,13 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-def test_an_order_keeps_whom_it_is_for(bench: Bench) -> None:
+def test_an_order_keeps_its_group_and_nodes(bench: Bench) -> None:
     bench.act(replace(launch("m5.large"), group_id="execute:64-1", nodes=("n1", "n2"), asked=True))
     order = bench.store.journal.orders(0)[0].as_orders()[0]
     assert (order.group_id, order.nodes, order.asked) == ("execute:64-1", ("n1", "n2"), True)
 
 
-def test_an_order_keeps_the_job_categories_that_it_is_for_and_the_journal_has_them_once(bench: Bench) -> None:
+def test_an_order_keeps_its_assignment_which_the_journal_has_once(bench: Bench) -> None:
     assignment = (("36688decd6f980ec", 2), ("77dde23f2fccfe6d", 1))
     bench.act(replace(launch("m5.large"), assignment=assignment))
     (record,) = bench.store.journal.orders(0)
@@ -138,7 +138,7 @@ def test_an_order_is_accepted_with_the_ids_it_was_given(bench: Bench) -> None:
     assert (outcome.result, order.state, order.ids, len(ids)) == (Result.DONE, OrderState.ACCEPTED, ids, 2)
 
 
-def test_the_token_is_durable_before_the_provider_is_asked(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_token_is_stored_before_the_provider_is_called(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     known: list[bool] = []
 
     def asked(order: LaunchOrder) -> Launched:
@@ -152,7 +152,7 @@ def test_the_token_is_durable_before_the_provider_is_asked(bench: Bench, monkeyp
     assert known == [True]
 
 
-def test_out_of_capacity_falls_to_the_next_candidate(bench: Bench) -> None:
+def test_a_lack_of_capacity_tries_the_next_candidate(bench: Bench) -> None:
     bench.cloud.faults.out_of_capacity.add("m5.large")
     bench.act(launch("m5.large", "m5.xlarge"))
     types = [worker.type.name for worker in bench.provider.workers()]
@@ -160,12 +160,12 @@ def test_out_of_capacity_falls_to_the_next_candidate(bench: Bench) -> None:
     assert (types, kinds) == (["m5.xlarge", "m5.xlarge"], [("m5.large", "capacity")])
 
 
-def test_a_launch_that_ended_in_its_pass_is_reported_once(bench: Bench) -> None:
+def test_a_launch_completed_in_its_pass_has_one_outcome(bench: Bench) -> None:
     outcomes = bench.act(replace(launch("m5.large"), assignment=(("category", 1),)))
     assert [outcome.result for outcome in outcomes] == [Result.DONE]
 
 
-def test_fewer_than_asked_is_an_answer_with_a_shortfall(bench: Bench) -> None:
+def test_a_partial_launch_records_its_shortfall(bench: Bench) -> None:
     bench.cloud.faults.stock = 1
     bench.act(launch("m5.large", "m5.xlarge"))
     order = bench.store.journal.orders(0)[0].as_orders()[0]
@@ -199,7 +199,7 @@ def test_a_lost_answer_is_found_in_the_listing_without_asking_again(bench: Bench
     assert (bench.states, bench.cloud.calls.count("launch")) == ([OrderState.ACCEPTED], 1)
 
 
-def test_a_lost_answer_is_asked_for_again_with_the_same_token(bench: Bench) -> None:
+def test_a_launch_with_a_lost_answer_is_repeated_with_the_same_token(bench: Bench) -> None:
     bench.cloud.faults.lost_answers = 1
     bench.cloud.faults.listing_lag = 60.0
     bench.act(launch("m5.large"))
@@ -208,8 +208,8 @@ def test_a_lost_answer_is_asked_for_again_with_the_same_token(bench: Bench) -> N
     assert (bench.states, len(bench.cloud.machines)) == ([OrderState.ACCEPTED], 2)
 
 
-def test_a_throttled_order_is_not_made_and_never_asked_again(bench: Bench) -> None:
-    """A later plan decides anew: what waited may be gone by then."""
+def test_a_throttled_order_has_failed_and_is_not_repeated(bench: Bench) -> None:
+    """A later plan decides again: the demand may be gone by then."""
     bench.cloud.faults.throttled = 1
     outcome = bench.act(launch("m5.large", "m5.xlarge"))[0]
     bench.resume(60.0)
@@ -218,8 +218,8 @@ def test_a_throttled_order_is_not_made_and_never_asked_again(bench: Bench) -> No
     assert (failure.kind, failure.message, bench.cloud.calls.count("launch")) == ("throttled", "too many calls", 1)
 
 
-def test_a_throttled_order_is_kept_where_an_earlier_call_may_have_made_it(bench: Bench) -> None:
-    """Rule 3: that its second call was throttled tells nothing of the first, whose answer was lost."""
+def test_a_throttled_order_stays_open_if_an_earlier_call_lost_its_answer(bench: Bench) -> None:
+    """Rule 3: that its second call was throttled does not show what the first did, whose answer was lost."""
     bench.cloud.faults.lost_answers, bench.cloud.faults.listing_lag = 1, 600.0
     bench.act(launch("m5.large"))
     bench.cloud.faults.throttled = 1
@@ -229,7 +229,7 @@ def test_a_throttled_order_is_kept_where_an_earlier_call_may_have_made_it(bench:
     assert (after, bench.states, len(bench.cloud.machines)) == ([OrderState.SENT], [OrderState.ACCEPTED], 2)
 
 
-def test_a_throttled_order_is_kept_where_the_process_died_in_its_first_call(
+def test_a_throttled_order_stays_open_if_the_process_died_in_its_first_call(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def dies(order: LaunchOrder) -> Launched:
@@ -247,9 +247,7 @@ def test_a_throttled_order_is_kept_where_the_process_died_in_its_first_call(
     assert "too many calls" in order.said.lower()
 
 
-def test_a_throttled_order_keeps_how_long_its_provider_wants_to_be_left_alone(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_throttled_order_keeps_the_retry_time_of_its_provider(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     def throttled(order: LaunchOrder) -> Launched:
         error = Throttled("too many calls")
         error.retry_after = 90.0
@@ -260,7 +258,7 @@ def test_a_throttled_order_keeps_how_long_its_provider_wants_to_be_left_alone(
     assert [failure.retry_at for failure in bench.store.journal.failures(0)] == [bench.now + 90]
 
 
-def test_an_order_without_an_answer_says_why_and_when_it_is_asked_again(bench: Bench) -> None:
+def test_an_order_without_an_answer_has_the_cause_and_the_time_of_its_retry(bench: Bench) -> None:
     bench.cloud.faults.unreachable = 1
     bench.act(launch("m5.large"))
     order = bench.store.journal.orders(0)[0].as_orders()[0]
@@ -278,13 +276,13 @@ def test_an_order_without_an_answer_is_given_up_after_the_grace(bench: Bench) ->
     assert (bench.states, bench.cloud.calls.count("launch")) == ([OrderState.FAILED], 1)
 
 
-def test_while_nothing_is_to_be_launched_an_order_never_asked_for_is_closed(bench: Bench) -> None:
+def test_while_launches_are_stopped_an_order_that_was_never_sent_is_closed(bench: Bench) -> None:
     bench.store.accept(Plan((launch("m5.large"),), Memory()), pass_number=1, at=bench.now)
     bench.actor.abandon((), grace=GRACE)
     assert (bench.states, bench.cloud.machines) == ([OrderState.FAILED], {})
 
 
-def test_while_nothing_is_to_be_launched_an_order_that_may_have_machines_stays_open(bench: Bench) -> None:
+def test_while_launches_are_stopped_an_order_that_may_have_machines_stays_open(bench: Bench) -> None:
     bench.cloud.faults.lost_answers = 1
     bench.cloud.faults.listing_lag = 60.0
     bench.act(launch("m5.large"))
@@ -316,7 +314,7 @@ def test_a_provider_that_hangs_does_not_hang_the_pass(tmp_path: Path, monkeypatc
     assert (outcome.result, under_way, bench.actor.busy) == (Result.UNDER_WAY, 1, 0)
 
 
-def test_an_order_closed_meanwhile_asks_for_no_further_candidate(bench: Bench) -> None:
+def test_a_closed_order_cannot_send_a_candidate(bench: Bench) -> None:
     bench.store.accept(Plan((launch("m5.large"),), Memory()), pass_number=1, at=bench.now)
     record = bench.store.journal.orders(0)[0]
     bench.store.journal.close_order(record.id, "given up", bench.now)

@@ -1,4 +1,4 @@
-"""Names of workers in the master's hosts file: ours come and go, every other line keeps its bytes."""
+"""Names of workers in the master's hosts file: ours are added and removed, every other line keeps its bytes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def ours(path: Path) -> list[str]:
     return [line.split(" #")[0] for line in path.read_text().splitlines() if line.endswith(OF_WORKERS.decode())]
 
 
-def test_workers_that_exist_resolve_and_ended_ones_do_not(path: Path) -> None:
+def test_existing_workers_resolve_and_terminated_ones_do_not(path: Path) -> None:
     keep = names(path)
     keep([worker("w1", "10.1.0.1"), worker("w2", "10.1.0.2"), worker("w3", None), worker(None, "10.1.0.4")])
     assert [line for line in ours(path) if line.startswith("10.")] == ["10.1.0.1 w1", "10.1.0.2 w2"]
@@ -57,29 +57,27 @@ def test_every_other_line_keeps_its_bytes(path: Path) -> None:
 
 
 @pytest.mark.parametrize("restarted", (False, True))
-def test_a_worker_that_a_listing_leaves_out_resolves_for_as_long_as_a_listing_may_lag(
-    path: Path, restarted: bool
-) -> None:
+def test_a_worker_missing_from_a_listing_resolves_during_the_grace_time(path: Path, restarted: bool) -> None:
     clock = Clock(1000.0)
     keep = names(path, clock)
     keep([worker("w1", "10.1.0.1"), worker("w2", "10.1.0.2")])
     keep = names(path, clock) if restarted else keep
-    told = []
+    found = []
     for clock.now in (1000.0, 1599.0, 1600.0):
         keep([worker("w2", "10.1.0.2")])
-        told.append([line for line in ours(path) if line.startswith("10.")])
+        found.append([line for line in ours(path) if line.startswith("10.")])
     both = ["10.1.0.1 w1", "10.1.0.2 w2"]
-    assert told == [both, both, ["10.1.0.2 w2"]]
+    assert found == [both, both, ["10.1.0.2 w2"]]
 
 
-def test_an_address_that_a_listed_worker_has_is_nobody_elses(path: Path) -> None:
+def test_an_address_belongs_to_the_worker_that_is_listed_with_it(path: Path) -> None:
     keep = names(path)
     keep([worker("w1", "10.1.0.1")])
     keep([worker("w9", "10.1.0.1")])
     assert [line for line in ours(path) if line.startswith("10.")] == ["10.1.0.1 w9"]
 
 
-def test_nothing_is_written_where_nothing_changes(path: Path) -> None:
+def test_the_file_is_not_written_if_nothing_changes(path: Path) -> None:
     keep = names(path)
     keep([worker("w1", "10.1.0.1")])
     path.chmod(0o444)
@@ -88,25 +86,25 @@ def test_nothing_is_written_where_nothing_changes(path: Path) -> None:
     assert path.stat().st_mtime_ns == before
 
 
-def test_what_is_no_name_or_no_address_is_not_written(path: Path) -> None:
+def test_invalid_names_and_addresses_are_not_written(path: Path) -> None:
     names(path)([worker("w1\n6.6.6.6 master", "10.1.0.1"), worker("w2", "10.1.0.2 master"), worker("w3", "10.1.0.3")])
     assert [line for line in ours(path) if line.startswith("10.")] == ["10.1.0.3 w3"]
 
 
-def test_lines_that_go_again_at_once_and_lines_of_workers_are_apart(path: Path) -> None:
+def test_clearing_temporary_lines_keeps_the_lines_of_workers(path: Path) -> None:
     passing = HostsFile(path, PASSING)
     keep = names(path)
-    passing.put({"phantom": "127.1.0.1"})
+    passing.put({"probe": "127.1.0.1"})
     keep([worker("w1", "10.1.0.1")])
     passing.clear()
-    assert "phantom" not in path.read_text()
+    assert "probe" not in path.read_text()
     assert "10.1.0.1 w1" in ours(path)
 
 
-def test_a_file_that_cannot_be_changed_is_said_once_until_it_could_be_again(
+def test_an_unwritable_file_is_logged_once_until_it_is_writable_again(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    keep, said = names(path), []
+    keep, warnings = names(path), []
     path.unlink()
     for restored in (False, False, True, False):
         if restored:
@@ -114,5 +112,5 @@ def test_a_file_that_cannot_be_changed_is_said_once_until_it_could_be_again(
         elif path.exists():
             path.unlink()
         keep([worker("w1", "10.1.0.1")])
-        said.append(caplog.text.count("workers may be unable to join"))
-    assert said == [1, 1, 1, 2]
+        warnings.append(caplog.text.count("workers may be unable to join"))
+    assert warnings == [1, 1, 1, 2]

@@ -1,4 +1,4 @@
-"""Owners are told beside their output or by mail, with their own rights only: never through a link somebody planted."""
+"""Owners are notified by a file beside their output or by mail, with their own rights only: never through a link."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def job(
 
 
 class Running:
-    """A runner that answers Grid Engine's questions and notes every other command, or runs it for real."""
+    """A runner that answers `qstat` and `qconf`, and records every other command or runs it."""
 
     def __init__(self, answer: bytes, *, mailer: str = "/usr/bin/mail", really: bool = False) -> None:
         self.answer, self.mailer, self.really = answer, mailer, really
@@ -68,7 +68,7 @@ def notify(way: OwnerNotice, runner: Running) -> str:
     return Notices(way, Lookup(runner), runner).notify(("12",), "deleted", REASON)
 
 
-# -- where to --------------------------------------------------------------------------------------------------------
+# -- the file --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_the_file_is_beside_the_output(output: str, directory: str, files: tuple
         ("x" * 500, "x" * 100 + ".12.autoscaler"),
     ),
 )
-def test_a_jobs_name_leads_nowhere_else(name: str, file: str) -> None:
+def test_the_name_of_a_job_cannot_change_the_directory_of_the_file(name: str, file: str) -> None:
     assert notice_files(JobOwner(12, "ann", name, "", "/work"), "/home/ann") == (f"/work/{file}",)
 
 
@@ -119,7 +119,7 @@ def place(public: Path) -> Path:
     return place
 
 
-# -- with whose rights -------------------------------------------------------------------------------------------------
+# -- rights -------------------------------------------------------------------------------------------------
 
 
 def test_root_writes_as_the_owner() -> None:
@@ -127,26 +127,26 @@ def test_root_writes_as_the_owner() -> None:
     assert argv == ("setpriv", "--reuid=1001", "--regid=1001", "--init-groups", "--no-new-privs", "--", "dd")
 
 
-def test_roots_own_jobs_get_no_file() -> None:
+def test_jobs_of_root_get_no_file() -> None:
     assert (as_owner(ROOT, 0, ("dd",)), notify(OwnerNotice.FILE, Running(job(owner="root")))) == (
         None,
         "the owner of 12 was not notified: the owner is root",
     )
 
 
-def test_who_is_not_root_writes_for_nobody_else() -> None:
+def test_a_process_without_root_writes_for_its_own_user_only() -> None:
     assert (as_owner(ANN, 1001, ("dd",)), as_owner(ANN, 1002, ("dd",))) == (("dd",), None)
 
 
 @needs_root
-def test_the_file_is_the_owners(place: Path) -> None:
-    said = notify(OwnerNotice.FILE, Running(job(owner="nobody", directory=str(place)), really=True))
+def test_the_file_belongs_to_the_owner(place: Path) -> None:
+    result = notify(OwnerNotice.FILE, Running(job(owner="nobody", directory=str(place)), really=True))
     file = place / "sim.12.autoscaler"
-    assert (said, file.read_text(), file.owner()) == ("", LETTER, "nobody")
+    assert (result, file.read_text(), file.owner()) == ("", LETTER, "nobody")
 
 
 @needs_root
-def test_a_second_notice_is_added(place: Path) -> None:
+def test_a_second_notification_is_appended(place: Path) -> None:
     runner = Running(job(owner="nobody", directory=str(place)), really=True)
     notify(OwnerNotice.FILE, runner)
     notify(OwnerNotice.FILE, runner)
@@ -166,14 +166,14 @@ def test_root_never_writes_through_a_link_that_a_user_planted(where: str, public
     else:
         directory = place / "link"
         directory.symlink_to(secret)
-    said = notify(OwnerNotice.FILE, Running(job(owner="nobody", directory=str(directory)), really=True))
+    result = notify(OwnerNotice.FILE, Running(job(owner="nobody", directory=str(directory)), really=True))
     kept = [(secret / name).read_text() for name in ("shadow", "sim.12.autoscaler")]
-    assert (said.startswith("the owner of 12 was not notified: "), kept) == (True, ["root's\n"] * 2)
+    assert (result.startswith("the owner of 12 was not notified: "), kept) == (True, ["root's\n"] * 2)
 
 
 @needs_root
-def test_a_link_to_the_owners_own_file_is_not_followed_either(place: Path) -> None:
-    """In a directory that others may write to, the link may be somebody else's."""
+def test_a_link_to_a_file_of_the_owner_is_not_followed_either(place: Path) -> None:
+    """In a directory that others may write to, the link may belong to somebody else."""
     own = place / "own"
     own.write_text("ann's\n")
     shutil.chown(own, "nobody")
@@ -183,14 +183,14 @@ def test_a_link_to_the_owners_own_file_is_not_followed_either(place: Path) -> No
 
 
 @needs_root
-def test_a_pipe_that_nobody_reads_holds_up_nothing(place: Path) -> None:
+def test_a_pipe_without_a_reader_does_not_block(place: Path) -> None:
     os.mkfifo(place / "sim.12.autoscaler", 0o666)
     shutil.chown(place / "sim.12.autoscaler", "nobody")
-    said = notify(OwnerNotice.FILE, Running(job(owner="nobody", directory=str(place)), really=True))
-    assert ("not notified" in said, stat.S_ISFIFO((place / "sim.12.autoscaler").stat().st_mode)) == (True, True)
+    result = notify(OwnerNotice.FILE, Running(job(owner="nobody", directory=str(place)), really=True))
+    assert ("not notified" in result, stat.S_ISFIFO((place / "sim.12.autoscaler").stat().st_mode)) == (True, True)
 
 
-def test_the_file_is_appended_to_and_no_link_followed() -> None:
+def test_dd_appends_and_does_not_follow_links() -> None:
     assert append_to("/a b") == ("dd", "of=/a b", "oflag=append,nofollow,nonblock", "conv=notrunc", "status=none")
 
 
@@ -204,14 +204,14 @@ def test_a_mail_goes_to_the_jobs_addresses_through_grid_engines_mailer() -> None
     assert runner.calls == [(argv, LETTER)]
 
 
-def test_without_an_address_it_goes_to_the_owner() -> None:
+def test_without_an_address_the_mail_goes_to_the_owner() -> None:
     runner = Running(job())
     notify(OwnerNotice.MAIL, runner)
     assert runner.calls[0][0][3:] == ("ann",)
 
 
 @pytest.mark.parametrize("address", ("-froot@x", "|sh", "/etc/passwd", "a b@c", "a@b;c", "~ann@x", "a@-x"))
-def test_what_is_no_address_is_no_word_of_a_command(address: str) -> None:
+def test_an_invalid_address_is_not_passed_to_the_mailer(address: str) -> None:
     runner = Running(job(mail=(address,)))
     assert (notify(OwnerNotice.MAIL, runner), runner.calls) == (
         "the owner of 12 was not notified: no valid address",
@@ -219,26 +219,26 @@ def test_what_is_no_address_is_no_word_of_a_command(address: str) -> None:
     )
 
 
-def test_a_line_of_a_mail_never_begins_as_a_mailers_command() -> None:
+def test_a_line_of_a_mail_never_starts_a_command_of_the_mailer() -> None:
     runner = Running(job(name="x\n~!reboot\n."))
     notify(OwnerNotice.MAIL, runner)
     assert [line for line in runner.calls[0][1].splitlines() if line[:1] in ("~", ".")] == []
 
 
-def test_a_mailer_that_is_no_path_is_not_run() -> None:
+def test_a_mailer_that_is_not_a_path_is_not_run() -> None:
     runner = Running(job(), mailer="none")
     assert ("no mailer" in notify(OwnerNotice.MAIL, runner), runner.calls) == (True, [])
 
 
-# -- whatever happens ------------------------------------------------------------------------------------------------
+# -- failures ------------------------------------------------------------------------------------------------
 
 
-def test_by_default_nobody_is_told() -> None:
+def test_by_default_the_owner_is_not_notified() -> None:
     runner = Running(job())
     assert (notify(OwnerNotice.NONE, runner), Nobody().notify(("12",), "held", REASON), runner.calls) == ("", "", [])
 
 
-def test_a_notice_that_hangs_hinders_nothing() -> None:
+def test_a_mailer_that_hangs_is_reported() -> None:
     class Hanging(Running):
         def __call__(self, argv: Sequence[str], **more: object) -> Completed:
             if argv[0] == "/usr/bin/mail":
@@ -251,7 +251,7 @@ def test_a_notice_that_hangs_hinders_nothing() -> None:
     )
 
 
-def test_a_job_that_is_gone_is_told_to_nobody() -> None:
+def test_no_owner_is_notified_of_a_job_that_is_gone() -> None:
     runner = Running(b"<detailed_job_info><unknown_jobs><><ST_name>12</ST_name></></unknown_jobs></detailed_job_info>")
     assert (notify(OwnerNotice.FILE, runner), runner.calls) == ("the owner of 12 was not notified: the job is gone", [])
 
@@ -261,11 +261,11 @@ def test_an_owner_without_an_account_here_gets_no_file() -> None:
     assert notify(OwnerNotice.FILE, runner) == "the owner of 12 was not notified: the owner has no account on this host"
 
 
-def test_an_array_is_told_of_once() -> None:
+def test_tasks_of_an_array_are_notified_once() -> None:
     runner = Running(job())
     Notices(OwnerNotice.MAIL, Lookup(runner), runner).notify(("12.1-3", "12.7"), "deleted", REASON)
     assert len(runner.calls) == 1
 
 
-def test_what_qstat_says_of_another_job_is_nothing_about_this_one() -> None:
+def test_details_of_another_job_are_not_used() -> None:
     assert read_owner(job(), 13) is None

@@ -1,5 +1,5 @@
-"""Launches whose candidates are sets of several offers: all of a set is ordered, once, and the next set only where it
-gave nothing at all.
+"""Launches whose candidates are sets of several offers: all of a set is ordered, once, and the next set only if it
+gave nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def made(bench: Bench) -> list[str]:
 
 
 def orders(bench: Bench) -> list[tuple[str, OrderState, int]]:
-    """What a plan sees."""
+    """The orders as a plan reads them."""
     found = (each for record in bench.store.journal.orders(0) for each in record.as_orders())
     return [(order.type.name, order.state, order.count) for order in found]
 
@@ -60,13 +60,13 @@ def test_each_offer_has_a_token_of_its_own(bench: Bench) -> None:
     assert (tokens, record.closed) == (["-0", "-0-1"], True)
 
 
-def test_a_part_of_a_set_is_something(bench: Bench) -> None:
+def test_a_set_of_which_one_offer_fails_is_not_replaced_by_the_next(bench: Bench) -> None:
     bench.cloud.faults.out_of_capacity.add("m5.large")
     bench.act(LAUNCH)
     assert (made(bench), orders(bench)) == (["m5.xlarge"], [("m5.xlarge", OrderState.ACCEPTED, 1)])
 
 
-def test_the_next_set_is_asked_for_where_one_gave_nothing(bench: Bench) -> None:
+def test_the_next_set_is_ordered_if_one_gave_nothing(bench: Bench) -> None:
     bench.cloud.faults.out_of_capacity |= {"m5.large", "m5.xlarge"}
     bench.act(LAUNCH)
     assert (made(bench), orders(bench)) == (["m5.2xlarge"], [("m5.2xlarge", OrderState.ACCEPTED, 1)])
@@ -78,7 +78,7 @@ def test_with_no_set_left_the_order_has_failed(bench: Bench) -> None:
     assert (outcome.result, orders(bench)) == (Result.FAILED, [("m5.2xlarge", OrderState.FAILED, 1)])
 
 
-def test_an_offer_without_an_answer_keeps_the_order_open_and_is_asked_for_again_once(bench: Bench) -> None:
+def test_an_offer_without_an_answer_keeps_the_order_open_and_is_repeated(bench: Bench) -> None:
     answers = iter((None, "lost"))
     launch = bench.provider.launch
 
@@ -97,7 +97,7 @@ def test_an_offer_without_an_answer_keeps_the_order_open_and_is_asked_for_again_
     )
 
 
-def test_a_process_that_died_within_a_set_is_carried_on_by_the_next(bench: Bench) -> None:
+def test_a_set_whose_process_died_is_completed_by_the_next_process(bench: Bench) -> None:
     bench.cloud.faults.lost_answers = 1  # of the first offer: its machines exist, and the second was never requested
     bench.act(LAUNCH)
     bench.restart()
@@ -106,7 +106,7 @@ def test_a_process_that_died_within_a_set_is_carried_on_by_the_next(bench: Bench
     assert (made(bench), len(bench.store.journal.orders(bench.now))) == (["m5.large", "m5.large", "m5.xlarge"], 0)
 
 
-def test_a_set_that_is_given_up_keeps_what_it_gave(bench: Bench) -> None:
+def test_a_set_that_is_given_up_keeps_its_machines(bench: Bench) -> None:
     bench.act(LAUNCH)
     bench.store.database.execute("UPDATE orders SET closed_at = NULL")
     bench.store.database.execute("DELETE FROM attempts WHERE offer = 1")
@@ -114,7 +114,7 @@ def test_a_set_that_is_given_up_keeps_what_it_gave(bench: Bench) -> None:
     assert orders(bench) == [("m5.large", OrderState.ACCEPTED, 2)]
 
 
-def test_workers_of_one_offer_do_not_stand_for_those_of_another(bench: Bench) -> None:
+def test_workers_of_one_offer_do_not_count_for_another(bench: Bench) -> None:
     bench.cloud.faults.lost_answers = 1
     bench.act(LAUNCH)
     (record,) = bench.store.journal.orders(0)
@@ -122,7 +122,7 @@ def test_workers_of_one_offer_do_not_stand_for_those_of_another(bench: Bench) ->
     assert [(order.type.name, count) for order, count in outstanding(fleet, POLICY, bench.now)] == [("m5.xlarge", 1)]
 
 
-def test_workers_to_come_of_one_set_have_names_of_their_own(bench: Bench) -> None:
+def test_outstanding_workers_of_one_set_have_unique_names(bench: Bench) -> None:
     bench.store.accept(Plan((LAUNCH,), Memory()), pass_number=1, at=bench.now)
     (record,) = bench.store.journal.orders(0)
     coming = outstanding(Fleet((), (), record.as_orders()), POLICY, bench.now)
@@ -130,7 +130,7 @@ def test_workers_to_come_of_one_set_have_names_of_their_own(bench: Bench) -> Non
     assert len({name for _, names in named(coming) for name in names}) == 3
 
 
-def test_what_was_acknowledged_of_a_set_counts_together(bench: Bench) -> None:
+def test_accepted_offers_of_a_set_count_together(bench: Bench) -> None:
     bench.act(LAUNCH)
     (record,) = bench.store.journal.orders(0)
     (together,) = whole(record.as_orders()).values()
@@ -138,7 +138,7 @@ def test_what_was_acknowledged_of_a_set_counts_together(bench: Bench) -> None:
     assert (len(together.ids), event.launched) == (3, 3)
 
 
-def test_created_nodes_are_served_each_by_one_worker_of_the_set(bench: Bench) -> None:
+def test_each_created_node_belongs_to_one_offer_of_the_set(bench: Bench) -> None:
     bench.act(replace(LAUNCH, nodes=("n1", "n2", "n3")))
     (record,) = bench.store.journal.orders(0)
     assert [order.nodes for order in record.as_orders()] == [("n1", "n2"), ("n3",)]
@@ -150,7 +150,7 @@ def test_limits_count_the_largest_of_the_sets() -> None:
     assert (most.workers, most.cores, most.price_per_hour) == (3, 8, price)
 
 
-def test_a_set_of_which_one_price_is_unknown_has_no_price() -> None:
+def test_a_set_with_an_unknown_price_has_no_price() -> None:
     unpriced = Offer((replace(BUCKETS["m5.xlarge"], price_per_hour=None),), 1)
     assert most_of(Launch("execute", (replace(MIX, besides=(unpriced,)),), REASON)).price_per_hour is None
 

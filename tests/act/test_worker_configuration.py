@@ -1,4 +1,4 @@
-"""What a booted worker answers scripts of its own: the same to a shell without Python as to our command."""
+"""The values that scripts on a booted worker read: the same in a shell without Python as by our command."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def boot(tmp_path: Path) -> WorkerBoot:
 
 
 def booted(machine: Machine, boot: WorkerBoot) -> dict[str, str]:
-    """What the file of a machine that booted so tells."""
+    """The values in the file of a machine that booted with this script."""
     assert machine.boot(boot).returncode == 0
     return read((machine.root / "sge-autoscaler" / "worker.conf").read_text())
 
@@ -69,7 +69,7 @@ def test_a_shell_and_our_command_read_the_same_value(
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_without_a_key_a_shell_tells_every_value_without_escapes(
+def test_without_a_key_a_shell_prints_every_value_without_escapes(
     machine: Machine, boot: WorkerBoot, shell: str
 ) -> None:
     values = booted(machine, boot)
@@ -93,8 +93,8 @@ def of_tags(**known: str) -> str:
     return f'case "$*" in *api/token*) echo TOKEN ;; *TOKEN*instance-id) echo i-0abc ;; {tags} *) exit 22 ;; esac'
 
 
-def test_a_worker_of_aws_makes_it_of_what_its_own_tags_tell(machine: Machine, boot: WorkerBoot) -> None:
-    """One boot script serves all orders there: neither order, nor key, nor group stands in it."""
+def test_a_worker_of_aws_makes_the_token_from_its_tags(machine: Machine, boot: WorkerBoot) -> None:
+    """One boot script is used for all orders there: it has neither order, nor key, nor group."""
     shared = replace(boot, stop_url="http://10.0.0.1:8650/autostop", stop_key="")
     assert [text for text in (KEY, "0123abcd") if text in shared.script()] == []
     machine.fake("curl", of_tags(order="0123abcd", key=KEY, group="execute:2-1"))
@@ -103,7 +103,7 @@ def test_a_worker_of_aws_makes_it_of_what_its_own_tags_tell(machine: Machine, bo
     assert values["cyclecloud.node.group_id"] == "execute:2-1"
 
 
-def test_a_worker_of_aws_without_such_tags_is_told_no_address_to_ask_at(machine: Machine, boot: WorkerBoot) -> None:
+def test_a_worker_of_aws_without_such_tags_has_no_address_of_the_listener(machine: Machine, boot: WorkerBoot) -> None:
     machine.fake("curl", of_tags())
     values = booted(machine, replace(boot, stop_url="http://10.0.0.1:8650/autostop", stop_key=""))
     assert "cyclecloud.cluster.autoscale.stop_callback" not in values
@@ -111,7 +111,7 @@ def test_a_worker_of_aws_without_such_tags_is_told_no_address_to_ask_at(machine:
 
 
 @pytest.mark.parametrize("shell", [shell for shell in SHELLS if shell != "busybox"])
-def test_a_worker_that_joins_by_its_own_image_notes_the_same_by_the_id_that_its_platform_gives_it(
+def test_a_worker_that_its_image_enrols_writes_the_same_with_the_id_of_its_platform(
     machine: Machine, boot: WorkerBoot, shell: str
 ) -> None:
     script = machine.of_this_machine(replace(boot, provider="cloud_pipeline").configuration_script())
@@ -122,33 +122,35 @@ def test_a_worker_that_joins_by_its_own_image_notes_the_same_by_the_id_that_its_
     assert jetpack(machine, "config", "application_version", shell=shell) == (0, "1.2.3\n")
 
 
-def test_azure_tells_a_machine_its_id(machine: Machine, boot: WorkerBoot) -> None:
+def test_a_machine_of_azure_reads_its_id_from_metadata(machine: Machine, boot: WorkerBoot) -> None:
     machine.fake("curl", 'case "$*" in *compute/name*) echo vm-7 ;; *) exit 22 ;; esac')
     assert booted(machine, replace(boot, provider="azure"))["cyclecloud.instance.id"] == "vm-7"
 
 
 @pytest.mark.parametrize("metadata", ("exit 7", "echo '<html>$(touch x)</html>'", "true"))
-def test_a_machine_that_cannot_learn_its_id_goes_by_its_host_name(
+def test_a_machine_without_an_id_in_metadata_uses_its_host_name(
     machine: Machine, boot: WorkerBoot, metadata: str
 ) -> None:
     machine.fake("curl", metadata)
     assert booted(machine, boot)["cyclecloud.instance.id"] == "w1"
 
 
-def test_where_nothing_listens_there_is_no_address_to_ask(machine: Machine, boot: WorkerBoot) -> None:
+def test_without_a_listener_there_is_no_callback_address(machine: Machine, boot: WorkerBoot) -> None:
     booted(machine, replace(boot, stop_url="", stop_key=""))
     absent = "cyclecloud.cluster.autoscale.stop_callback"
     assert (jetpack(machine, "config", absent), jetpack(machine, "config", absent, "none")) == ((1, ""), (0, "none\n"))
 
 
-def test_every_user_may_read_it_and_nobody_finds_the_key_of_the_order(machine: Machine, boot: WorkerBoot) -> None:
+def test_every_user_may_read_the_configuration_which_has_no_key_of_the_order(
+    machine: Machine, boot: WorkerBoot
+) -> None:
     booted(machine, boot)
     file, program = machine.root / "sge-autoscaler" / "worker.conf", machine.root / "bin" / "jetpack"
     modes = file.stat().st_mode & 0o777, program.stat().st_mode & 0o777
     assert (*modes, KEY in file.read_text() + program.read_text()) == (0o644, 0o755, False)
 
 
-def test_a_jetpack_that_is_there_already_is_left_alone(machine: Machine, boot: WorkerBoot) -> None:
+def test_an_existing_jetpack_is_left_alone(machine: Machine, boot: WorkerBoot) -> None:
     machine.fake("jetpack")
     booted(machine, boot)
     assert not (machine.root / "bin" / "jetpack").exists()
@@ -160,7 +162,7 @@ def test_a_worker_joins_although_its_configuration_cannot_be_written(machine: Ma
     assert (ran.returncode, "could not be written" in ran.stdout) == (0, True)
 
 
-def test_nothing_of_a_configuration_replaces_what_the_autoscaler_tells(machine: Machine, boot: WorkerBoot) -> None:
+def test_a_configuration_does_not_override_the_values_of_the_autoscaler(machine: Machine, boot: WorkerBoot) -> None:
     claimed = worker_configuration.of_node_array({"cyclecloud": {"instance": {"id": "i-9"}, "mine": 1}}, cluster="c1")
     values = booted(machine, replace(boot, configuration=worker_configuration.write(claimed)))
     assert (values["cyclecloud.instance.id"], values["cyclecloud.mine"], values["cyclecloud.cluster.name"]) == (
@@ -170,9 +172,9 @@ def test_nothing_of_a_configuration_replaces_what_the_autoscaler_tells(machine: 
     )
 
 
-def test_all_below_a_key_is_an_object() -> None:
-    told = answer({"a.b": "1", "a.c.d": "2", "ab": "3"}, "a")
-    assert json.loads(told or "") == {"b": "1", "c": {"d": "2"}}
+def test_the_values_below_a_key_are_an_object() -> None:
+    text = answer({"a.b": "1", "a.c.d": "2", "ab": "3"}, "a")
+    assert json.loads(text or "") == {"b": "1", "c": {"d": "2"}}
 
 
 def test_a_list_below_a_key_is_a_list() -> None:
@@ -180,10 +182,10 @@ def test_a_list_below_a_key_is_a_list() -> None:
     assert json.loads(answer(flat(configuration), "a") or "") == configuration["a"]
 
 
-def test_a_key_that_is_nowhere_has_no_answer() -> None:
+def test_an_unknown_key_has_no_answer() -> None:
     assert answer({"a.b": "1"}, "a.b.c") is None
 
 
-def test_what_is_written_is_read_again() -> None:
+def test_a_written_configuration_reads_back_the_same() -> None:
     values = {"a": ODD, "b\tc": "", "d": "\x00\x1f\x7f\r\u2028 é"}
     assert read(worker_configuration.write(values)) == values

@@ -65,15 +65,15 @@ def fail(error: BaseException) -> None:
     raise error
 
 
-def test_an_error_that_is_no_refusal_is_found() -> None:
+def test_an_error_that_is_not_a_refusal_is_a_finding() -> None:
     assert "KeyError: 'odd'" in found(lambda: fail(KeyError("odd")))
 
 
-def test_what_is_refused_is_no_finding() -> None:
+def test_a_refusal_is_not_a_finding() -> None:
     assert found(lambda: fail(AutoscalerError("no"))) == ""
 
 
-def test_what_has_no_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_input_that_hangs_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judges, "SECONDS", 0.02)
 
     def spin() -> None:
@@ -86,18 +86,18 @@ def test_what_has_no_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "hangs: no end after" in found(spin)
 
 
-def test_memory_without_bound_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_input_that_takes_too_much_memory_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judges, "MEMORY", 32 << 20)
     assert "took " in found(lambda: len(b"x" * (64 << 20)))
 
 
-def test_memory_that_is_kept_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_inputs_leave_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judges, "KEPT", 32 << 20)
     kept: list[bytes] = []
     assert "more are held" in found(lambda: kept.append(b"x" * (32 << 20)))
 
 
-def test_a_traceback_in_the_log_is_found() -> None:
+def test_a_traceback_in_the_log_is_a_finding() -> None:
     def logs() -> None:
         try:
             fail(KeyError("odd"))
@@ -107,7 +107,7 @@ def test_a_traceback_in_the_log_is_found() -> None:
     assert "traceback in the log of autoscaler.somewhere: KeyError: 'odd'" in found(logs)
 
 
-def test_a_thread_that_ends_by_an_error_is_found() -> None:
+def test_a_thread_that_ends_by_an_error_is_a_finding() -> None:
     def runs() -> None:
         thread = threading.Thread(target=fail, args=(KeyError("odd"),))
         thread.start()
@@ -116,7 +116,7 @@ def test_a_thread_that_ends_by_an_error_is_found() -> None:
     assert "a thread ended: KeyError('odd')" in found(runs)
 
 
-def test_what_holds_no_more_in_the_end_is_found() -> None:
+def test_a_failure_at_the_end_is_a_finding() -> None:
     def broken() -> None:
         raise AssertionError("it is otherwise than before")
 
@@ -147,23 +147,23 @@ def launching(count: int) -> Launch:
         (Terminate("i-9", "w9", WHY), a_snapshot(IDLE), "is for a worker that is not ours"),
     ),
 )
-def test_an_action_beyond_what_is_allowed_is_found(action: Action, seen: Snapshot, said: str) -> None:
+def test_an_action_beyond_a_limit_is_a_finding(action: Action, seen: Snapshot, said: str) -> None:
     assert said in judges.beyond_limits(seen, replace(plan(seen), actions=(action,)))
 
 
-def test_what_is_allowed_is_no_finding() -> None:
+def test_an_allowed_launch_is_not_a_finding() -> None:
     seen = a_snapshot(*(a_job(number) for number in range(1, 9)), limits=Limits(max_workers=2))
     made = plan(seen)
     assert (any(isinstance(action, Launch) for action in made.actions), judges.beyond_limits(seen, made)) == (True, "")
 
 
 @pytest.mark.thorough
-def test_nodes_beyond_the_limit_are_found_at_the_rest_api(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_of_the_rest_api_beyond_the_limit_are_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operations, "available", lambda *_: 10**6)
     assert "nodes are there where 10 may be" in " ".join(campaign_of("rest", 150).findings.values())
 
 
-def test_a_worker_that_stops_another_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_stops_another_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto_stop, "same_address", lambda *_: True)
     assert "i-1 made i-2 ask to stop" in " ".join(campaign_of("auto-stop", 60).findings.values())
 
@@ -172,21 +172,21 @@ def test_a_worker_that_stops_another_is_found(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("answer", (b"HTTP/1.1 500 Oh\r\n\r\n", b"HTTP/1.1 503 No\r\n\r\n", b"HTTP/1.1 505 No\r\n\r\n"))
-def test_an_error_of_the_server_is_found(answer: bytes) -> None:
+def test_an_error_of_the_server_is_a_finding(answer: bytes) -> None:
     with pytest.raises(AssertionError, match="answers 50"):
         exchange.judge_answer(b"GET / HTTP/1.1\r\n\r\n", answer)
 
 
-def test_that_another_version_is_not_spoken_is_no_finding() -> None:
+def test_an_unsupported_http_version_is_not_a_finding() -> None:
     assert exchange.judge_answer(b"GET / HTTP/2.0\r\n\r\n", b"HTTP/1.1 505 No\r\n\r\n") == "505"
 
 
-def test_a_traceback_in_an_answer_is_found() -> None:
+def test_a_traceback_in_an_answer_is_a_finding() -> None:
     with pytest.raises(AssertionError, match="a traceback"):
         exchange.judge_answer(b"GET / HTTP/1.1\r\n\r\n", b"HTTP/1.1 400 No\r\n\r\nTraceback (most recent call last):")
 
 
-def test_a_server_that_neither_answers_nor_ends_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_hangs_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchange, "ENDS", 0.02)
     with create_server(("127.0.0.1", 0)) as silent:
         host, port = silent.getsockname()
@@ -194,7 +194,7 @@ def test_a_server_that_neither_answers_nor_ends_is_found(monkeypatch: pytest.Mon
             exchange.exchanged(exchange.over_tcp(f"http://{host}:{port}"), b"GET / HTTP/1.1\r\n\r\n")
 
 
-def test_an_answer_500_of_the_real_server_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_500_of_the_real_server_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operations.Operations, "view", lambda _: fail(KeyError("odd")))
     said = " ".join(campaign_of("rest", 60).findings.values())
     assert ("answers 500" in said, "traceback in the log" in said) == (True, True)
@@ -203,12 +203,12 @@ def test_an_answer_500_of_the_real_server_is_found(monkeypatch: pytest.MonkeyPat
 # -- readers -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_reader_that_breaks_by_what_is_odd_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_raises_on_odd_input_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "read_owner", lambda *_: fail(IndexError("odd")))
     assert "IndexError: odd" in " ".join(campaign_of("readers", 60).findings.values())
 
 
-def test_a_reader_that_remembers_what_was_odd_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_reads_whole_outputs_differently_later_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = itertools.count()
     monkeypatch.setattr(files, "busy", lambda _: next(calls))
     assert "are read otherwise than before" in " ".join(campaign_of("readers", 3).findings.values())
@@ -225,14 +225,14 @@ def test_the_same_seed_makes_the_same_inputs() -> None:
 
 
 @pytest.mark.slow
-def test_nothing_is_found_in_a_few_inputs_of_every_target() -> None:
+def test_a_few_inputs_of_every_target_have_no_finding() -> None:
     tally = campaign(KINDS, "few", 210, 600, lambda _: None)
     assert (tally.findings, set(tally.fed)) == ({}, {kind.name for kind in KINDS})
 
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_ctrl_c_ends_it_with_what_was_fed_and_leaves_nothing(tmp_path: Path) -> None:
+def test_ctrl_c_stops_with_the_counts_and_leaves_no_files(tmp_path: Path) -> None:
     command = (sys.executable, "-m", "tests.fuzz", "--seed", "7", "--target", "rest", "--target", "records")
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as running:

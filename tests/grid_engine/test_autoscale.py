@@ -12,7 +12,7 @@ from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, told
 from tests.grid_engine.waiting import Until
-from tests.jetpack.test_seeds import CORES, DYNAMIC, IMPORT
+from tests.jetpack.test_guide_examples import CORES, DYNAMIC, IMPORT
 
 PROGRAM = str(Path(sys.executable).with_name("sge-autoscaler"))
 LARGE = {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.16xlarge", "CP_CAP_AUTOSCALE_WORKERS": "6"}

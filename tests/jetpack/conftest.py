@@ -1,4 +1,4 @@
-"""A service on a socket of its own, which the environment names."""
+"""A service on its own socket, which the environment names."""
 
 from __future__ import annotations
 

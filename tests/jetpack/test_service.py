@@ -1,4 +1,4 @@
-"""Which service is asked, and what a caller is told when it does not answer or says no."""
+"""Which service is used, and which error a caller gets if it does not answer or refuses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from autoscaler.store.store import Store
 
 @pytest.fixture
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Mapping[str, str]:
-    """An environment in which nobody listens."""
+    """An environment without a service."""
     monkeypatch.setattr(service, "OF_ROOT", tmp_path / "root")
     return {"XDG_STATE_HOME": str(tmp_path)}
 
@@ -49,39 +49,41 @@ def listen() -> Iterator[Listen]:
 
 
 def leave_behind(directory: Path, name: str) -> None:
-    """What a service that was killed leaves."""
+    """The socket that a killed service leaves."""
     directory.mkdir(parents=True)
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as dead:
         dead.bind(str(directory / name))
 
 
-def test_a_url_wins_over_a_socket() -> None:
+def test_a_url_overrides_a_socket() -> None:
     environ = {service.URL_ENV: "https://master:9000", service.SOCKET_ENV: "/x.sock", service.LOGIN_ENV: "/login"}
     assert Service.find(environ) == Service(url="https://master:9000", login="/login")
 
 
-def test_a_named_socket_wins_over_those_that_are_there(
-    nowhere: Mapping[str, str], tmp_path: Path, listen: Listen
-) -> None:
+def test_a_named_socket_overrides_existing_sockets(nowhere: Mapping[str, str], tmp_path: Path, listen: Listen) -> None:
     listen(tmp_path / "root", "a.sock")
     assert Service.find({**nowhere, service.SOCKET_ENV: "/x.sock"}) == Service("/x.sock")
 
 
 @pytest.mark.parametrize("directory", ("root", "sge-autoscaler", "work"))
-def test_the_only_one_here_is_asked(nowhere: Mapping[str, str], tmp_path: Path, listen: Listen, directory: str) -> None:
+def test_the_only_local_service_is_used(
+    nowhere: Mapping[str, str], tmp_path: Path, listen: Listen, directory: str
+) -> None:
     listen(tmp_path / directory, "a.sock", "a.sqlite")
     environ = {**nowhere, "CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "work")}
     assert Service.find(environ) == Service(str(tmp_path / directory / "a.sock"))
 
 
-def test_what_a_killed_service_left_hides_nobody(nowhere: Mapping[str, str], tmp_path: Path, listen: Listen) -> None:
+def test_the_socket_of_a_killed_service_does_not_hide_a_running_one(
+    nowhere: Mapping[str, str], tmp_path: Path, listen: Listen
+) -> None:
     leave_behind(tmp_path / "work", "a.sock")
     listen(tmp_path / "root", "a.sock")
     environ = {**nowhere, "CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "work")}
     assert Service.find(environ) == Service(str(tmp_path / "root" / "a.sock"))
 
 
-def test_one_that_may_be_asked_wins_over_one_that_may_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_accessible_socket_is_preferred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def listens(path: str) -> bool:
         if path.endswith("closed"):
             raise PermissionError(path)
@@ -92,42 +94,44 @@ def test_one_that_may_be_asked_wins_over_one_that_may_not(tmp_path: Path, monkey
     assert (service.first_listening(both), service.first_listening(closed)) == (both[1], closed[0])
 
 
-def test_of_several_one_must_be_chosen(nowhere: Mapping[str, str], tmp_path: Path, listen: Listen) -> None:
+def test_several_services_are_an_error_that_names_the_setting(
+    nowhere: Mapping[str, str], tmp_path: Path, listen: Listen
+) -> None:
     listen(tmp_path / "root", "a.sock", "b.sock")
     with pytest.raises(Unreachable, match=r"a\.sock, .*b\.sock\): set CP_CAP_AUTOSCALE_SOCKET to one of them"):
         Service.find(nowhere)
 
 
-def test_where_nobody_listens_it_says_what_to_start(nowhere: Mapping[str, str]) -> None:
+def test_without_a_service_the_error_names_the_command_to_start(nowhere: Mapping[str, str]) -> None:
     with pytest.raises(Unreachable, match="start `sge-autoscaler run`, or set"):
         Service.find(nowhere)
 
 
-def test_a_socket_that_nobody_serves_is_unreachable(tmp_path: Path) -> None:
+def test_a_socket_without_a_service_is_unreachable(tmp_path: Path) -> None:
     with pytest.raises(Unreachable, match=r"does not answer: .*is it running"):
         Service(str(tmp_path / "none.sock")).call("GET", "/requests")
 
 
 @pytest.mark.parametrize("url", ("master:9000", "ftp://master", "http://"))
-def test_an_address_is_http(url: str) -> None:
+def test_an_address_that_is_not_http_is_refused(url: str) -> None:
     with pytest.raises(Unreachable, match="is not an address: write https://HOST:PORT"):
         Service(url=url).call("GET", "/requests")
 
 
-def test_a_password_has_no_place_in_the_address() -> None:
+def test_a_password_in_the_address_is_refused_and_not_shown() -> None:
     with pytest.raises(Unreachable, match="put USER:PASSWORD into a file") as raised:
         Service(url="https://me:secret@master").call("GET", "/requests")
     assert "secret" not in str(raised.value)
 
 
 @pytest.mark.parametrize("url", ("https://master:sgea_SECRET", "sgea_SECRET", "https://[sgea_SECRET"))
-def test_what_may_be_a_secret_is_not_told_where_an_address_is_wrong(url: str) -> None:
+def test_a_wrong_address_is_refused_without_showing_it(url: str) -> None:
     with pytest.raises(Unreachable, match="is not an address") as raised:
         Service(url=url).call("GET", "/requests")
     assert "SECRET" not in str(raised.value)
 
 
-def test_a_password_goes_through_a_network_in_the_clear_only_where_a_setting_says_so(
+def test_a_password_is_sent_unencrypted_only_if_a_setting_allows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(service.URL_ENV, "http://192.0.2.1:9")
@@ -158,10 +162,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.seen.append((self.path, self.headers["Authorization"], body))
-        status, said = self.server.answer
+        status, text = self.server.answer
         self.send_response(status)
         self.end_headers()
-        self.wfile.write(said)
+        self.wfile.write(text)
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -187,7 +191,7 @@ def at_url(server: Answering, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     return server
 
 
-def test_over_http_the_login_goes_with_the_same_document(at_url: Answering) -> None:
+def test_over_http_the_document_is_sent_with_the_login(at_url: Answering) -> None:
     jetpack.autoscale.set(name="execute", corecount=128)
     (path, authorization, body) = at_url.seen[0]
     assert (path, authorization, json.loads(body)) == (
@@ -202,7 +206,7 @@ def test_over_http_the_login_goes_with_the_same_document(at_url: Answering) -> N
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "error", "words"),
+    ("status", "text", "error", "words"),
     (
         (400, b'{"error": "[0]: no"}', Rejected, r"^\[0\]: no$"),
         (
@@ -217,48 +221,50 @@ def test_over_http_the_login_goes_with_the_same_document(at_url: Answering) -> N
         (200, b"<html>", Unreachable, "cannot answer now: OK"),
     ),
 )
-def test_what_is_no_success_is_an_error(
-    at_url: Answering, status: int, said: bytes, error: type[Exception], words: str
+def test_an_answer_that_is_not_a_success_is_an_error(
+    at_url: Answering, status: int, text: bytes, error: type[Exception], words: str
 ) -> None:
-    at_url.answer = (status, said)
+    at_url.answer = (status, text)
     with pytest.raises(error, match=words):
         jetpack.autoscale.set(name="execute", corecount=128)
 
 
 @pytest.mark.parametrize("text", (None, "no colon"))
-def test_a_login_that_is_none_is_said(tmp_path: Path, text: str | None) -> None:
+def test_a_missing_or_malformed_login_file_is_an_error(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "login").write_text(text, encoding="utf-8")
     with pytest.raises(Unreachable, match="CP_CAP_AUTOSCALE_LOGIN"):
         Service(url="http://127.0.0.1:1", login=str(tmp_path / "login")).call("GET", "/requests")
 
 
-def test_a_worker_is_asked_for_its_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_configuration_value_is_read_from_the_file_of_the_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = worker_configuration.write({"cyclecloud.instance.id": "i-1"})
     (tmp_path / worker_configuration.FILE).write_text(text, encoding="utf-8")
     monkeypatch.setattr(config, "FOLDERS", (tmp_path / "none", tmp_path))
     assert (config.get("cyclecloud.instance.id"), config.get("x"), config.get("x", 1)) == ("i-1", None, 1)
 
 
-def test_off_any_worker_there_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_file_of_a_worker_the_default_is_returned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "FOLDERS", (tmp_path,))
     assert config.get("cyclecloud.instance.id", "none") == "none"
 
 
-def test_a_script_loads_nothing_but_the_standard_library() -> None:
+def test_the_client_imports_only_the_standard_library() -> None:
     script = "import sys; from autoscaler import jetpack; print(*{m.partition('.')[0] for m in sys.modules})"
     done = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True, timeout=120, check=True)
     foreign = set(done.stdout.split()) - sys.stdlib_module_names - {"autoscaler", "__main__"}
     assert {name for name in foreign if not name.startswith(("_", "distutils"))} == set()
 
 
-def test_a_person_behind_sudo_is_told_to_the_service(service: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_user_behind_sudo_is_recorded(service: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUDO_USER", "alice")
     jetpack.autoscale.update([])
     assert service.requests.load(1001.0).sets[0].by.startswith("alice (as ")
 
 
-def test_one_that_hangs_is_given_no_change_that_it_would_make_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_change_is_sent_to_a_service_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[str] = []
 
     def hangs(self: Service, method: str, place: str, body: bytes | None) -> tuple[int, bytes]:

@@ -29,7 +29,7 @@ from providers.catalog import GIB, family_of, load_catalog
         ("bigmem", "bigmem"),
     ),
 )
-def test_a_family_is_told_by_the_name_as_its_cloud_builds_it(name: str, family: str) -> None:
+def test_a_family_is_read_from_the_name_of_the_type(name: str, family: str) -> None:
     assert family_of(name) == family
 
 
@@ -37,7 +37,7 @@ def test_a_family_is_told_by_the_name_as_its_cloud_builds_it(name: str, family: 
     ("name", "cloud", "family"),
     (("ExtraLarge", "AZURE", "ExtraLarge"), ("n2-standard-8", "GCP", "n2-standard"), ("A-4", "azure", "A-4")),
 )
-def test_a_cloud_that_is_named_settles_what_the_shape_leaves_open(name: str, cloud: str, family: str) -> None:
+def test_a_named_cloud_decides_how_an_ambiguous_type_name_is_read(name: str, cloud: str, family: str) -> None:
     assert family_of(name, cloud) == family
 
 
@@ -79,13 +79,13 @@ def test_a_family_sold_by_the_core_costs_the_same_a_core_in_every_size(family: s
     assert len({round((offer.on_demand or 0) / offer.type.vcpus, 6) for offer in offers}) == 1
 
 
-def test_every_offer_says_where_and_of_when_its_price_is() -> None:
+def test_every_offer_has_region_date_and_currency_of_its_price() -> None:
     offers = load_catalog().offers.values()
 
     assert all(offer.region and offer.as_of and offer.currency == "USD" for offer in offers)
 
 
-def test_a_price_nobody_confirmed_is_unknown() -> None:
+def test_an_unconfirmed_price_is_unknown() -> None:
     offer = load_catalog().offers["Standard_NC40ads_H100_v5"]
 
     assert (offer.price(PriceType.ON_DEMAND), offer.price(PriceType.SPOT)) == (None, None)
@@ -134,7 +134,7 @@ def test_an_own_file_adds_types_and_overrides_single_figures(own: Path) -> None:
         ("[types", "is not valid TOML"),
     ),
 )
-def test_a_wrong_file_is_refused_naming_the_place(own: Path, text: str, message: str) -> None:
+def test_a_wrong_catalogue_file_is_refused_with_file_and_cause(own: Path, text: str, message: str) -> None:
     own.write_text(text)
 
     with pytest.raises(SettingsError) as caught:
@@ -144,13 +144,13 @@ def test_a_wrong_file_is_refused_naming_the_place(own: Path, text: str, message:
     assert str(own) in str(caught.value)
 
 
-def test_a_price_of_another_region_is_no_price_of_ours(own: Path) -> None:
+def test_an_own_file_of_another_region_drops_the_shipped_price(own: Path) -> None:
     own.write_text('region = "eu-west-1"\nas_of = 2026-11-01\n[types]\n"m5.large" = { spot = 0.04 }\n')
     offer = load_catalog(own).offers["m5.large"]
     assert (offer.on_demand, offer.spot, offer.region) == (None, 0.04, "eu-west-1")
 
 
-def test_a_date_is_of_the_figures_it_stands_with(own: Path) -> None:
+def test_the_date_of_an_own_file_applies_to_its_prices_only(own: Path) -> None:
     own.write_text('as_of = 2026-11-01\n[types]\n"m5.large" = { gpus = 1 }\n"m5.xlarge" = { on_demand = 0.2 }\n')
     offers, shipped = load_catalog(own).offers, load_catalog().offers
     assert (offers["m5.large"].as_of, offers["m5.xlarge"].as_of) == (shipped["m5.large"].as_of, "2026-11-01")

@@ -16,17 +16,17 @@ SMALL = Offer(SMALL_TYPE, "aws", "eu-west-1", "USD", "2026-01-02", 0.0345)
 LARGE = Offer(LARGE_TYPE, "aws", "eu-west-1", "USD", "2026-01-02", 17.0, 1e-05)
 
 
-def test_what_was_written_is_read_again(tmp_path: Path) -> None:
+def test_a_written_catalogue_reads_back_the_same(tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
     file.write_text(catalog_text([LARGE, SMALL]))
     offers = load_catalog(file).offers
     assert [offers["c9.medium"], offers["c9.96xlarge"]] == [SMALL, LARGE]
 
 
-def test_a_price_that_is_not_known_is_left_out() -> None:
+def test_an_unknown_price_is_left_out() -> None:
     assert "spot" not in catalog_text([SMALL])
 
 
-def test_two_regions_are_no_one_file() -> None:
+def test_offers_of_two_regions_cannot_be_in_one_file() -> None:
     with pytest.raises(ValueError, match="one cloud, region"):
         catalog_text([SMALL, replace(LARGE, region="us-east-1")])

@@ -1,4 +1,4 @@
-"""What the Cloud Pipeline provider does beyond the contract, against the server."""
+"""What the Cloud Pipeline provider does beyond the contract, against a played server."""
 
 from __future__ import annotations
 
@@ -58,20 +58,20 @@ def order(
     return LaunchOrder(token, "order", provider.cell, "execute", (bucket(provider, name),), count, "")
 
 
-def until_listed(plane: CloudPipelinePlane, provider: CloudPipelineProvider, **wanted: object) -> Worker:
-    """The one worker, once it is as wanted."""
+def until_listed(plane: CloudPipelinePlane, provider: CloudPipelineProvider, **expected: object) -> Worker:
+    """The one worker, once it has these attributes."""
     for _ in range(100):
         for worker in provider.workers():
-            if all(getattr(worker, name) == value for name, value in wanted.items()):
+            if all(getattr(worker, name) == value for name, value in expected.items()):
                 return worker
         plane.settle()
-    raise AssertionError(f"no worker with {wanted}: {provider.workers()}")
+    raise AssertionError(f"no worker with {expected}: {provider.workers()}")
 
 
 # -- workers ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_worker_is_ready_only_once_its_own_set_up_has_said_so(
+def test_a_worker_is_ready_only_after_its_set_up_has_ended(
     plane: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
     plane.process.control("timing", set_up=3600.0)
@@ -83,7 +83,7 @@ def test_a_worker_is_ready_only_once_its_own_set_up_has_said_so(
     assert [worker.ready for worker in provider.workers()] == [True]
 
 
-def test_a_run_without_a_machine_ends_and_says_that_there_was_no_capacity(
+def test_a_run_without_a_machine_is_terminated_for_lack_of_capacity(
     plane: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
     plane.process.control("set", short_of=["m5.large"])
@@ -92,7 +92,7 @@ def test_a_run_without_a_machine_ends_and_says_that_there_was_no_capacity(
     assert (worker.failure, worker.message) == ("capacity", "Insufficient instance capacity.")
 
 
-def test_a_run_that_slipped_through_between_two_pages_is_listed_all_the_same(
+def test_a_run_that_the_listing_missed_is_still_listed(
     plane: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
     first, second = provider.launch(order(provider, 2)).ids
@@ -106,7 +106,7 @@ def test_listings_are_read_to_their_last_page(plane: CloudPipelinePlane) -> None
     assert {worker.id for worker in provider.workers()} == set(launched.ids)
 
 
-def test_an_ended_worker_is_listed_for_an_hour_and_what_clocks_may_differ_by(
+def test_a_terminated_worker_is_listed_for_an_hour_and_the_allowed_clock_skew(
     plane: CloudPipelinePlane, provider: CloudPipelineProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (run_id,) = provider.launch(order(provider)).ids
@@ -120,7 +120,7 @@ def test_an_ended_worker_is_listed_for_an_hour_and_what_clocks_may_differ_by(
         assert bool(provider.workers()) is listed
 
 
-def test_static_workers_of_the_master_are_not_ours_and_are_looked_at_once(
+def test_static_workers_of_the_master_are_not_ours_and_are_requested_once(
     plane: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
     static = plane.process.control("static")
@@ -131,7 +131,7 @@ def test_static_workers_of_the_master_are_not_ours_and_are_looked_at_once(
         provider.terminate([str(static)])
 
 
-def test_workers_of_another_master_run_are_not_ours_though_the_cell_is_called_the_same(
+def test_workers_of_another_master_run_with_the_same_cell_are_not_ours(
     plane: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
     provider.launch(order(provider))
@@ -145,7 +145,7 @@ def test_a_run_whose_tags_were_edited_is_still_ours(plane: CloudPipelinePlane, p
     assert [worker.id for worker in plane.connect(CELL).workers()] == [run_id]
 
 
-def test_a_paused_run_is_ended_by_the_call_that_ends_paused_runs(
+def test_a_paused_run_is_terminated_by_the_call_for_paused_runs(
     plane: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
     (run_id,) = provider.launch(order(provider)).ids
@@ -156,28 +156,28 @@ def test_a_paused_run_is_ended_by_the_call_that_ends_paused_runs(
     assert f"POST run/{run_id}/terminate" in plane.process.state["calls"]
 
 
-def test_a_worker_that_paused_says_so(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
+def test_a_paused_worker_is_pending_with_a_message(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
     (run_id,) = provider.launch(order(provider)).ids
     plane.process.control("run", id=int(run_id), status="PAUSED")
     worker = until_listed(plane, provider, state=MachineState.PENDING)
     assert "paused" in (worker.message or "")
 
 
-def test_what_a_worker_inherits_comes_from_the_master_run(
+def test_a_worker_inherits_parameters_of_the_master_run(
     plane: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
     provider.launch(order(provider))
     (body,) = plane.process.state["bodies"]
-    told = {name: parameter["value"] for name, parameter in body["params"].items()}
-    inherited = {name: told.get(name) for name in ("CP_CAP_LIMIT_MOUNTS", "CP_CAP_MOUNT_OPTIONS_4", "OWN_PARAMETER")}
+    given = {name: parameter["value"] for name, parameter in body["params"].items()}
+    inherited = {name: given.get(name) for name in ("CP_CAP_LIMIT_MOUNTS", "CP_CAP_MOUNT_OPTIONS_4", "OWN_PARAMETER")}
     assert inherited == {"CP_CAP_LIMIT_MOUNTS": "1,2,3", "CP_CAP_MOUNT_OPTIONS_4": "rw,vers=4", "OWN_PARAMETER": None}
-    assert "CP_CAP_NOT_FOR_WORKERS" not in told
+    assert "CP_CAP_NOT_FOR_WORKERS" not in given
 
 
 SCRIPT = '#!/bin/sh\necho "it\'s told: ${SECRET:-none}"\n'
 
 
-def test_a_worker_runs_the_boot_script_before_its_command_and_no_log_of_its_run_shows_it(
+def test_a_worker_runs_the_boot_script_before_its_command_without_printing_it(
     plane: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
     (run_id,) = provider.launch(replace(order(provider), boot_script=SCRIPT)).ids
@@ -194,12 +194,12 @@ def test_a_worker_runs_the_boot_script_before_its_command_and_no_log_of_its_run_
     assert BOOT not in known.parameters
 
 
-def test_policy_requests_again_for_an_order_tells_its_workers_the_same(provider: CloudPipelineProvider) -> None:
+def test_the_launch_body_of_an_order_is_always_the_same(provider: CloudPipelineProvider) -> None:
     asked = replace(order(provider), boot_script=SCRIPT)
     assert len({json.dumps(launch_body(asked, 0, provider.settings, {})) for _ in range(3)}) == 1
 
 
-def test_a_configuration_that_no_environment_takes_is_refused_and_says_so(provider: CloudPipelineProvider) -> None:
+def test_a_boot_script_too_large_for_the_environment_is_refused(provider: CloudPipelineProvider) -> None:
     noise = random.Random(1).randbytes(60_000).hex()
     with pytest.raises(Refused, match="make the Configuration of its node array smaller"):
         provider.launch(replace(order(provider), boot_script=noise))
@@ -209,7 +209,7 @@ def test_a_configuration_that_no_environment_takes_is_refused_and_says_so(provid
 
 
 @pytest.mark.parametrize("lanes", (1, 2), ids=("one-call-was-under-way", "perhaps-two-were"))
-def test_after_a_lost_answer_nothing_is_created_until_the_platform_must_have_settled(
+def test_after_a_lost_answer_nothing_is_created_until_the_platform_has_settled(
     plane: CloudPipelinePlane, provider: CloudPipelineProvider, monkeypatch: pytest.MonkeyPatch, lanes: int
 ) -> None:
     monkeypatch.setattr(orders, "LANES", lanes)
@@ -227,7 +227,7 @@ def test_after_a_lost_answer_nothing_is_created_until_the_platform_must_have_set
     assert sorted(provider.launch(asked).ids) == sorted(plane.billable())
 
 
-def test_an_order_of_which_nothing_came_is_asked_for_again_once_the_platform_must_have_settled(
+def test_an_order_without_runs_is_repeated_once_the_platform_has_settled(
     plane: CloudPipelinePlane, provider: CloudPipelineProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
@@ -257,14 +257,16 @@ def test_an_order_of_another_cell_is_refused_and_makes_nothing(
     assert plane.billable() == []
 
 
-def test_a_quota_says_which_and_by_how_much(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
+def test_a_full_quota_is_reported_with_its_name_and_limit(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+) -> None:
     plane.process.control("set", limit=0)
     ((_, error),) = provider.launch(order(provider)).shortfalls
     assert isinstance(error, QuotaReached)
     assert "[<user-global-limit>] runs limit [0]" in str(error)
 
 
-def test_an_order_takes_a_call_a_worker_and_few_more(
+def test_an_order_takes_one_call_a_worker_and_at_most_four_more(
     plane: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
     asked = order(provider, 50)
@@ -273,7 +275,7 @@ def test_an_order_takes_a_call_a_worker_and_few_more(
     assert len(plane.process.state["calls"]) - before <= 50 + 4
 
 
-def test_a_listing_takes_a_call_a_page_and_one_more(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
+def test_a_listing_of_50_workers_takes_two_calls(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
     plane.process.control("timing", initialized=3600.0)
     provider.launch(order(provider, 50))
     before = len(plane.process.state["calls"])
@@ -281,11 +283,11 @@ def test_a_listing_takes_a_call_a_page_and_one_more(plane: CloudPipelinePlane, p
     assert len(plane.process.state["calls"]) - before == 2
 
 
-# -- what goes wrong --------------------------------------------------------------------------------------------------
+# -- failures --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ("status", "reset"))
-def test_a_listing_is_asked_again_after_a_passing_fault(
+def test_a_listing_is_repeated_after_a_temporary_fault(
     plane: CloudPipelinePlane, provider: CloudPipelineProvider, kind: str
 ) -> None:
     (run_id,) = provider.launch(order(provider)).ids
@@ -293,7 +295,7 @@ def test_a_listing_is_asked_again_after_a_passing_fault(
     assert [worker.id for worker in provider.workers()] == [run_id]
 
 
-def test_an_error_in_an_envelope_is_no_empty_listing(
+def test_an_error_in_the_answer_is_not_an_empty_listing(
     plane: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
     plane.process.control("fault", call="POST run/filter", kind="error", message="Access is denied")
@@ -301,7 +303,7 @@ def test_an_error_in_an_envelope_is_no_empty_listing(
         provider.workers()
 
 
-def test_a_launch_that_meets_a_server_error_is_not_simply_asked_again(
+def test_a_launch_with_a_server_error_is_not_repeated_at_once(
     plane: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
     plane.process.control("fault", call="POST run", kind="status", times=1)
@@ -310,12 +312,12 @@ def test_a_launch_that_meets_a_server_error_is_not_simply_asked_again(
     assert plane.process.state["calls"].count("POST run") == 1
 
 
-def test_a_slow_answer_is_waited_for(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
+def test_a_slow_answer_is_awaited(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
     plane.process.control("fault", call="POST run", kind="slow", seconds=0.3)
     assert len(provider.launch(order(provider)).ids) == 1
 
 
-def test_a_token_that_is_no_longer_taken_is_renewed_and_the_call_made_again(
+def test_an_expired_token_is_renewed_and_the_call_repeated(
     plane: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
     plane.process.control("expire")
@@ -323,7 +325,7 @@ def test_a_token_that_is_no_longer_taken_is_renewed_and_the_call_made_again(
     assert provider.api.credential.token == plane.process.state["tokens"][-1]
 
 
-def test_a_token_that_is_given_again_though_it_is_no_longer_taken_is_said_by_the_name_of_its_variable(
+def test_a_renewal_that_gives_the_expired_token_again_is_an_error_that_names_the_variable(
     plane: CloudPipelinePlane, provider: CloudPipelineProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(provider.api, "_new_token", lambda: provider.api.credential.token)
@@ -332,7 +334,7 @@ def test_a_token_that_is_given_again_though_it_is_no_longer_taken_is_said_by_the
         provider.workers()
 
 
-def test_a_token_that_cannot_be_renewed_is_said_by_the_name_of_its_variable_and_never_shown(
+def test_a_token_that_cannot_be_renewed_is_an_error_that_names_the_variable_and_hides_the_token(
     plane: CloudPipelinePlane, provider: CloudPipelineProvider, caplog: pytest.LogCaptureFixture
 ) -> None:
     plane.process.control("withdraw")
@@ -350,7 +352,9 @@ def test_a_token_that_cannot_be_renewed_is_said_by_the_name_of_its_variable_and_
         ({"docker_image": "ubuntu"}, "ubuntu is not an image of the platform"),
     ),
 )
-def test_a_check_says_what_will_fail(plane: CloudPipelinePlane, given: dict[str, str], words: str) -> None:
+def test_a_check_reports_wrong_settings_as_fatal_with_a_remedy(
+    plane: CloudPipelinePlane, given: dict[str, str], words: str
+) -> None:
     fatal = [problem for problem in plane.connect(CELL, **given).check() if problem.fatal]
     assert any(words in problem.what and problem.remedy for problem in fatal)
 
@@ -362,7 +366,7 @@ def test_doctor_names_a_type_that_is_not_allowed_once(plane: CloudPipelinePlane)
     assert [finding.what for finding in found if "x9.large" in finding.found] == ["instance types"]
 
 
-def test_a_platform_that_cannot_be_reached_now_is_no_wrong_setting(plane: CloudPipelinePlane) -> None:
+def test_an_unreachable_platform_is_not_a_wrong_setting(plane: CloudPipelinePlane) -> None:
     with pytest.raises(Unreachable):
         plane.connect(CELL, API="http://127.0.0.1:1/").check()
 
@@ -370,48 +374,50 @@ def test_a_platform_that_cannot_be_reached_now_is_no_wrong_setting(plane: CloudP
 # -- prices, defaults, log and tags -----------------------------------------------------------------------------------
 
 
-def test_prices_are_estimated_and_one_that_the_platform_does_not_know_stays_unknown(
+def test_prices_are_the_estimates_of_the_platform_or_unknown(
     provider: CloudPipelineProvider,
 ) -> None:
     assert (bucket(provider).price_per_hour, bucket(provider, "p3.2xlarge").price_per_hour) == (0.096, None)
 
 
-def test_spot_is_offered_at_its_own_price(provider: CloudPipelineProvider) -> None:
+def test_spot_has_its_own_price(provider: CloudPipelineProvider) -> None:
     prices = {
         offer.key.price_type: offer.price_per_hour for offer in provider.buckets() if offer.type.name == "m5.large"
     }
     assert prices == {PriceType.ON_DEMAND: 0.096, PriceType.SPOT: 0.048}
 
 
-def test_prices_are_asked_for_once(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
+def test_prices_are_requested_once(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
     provider.buckets()
     before = len(plane.process.state["calls"])
     provider.buckets()
     assert len(plane.process.state["calls"]) == before
 
 
-def test_the_platforms_preferences_are_defaults_and_what_it_does_not_say_is_left_out(plane: CloudPipelinePlane) -> None:
+def test_preferences_of_the_platform_are_defaults_of_settings(plane: CloudPipelinePlane) -> None:
     assert platform_defaults("cloud_pipeline", plane.environment) == {
         "CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT": "45",
         "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT": "1200",
     }
 
 
-def test_a_line_of_the_log_stands_in_the_master_run(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
+def test_a_log_line_is_written_to_the_log_of_the_master_run(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+) -> None:
     assert isinstance(provider, HasRunLog)
     provider.tell("pass 1: nothing waits")
     (line,) = plane.process.state["master"]["log"]
     assert (line["taskName"], line["logText"]) == ("GridEngineAutoscaling-main", "pass 1: nothing waits")
 
 
-def test_marking_the_master_run_leaves_its_other_tags(
+def test_tagging_the_master_run_keeps_its_other_tags(
     plane: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
     provider.mark({"sge-autoscaler-cell": CELL})
     assert plane.process.state["master"]["tags"] == {"project": "genomes", "sge-autoscaler-cell": CELL}
 
 
-def test_a_tag_that_is_there_is_not_written_again(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
+def test_an_existing_tag_is_not_written_again(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
     for _ in range(2):
         provider.mark({"sge-autoscaler-cell": CELL})
     assert plane.process.state["calls"].count(f"POST run/{plane.environment['RUN_ID']}/tag") == 1

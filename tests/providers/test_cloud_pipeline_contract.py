@@ -1,4 +1,4 @@
-"""The Cloud Pipeline provider keeps the contract, against a server that takes nothing but what the API takes."""
+"""The Cloud Pipeline provider keeps the contract, against a server that accepts only what the API accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Families as Cloud Pipeline templates write them: what `CP_CAP_AUTOSCALE_HYBRID_FAMILY` says there it means here."""
+"""Families as Cloud Pipeline templates write them: `CP_CAP_AUTOSCALE_HYBRID_FAMILY` means the same here as there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from providers.cloud_pipeline.catalogue import family_there, instance_type
         ("c5.2xlarge", "AWS", "c5"),
     ),
 )
-def test_a_family_is_the_platforms(name: str, cloud: str, family: str) -> None:
+def test_families_are_named_as_the_platform_names_them(name: str, cloud: str, family: str) -> None:
     assert family_there(name, cloud) == family
     item = {"name": name, "vcpu": 2, "memory": 4.0, "gpu": 0}
     assert instance_type(item, cloud).family == family

@@ -1,4 +1,4 @@
-"""Which currency prices are in: that of the operator's own catalogue, else dollars; a setting names another."""
+"""The currency of prices: that of the operator's own catalogue, else dollars; a setting overrides both."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.core.building import LARGE, a_bucket, a_snapshot
 OWN = 'cloud = "aws"\nregion = "x"\ncurrency = "EUR"\nas_of = 2026-11-01\n[types]\n"m5.large" = { on_demand = 0.1 }\n'
 
 
-def test_an_own_catalogue_says_its_currency(tmp_path: Path) -> None:
+def test_the_currency_comes_from_the_own_catalogue(tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
     file.write_text(OWN)
     assert (currency_of(file), currency_of(None), currency_of(tmp_path / "none")) == ("EUR", "USD", "USD")
@@ -28,7 +28,7 @@ def test_an_own_catalogue_says_its_currency(tmp_path: Path) -> None:
     assert currency("local", {**settings, "CP_CAP_AUTOSCALE_LOCAL_CATALOG": str(file)}) == "EUR"
 
 
-def test_a_setting_wins_and_reaches_every_limit() -> None:
+def test_the_currency_setting_overrides_the_catalogue_and_applies_to_every_limit() -> None:
     policy = load_settings({"CP_CAP_AUTOSCALE_CURRENCY": "CHF"}).policy(master="master", currency="EUR")
     assert (policy.currency, {array.limits.currency for array in policy.node_arrays}) == ("CHF", {"CHF"})
     assert load_settings({}).policy(master="master", currency="EUR").currency == "EUR"

@@ -43,7 +43,7 @@ class TestCycleCloud(ProviderContract):
         return cloud
 
 
-# -- beyond the contract: what CycleCloud has of its own ---------------------------------------------------------
+# -- beyond the contract: what only CycleCloud has ---------------------------------------------------------
 
 
 def order(provider: CycleCloudProvider, *, node_array: str = "execute", count: int = 1, **given: Any) -> LaunchOrder:
@@ -73,7 +73,7 @@ def until(cloud: CycleCloudPlane, what: Callable[[], bool]) -> None:
         cloud.settle()
 
 
-def test_an_order_is_two_calls_however_large_it_is(cloud: CycleCloudPlane) -> None:
+def test_a_large_order_takes_two_calls(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL)
     asked = order(provider, count=50)
     before = len(cloud.calls())
@@ -84,14 +84,14 @@ def test_an_order_is_two_calls_however_large_it_is(cloud: CycleCloudPlane) -> No
     ]
 
 
-def test_workers_and_buckets_of_one_look_are_one_call(cloud: CycleCloudPlane) -> None:
+def test_workers_and_buckets_of_one_observation_take_one_call(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL)
     provider.workers()
     provider.buckets()
     assert cloud.calls() == ["GET /clusters/demo/status?nodes=true"]
 
 
-def test_a_node_gets_our_boot_script_and_our_tag_in_the_call_that_creates_it(cloud: CycleCloudPlane) -> None:
+def test_a_node_is_created_with_boot_script_and_tags(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL)
     provider.launch(order(provider, token="t-1-0"))
     (node,) = nodes(cloud)
@@ -104,21 +104,21 @@ def test_a_node_gets_our_boot_script_and_our_tag_in_the_call_that_creates_it(clo
     }
 
 
-def test_a_configuration_of_the_template_stays(cloud: CycleCloudPlane) -> None:
+def test_the_configuration_of_the_template_is_kept(cloud: CycleCloudPlane) -> None:
     cloud.tell(do="array", array="execute", set={"attributes": {"Configuration": {"gridengine": {"slots": 2}}}})
     provider = cloud.connect(CELL)
     provider.launch(order(provider))
     assert nodes(cloud)[0]["Configuration"]["gridengine"] == {"slots": 2}
 
 
-def test_spot_comes_from_the_array_that_is_interruptible(cloud: CycleCloudPlane) -> None:
+def test_spot_nodes_come_from_the_interruptible_array(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL, node_arrays="execute=execute,execute=spot")
     spot = [each for each in provider.buckets() if each.key.price_type is PriceType.SPOT]
     provider.launch(order(provider, buckets=tuple(spot)))
     assert [node["Template"] for node in nodes(cloud)] == ["spot"]
 
 
-def test_what_one_bucket_lacks_comes_from_the_next(cloud: CycleCloudPlane) -> None:
+def test_a_shortage_of_one_bucket_is_met_by_the_next(cloud: CycleCloudPlane) -> None:
     cloud.tell(do="bucket", array="execute", type="Standard_D2s_v5", set={"max_count": 1})
     provider = cloud.connect(CELL)
     named = {each.key.instance_type: each for each in provider.buckets() if each.key.node_array == "execute"}
@@ -128,7 +128,7 @@ def test_what_one_bucket_lacks_comes_from_the_next(cloud: CycleCloudPlane) -> No
     assert sorted(node["MachineType"] for node in nodes(cloud)) == ["Standard_D2s_v5", *["Standard_D4s_v5"] * 2]
 
 
-def test_an_order_over_two_buckets_asked_again_gives_the_same(cloud: CycleCloudPlane) -> None:
+def test_an_order_over_two_buckets_repeated_gives_the_same_nodes(cloud: CycleCloudPlane) -> None:
     cloud.tell(do="bucket", array="execute", type="Standard_D2s_v5", set={"max_count": 1})
     provider = cloud.connect(CELL)
     named = {each.key.instance_type: each for each in provider.buckets() if each.key.node_array == "execute"}
@@ -139,7 +139,7 @@ def test_an_order_over_two_buckets_asked_again_gives_the_same(cloud: CycleCloudP
     assert len(cloud.billable()) == 3
 
 
-def test_an_order_whose_workers_were_ended_is_not_filled_up_again(cloud: CycleCloudPlane) -> None:
+def test_an_order_does_not_replace_its_terminated_workers(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL)
     asked = order(provider, count=3)
     ended, *kept = provider.launch(asked).ids
@@ -148,7 +148,7 @@ def test_an_order_whose_workers_were_ended_is_not_filled_up_again(cloud: CycleCl
     assert set(provider.launch(asked).ids) == set(kept)
 
 
-def test_a_quota_that_is_full_is_told_by_name_and_amount(cloud: CycleCloudPlane) -> None:
+def test_a_full_quota_is_reported_with_name_and_amount(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL)
     asked = order(provider)
     cloud.tell(do="cluster", set={"regional_quota": 100, "consumed_by_others": 99})
@@ -157,7 +157,7 @@ def test_a_quota_that_is_full_is_told_by_name_and_amount(cloud: CycleCloudPlane)
     assert "the quota of the region: 99 of 100 cores are used, one takes 2" in str(error)
 
 
-def test_a_limit_of_the_template_is_no_quota(cloud: CycleCloudPlane) -> None:
+def test_a_limit_of_the_template_is_out_of_capacity_and_not_a_quota(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL)
     asked = order(provider)
     cloud.tell(do="array", array="execute", set={"max_count": 0})
@@ -165,7 +165,7 @@ def test_a_limit_of_the_template_is_no_quota(cloud: CycleCloudPlane) -> None:
     assert isinstance(error, OutOfCapacity)
 
 
-def test_what_the_cluster_refuses_as_asked_is_permanent_and_said_in_its_words(cloud: CycleCloudPlane) -> None:
+def test_a_launch_in_a_terminated_cluster_is_refused_with_its_message(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL)
     asked = order(provider)
     cloud.tell(do="cluster", set={"state": "Terminated"})
@@ -173,7 +173,7 @@ def test_what_the_cluster_refuses_as_asked_is_permanent_and_said_in_its_words(cl
         provider.launch(asked)
 
 
-def test_a_refusal_of_the_second_bucket_keeps_what_the_first_gave(cloud: CycleCloudPlane) -> None:
+def test_a_refusal_of_the_second_bucket_keeps_the_nodes_of_the_first(cloud: CycleCloudPlane) -> None:
     cloud.tell(do="bucket", array="execute", type="Standard_D2s_v5", set={"max_count": 1})
     provider = cloud.connect(CELL)
     (first,) = order(provider).buckets
@@ -183,7 +183,7 @@ def test_a_refusal_of_the_second_bucket_keeps_what_the_first_gave(cloud: CycleCl
     assert [type(error) for _, error in launched.shortfalls] == [OutOfCapacity, Refused]
 
 
-def test_nodes_that_the_answer_counts_but_no_listing_shows_yet_leave_the_order_open(cloud: CycleCloudPlane) -> None:
+def test_created_nodes_that_are_not_listed_yet_leave_the_order_open(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL)
     asked = order(provider)
     cloud.faults(on="nodes", body='{"nodes": [], "operation": {"action": "create"}}')
@@ -193,20 +193,22 @@ def test_nodes_that_the_answer_counts_but_no_listing_shows_yet_leave_the_order_o
     assert list(cloud.connect(CELL).launch(asked).ids) == list(cloud.billable())
 
 
-def test_nodes_of_a_group_of_workers_are_asked_for_in_a_placement_group_of_their_own(cloud: CycleCloudPlane) -> None:
+def test_nodes_of_a_group_get_their_own_placement_group(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL)
     provider.launch(order(provider, count=2, tags={GROUP_ID: "execute:8-1"}))
     assert [node["PlacementGroupId"] for node in nodes(cloud)] == ["execute_8-1"] * 2
 
 
-@pytest.mark.parametrize(("said", "told"), (("eastus", 0), ("East US", 0), ("westeurope", 3), ("", 0)))
-def test_a_region_that_the_node_arrays_are_not_in_is_told(cloud: CycleCloudPlane, said: str, told: int) -> None:
-    provider = cloud.connect(CELL, location=said)
+@pytest.mark.parametrize(("location", "reported"), (("eastus", 0), ("East US", 0), ("westeurope", 3), ("", 0)))
+def test_a_location_other_than_the_region_of_the_node_arrays_is_reported(
+    cloud: CycleCloudPlane, location: str, reported: int
+) -> None:
+    provider = cloud.connect(CELL, location=location)
     wrong = [problem.what for problem in provider.check() if "is in eastus" in problem.what]
-    assert (provider.location, len(wrong)) == (said, told)
+    assert (provider.location, len(wrong)) == (location, reported)
 
 
-def test_a_placement_group_of_any_name_is_made_by_the_cluster_for_who_orders_it(cloud: CycleCloudPlane) -> None:
+def test_a_node_may_be_ordered_in_a_placement_group_of_any_name(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL)
     bucket = provider.buckets()[0]
     near = replace(bucket, key=replace(bucket.key, placement_group="pg0"))
@@ -214,7 +216,7 @@ def test_a_placement_group_of_any_name_is_made_by_the_cluster_for_who_orders_it(
     assert (bucket.any_group, [worker.placement_group for worker in provider.workers()]) == (True, ["pg0"])
 
 
-def test_a_node_that_azure_had_no_machine_for_is_terminated_and_cleared_away_by_the_next_order(
+def test_a_node_without_a_machine_is_terminated_and_removed_by_the_next_order(
     cloud: CycleCloudPlane,
 ) -> None:
     provider = cloud.connect(CELL)
@@ -228,7 +230,7 @@ def test_a_node_that_azure_had_no_machine_for_is_terminated_and_cleared_away_by_
     until(cloud, lambda: failed not in cloud.billable())
 
 
-def test_a_bucket_that_azure_had_nothing_of_rests(cloud: CycleCloudPlane) -> None:
+def test_a_bucket_without_capacity_has_nothing_available_for_the_set_delay(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL)
     cloud.tell(do="cluster", set={"failing": "Allocation failed"})
     asked = order(provider)
@@ -238,17 +240,17 @@ def test_a_bucket_that_azure_had_nothing_of_rests(cloud: CycleCloudPlane) -> Non
     until(cloud, lambda: bool(cloud.connect(CELL, capacity_delay="0.01").buckets()[0].available))
 
 
-def test_a_node_that_failed_with_its_machine_is_left_to_be_ended(cloud: CycleCloudPlane) -> None:
+def test_a_failed_node_with_a_machine_still_exists(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL)
     (worker_id,) = provider.launch(order(provider)).ids
     until(cloud, lambda: provider.workers()[0].state is MachineState.RUNNING)
     cloud.tell(do="node", id=worker_id, set={"failed": "cluster-init script failed"})
     (worker,) = provider.workers()
-    said = "CycleCloud says Failed: cluster-init script failed"
-    assert (worker.exists, worker.message, worker.failure) == (True, said, "boot")
+    message = "CycleCloud says Failed: cluster-init script failed"
+    assert (worker.exists, worker.message, worker.failure) == (True, message, "boot")
 
 
-def test_a_node_that_is_kept_alive_says_why_it_was_not_ended(cloud: CycleCloudPlane) -> None:
+def test_a_node_marked_keepalive_is_refused_and_the_others_are_terminated(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL)
     kept, other = provider.launch(order(provider, count=2)).ids
     cloud.tell(do="node", id=kept, set={"attributes": {**nodes(cloud)[0], "KeepAlive": True}})
@@ -257,7 +259,7 @@ def test_a_node_that_is_kept_alive_says_why_it_was_not_ended(cloud: CycleCloudPl
     until(cloud, lambda: list(cloud.billable()) == [kept])
 
 
-def test_nodes_of_people_are_neither_listed_nor_ended(cloud: CycleCloudPlane) -> None:
+def test_nodes_created_by_people_are_neither_listed_nor_terminated(cloud: CycleCloudPlane) -> None:
     made = requests.post(
         f"{cloud.url}/clusters/demo/nodes/create",
         json={"sets": [{"count": 1, "nodearray": "execute"}]},
@@ -273,7 +275,7 @@ def test_nodes_of_people_are_neither_listed_nor_ended(cloud: CycleCloudPlane) ->
     assert list(cloud.billable()) == [theirs]
 
 
-def test_an_eviction_that_is_awaited_is_an_interruption(cloud: CycleCloudPlane) -> None:
+def test_an_expected_eviction_is_an_interruption_notice(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL)
     taken, _ = provider.launch(order(provider, count=2)).ids
     cloud.tell(do="node", id=taken, set={"evicted": True})
@@ -284,14 +286,14 @@ def test_an_eviction_that_is_awaited_is_an_interruption(cloud: CycleCloudPlane) 
     assert provider.interruptions() == first
 
 
-def test_a_verb_is_carried_out_on_nodes_of_ours(cloud: CycleCloudPlane) -> None:
+def test_an_operation_is_carried_out_on_our_node(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL)
     (worker_id,) = provider.launch(order(provider)).ids
     provider.operate(worker_id, "deallocate")
     assert [node["TargetState"] for node in nodes(cloud)] == ["Deallocated"]
 
 
-def test_a_verb_that_cyclecloud_does_not_have_is_refused(cloud: CycleCloudPlane) -> None:
+def test_an_unknown_operation_is_refused(cloud: CycleCloudPlane) -> None:
     with pytest.raises(Refused, match="has no verb 'explode'"):
         cloud.connect(CELL).operate("n", "explode")
 
@@ -303,14 +305,14 @@ def fatal(provider: CycleCloudProvider) -> list[str]:
     return [f"{problem.what} | {problem.remedy}" for problem in provider.check() if problem.fatal]
 
 
-def test_a_wrong_password_is_found_and_not_shown(cloud: CycleCloudPlane) -> None:
+def test_a_wrong_password_is_a_fatal_problem_and_is_not_shown(cloud: CycleCloudPlane) -> None:
     (problem,) = fatal(cloud.connect(CELL, password="wrong-one"))
     assert "answered 401" in problem
     assert "CP_CAP_AUTOSCALE_CYCLECLOUD_PASSWORD" in problem
     assert "wrong-one" not in problem
 
 
-def test_a_password_that_expired_is_no_empty_listing(cloud: CycleCloudPlane) -> None:
+def test_an_expired_password_is_not_an_empty_listing(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL)
     provider.launch(order(provider))
     cloud.faults(status=401)
@@ -318,13 +320,13 @@ def test_a_password_that_expired_is_no_empty_listing(cloud: CycleCloudPlane) -> 
         provider.workers()
 
 
-def test_a_cluster_that_does_not_exist_is_found(cloud: CycleCloudPlane) -> None:
+def test_a_missing_cluster_is_a_fatal_problem(cloud: CycleCloudPlane) -> None:
     (problem,) = fatal(cloud.connect(CELL, cluster="dmeo"))
     assert "No cluster dmeo" in problem
     assert "CP_CAP_AUTOSCALE_CYCLECLOUD_CLUSTER" in problem
 
 
-def test_a_cluster_that_is_not_started_is_found_and_offers_nothing(cloud: CycleCloudPlane) -> None:
+def test_a_cluster_that_is_not_started_is_a_fatal_problem_and_offers_nothing(cloud: CycleCloudPlane) -> None:
     cloud.tell(do="cluster", set={"state": "Terminated"})
     provider = cloud.connect(CELL)
     assert fatal(provider) == [
@@ -333,40 +335,38 @@ def test_a_cluster_that_is_not_started_is_found_and_offers_nothing(cloud: CycleC
     assert all(bucket.problem for bucket in provider.buckets())
 
 
-def test_a_node_array_that_does_not_exist_is_found(cloud: CycleCloudPlane) -> None:
+def test_a_missing_node_array_is_a_fatal_problem(cloud: CycleCloudPlane) -> None:
     (problem,) = fatal(cloud.connect(CELL, node_arrays="execute=execute,big=huge"))
     assert problem.startswith("cluster demo has no node array huge | it has execute, gpu, spot")
 
 
-def test_arrays_without_any_bucket_that_is_valid_are_found(cloud: CycleCloudPlane) -> None:
+def test_node_arrays_without_a_valid_bucket_are_a_fatal_problem(cloud: CycleCloudPlane) -> None:
     cloud.tell(do="bucket", array="gpu", type="Standard_NC4as_T4_v3", set={"invalid_reason": "NotActivated"})
     (problem,) = fatal(cloud.connect(CELL, node_arrays="gpu=gpu"))
     assert "gpu Standard_NC4as_T4_v3: not valid in the cluster: NotActivated" in problem
 
 
-def test_what_would_be_replaced_or_never_used_is_said(cloud: CycleCloudPlane) -> None:
+def test_replaced_cloud_init_and_duplicate_offers_are_reported(cloud: CycleCloudPlane) -> None:
     cloud.tell(do="array", array="execute", set={"attributes": {"CloudInit": "#!/bin/sh\n"}})
     cloud.tell(do="add array", array="twin", types=["Standard_D2s_v5"], attributes={"Region": "eastus"})
     provider = cloud.connect(CELL, node_arrays="a=execute,a=twin")
-    said = " ".join(problem.what for problem in provider.check())
-    assert "node array execute has its own cloud-init" in said
-    assert "node arrays execute and twin both offer Standard_D2s_v5 to a" in said
+    problems = " ".join(problem.what for problem in provider.check())
+    assert "node array execute has its own cloud-init" in problems
+    assert "node arrays execute and twin both offer Standard_D2s_v5 to a" in problems
 
 
-def test_a_server_that_is_not_there_is_found(cloud: CycleCloudPlane) -> None:
+def test_an_unreachable_server_is_a_fatal_problem(cloud: CycleCloudPlane) -> None:
     (problem,) = fatal(cloud.connect(CELL, url="http://127.0.0.1:9"))
     assert "Connection refused" in problem
 
 
-def test_verification_that_was_switched_off_is_said(cloud: CycleCloudPlane) -> None:
-    said = [problem.what for problem in cloud.connect(CELL, verify="false").check()]
-    assert any("certificate is not verified" in what for what in said)
+def test_disabled_certificate_verification_is_reported(cloud: CycleCloudPlane) -> None:
+    problems = [problem.what for problem in cloud.connect(CELL, verify="false").check()]
+    assert any("certificate is not verified" in what for what in problems)
 
 
 @pytest.mark.parametrize(("days", "old"), ((0, False), (31, True)))
-def test_old_prices_of_the_regions_served_are_told(
-    cloud: CycleCloudPlane, tmp_path: Path, days: int, old: bool
-) -> None:
+def test_old_prices_of_the_region_are_reported(cloud: CycleCloudPlane, tmp_path: Path, days: int, old: bool) -> None:
     day = datetime.now(UTC).date() - timedelta(days=days)
     names = [name for name, offer in load_catalog().offers.items() if offer.cloud == "azure"]
     lines = ['cloud = "azure"', 'region = "eastus"', f"as_of = {day}", "[types]"]
@@ -377,7 +377,7 @@ def test_old_prices_of_the_regions_served_are_told(
     assert type(provider).oldest_price(provider.settings) == day
 
 
-def test_hundreds_are_ended_by_two_calls(cloud: CycleCloudPlane) -> None:
+def test_hundreds_of_nodes_are_terminated_by_two_calls(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL)
     ids = provider.launch(order(provider, count=300)).ids
     before = len(cloud.calls())

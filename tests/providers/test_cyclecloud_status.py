@@ -1,4 +1,4 @@
-"""What a status and a node record mean: counters, problems, states, whose it is. Pure, on records written by hand."""
+"""What a status and a node record mean: counters, problems, states, owner. Pure, on records written by hand."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def only(read: Status) -> Offered:
         ({"regionalQuotaCoreCount": 64, "regionalConsumedCoreCount": 80}, 0),
     ),
 )
-def test_available_is_the_least_of_all_counters_that_are_given(given: Mapping[str, Any], left: int) -> None:
+def test_available_is_the_minimum_of_all_given_counters(given: Mapping[str, Any], left: int) -> None:
     assert only(status(bucket(**given))).available(300) == left
 
 
@@ -70,28 +70,28 @@ def test_a_core_limit_of_the_node_array_counts_whole_nodes() -> None:
     assert only(status(bucket(activeCount=2, activeCoreCount=8), array={"maxCoreCount": 19})).available(300) == 2
 
 
-def test_a_machine_that_takes_more_of_the_quota_than_it_has_cores_is_counted_so() -> None:
+def test_available_counts_the_quota_cores_of_a_machine() -> None:
     machine = {"vcpuCount": 2, "memory": 8, "vcpuQuotaCount": 8}
     quota = {"quotaCoreCount": 32, "consumedCoreCount": 0}
     assert only(status(bucket(virtualMachine=machine, **quota))).available(300) == 4
 
 
 @pytest.mark.parametrize(("ago", "left"), ((-1.0, 50), (0.0, 0), (299.0, 0), (301.0, 50)))
-def test_a_bucket_that_failed_lately_has_nothing_for_the_set_delay(ago: float, left: int) -> None:
+def test_a_bucket_that_failed_recently_has_nothing_available_for_the_set_delay(ago: float, left: int) -> None:
     assert only(status(bucket(lastCapacityFailure=ago))).available(300) == left
 
 
-def test_a_shortage_that_may_pass_is_no_problem() -> None:
+def test_a_temporary_shortage_is_not_a_problem() -> None:
     full = only(status(bucket(availableCount=0, quotaCoreCount=100, consumedCoreCount=100, lastCapacityFailure=1.0)))
     assert (full.available(300), full.problem) == (0, None)
 
 
-def test_a_quota_that_never_allows_one_is_a_problem_that_says_so() -> None:
+def test_a_quota_too_small_for_one_node_is_a_problem() -> None:
     problem = only(status(bucket(quotaCoreCount=3, consumedCoreCount=0))).problem
     assert problem == "the quota of its family: 0 of 3 cores are used, one takes 4"
 
 
-def test_an_invalid_bucket_says_why() -> None:
+def test_an_invalid_bucket_has_a_problem_with_its_cause() -> None:
     invalid = only(status(bucket(valid=False, invalidReason="DisabledMachineType")))
     assert invalid.problem == "not valid in the cluster: DisabledMachineType"
 
@@ -111,7 +111,7 @@ def test_sizes_are_read_in_their_units() -> None:
         ("", "", False),
     ),
 )
-def test_a_cluster_that_nobody_started_can_have_no_node(state: str, target: str, started: bool) -> None:
+def test_a_cluster_that_is_not_started_has_a_problem(state: str, target: str, started: bool) -> None:
     assert (status(state=state, targetState=target).problem is None) is started
 
 
@@ -126,7 +126,7 @@ def test_a_cluster_that_nobody_started_can_have_no_node(state: str, target: str,
         {"nodearrays": [{"name": "execute", "buckets": [{"valid": True}]}]},
     ),
 )
-def test_a_status_that_does_not_fit_the_reference_is_no_status(broken: Mapping[str, Any]) -> None:
+def test_a_malformed_status_raises_unreachable(broken: Mapping[str, Any]) -> None:
     with pytest.raises(Unreachable, match="cannot be understood"):
         status(**broken)
 
@@ -134,13 +134,13 @@ def test_a_status_that_does_not_fit_the_reference_is_no_status(broken: Mapping[s
 @pytest.mark.parametrize(
     ("interruptible", "price_type"), ((True, "spot"), ("true", "spot"), (False, "on_demand"), (None, "on_demand"))
 )
-def test_an_interruptible_array_rents_spot(interruptible: object, price_type: str) -> None:
+def test_an_interruptible_array_has_the_price_type_spot(interruptible: object, price_type: str) -> None:
     (array,) = status(array={"nodearray": {"Interruptible": interruptible}}).arrays
     assert array.price_type == price_type
 
 
 @pytest.mark.parametrize(("zone", "read"), (("2", "2"), (["2"], "2"), ("1,3", ""), (["1", "3"], ""), (None, "")))
-def test_a_bucket_has_a_zone_where_its_array_has_one(zone: object, read: str) -> None:
+def test_a_node_array_has_a_zone_if_it_names_exactly_one(zone: object, read: str) -> None:
     (array,) = status(array={"nodearray": {"Zone": zone}}).arrays
     assert array.zone == read
 
@@ -188,12 +188,12 @@ def node(**given: Any) -> dict[str, Any]:
         ("Terminated", "Terminated", "terminated"),
     ),
 )
-def test_a_nodes_state_is_told_by_status_and_target(status: str, target: str, state: str) -> None:
+def test_the_state_of_a_node_follows_from_status_and_target(status: str, target: str, state: str) -> None:
     assert state_of(node(Status=status, TargetState=target, InstanceId="vm-1")) == state
 
 
 @pytest.mark.parametrize("target", ("Deallocated", ""))
-def test_a_deallocated_node_does_not_come_up_and_is_still_paid_for(target: str) -> None:
+def test_a_deallocated_node_is_a_failed_boot_with_a_message(target: str) -> None:
     found = read(node(Status="Deallocated", TargetState=target, InstanceId="vm-1", StatusMessage="by anna"))
     assert (found.failure, found.message) == ("boot", "it is deallocated, and its disk is paid for: by anna")
 
@@ -203,11 +203,11 @@ def test_a_deallocated_node_that_is_started_again_has_not_failed() -> None:
     assert (found.failure, found.message) == (None, None)
 
 
-def test_a_node_that_failed_without_a_machine_is_none() -> None:
+def test_a_failed_node_without_a_machine_is_terminated() -> None:
     assert state_of(node(Status="Failed")) is MachineState.TERMINATED
 
 
-def test_a_failed_node_carries_clouds_last_word() -> None:
+def test_a_failed_node_has_the_last_message_of_cyclecloud() -> None:
     failed = node(Status="Failed", StatusMessage="Allocation failed.\n  Retry later.")
     assert read(failed).message == "CycleCloud says Failed: Allocation failed. Retry later."
 
@@ -224,50 +224,50 @@ def test_a_node_is_read_as_the_worker_that_was_ordered() -> None:
     assert (worker.node_array, worker.created_at, worker.price_per_hour) == ("execute", 1000.5, 0.192)
 
 
-def test_a_size_that_template_and_catalogue_dropped_is_what_the_node_says() -> None:
+def test_an_unknown_size_is_read_from_the_node() -> None:
     worker = read(node(MachineType="Standard_Old9", CoreCount=9, Memory=27.0))
     assert (worker.type.vcpus, worker.type.memory) == (9, 27 * GIB)
 
 
-def test_a_node_without_an_id_is_no_part_of_a_listing() -> None:
+def test_a_node_without_an_id_fails_the_listing() -> None:
     with pytest.raises(Unreachable, match="without its NodeId"):
         read(node(NodeId=""))
 
 
 @pytest.mark.parametrize("configuration", (None, {}, "text", {"sge_autoscaler": "text"}, {"gridengine": {"cell": "x"}}))
-def test_a_node_without_our_tag_is_nobodys(configuration: object) -> None:
+def test_a_node_without_our_tag_has_no_tag(configuration: object) -> None:
     assert tag_of(node(Configuration=configuration)) is None
 
 
-def test_a_tag_that_was_damaged_is_not_taken_for_none() -> None:
+def test_a_damaged_tag_does_not_count_as_a_missing_one() -> None:
     with pytest.raises(Unreachable, match="tag of node execute-1"):
         tag_of(node(Configuration={"sge_autoscaler": {"cell": "cell-a"}}))
 
 
-def test_the_boot_script_travels_as_cloud_init() -> None:
+def test_the_boot_script_is_passed_as_cloud_init() -> None:
     assert attributes(order(), "cell-a", 0.0, Boot.CLOUD_INIT)["CloudInit"] == "#!/bin/sh\necho hello\n"
 
 
-def test_a_cluster_init_script_finds_the_boot_script_in_the_configuration() -> None:
+def test_for_cluster_init_the_boot_script_is_in_the_configuration() -> None:
     given = attributes(order(), "cell-a", 0.0, Boot.CLUSTER_INIT)
     assert "CloudInit" not in given
     assert given["Configuration"]["sge_autoscaler"]["boot_script"] == "IyEvYmluL3NoCmVjaG8gaGVsbG8K"
 
 
-def test_tags_of_an_order_never_change_whose_a_node_is() -> None:
+def test_tags_of_an_order_never_override_the_cell_of_a_node() -> None:
     given = attributes(order(tags={"cell": "cell-b", "team": "bio"}), "cell-a", 0.0, Boot.NONE)
     mark = given["Configuration"]["sge_autoscaler"]
     assert (mark["cell"], mark["team"]) == ("cell-a", "bio")
 
 
-def test_requests_differ_by_cell_token_and_bucket_and_by_nothing_else() -> None:
+def test_request_ids_depend_on_cell_token_and_bucket_only() -> None:
     asked = {request_id(cell, token, number) for cell in "ab" for token in "cd" for number in (0, 1)}
     assert len(asked) == 8
     assert request_id("a", "c", 0) in asked
 
 
 @pytest.mark.parametrize(("one", "same"), (("eastus", True), ("East US", True), ("westus", False), ("", False)))
-def test_prices_hold_for_their_region_only(one: str, same: bool) -> None:
+def test_region_names_are_compared_without_case_and_blanks(one: str, same: bool) -> None:
     assert same_region(one, "eastus") is same
 
 
@@ -283,31 +283,31 @@ def test_without_a_mapping_each_node_array_serves_its_namesake() -> None:
     assert settings().serves("gpu") == "gpu"
 
 
-def test_a_mapping_names_all_that_serve() -> None:
+def test_with_a_mapping_only_the_mapped_node_arrays_serve() -> None:
     mapped = settings(node_arrays="execute=ondemand, execute=spot")
     assert [mapped.serves(name) for name in ("ondemand", "spot", "gpu")] == ["execute", "execute", None]
 
 
 @pytest.mark.parametrize("given", ("execute", "execute=", "=spot", "a=spot,b=spot"))
-def test_a_mapping_that_says_nothing_or_two_things_is_refused(given: str) -> None:
+def test_an_incomplete_or_ambiguous_mapping_is_refused(given: str) -> None:
     with pytest.raises(SettingsError, match="NODE_ARRAYS"):
         settings(node_arrays=given)
 
 
-def test_a_password_given_by_reference_is_followed_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_password_given_by_reference_is_resolved_and_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC_SECRET", "hush")
     given = settings(password="env:CC_SECRET")
     assert given.password.get_secret_value() == "hush"
     assert "hush" not in repr(given)
 
 
-def test_a_bucket_key_is_what_core_calls_it() -> None:
+def test_a_bucket_key_has_size_array_zone_and_price_type() -> None:
     (array,) = status(array={"nodearray": {"Interruptible": True, "Zone": "1"}}).arrays
     key = BucketKey(array.buckets[0].machine_type, array.name, array.zone, array.price_type)
     assert key == BucketKey("Standard_D4s_v5", "execute", "1", PriceType.SPOT)
 
 
 @pytest.mark.parametrize("machine", (None, {}, {"vcpuCount": 0, "memory": 16.0}, {"vcpuCount": 4, "memory": 0}))
-def test_a_size_that_cyclecloud_knows_by_name_only_is_told_as_such(machine: object) -> None:
+def test_a_size_that_cyclecloud_does_not_describe_has_size_zero(machine: object) -> None:
     offered = only(status(bucket(virtualMachine=machine, availableCount=3, quotaCoreCount=8, consumedCoreCount=8)))
     assert (offered.type.vcpus, offered.type.memory, offered.available(300)) == (0, 0, 3)

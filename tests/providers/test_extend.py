@@ -1,4 +1,4 @@
-"""docs/extend.md is true: its provider is loaded from outside the project and keeps the contract."""
+"""The provider of docs/extend.md is loaded from outside the project and keeps the contract."""
 
 import re
 import subprocess
@@ -21,7 +21,7 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
-    """A folder outside the project with the two files as the document tells to save them."""
+    """A folder outside the project with the two files of the document."""
     for name, text in zip(("pool.py", "test_pool.py"), blocks("python"), strict=True):
         (tmp_path / name).write_text(text, encoding="utf-8")
     return tmp_path
@@ -52,7 +52,7 @@ def test_the_documents_provider_is_loaded_by_import_path(outside: Path, monkeypa
     monkeypatch.delitem(sys.modules, "pool")
 
 
-def test_the_documents_catalogue_is_one(tmp_path: Path) -> None:
+def test_the_documents_catalogue_can_be_loaded(tmp_path: Path) -> None:
     (text,) = blocks("toml")
     own = tmp_path / "own.toml"
     own.write_text(text, encoding="utf-8")
@@ -68,7 +68,7 @@ def test_the_document_names_every_error_a_provider_may_raise() -> None:
     assert all(f"`{name}`" in text for name in ("OutOfCapacity", "QuotaReached", "Throttled", "Refused", "Unreachable"))
 
 
-def test_the_documents_control_plane_answers_for_every_fault() -> None:
+def test_the_documents_control_plane_names_every_fault() -> None:
     plane = blocks("python")[1]
 
     assert [fault.name for fault in Fault if f"Fault.{fault.name}" not in plane] == []

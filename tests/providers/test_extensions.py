@@ -1,4 +1,4 @@
-"""What others add is found the same way, whatever kind it is: by installed name or import path."""
+"""Extensions of any kind are found the same way: by installed name or import path."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KIND = Extensions("sample.group", "sample", "install sample[{name}]")
 
 @pytest.fixture(autouse=True)
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A distribution with two of them, of which one lacks what it needs."""
+    """A distribution with two extensions; the module of one is missing."""
     metadata = tmp_path / "sample_of_others-1.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: sample-of-others\nVersion: 1\n")
@@ -22,16 +22,16 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
 
 
-def test_all_that_are_installed_are_known() -> None:
+def test_installed_extensions_are_known_by_name() -> None:
     assert KIND.known() == ("broken", "whole")
 
 
-def test_another_kind_is_not() -> None:
+def test_extensions_of_another_kind_are_not_known() -> None:
     assert Extensions("sample.other", "sample").known() == ()
 
 
 @pytest.mark.parametrize("name", ("whole", "json:JSONDecoder.decode"))
-def test_one_is_found_by_name_or_import_path(name: str) -> None:
+def test_an_extension_is_found_by_name_or_import_path(name: str) -> None:
     assert KIND.find(name).__module__ == "json.decoder"
 
 
@@ -44,6 +44,6 @@ def test_one_is_found_by_name_or_import_path(name: str) -> None:
         ("json:", "'json:' is not an import path"),
     ),
 )
-def test_what_is_not_found_is_told_with_what_to_do(name: str, words: str) -> None:
+def test_an_extension_that_is_not_found_is_an_error_with_a_remedy(name: str, words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         KIND.find(name)

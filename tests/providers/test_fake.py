@@ -1,4 +1,4 @@
-"""The provider in memory keeps the contract, and does wrong exactly what it is asked to."""
+"""The provider in memory keeps the contract, and plays exactly the faults that it is given."""
 
 import uuid
 from collections.abc import Collection, Mapping
@@ -42,7 +42,7 @@ class Clock:
 
 class FakePlane(ControlPlane):
     cannot: ClassVar[Mapping[Fault, str]] = MappingProxyType(
-        {Fault.STOPPED: "a played machine is there or is not", Fault.IMAGE_DISKS: "a played machine has no disks"}
+        {Fault.STOPPED: "a played machine exists or does not", Fault.IMAGE_DISKS: "a played machine has no disks"}
     )
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ def order(plane: FakePlane, *types: str, zone: str = "", count: int = 1) -> Laun
     return LaunchOrder(str(uuid.uuid4()), "order", CELL, "execute", buckets, count, "#!/bin/sh\n")
 
 
-def test_what_one_bucket_lacks_comes_from_the_next(plane: FakePlane) -> None:
+def test_a_shortage_of_one_bucket_is_met_by_the_next(plane: FakePlane) -> None:
     plane.cloud.faults = Faults(out_of_capacity={"m5.large/a"})
 
     launched = plane.connect(CELL).launch(order(plane, zone="a"))
@@ -107,7 +107,7 @@ def test_only_the_type_that_is_out_of_capacity_is_short(plane: FakePlane) -> Non
     assert len(provider.launch(order(plane, "m5.xlarge")).ids) == 1
 
 
-def test_a_machine_that_dies_suddenly_is_listed_as_terminated_with_the_clouds_words(plane: FakePlane) -> None:
+def test_a_killed_machine_is_listed_as_terminated_with_its_message(plane: FakePlane) -> None:
     provider = plane.connect(CELL)
     (worker_id,) = provider.launch(order(plane)).ids
 
@@ -117,7 +117,7 @@ def test_a_machine_that_dies_suddenly_is_listed_as_terminated_with_the_clouds_wo
     assert (worker.state, worker.message) == (MachineState.TERMINATED, "host failure")
 
 
-def test_an_ended_machine_leaves_the_listing_after_a_while(plane: FakePlane) -> None:
+def test_a_terminated_machine_leaves_the_listing_after_a_while(plane: FakePlane) -> None:
     provider = plane.connect(CELL)
     provider.terminate(provider.launch(order(plane)).ids)
 
@@ -126,7 +126,7 @@ def test_an_ended_machine_leaves_the_listing_after_a_while(plane: FakePlane) -> 
     assert provider.workers() == []
 
 
-def test_a_slow_answer_takes_the_clocks_time(plane: FakePlane) -> None:
+def test_a_slow_answer_advances_the_simulated_clock(plane: FakePlane) -> None:
     plane.cloud.faults = Faults(answer_delay=7)
     before = plane.clock.now
 
@@ -146,7 +146,7 @@ def test_a_lost_answer_can_be_a_crash(plane: FakePlane) -> None:
     assert len(plane.connect(CELL).workers()) == 1
 
 
-def test_a_fault_that_is_counted_passes(plane: FakePlane) -> None:
+def test_a_counted_fault_ends_after_its_count(plane: FakePlane) -> None:
     plane.cloud.faults = Faults(unreachable=1)
     provider = plane.connect(CELL)
     with pytest.raises(Unreachable):

@@ -31,7 +31,7 @@ class Clock:
 
 
 class MemoryHosts:
-    """Hosts without namespaces: a name, and the count of its birth."""
+    """Hosts without namespaces: a name, and the number of its start."""
 
     def __init__(self, names: int = 8) -> None:
         self.names = [f"ip-10-1-0-{number}" for number in range(2, 2 + names)]
@@ -79,10 +79,10 @@ class LocalPlane(ControlPlane):
     many = 3
     cannot: ClassVar[Mapping[Fault, str]] = MappingProxyType(
         {
-            Fault.STOPPED: "a host of namespaces is there or is not",
-            Fault.ENDED_OUTSIDE: "whoever kills a host leaves no word: it counts as one that died",
+            Fault.STOPPED: "a host of namespaces exists or does not",
+            Fault.ENDED_OUTSIDE: "the cause of a killed host is not recorded: it counts as one that died",
             Fault.IMAGE_DISKS: "a host of namespaces has no disks",
-            Fault.THROTTLED: "nobody counts calls on this host",
+            Fault.THROTTLED: "calls on this host are not counted",
         },
     )
 
@@ -165,7 +165,7 @@ def test_a_machine_runs_once_its_boot_delay_has_passed(plane: LocalPlane) -> Non
     assert (before, state(provider)) == (MachineState.PENDING, MachineState.RUNNING)
 
 
-def test_a_machine_acts_as_the_type_of_the_catalogue(plane: LocalPlane) -> None:
+def test_a_machine_has_size_and_price_of_its_type_in_the_catalogue(plane: LocalPlane) -> None:
     provider = plane.connect(CELL)
     provider.launch(order(name="r5.2xlarge"))
 
@@ -174,13 +174,15 @@ def test_a_machine_acts_as_the_type_of_the_catalogue(plane: LocalPlane) -> None:
     assert (worker.type.vcpus, worker.type.memory, worker.price_per_hour) == (8, 64 * 1024**3, 0.504)
 
 
-def test_the_boot_script_is_what_was_ordered(plane: LocalPlane) -> None:
+def test_the_boot_script_is_that_of_the_order(plane: LocalPlane) -> None:
     (worker_id,) = plane.connect(CELL).launch(order()).ids
 
     assert (plane.directory / "machines" / worker_id / "boot.sh").read_text() == "#!/bin/sh\nstart-execd\n"
 
 
-def test_nothing_of_our_environment_reaches_a_machine(plane: LocalPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_variable_of_our_environment_is_passed_to_a_machine(
+    plane: LocalPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("API_TOKEN", "secret")
     plane.connect(CELL).launch(order())
 
@@ -199,7 +201,7 @@ def test_a_machine_that_died_is_listed_as_terminated(plane: LocalPlane) -> None:
     assert (worker.state, worker.message) == (MachineState.TERMINATED, "ended by itself; it printed last: booted")
 
 
-def test_a_machine_that_shut_itself_down_has_released_itself(plane: LocalPlane) -> None:
+def test_a_machine_that_shut_itself_down_is_released(plane: LocalPlane) -> None:
     provider = plane.connect(CELL)
     (worker_id,) = provider.launch(order()).ids
     worker = only(provider)
@@ -222,7 +224,7 @@ def test_a_later_host_of_the_same_name_is_another_machine(plane: LocalPlane) -> 
     assert state(provider) is MachineState.TERMINATED
 
 
-def test_ending_a_machine_never_ends_a_later_host_of_its_name(plane: LocalPlane) -> None:
+def test_terminating_a_machine_never_ends_a_later_host_of_its_name(plane: LocalPlane) -> None:
     provider = plane.connect(CELL)
     (worker_id,) = provider.launch(order()).ids
     name = only(provider).name or ""
@@ -233,7 +235,7 @@ def test_ending_a_machine_never_ends_a_later_host_of_its_name(plane: LocalPlane)
     assert name in plane.hosts.living
 
 
-def test_a_name_is_used_again_only_when_no_other_is_left(tmp_path: Path) -> None:
+def test_a_name_is_reused_only_when_no_other_is_free(tmp_path: Path) -> None:
     plane = LocalPlane(tmp_path)
     plane.hosts.names = plane.hosts.names[:2]
     provider, names = plane.connect(CELL), []
@@ -245,7 +247,7 @@ def test_a_name_is_used_again_only_when_no_other_is_left(tmp_path: Path) -> None
     assert names == ["ip-10-1-0-2", "ip-10-1-0-3", "ip-10-1-0-2"]
 
 
-def test_no_address_left_is_out_of_capacity(plane: LocalPlane) -> None:
+def test_without_a_free_address_it_is_out_of_capacity(plane: LocalPlane) -> None:
     launched = plane.connect(CELL).launch(order(count=9))
 
     assert len(launched.ids) == 8
@@ -270,7 +272,7 @@ def test_a_type_out_of_capacity_leaves_the_others(plane: LocalPlane) -> None:
 
 
 @pytest.mark.parametrize(("failing", "broken"), ((("m5.large",), [1, 2, 3]), (("2",), [2]), (("c5.large",), [])))
-def test_the_boots_that_are_asked_to_fail_do(plane: LocalPlane, failing: tuple[str, ...], broken: list[int]) -> None:
+def test_the_boots_named_by_the_setting_fail(plane: LocalPlane, failing: tuple[str, ...], broken: list[int]) -> None:
     provider = plane.connect(CELL, failing_boots=failing)
     ids = provider.launch(order(count=3)).ids
 
@@ -279,7 +281,7 @@ def test_the_boots_that_are_asked_to_fail_do(plane: LocalPlane, failing: tuple[s
     assert [number for number, script in enumerate(scripts, 1) if "boot failed" in script] == broken
 
 
-def test_a_machine_dies_suddenly_when_its_time_has_come(plane: LocalPlane) -> None:
+def test_a_machine_dies_after_the_set_time(plane: LocalPlane) -> None:
     provider = plane.connect(CELL, sudden_death=100)
     provider.launch(order())
     plane.clock.now += 119
@@ -289,7 +291,7 @@ def test_a_machine_dies_suddenly_when_its_time_has_come(plane: LocalPlane) -> No
     assert (before, state(provider), plane.billable()) == (MachineState.RUNNING, MachineState.TERMINATED, [])
 
 
-def test_an_end_shows_late_in_a_listing_that_lags(plane: LocalPlane) -> None:
+def test_a_lagging_listing_shows_an_end_late(plane: LocalPlane) -> None:
     provider = plane.connect(CELL, listing_lag=60)
     (worker_id,) = provider.launch(order()).ids
     plane.clock.now += 100
@@ -300,7 +302,7 @@ def test_an_end_shows_late_in_a_listing_that_lags(plane: LocalPlane) -> None:
     assert (before, state(provider)) == (MachineState.RUNNING, MachineState.TERMINATED)
 
 
-def test_a_launch_cut_short_before_the_host_was_there_is_finished_by_the_same_token(plane: LocalPlane) -> None:
+def test_a_launch_killed_before_the_host_started_is_completed_by_the_same_token(plane: LocalPlane) -> None:
     provider = plane.connect(CELL)
     (worker_id,) = provider.launch(order()).ids
     forget_birth(plane, worker_id)
@@ -310,7 +312,7 @@ def test_a_launch_cut_short_before_the_host_was_there_is_finished_by_the_same_to
     assert len(plane.hosts.living) == 1
 
 
-def test_a_launch_cut_short_with_the_host_half_made_is_finished_by_the_same_token(plane: LocalPlane) -> None:
+def test_a_launch_killed_while_the_host_started_is_completed_by_the_same_token(plane: LocalPlane) -> None:
     provider = plane.connect(CELL)
     (worker_id,) = provider.launch(order()).ids
     forget_birth(plane, worker_id)
@@ -321,7 +323,7 @@ def test_a_launch_cut_short_with_the_host_half_made_is_finished_by_the_same_toke
     assert list(plane.hosts.living.values()) == [2]
 
 
-def test_a_launch_cut_short_with_the_host_half_made_leaves_none_if_nobody_asks_again(plane: LocalPlane) -> None:
+def test_a_launch_killed_while_the_host_started_leaves_none_if_not_repeated(plane: LocalPlane) -> None:
     provider = plane.connect(CELL)
     (worker_id,) = provider.launch(order()).ids
     forget_birth(plane, worker_id)
@@ -331,7 +333,7 @@ def test_a_launch_cut_short_with_the_host_half_made_leaves_none_if_nobody_asks_a
     assert (state(provider), plane.billable()) == (MachineState.TERMINATED, [])
 
 
-def test_a_launch_cut_short_before_the_host_was_there_ends_if_nobody_asks_again(plane: LocalPlane) -> None:
+def test_a_launch_killed_before_the_host_started_is_terminated_if_not_repeated(plane: LocalPlane) -> None:
     provider = plane.connect(CELL)
     (worker_id,) = provider.launch(order()).ids
     forget_birth(plane, worker_id)
@@ -347,7 +349,7 @@ def forget_birth(plane: LocalPlane, worker_id: str) -> None:
     record.write_text(json.dumps({**json.loads(record.read_text()), "born": None}))
 
 
-def test_a_host_that_would_not_start_is_a_shortfall_and_costs_nothing(plane: LocalPlane) -> None:
+def test_a_host_that_does_not_start_is_a_shortfall_and_costs_nothing(plane: LocalPlane) -> None:
     plane.hosts.failures = 1
     provider = plane.connect(CELL)
 
@@ -357,7 +359,7 @@ def test_a_host_that_would_not_start_is_a_shortfall_and_costs_nothing(plane: Loc
     assert plane.billable() == []
 
 
-def test_a_host_that_would_not_start_is_tried_again_by_the_same_token(plane: LocalPlane) -> None:
+def test_a_host_that_did_not_start_is_retried_by_the_same_token(plane: LocalPlane) -> None:
     plane.hosts.failures = 1
     provider = plane.connect(CELL)
     provider.launch(order())
@@ -376,7 +378,7 @@ def test_a_type_that_is_not_in_the_catalogue_is_refused(plane: LocalPlane, tmp_p
         plane.connect(CELL).launch(LaunchOrder("1-0", "1", CELL, "execute", (bucket,), 1, ""))
 
 
-def test_records_of_ended_machines_go_after_a_while(plane: LocalPlane) -> None:
+def test_records_of_terminated_machines_are_removed_after_a_while(plane: LocalPlane) -> None:
     provider = plane.connect(CELL, keep_records=3600)
     first = provider.launch(order("1-0"))
     provider.terminate(first.ids)
@@ -395,7 +397,7 @@ def test_a_console_is_shown_to_its_own_cell_only(plane: LocalPlane) -> None:
 
 
 @pytest.mark.parametrize("worker_id", ("../other", "", ".lock", "..", "a/b"))
-def test_an_id_is_never_taken_for_a_path(plane: LocalPlane, worker_id: str) -> None:
+def test_a_worker_id_is_never_used_as_a_path(plane: LocalPlane, worker_id: str) -> None:
     provider = plane.connect(CELL)
     provider.launch(order())
 
@@ -404,7 +406,9 @@ def test_an_id_is_never_taken_for_a_path(plane: LocalPlane, worker_id: str) -> N
     assert only(provider).exists
 
 
-def test_a_host_that_does_not_end_is_said_and_stays_listed(plane: LocalPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_cannot_be_ended_raises_unreachable_and_stays_listed(
+    plane: LocalPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
     provider = plane.connect(CELL)
     launched = provider.launch(order())
 
@@ -418,7 +422,7 @@ def test_a_host_that_does_not_end_is_said_and_stays_listed(plane: LocalPlane, mo
     assert only(provider).exists
 
 
-def test_a_machine_that_cannot_be_looked_at_is_no_part_of_a_listing(
+def test_a_machine_that_cannot_be_inspected_fails_the_listing(
     plane: LocalPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider = plane.connect(CELL, sudden_death=0)
@@ -433,7 +437,7 @@ def test_a_machine_that_cannot_be_looked_at_is_no_part_of_a_listing(
         provider.workers()
 
 
-def test_a_check_says_that_no_host_can_be_started(plane: LocalPlane) -> None:
+def test_a_check_reports_that_no_host_can_be_started(plane: LocalPlane) -> None:
     plane.hosts.broken = "namespaces need root"
 
     (problem,) = plane.connect(CELL).check()
@@ -458,7 +462,7 @@ def test_the_settings_are_read_from_their_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize("moment", ("before", "after"))
 @pytest.mark.parametrize("step", ("create", "start", "save"))
 @pytest.mark.parametrize("number", (1, 2))
-def test_killed_at_any_step_of_a_launch_the_same_token_leads_to_machines_of_one_order(
+def test_a_launch_killed_at_any_step_and_repeated_never_gives_more_machines_than_ordered(
     plane: LocalPlane, monkeypatch: pytest.MonkeyPatch, step: str, moment: str, number: int
 ) -> None:
     provider = plane.connect(CELL)
@@ -487,7 +491,7 @@ def test_killed_at_any_step_of_a_launch_the_same_token_leads_to_machines_of_one_
     assert len(plane.billable()) == len(launched.ids)
 
 
-def test_a_notice_is_told_as_it_was_given_until_it_is_withdrawn(tmp_path: Path) -> None:
+def test_an_interruption_notice_is_reported_until_it_is_withdrawn(tmp_path: Path) -> None:
     notices, folder = Notices(Records(tmp_path)), tmp_path / "i-1"
     folder.mkdir()
     assert notices.of("i-1") is None
@@ -498,14 +502,14 @@ def test_a_notice_is_told_as_it_was_given_until_it_is_withdrawn(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("written", ("", "{}", '{"at": "soon", "kind": "terminate"}', "[]"))
-def test_a_notice_that_cannot_be_read_is_no_silence(written: str, tmp_path: Path) -> None:
+def test_an_unreadable_interruption_notice_raises_unreachable(written: str, tmp_path: Path) -> None:
     (tmp_path / "i-1").mkdir()
     (tmp_path / "i-1" / "notice.json").write_text(written)
     with pytest.raises(Unreachable, match=r"notice\.json cannot be read"):
         Notices(Records(tmp_path)).of("i-1")
 
 
-def test_a_machine_that_shut_itself_down_is_told_from_one_that_died(tmp_path: Path) -> None:
+def test_a_machine_that_shut_itself_down_is_recorded_as_released(tmp_path: Path) -> None:
     notices = Notices(Records(tmp_path))
     (tmp_path / "i-1").mkdir()
     before = notices.released("i-1")

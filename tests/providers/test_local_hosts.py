@@ -1,4 +1,4 @@
-"""Hosts of a namespace tree as its files tell them; with namespaces they are tested in tests/grid_engine."""
+"""Hosts of a namespace tree as its files show them; with namespaces they are tested in tests/grid_engine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Hold = Callable[[Path], int]
 
 @pytest.fixture
 def hold() -> Iterator[Hold]:
-    """Locks a file as the first process of a host does, and tells the number of the process that holds it."""
+    """Locks a file as the first process of a host does, and returns the id of the process that holds it."""
     holding: list[subprocess.Popen[bytes]] = []
 
     def start(lock: Path) -> int:
@@ -44,7 +44,7 @@ def hold() -> Iterator[Hold]:
         process.communicate()
 
 
-def test_a_host_was_born_when_its_first_process_started(tmp_path: Path, hold: Hold) -> None:
+def test_the_start_of_a_host_is_that_of_its_first_process(tmp_path: Path, hold: Hold) -> None:
     tree = Tree(tmp_path)
     pid = hold(tree.place("w1") / "first")
     started = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
@@ -52,25 +52,25 @@ def test_a_host_was_born_when_its_first_process_started(tmp_path: Path, hold: Ho
     assert (hosts.born("w1"), hosts.born("w2")) == (started, None)
 
 
-def test_names_that_the_cell_gave_its_own_hosts_are_not_free(tmp_path: Path, hold: Hold) -> None:
+def test_names_of_hosts_of_the_cell_are_not_free(tmp_path: Path, hold: Hold) -> None:
     tree, taken, free = Tree(tmp_path), default_name(3), default_name(4)
     tree.hosts_file.write_text(f"10.1.0.1 master\n10.1.0.2 theirs\n10.1.0.3 {taken}\n10.1.0.4 {free}\n")
     hold(tree.place(taken) / "first")
     assert TreeHosts(tree).free_names() == [free]
 
 
-def test_without_a_living_tree_no_host_can_be_started(tmp_path: Path, hold: Hold) -> None:
+def test_without_a_running_namespace_tree_no_host_can_be_started(tmp_path: Path, hold: Hold) -> None:
     tree = Tree(tmp_path)
-    hosts, nobody = TreeHosts(tree), f"no namespace tree lives in {tmp_path}"
+    hosts, missing = TreeHosts(tree), f"no namespace tree lives in {tmp_path}"
     problems = [hosts.problem()]
     tree.hosts_file.write_text("10.1.0.1 master\n")
     problems.append(hosts.problem())
-    assert problems == [nobody, nobody]
+    assert problems == [missing, missing]
     hold(tree.directory / "first")
-    assert hosts.problem() != nobody
+    assert hosts.problem() != missing
 
 
-def test_a_machine_that_has_ended_is_frozen_without_harm(tmp_path: Path) -> None:
+def test_freezing_a_terminated_machine_raises_nothing(tmp_path: Path) -> None:
     kind = load_catalog().offers["m5.large"].type
     machine = Machine("i-1", "cell", "t", 0, 1, "w1", "o", "execute", kind, PriceType.ON_DEMAND, 0.1, 1.0)
     freeze(machine, Tree(tmp_path))

@@ -1,8 +1,8 @@
 """The permissions that we ask operators for are compared with every call that the code can make, both ways.
 
 That the permissions are those of the calls, tests/providers/aws/test_policy.py and tests/providers/azure/test_check.py
-show on a played cloud, which refuses what is not allowed. Here the code itself is read: a call that those tests never
-make would be one whose permission nobody looked for.
+show on a played cloud, which refuses what is not allowed. Here the code itself is read: the permission of a call that
+those tests never make would not be checked.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from providers.cyclecloud.provider import VERBS
 from tests.clouds.played import Region
 from tests.providers.aws.test_policy import statements
 from tests.providers.azure.conftest import region
-from tests.providers.azure.test_check import test_the_roles_allow_all_that_is_done_and_nothing_besides as the_roles
+from tests.providers.azure.test_check import test_the_roles_allow_exactly_the_actions_that_are_used as the_roles
 
 __all__ = ["region"]
 ROOT = Path(__file__).parents[2]
@@ -45,7 +45,7 @@ def calls_of(provider: str, *methods: str) -> list[ast.Call]:
 # -- AWS ---------------------------------------------------------------------------------------------------------------
 
 ON_THE_WAY = {"ec2:CreateTags", "iam:PassRole"}
-"""What AWS asks for before it does a call of another name."""
+"""Permissions that AWS requires for a call of another name."""
 NAMED_OTHERWISE = {"sqs:DeleteMessageBatch": "sqs:DeleteMessage"}
 
 
@@ -55,7 +55,7 @@ def services_and_operations() -> Iterator[tuple[str, str]]:
         if not call.args or ast.unparse(call.args[0]) == "operation":  # `Calls` itself hands it on
             continue
         operation = call.args[0]
-        assert isinstance(operation, ast.Constant), f"{place}: which operation it calls is not to be read"
+        assert isinstance(operation, ast.Constant), f"{place}: which operation it calls cannot be read"
         services = [each.value for each in call.keywords if each.arg == "service"]
         assert all(isinstance(each, ast.Constant) for each in services), f"{place}: nor which service"
         yield str(getattr(services[0], "value", "")) if services else "ec2", str(operation.value)
@@ -72,14 +72,14 @@ def permissions_of_aws() -> set[str]:
     return found
 
 
-def test_the_code_calls_what_the_policy_of_aws_allows_and_nothing_else() -> None:
+def test_the_code_uses_exactly_the_permissions_of_the_aws_policy() -> None:
     needed = permissions_of_aws()
     assert len(needed) > 15
     assert needed | ON_THE_WAY == {action for action, _ in statements()}
 
 
-def test_no_client_of_aws_is_used_but_through_the_calls_that_are_read() -> None:
-    """Else a call would be made whose name is not found above."""
+def test_only_calls_py_uses_clients_of_aws() -> None:
+    """Otherwise a call could be made whose name is not found above."""
     clients = re.compile(r"\.client\(|_client\(|\.resource\(|get_paginator|get_waiter")
     found = {path.name for path in (PROVIDERS / "aws").glob("*.py") if clients.search(path.read_text(encoding="utf-8"))}
     assert found == {"calls.py"}
@@ -118,7 +118,7 @@ _PARTS = {"self._path": "/clusters/CLUSTER", "segment(verb)": "VERB"}
 
 
 def verbs() -> set[str]:
-    """What nodes are told: verbs in the code, and those that an action may name."""
+    """Operations on nodes: verbs in the code, and those that an action may name."""
     found = set(VERBS)
     for call in calls_of("cyclecloud", "manage", "_manage"):
         if isinstance(call.args[0], ast.Constant):
@@ -128,7 +128,7 @@ def verbs() -> set[str]:
     return found
 
 
-def test_the_page_of_cyclecloud_names_every_call_and_no_other() -> None:
+def test_the_page_of_cyclecloud_lists_exactly_the_calls_of_the_code() -> None:
     called = {f"{method} {path}" for method, path in rest_calls()}
     made = {each.replace("VERB", verb) for each in called for verb in verbs()}
     section = (
@@ -157,27 +157,27 @@ def sites() -> set[tuple[str, int, int]]:
     return found
 
 
-def test_every_place_that_calls_azure_is_met_where_its_roles_are_compared(
+def test_the_test_of_the_azure_roles_executes_every_call_to_azure(
     region: Region, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The roles hold what that test used. A place that it never comes to could need more."""
-    met: set[tuple[str, int]] = set()
+    """The roles hold what that test used. A call that it never makes could need more."""
+    executed: set[tuple[str, int]] = set()
 
-    def noting(plain: Callable[..., Any]) -> Callable[..., Any]:
-        def noted(*given: Any, **named: Any) -> Any:
+    def recording(plain: Callable[..., Any]) -> Callable[..., Any]:
+        def recorded(*given: Any, **named: Any) -> Any:
             frame = sys._getframe(1)
-            met.add((Path(frame.f_code.co_filename).name, frame.f_lineno))
+            executed.add((Path(frame.f_code.co_filename).name, frame.f_lineno))
             return plain(*given, **named)
 
-        return noted
+        return recorded
 
     for name in (*BY_PATH, "ask", "pages"):
-        monkeypatch.setattr(Calls, name, noting(getattr(Calls, name)))
+        monkeypatch.setattr(Calls, name, recording(getattr(Calls, name)))
     the_roles(region)
     missed = {
         (file, first)
         for file, first, last in sites()
-        if not any(where == file and first <= line <= last for where, line in met)
+        if not any(where == file and first <= line <= last for where, line in executed)
     }
     assert len(sites()) > 10
     assert missed == set()

@@ -1,4 +1,4 @@
-"""Providers are found by name or import path, and their settings are as strict as all others."""
+"""Providers are found by name or import path, and their settings are checked as strictly as all others."""
 
 from collections.abc import Mapping
 
@@ -60,7 +60,7 @@ def test_an_unknown_name_lists_the_known_and_suggests_the_closest() -> None:
         ("providers.fake:FakeCloud", "is not a provider: it has no name, enrols_itself, Settings, buckets"),
     ),
 )
-def test_what_is_no_provider_is_refused(path: str, message: str) -> None:
+def test_a_name_that_is_not_a_provider_is_refused(path: str, message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         registry.provider_class(path)
 
@@ -95,7 +95,7 @@ def test_settings_are_read_from_the_given_values() -> None:
     assert isinstance(settings, SampleSettings)
 
 
-def test_settings_are_not_read_behind_our_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_are_not_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CP_CAP_AUTOSCALE_SAMPLE_REGION", "from the environment")
 
     assert the_error({}).endswith("CP_CAP_AUTOSCALE_SAMPLE_REGION: Field required")
@@ -115,7 +115,7 @@ def test_every_wrong_value_is_named_at_once() -> None:
     assert "CP_CAP_AUTOSCALE_SAMPLE_REGION: Field required" in error
 
 
-def test_a_prefix_that_would_take_everybodys_settings_is_refused() -> None:
+def test_a_prefix_that_covers_all_settings_is_refused() -> None:
     class Greedy(ExtensionSettings):
         env_prefix = "CP_CAP_AUTOSCALE_"
 
@@ -128,5 +128,5 @@ def test_a_prefix_that_would_take_everybodys_settings_is_refused() -> None:
     (AwsSettings, AzureSettings, CloudPipelineSettings, CycleCloudSettings, LocalSettings),
     ids=lambda m: m.__name__,
 )
-def test_no_provider_takes_a_number_without_end(model: type[ExtensionSettings]) -> None:
+def test_no_provider_setting_accepts_infinity_or_nan(model: type[ExtensionSettings]) -> None:
     assert model.model_config.get("allow_inf_nan") is False

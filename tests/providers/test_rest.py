@@ -1,4 +1,4 @@
-"""Every call to a REST server ends, verifies whom it talks to, and raises the contract's errors without its secrets."""
+"""Every call to a REST server ends, verifies the certificate, and raises the contract's errors without secrets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Reply = tuple[int, str, dict[str, str]]
 
 
 class Script:
-    """A server that answers calls in the order of a script; the last answer stays."""
+    """A server that answers calls in the order of a script; the last answer is repeated."""
 
     def __init__(self, *answers: Reply | Callable[[http.server.BaseHTTPRequestHandler], None]) -> None:
         self.answers, self.calls = list(answers), list[tuple[str, str, bytes]]()
@@ -112,7 +112,7 @@ def drop(handler: http.server.BaseHTTPRequestHandler) -> None:
 
 
 def drip(handler: http.server.BaseHTTPRequestHandler) -> None:
-    """Never silent for long, and not done for a minute."""
+    """Sends a byte every 20 ms, for a minute."""
     handler.close_connection = True
     handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
     try:
@@ -134,24 +134,24 @@ def drip_headers(handler: http.server.BaseHTTPRequestHandler) -> None:
         pass
 
 
-def test_what_is_asked_arrives_as_it_was_given(serve: Serve) -> None:
+def test_a_request_is_sent_with_its_path_parameters_and_body(serve: Serve) -> None:
     script = serve(ok())
     rest(script.url).ask("POST", f"runs/{segment('a/b c')}", params={"nodes": "true"}, body={"count": 1})
     assert script.calls == [("POST", "/runs/a%2Fb%20c?nodes=true", b'{"count": 1}')]
 
 
-def test_an_answer_is_decoded_whatever_its_type_says(serve: Serve) -> None:
+def test_an_answer_is_decoded_whatever_its_content_type(serve: Serve) -> None:
     script = serve((200, '{"nodes": ["ä"]}', {"Content-Type": "text/plain"}))
     assert rest(script.url).ask("GET", "nodes").record() == {"nodes": ["ä"]}
 
 
 @pytest.mark.parametrize("text", ("", "<html>", '{"nodes": ['))
-def test_what_is_no_json_was_no_answer(text: str) -> None:
+def test_an_answer_that_is_not_json_raises_unreachable(text: str) -> None:
     with pytest.raises(Unreachable, match="not JSON"):
         Answer("GET /x", 200, text).json()
 
 
-def test_a_list_is_no_record() -> None:
+def test_a_list_instead_of_an_object_raises_unreachable() -> None:
     with pytest.raises(Unreachable, match="a JSON list instead of an object"):
         Answer("GET /x", 200, "[]").record()
 
@@ -187,37 +187,37 @@ def test_a_redirect_is_not_followed_so_credentials_stay_here(serve: Serve) -> No
     assert other.calls == []
 
 
-def test_reading_is_tried_again_after_a_server_error_and_a_lost_answer(serve: Serve) -> None:
+def test_a_read_is_repeated_after_a_server_error_and_a_lost_answer(serve: Serve) -> None:
     script = serve((500, "", {}), drop, ok([1]))
     assert rest(script.url).ask("GET", "nodes").json() == [1]
 
 
 @pytest.mark.parametrize("lost", (drop, (500, "", {})))
-def test_a_change_that_may_have_happened_is_not_asked_again(serve: Serve, lost: Any) -> None:
+def test_a_change_that_may_have_happened_is_not_repeated(serve: Serve, lost: Any) -> None:
     script = serve(lost, ok())
     with pytest.raises(Unreachable):
         rest(script.url).ask("POST", "create")
     assert len(script.calls) == 1
 
 
-def test_a_change_that_carries_its_token_is_asked_again(serve: Serve) -> None:
+def test_a_repeatable_change_is_repeated_after_a_lost_answer(serve: Serve) -> None:
     script = serve(drop, ok())
     assert rest(script.url).ask("POST", "create", repeat=True).status == 200
 
 
-def test_a_change_that_was_throttled_is_asked_again(serve: Serve) -> None:
+def test_a_throttled_change_is_repeated(serve: Serve) -> None:
     script = serve((429, "", {"Retry-After": "0"}), ok())
     assert rest(script.url, rate_limiter=RateLimiter(patience=60)).ask("POST", "create").status == 200
 
 
-def test_between_two_tries_are_at_most_eight_seconds() -> None:
+def test_the_pause_between_two_tries_is_at_most_eight_seconds() -> None:
     state = tenacity.RetryCallState(tenacity.Retrying(), None, (), {})
     state.attempt_number = 50
     pauses = [_pause(1.0)(state) for _ in range(400)]
     assert 7 < max(pauses) <= 8
 
 
-def test_tries_end(serve: Serve) -> None:
+def test_the_number_of_tries_is_bounded(serve: Serve) -> None:
     script = serve((500, "", {}))
     with pytest.raises(Unreachable):
         rest(script.url).ask("GET", "nodes")
@@ -228,7 +228,7 @@ def test_tries_end(serve: Serve) -> None:
     ("text", "seconds"),
     (("7", 7.0), ("0.5", 0.5), ("soon", None), ("", None), (formatdate(0, usegmt=True), 0.0), (formatdate(0), 0.0)),
 )
-def test_throttling_carries_how_long_the_server_asks_to_wait(serve: Serve, text: str, seconds: float | None) -> None:
+def test_throttling_has_the_retry_time_of_the_server(serve: Serve, text: str, seconds: float | None) -> None:
     script = serve((429, "", {"Retry-After": text} if text else {}))
     with pytest.raises(Throttled) as raised:
         rest(script.url, rate_limiter=RateLimiter(patience=0)).ask("GET", "nodes")
@@ -236,14 +236,14 @@ def test_throttling_carries_how_long_the_server_asks_to_wait(serve: Serve, text:
 
 
 @pytest.mark.parametrize("slow", (drip, drip_headers))
-def test_an_answer_that_drips_ends_with_the_deadline(serve: Serve, slow: Any) -> None:
+def test_a_very_slow_answer_ends_with_the_deadline(serve: Serve, slow: Any) -> None:
     script, began = serve(slow), time.monotonic()
     with pytest.raises(Unreachable, match="not answered in time"):
         rest(script.url, limits=Limits(connect=30, read=30, total=0.2, tries=1)).ask("GET", "nodes")
     assert time.monotonic() - began < 50, "each drips for a minute"
 
 
-def test_silence_ends_with_the_read_timeout(serve: Serve) -> None:
+def test_a_silent_server_ends_with_the_read_timeout(serve: Serve) -> None:
     asked = threading.Event()
     script = serve(lambda _: asked.wait(60))
     try:
@@ -264,7 +264,7 @@ def test_several_calls_share_one_deadline(serve: Serve) -> None:
     assert len(script.calls) == 1
 
 
-def test_an_answer_that_breaks_off_was_none(serve: Serve) -> None:
+def test_an_answer_that_breaks_off_raises_unreachable(serve: Serve) -> None:
     def half(handler: http.server.BaseHTTPRequestHandler) -> None:
         handler.close_connection = True
         handler.wfile.write(b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"nodes": []}')
@@ -273,12 +273,12 @@ def test_an_answer_that_breaks_off_was_none(serve: Serve) -> None:
         rest(serve(half).url, limits=Limits(tries=1)).ask("GET", "nodes")
 
 
-def test_a_server_that_is_not_there_is_said_in_the_systems_words() -> None:
+def test_a_refused_connection_has_the_message_of_the_system() -> None:
     with pytest.raises(Unreachable, match=r"GET http://127.0.0.1:9/nodes got no answer: .*Connection refused"):
         rest("http://127.0.0.1:9").ask("GET", "nodes")
 
 
-def test_the_innermost_reason_is_told_whatever_wraps_it() -> None:
+def test_the_innermost_cause_of_an_error_is_found() -> None:
     class Named(requests.exceptions.ConnectionError):
         """As those of urllib3."""
 
@@ -289,7 +289,7 @@ def test_the_innermost_reason_is_told_whatever_wraps_it() -> None:
 
 
 @pytest.mark.parametrize("echo", ((401, f"no user u with password {SECRET}", {}), (500, SECRET, {})))
-def test_a_secret_that_a_server_echoes_stands_in_no_message(serve: Serve, echo: Reply) -> None:
+def test_a_secret_that_a_server_echoes_is_in_no_message(serve: Serve, echo: Reply) -> None:
     with pytest.raises(ProviderError) as raised:
         rest(serve(echo).url, auth=HTTPBasicAuth("u", SECRET)).ask("GET", "nodes")
     assert SECRET not in str(raised.value)
@@ -309,7 +309,7 @@ def test_threads_share_a_client(serve: Serve) -> None:
 @pytest.mark.parametrize(
     "url", ("", "cc.example", "ftp://cc.example", "https://", "https://u:hush-hush@cc.example", "https://cc/?token=hush-hush")
 )  # fmt: skip
-def test_an_address_that_is_none_or_holds_secrets_is_refused_without_showing_it(url: str) -> None:
+def test_an_invalid_address_or_one_with_secrets_is_refused_without_showing_it(url: str) -> None:
     with pytest.raises(SettingsError) as raised:
         checked_url(url)
     assert SECRET not in str(raised.value)
@@ -320,7 +320,7 @@ def test_an_address_is_used_without_its_last_slash() -> None:
 
 
 @pytest.mark.parametrize("error", (Throttled("t"), Refused("r"), Unreachable("u")))
-def test_whatever_goes_wrong_with_a_listing_is_that_it_was_not_read(error: ProviderError) -> None:
+def test_any_error_of_a_listing_is_raised_as_unreachable(error: ProviderError) -> None:
     with pytest.raises(Unreachable), reading("the runs"):
         raise error
 
@@ -349,10 +349,10 @@ def trusted(serve: Serve, certificate: tuple[Path, Path]) -> tuple[str, Path]:
     return script.url.replace("http://", "https://"), certificate[0]
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused(trusted: tuple[str, Path]) -> None:
+def test_an_untrusted_certificate_is_refused(trusted: tuple[str, Path]) -> None:
     with pytest.raises(Unreachable, match="certificate is not trusted"):
         rest(trusted[0], limits=Limits(tries=1)).ask("GET", "nodes")
 
 
-def test_a_certificate_of_ones_own_is_trusted_where_it_was_given(trusted: tuple[str, Path]) -> None:
+def test_a_self_signed_certificate_is_trusted_if_it_was_given(trusted: tuple[str, Path]) -> None:
     assert rest(trusted[0], verify=trusted[1]).ask("GET", "nodes").json() == "hello"

@@ -24,26 +24,26 @@ def test_a_plain_value_is_the_secret() -> None:
     assert password("hush") == "hush"
 
 
-def test_a_variable_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_may_refer_to_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ELSEWHERE", "hush")
     assert password("env:ELSEWHERE") == "hush"
 
 
-def test_a_file_is_followed_without_its_line_end(tmp_path: Path) -> None:
+def test_a_secret_may_refer_to_a_file_and_loses_the_line_end(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("hush\n")
     assert password(f"file:{tmp_path / 'secret'}") == "hush"
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     (
         ("env:NOT_THERE", "the environment variable NOT_THERE is not set"),
         ("file:/not/there", "/not/there cannot be read: No such file"),
         ("file:/dev/null", "/dev/null cannot be read: it is no regular file"),
     ),
 )
-def test_a_reference_that_leads_nowhere_is_an_error(given: str, said: str) -> None:
-    with pytest.raises(SettingsError, match=said):
+def test_a_reference_that_cannot_be_resolved_is_an_error(given: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
         password(given)
 
 
@@ -53,6 +53,6 @@ def test_an_empty_file_is_an_error(tmp_path: Path) -> None:
         password(f"file:{tmp_path}/secret")
 
 
-def test_its_value_is_not_shown() -> None:
+def test_the_value_of_a_secret_is_not_in_the_repr() -> None:
     shown = repr(read_settings(Model, {"CP_CAP_AUTOSCALE_MINE_PASSWORD": "hush"}))
     assert "hush" not in shown

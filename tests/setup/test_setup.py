@@ -1,4 +1,4 @@
-"""`bin/setup` on machines that are a directory: what it may call is a link, or a fake that writes its call down."""
+"""`bin/setup` on machines that are a directory: what it may call is a link, or a fake that logs its call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOOLS = "cat chmod cp cut dirname flock grep mv rm sh sha256sum sleep uname".spl
 GRID_ENGINE = ("sge_qmaster", "sge_execd", "qconf", "qstat")
 THE_REST = ("ip", "ps", "sendmail")
 
-# Makes an environment whose python is this same fake, so that pip's calls are written down too.
+# Makes an environment whose python is this same fake, so that pip's calls are logged too.
 PYTHON = """
 if [ "$1" = -m ] && [ "$2" = venv ]; then
     mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && echo "VIRTUAL_ENV=$3" >"$3/bin/activate"
@@ -41,7 +41,7 @@ class Machine:
     checkout: Path
 
     def add(self, command: str, body: str = "") -> None:
-        """Install a command that writes its name and arguments down and then does `body`."""
+        """Install a command that logs its name and arguments and then does `body`."""
         path = self.root / "bin" / command
         path.write_text(f'#!/bin/sh\necho "{command} $*" >>"$CALLS"\n{body}')
         path.chmod(0o755)
@@ -82,11 +82,11 @@ class Machine:
         return self.root / "usr/sbin/policy-rc.d"
 
     def policy_files(self) -> dict[str, tuple[int, str]]:
-        """Name → mode and content (a link's: its target) of what stands where policy-rc.d does."""
-        return {path.name: _look(path) for path in sorted(self.policy.parent.iterdir())}
+        """Name → mode and content (a link's: its target) of the files in the directory of policy-rc.d."""
+        return {path.name: _mode_and_content(path) for path in sorted(self.policy.parent.iterdir())}
 
 
-def _look(path: Path) -> tuple[int, str]:
+def _mode_and_content(path: Path) -> tuple[int, str]:
     return stat.S_IMODE(path.lstat().st_mode), str(path.readlink()) if path.is_symlink() else path.read_text()
 
 
@@ -114,7 +114,7 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def installed(machine: Machine) -> set[str]:
-    """What apt-get was told to install."""
+    """The packages that apt-get was called to install."""
     words = [call.split() for call in machine.calls("apt-get") if " install " in call]
     return {word for call in words for word in call[call.index("install") + 1 :] if not word.startswith("-")}
 
@@ -122,7 +122,7 @@ def installed(machine: Machine) -> set[str]:
 # ── packages ──
 
 
-def test_where_everything_is_there_no_package_manager_is_called(machine: Machine) -> None:
+def test_the_package_manager_is_not_called_if_nothing_is_missing(machine: Machine) -> None:
     machine.set_up()
     assert machine.calls("apt-get") == []
 
@@ -134,14 +134,14 @@ def test_only_what_is_missing_is_installed(machine: Machine) -> None:
     assert installed(machine) == {"iproute2"}
 
 
-def test_grid_engine_comes_with_a_mailer_that_is_no_mail_server(machine: Machine) -> None:
+def test_grid_engine_is_installed_with_the_mailer_dma(machine: Machine) -> None:
     machine.remove(*GRID_ENGINE, "sendmail")
     machine.add("apt-get")
     machine.set_up()
     assert installed(machine) == {"gridengine-master", "gridengine-exec", "gridengine-client", "dma"}
 
 
-def test_a_mailer_that_is_there_is_kept(machine: Machine) -> None:
+def test_an_existing_mailer_is_kept(machine: Machine) -> None:
     machine.remove("sge_execd")
     machine.add("apt-get")
     machine.set_up()
@@ -175,21 +175,21 @@ def test_grid_engines_daemons_do_not_start_at_boot(machine: Machine) -> None:
     ]
 
 
-def test_a_failed_installation_shows_what_the_package_manager_said(machine: Machine) -> None:
+def test_a_failed_installation_shows_the_output_of_the_package_manager(machine: Machine) -> None:
     machine.remove("ip")
     machine.add("apt-get", "echo 'E: Unable to locate package'\nexit 100\n")
     done = machine.set_up()
     assert (done.returncode, "E: Unable to locate package" in done.stderr) == (1, True)
 
 
-def test_without_root_and_sudo_it_says_what_cannot_run_and_goes_on(machine: Machine) -> None:
+def test_without_root_and_sudo_setup_warns_of_missing_packages_and_continues(machine: Machine) -> None:
     machine.remove("ip")
     machine.add("id", "echo 1000\n")
     done = machine.set_up()
     assert (done.returncode, "without iproute2" in done.stderr) == (0, True)
 
 
-def test_packages_are_installed_through_sudo_where_it_exists(machine: Machine) -> None:
+def test_packages_are_installed_through_sudo_if_it_exists(machine: Machine) -> None:
     machine.remove("ip")
     machine.add("id", "echo 1000\n")
     machine.add("sudo")
@@ -205,7 +205,7 @@ def test_a_machine_without_names_gets_them(machine: Machine, file: str) -> None:
 
 
 @pytest.mark.parametrize("file", ("etc/hosts", "etc/hostname"))
-def test_a_machines_own_names_are_left_as_they_are(machine: Machine, file: str) -> None:
+def test_existing_hosts_and_hostname_files_are_not_changed(machine: Machine, file: str) -> None:
     (machine.root / file).write_text("# mine\n")
     machine.remove("ip")
     machine.add("apt-get")
@@ -217,7 +217,7 @@ def test_a_machines_own_names_are_left_as_they_are(machine: Machine, file: str) 
 
 
 Existing = Callable[[Machine], dict[str, str]]
-"""Puts a Grid Engine on a machine; returns the environment that tells of it."""
+"""Puts a Grid Engine on a machine; returns the environment that shows it."""
 
 
 def found_by_its_variable(machine: Machine) -> dict[str, str]:
@@ -241,7 +241,7 @@ EXISTING = pytest.mark.parametrize("existing", (found_by_its_variable, found_by_
 
 
 @EXISTING
-def test_nothing_is_installed_beside_a_grid_engine_that_is_there(machine: Machine, existing: Existing) -> None:
+def test_nothing_is_installed_besides_an_existing_grid_engine(machine: Machine, existing: Existing) -> None:
     machine.remove(*GRID_ENGINE)
     machine.add("apt-get")
     machine.set_up(**existing(machine))
@@ -249,7 +249,7 @@ def test_nothing_is_installed_beside_a_grid_engine_that_is_there(machine: Machin
 
 
 @EXISTING
-def test_a_grid_engine_that_is_there_is_named(machine: Machine, existing: Existing) -> None:
+def test_an_existing_grid_engine_is_reported(machine: Machine, existing: Existing) -> None:
     machine.remove(*GRID_ENGINE)
     assert "found a Grid Engine here" in machine.set_up(**existing(machine)).stderr
 
@@ -258,7 +258,7 @@ def test_a_grid_engine_that_is_there_is_named(machine: Machine, existing: Existi
 
 
 Before = Callable[[Path], None]
-"""Puts at this path what told services whether to start before we came."""
+"""Puts a policy for services at this path."""
 
 
 def no_policy(policy: Path) -> None:
@@ -293,7 +293,7 @@ def test_no_service_may_start_while_packages_are_installed(machine: Machine, bef
 
 @ENDS
 @POLICIES
-def test_what_services_were_told_before_is_put_back(machine: Machine, before: Before, end: str) -> None:
+def test_the_policy_for_services_is_restored(machine: Machine, before: Before, end: str) -> None:
     machine.remove("ip")
     before(machine.policy)
     as_it_was = machine.policy_files()
@@ -303,7 +303,7 @@ def test_what_services_were_told_before_is_put_back(machine: Machine, before: Be
 
 
 @POLICIES
-def test_after_sigkill_the_next_run_puts_back_what_services_were_told(machine: Machine, before: Before) -> None:
+def test_after_sigkill_the_next_run_restores_the_policy_for_services(machine: Machine, before: Before) -> None:
     machine.remove("ip")
     before(machine.policy)
     as_it_was = machine.policy_files()
@@ -315,14 +315,14 @@ def test_after_sigkill_the_next_run_puts_back_what_services_were_told(machine: M
 
 
 @ENDS
-def test_nothing_of_an_installation_is_left_behind(machine: Machine, end: str) -> None:
+def test_an_installation_leaves_only_its_lock_file(machine: Machine, end: str) -> None:
     machine.remove("ip")
     machine.add("apt-get", f"{end}\n")
     machine.set_up()
     assert [path.name for path in (machine.root / "run").rglob("*") if path.is_file()] == ["sge-autoscaler-setup"]
 
 
-def test_ctrl_c_is_told_by_the_exit_code(machine: Machine) -> None:
+def test_ctrl_c_gives_the_exit_code_130(machine: Machine) -> None:
     machine.remove("ip")
     machine.add("apt-get", "kill -INT $PPID\n")
     assert machine.set_up().returncode == 130
@@ -338,7 +338,7 @@ def test_a_second_run_starts_no_python(machine: Machine) -> None:
     assert machine.calls("python3.11", "python") == first
 
 
-def test_requirements_are_installed_by_their_hashes(machine: Machine) -> None:
+def test_requirements_are_installed_with_hashes(machine: Machine) -> None:
     machine.set_up()
     calls = [call for call in machine.calls("python3.11") if "requirements/dev.txt" in call]
     assert ["--require-hashes" in call for call in calls] == [True]
@@ -361,7 +361,7 @@ def test_two_runs_at_once_install_once(machine: Machine) -> None:
     assert len([call for call in machine.calls("python3.11") if "requirements/dev.txt" in call]) == 1
 
 
-def test_an_installation_that_failed_is_tried_again(machine: Machine) -> None:
+def test_a_failed_installation_is_retried_by_the_next_run(machine: Machine) -> None:
     machine.add("python3.11", PYTHON + '[ "$2" != pip ]\n')
     first = machine.set_up().returncode
     machine.add("python3.11", PYTHON)
@@ -369,7 +369,7 @@ def test_an_installation_that_failed_is_tried_again(machine: Machine) -> None:
     assert (first, machine.set_up().returncode) == (1, 0)
 
 
-def test_a_python_shim_that_starts_nothing_is_passed_over(machine: Machine) -> None:
+def test_a_python_shim_that_does_not_work_is_skipped(machine: Machine) -> None:
     machine.add("python3.11", "exit 127\n")
     machine.add("python3", PYTHON)
     machine.set_up()
@@ -378,7 +378,7 @@ def test_a_python_shim_that_starts_nothing_is_passed_over(machine: Machine) -> N
     ]
 
 
-def test_an_environment_that_is_a_link_to_anothers_is_left_alone(machine: Machine, tmp_path: Path) -> None:
+def test_an_environment_that_is_a_link_is_left_alone(machine: Machine, tmp_path: Path) -> None:
     stamp = tmp_path / "other" / ".ready"
     stamp.parent.mkdir()
     stamp.touch()
@@ -387,7 +387,7 @@ def test_an_environment_that_is_a_link_to_anothers_is_left_alone(machine: Machin
     assert (done.returncode, "remove the link first" in done.stderr, stamp.exists()) == (1, True, True)
 
 
-def test_a_moved_checkout_makes_its_environment_anew(machine: Machine) -> None:
+def test_a_moved_checkout_creates_its_environment_again(machine: Machine) -> None:
     machine.set_up()
     moved = Machine(machine.root, machine.checkout.with_name("moved"))
     machine.checkout.rename(moved.checkout)
@@ -395,7 +395,7 @@ def test_a_moved_checkout_makes_its_environment_anew(machine: Machine) -> None:
     assert f"python3.11 -m venv {moved.checkout}/.venv" in machine.calls("python3.11")
 
 
-def test_without_a_usable_python_debians_is_installed(machine: Machine) -> None:
+def test_without_a_usable_python_that_of_debian_is_installed(machine: Machine) -> None:
     machine.add("python3.11", "exit 1\n")
     machine.add("apt-get", 'case "$*" in *install*) cp "$MACHINE/bin/spare" "$MACHINE/bin/python3";; esac\n')
     machine.add("spare", PYTHON)

@@ -114,7 +114,7 @@ class SimulatedCluster(GridEngineModel):
 
     def _takes(self, name: str, job: Job) -> bool:
         used = sum(other.slots for other in self.jobs if other.host == name)
-        return self.lets_jobs_in(name) and self.heard(name) and used + job.slots <= self.slots.get(name, 0)
+        return self.can_start_jobs(name) and self.heard(name) and used + job.slots <= self.slots.get(name, 0)
 
     def _note_busy(self) -> None:
         self.busy = {job.host for job in self.jobs if job.host is not None}

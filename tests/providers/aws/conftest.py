@@ -21,7 +21,7 @@ def region() -> Iterator[Region]:
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch, region: Region) -> None:
-    """Credentials as AWS's own tools take them, and no other service of AWS than the played ones."""
+    """Credentials as AWS's own tools take them, and only the played services of AWS."""
     for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     for name, value in {
@@ -40,7 +40,7 @@ Connect = Callable[..., AwsProvider]
 
 
 def problems_but_prices(provider: AwsProvider) -> list[Problem]:
-    """What a check finds beside the age of the prices, which is that of the catalogue that comes with us."""
+    """What a check finds besides the age of the prices, which are those of the shipped catalogue."""
     return [problem for problem in provider.check() if not problem.what.startswith("the prices, which")]
 
 

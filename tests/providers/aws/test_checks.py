@@ -1,4 +1,4 @@
-"""What is missing is said before anything is launched, with what to do about it."""
+"""A check reports what is missing before anything is launched, with a remedy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def only(provider: AwsProvider) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("zones", ("a", "ab"))
-def test_a_cell_that_is_well_set_up_has_no_problem_and_nothing_is_made(
+def test_a_correct_setup_has_no_problem_and_a_check_creates_nothing(
     region: Region, connect: Connect, zones: str
 ) -> None:
     assert problems_but_prices(connect(zones, placement_groups="")) == []
@@ -44,7 +44,7 @@ def test_a_cell_that_is_well_set_up_has_no_problem_and_nothing_is_made(
 
 
 @pytest.mark.parametrize("stock", ({"left": {"*/*/*": 0}}, {"vcpus": 0}))
-def test_what_cannot_be_had_today_is_said_and_keeps_nobody_from_starting(
+def test_a_shortage_of_capacity_or_quota_is_a_problem_that_is_not_fatal(
     region: Region, connect: Connect, stock: dict[str, Any]
 ) -> None:
     provider = connect()
@@ -52,13 +52,13 @@ def test_what_cannot_be_had_today_is_said_and_keeps_nobody_from_starting(
     assert [problem.fatal for problem in problems_but_prices(provider)] == [False]
 
 
-def test_a_region_that_nobody_names_is_missing(plane: AwsPlane) -> None:
+def test_a_missing_region_is_a_problem(plane: AwsPlane) -> None:
     what, remedy = only(fresh(plane, REGION=""))
     assert "region" in what
     assert "CP_CAP_AUTOSCALE_AWS_REGION" in remedy
 
 
-def test_credentials_that_nobody_gives_are_missing(plane: AwsPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_a_problem(plane: AwsPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     what, remedy = only(fresh(plane))
@@ -78,7 +78,9 @@ def test_credentials_that_nobody_gives_are_missing(plane: AwsPlane, monkeypatch:
         ({"families": "z99"}, "z99"),
     ),
 )
-def test_what_does_not_exist_is_named(connect: Connect, settings: dict[str, str], named: str) -> None:
+def test_a_setting_that_names_a_missing_resource_is_a_problem(
+    connect: Connect, settings: dict[str, str], named: str
+) -> None:
     what, remedy = only(connect(**settings))
     assert named in what
     assert remedy
@@ -94,9 +96,7 @@ def test_what_does_not_exist_is_named(connect: Connect, settings: dict[str, str]
         ("a", "DescribeSubnets"),
     ),
 )
-def test_a_missing_permission_is_found_without_using_it(
-    region: Region, connect: Connect, zones: str, operation: str
-) -> None:
+def test_a_missing_permission_is_a_problem(region: Region, connect: Connect, zones: str, operation: str) -> None:
     provider = connect(zones)
     region.fault({"kind": "error", "operation": operation, "code": "UnauthorizedOperation", "status": 403})
     what, remedy = only(provider)
@@ -104,7 +104,7 @@ def test_a_missing_permission_is_found_without_using_it(
     assert "conf/aws/policy.json" in remedy
 
 
-def test_a_cloud_that_does_not_answer_is_not_a_problem_of_the_settings(region: Region, connect: Connect) -> None:
+def test_an_unreachable_cloud_is_not_a_problem_of_the_settings(region: Region, connect: Connect) -> None:
     provider = connect()
     region.fault({"kind": "reset"})
     with pytest.raises(Unreachable):
@@ -120,7 +120,9 @@ def test_a_cloud_that_does_not_answer_is_not_a_problem_of_the_settings(region: R
         ({"familys": "c5"}, "FAMILIES"),
     ),
 )
-def test_a_setting_that_cannot_be_is_said_at_once(connect: Connect, settings: dict[str, Any], words: str) -> None:
+def test_an_invalid_setting_is_refused_when_the_provider_is_made(
+    connect: Connect, settings: dict[str, Any], words: str
+) -> None:
     with pytest.raises(SettingsError, match=words):
         connect(**settings)
 
@@ -132,22 +134,22 @@ def of_prices(provider: AwsProvider) -> list[str]:
     return [problem.what for problem in provider.check() if problem.what.startswith("the prices, which")]
 
 
-@pytest.mark.parametrize(("told", "found"), (({"c5.large": 0.09}, []), ({}, [OLD])))
-def test_old_prices_are_told_where_aws_tells_none(
-    region: Region, connect: Connect, told: dict[str, float], found: list[str]
+@pytest.mark.parametrize(("given", "found"), (({"c5.large": 0.09}, []), ({}, [OLD])))
+def test_old_prices_are_reported_if_aws_gives_none(
+    region: Region, connect: Connect, given: dict[str, float], found: list[str]
 ) -> None:
     provider = connect(prices="ask")
-    region.tell("stock", on_demand_prices=told)
+    region.tell("stock", on_demand_prices=given)
     assert of_prices(provider) == found
 
 
-def test_prices_that_are_never_asked_for_are_told_when_they_are_old(connect: Connect) -> None:
+def test_old_prices_are_reported_if_aws_is_never_asked(connect: Connect) -> None:
     assert of_prices(connect()) == [OLD]
 
 
 @pytest.mark.parametrize(("days", "found"), ((0, False), (31, True)))
 @pytest.mark.parametrize("prices", ("ask", "catalog"))
-def test_so_are_the_operators_own(
+def test_old_prices_of_the_operators_own_catalogue_are_reported(
     connect: Connect, region: Region, tmp_path: Path, days: int, found: bool, prices: str
 ) -> None:
     day = datetime.now(UTC).date() - timedelta(days=days)
@@ -159,9 +161,9 @@ def test_so_are_the_operators_own(
     region.tell("stock", on_demand_prices={"c5.large": 0.09})
     assert (of_prices(provider) != []) is found
     values = AwsPlane(region, prices=prices, catalog=str(tmp_path / "mine.toml")).values()
-    assert oldest_price("aws", values) == day  # what `status` goes by
+    assert oldest_price("aws", values) == day  # what `status` uses
 
 
-def test_status_goes_by_the_catalogue_where_nothing_is_asked(region: Region) -> None:
+def test_status_uses_the_date_of_the_catalogue_unless_prices_are_asked_for(region: Region) -> None:
     dates = [oldest_price("aws", AwsPlane(region, prices=prices).values()) for prices in ("catalog", "ask")]
     assert dates == [date(2026, 1, 19), None]

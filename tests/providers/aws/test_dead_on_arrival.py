@@ -15,7 +15,7 @@ C5 = replace(POLICY, node_arrays=(replace(POLICY.node_arrays[0], instance_type="
 WORDS = "Client.InternalError: Client error on launch"
 
 
-def test_instances_that_end_at_once_are_not_launched_again_and_again_and_their_cause_is_told(
+def test_instances_that_end_at_once_are_launched_only_to_the_limit_and_their_cause_is_reported(
     region: Region, tmp_path: Path
 ) -> None:
     plane = AwsPlane(region)
@@ -23,9 +23,9 @@ def test_instances_that_end_at_once_are_not_launched_again_and_again_and_their_c
     world = World(tmp_path / "store.sqlite", policy=C5)
     world.cluster.submit(1)
     loop = start(world, provider=plane.connect(TAG))
-    told = [sentence(done.plan) for _ in range(16) if (done := step(world, loop)) is not None]
+    sentences = [sentence(done.plan) for _ in range(16) if (done := step(world, loop)) is not None]
     limit = C5.node_arrays[0].unavailability_count_failure
     assert 0 < len(region.tell("machines")) <= limit
-    assert any(WORDS in each for each in told)
+    assert any(WORDS in each for each in sentences)
     shown = dict(status_pairs(status(loop.store, Now(world.clock.now, "default", "aws", serving=True, holder=None))))
     assert WORDS in shown["launches"]

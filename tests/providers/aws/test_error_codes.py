@@ -1,4 +1,4 @@
-"""Which error of EC2 stops a node array, which lets a bucket rest, which is asked again: by the protocol, both ways."""
+"""Which error of EC2 stops a node array, makes a bucket back off, or is repeated: by the protocol, both ways."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MEANINGS: dict[str, tuple[type[ProviderError], ...]] = {
 
 @BOTH_WAYS
 @pytest.mark.parametrize(("code", "meaning"), JUDGED)
-def test_what_passes_lets_its_bucket_rest(
+def test_a_temporary_error_is_a_shortfall_of_its_buckets(
     region: Region, connect: Connect, zones: str, code: str, meaning: type[ProviderError]
 ) -> None:
     provider = connect(zones)
@@ -45,7 +45,7 @@ def test_what_passes_lets_its_bucket_rest(
 
 
 @BOTH_WAYS
-def test_a_request_that_timed_out_is_asked_again(region: Region, connect: Connect, zones: str) -> None:
+def test_a_launch_that_timed_out_can_be_repeated(region: Region, connect: Connect, zones: str) -> None:
     provider = connect(zones)
     asked = order(buckets(provider))
     fault = {"kind": "error", "code": "RequestTimeout", "times": 1}
@@ -61,13 +61,13 @@ def written() -> list[tuple[str, str]]:
     return [(code, meaning) for codes, meaning in rows for code in re.findall(r"`([^`]+)`", codes)]
 
 
-def test_the_page_judges_every_code_that_was_asked_about() -> None:
+def test_the_page_lists_every_tested_code() -> None:
     codes = {code for code, _ in written()}
     assert {code for code, _ in JUDGED} | {"RequestTimeout", "UnauthorizedOperation", "OperationNotPermitted"} <= codes
 
 
 @pytest.mark.parametrize(("code", "meaning"), written())
-def test_the_page_says_what_the_code_does(code: str, meaning: str) -> None:
+def test_an_error_code_has_the_effect_that_the_page_lists(code: str, meaning: str) -> None:
     assert isinstance(error_for(code, "words"), MEANINGS[meaning])
 
 
@@ -86,14 +86,14 @@ def test_the_page_says_what_the_code_does(code: str, meaning: str) -> None:
         ("", 400, Unreachable),
     ),
 )
-def test_a_code_that_nobody_knows_is_judged_by_its_status(code: str, status: int, kind: type[ProviderError]) -> None:
-    """What passes never stops a node array."""
+def test_an_unknown_code_is_judged_by_its_http_status(code: str, status: int, kind: type[ProviderError]) -> None:
+    """A temporary error never stops a node array."""
     assert type(error_for(code, "", status=status)) is kind
     answer: Any = {"Error": {"Code": code, "Message": "words"}, "ResponseMetadata": {"HTTPStatusCode": status}}
     assert type(translated(ClientError(answer, "RunInstances"), "launching")) is kind
 
 
-def test_an_error_without_a_status_of_its_own_is_the_callers() -> None:
+def test_an_error_without_a_status_counts_as_http_400() -> None:
     assert type(translated(ClientError({"Error": {"Code": "OfAnotherYear"}}, "RunInstances"), "launching")) is Refused
     assert "HTTP 400" in str(translated(ClientError({}, "RunInstances"), "launching"))
 
@@ -106,7 +106,7 @@ def test_an_error_without_a_status_of_its_own_is_the_callers() -> None:
         (OSError(), Unreachable),
     ),
 )
-def test_what_the_settings_cannot_give_is_refused_and_what_was_not_reached_is_not(
+def test_missing_credentials_are_refused_and_a_lost_connection_is_unreachable(
     error: Exception, kind: type[ProviderError]
 ) -> None:
     made = translated(error, "launching")
@@ -114,9 +114,9 @@ def test_what_the_settings_cannot_give_is_refused_and_what_was_not_reached_is_no
 
 
 class TestOneBadSubnet:
-    """It does not keep the good ones from serving."""
+    """It does not prevent the use of the others."""
 
-    def test_it_is_left_out_and_told(self, region: Region) -> None:
+    def test_a_missing_subnet_is_left_out_and_reported(self, region: Region) -> None:
         plane = AwsPlane(region, "ab")
         good = ",".join(plane.world["subnets"][f"us-east-1{letter}"] for letter in "ab")
         provider = plane.like("ab", subnets=f"subnet-00000000,{good}").connect("contract-cell")
@@ -125,7 +125,7 @@ class TestOneBadSubnet:
         assert (problem.fatal, "subnet-00000000" in problem.what) == (False, True)
 
     @pytest.mark.parametrize("left", ({}, {f"{TYPE}/us-east-1b/*": 1}, {f"{TYPE}/us-east-1b/*": 0}))
-    def test_one_that_was_deleted_since_only_rests(
+    def test_a_subnet_deleted_since_does_not_refuse_an_order(
         self, region: Region, connect: Connect, left: dict[str, Any]
     ) -> None:
         provider = connect("ab")
@@ -136,7 +136,7 @@ class TestOneBadSubnet:
         assert len(answer.ids) == left.get(f"{TYPE}/us-east-1b/*", 2)
         assert not [error for _, error in answer.shortfalls if isinstance(error, Refused)]
 
-    def test_without_fleets_the_next_look_leaves_it_out(self, region: Region, connect: Connect) -> None:
+    def test_without_fleets_the_next_offers_leave_out_a_deleted_subnet(self, region: Region, connect: Connect) -> None:
         provider = connect("ab", fleets="false")
         found = buckets(provider)
         region.tell("without_subnet", zone="us-east-1a")
@@ -144,7 +144,9 @@ class TestOneBadSubnet:
         assert isinstance(error, OutOfCapacity)
         assert {bucket.key.zone for bucket in provider.buckets()} == {"us-east-1b"}
 
-    def test_where_all_are_bad_nothing_can_be_had_and_it_says_why(self, region: Region, connect: Connect) -> None:
+    def test_without_any_valid_subnet_no_worker_is_launched_and_buckets_have_the_cause(
+        self, region: Region, connect: Connect
+    ) -> None:
         provider = connect("ab")
         found = buckets(provider)
         region.tell("without_subnet", zone="us-east-1a")
@@ -153,6 +155,8 @@ class TestOneBadSubnet:
         assert all("no such subnet" in str(bucket.problem) for bucket in provider.buckets())
 
 
-def test_an_answer_that_cannot_be_parsed_is_not_quoted_whole() -> None:
-    said = str(translated(ResponseParserError(f"Unable to parse response (cut off):\n{'<item>' * 10_000}"), "describe"))
-    assert said == "describe: Unable to parse response (cut off):"
+def test_an_unparsable_answer_is_not_quoted_completely() -> None:
+    message = str(
+        translated(ResponseParserError(f"Unable to parse response (cut off):\n{'<item>' * 10_000}"), "describe")
+    )
+    assert message == "describe: Unable to parse response (cut off):"

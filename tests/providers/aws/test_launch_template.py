@@ -1,4 +1,4 @@
-"""What an operator's launch template says is merged with our own terms, or refused by its name."""
+"""The options of an operator's launch template are merged with our own, or refused by name."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def connect(region: Region, zones: str = "a", settings: dict[str, str] | None = 
         ({"Placement": {"AvailabilityZone": "us-east-1c"}}, "us-east-1c"),
     ),
 )
-def test_what_no_worker_can_be_launched_with_is_refused_by_its_name(
+def test_an_unusable_option_of_the_template_is_a_fatal_problem_with_its_name(
     region: Region, data: dict[str, Any], named: str
 ) -> None:
     provider = connect(region, **data)
@@ -59,7 +59,7 @@ def test_what_no_worker_can_be_launched_with_is_refused_by_its_name(
 
 
 @BOTH_WAYS
-def test_a_template_of_spot_machines_gives_no_on_demand_ones(region: Region, zones: str) -> None:
+def test_a_spot_template_offers_no_on_demand_machines(region: Region, zones: str) -> None:
     options = {"MarketType": "spot", "SpotOptions": {"MaxPrice": "0.07"}}
     provider = connect(region, zones, InstanceMarketOptions=options)
     assert [problem for problem in provider.check() if problem.fatal] == []
@@ -69,7 +69,7 @@ def test_a_template_of_spot_machines_gives_no_on_demand_ones(region: Region, zon
     assert [worker.price_type for worker in provider.workers()] == [PriceType.SPOT]
 
 
-def test_the_templates_most_for_a_spot_machine_holds_where_none_is_set(region: Region) -> None:
+def test_the_spot_price_limit_of_the_template_applies_if_none_is_set(region: Region) -> None:
     options = {"MarketType": "spot", "SpotOptions": {"MaxPrice": "0.07"}}
     provider = connect(region, InstanceMarketOptions=options)
     machine = launched(region, provider, buckets(provider, PriceType.SPOT))
@@ -77,7 +77,7 @@ def test_the_templates_most_for_a_spot_machine_holds_where_none_is_set(region: R
 
 
 @BOTH_WAYS
-def test_tenancy_stays_and_our_own_group_is_added_to_it(region: Region, zones: str) -> None:
+def test_tenancy_of_the_template_stays_and_our_placement_group_replaces_its_group(region: Region, zones: str) -> None:
     settings = {"placement_groups": "execute=close"}
     provider = connect(region, zones, settings, Placement={"Tenancy": "dedicated", "GroupName": "theirs"})
     region.tell("stock", groups={"close": "cluster", "theirs": "cluster"})
@@ -86,7 +86,7 @@ def test_tenancy_stays_and_our_own_group_is_added_to_it(region: Region, zones: s
 
 
 @BOTH_WAYS
-def test_the_templates_own_group_is_honoured_where_ours_is_none(region: Region, zones: str) -> None:
+def test_the_placement_group_of_the_template_applies_if_we_set_none(region: Region, zones: str) -> None:
     provider = connect(region, zones, Placement={"GroupName": "theirs", "AvailabilityZone": "us-east-1a"})
     region.tell("stock", groups={"theirs": "cluster"})
     machine = launched(region, provider, buckets(provider))
@@ -94,20 +94,20 @@ def test_the_templates_own_group_is_honoured_where_ours_is_none(region: Region, 
 
 
 @BOTH_WAYS
-def test_what_is_no_concern_of_ours_stays(region: Region, zones: str) -> None:
+def test_other_options_of_the_template_stay(region: Region, zones: str) -> None:
     provider = connect(region, zones, Monitoring={"Enabled": True})
     assert launched(region, provider, buckets(provider))["launch"]["Monitoring"] == {"Enabled": True}
 
 
 @BOTH_WAYS
-def test_the_hop_limit_stays_and_metadata_are_by_session(region: Region, zones: str) -> None:
+def test_the_hop_limit_stays_and_metadata_tokens_are_required(region: Region, zones: str) -> None:
     provider = connect(region, zones, MetadataOptions={"HttpPutResponseHopLimit": 2, "HttpTokens": "optional"})
     options = launched(region, provider, buckets(provider))["launch"]["MetadataOptions"]
     assert (options["HttpPutResponseHopLimit"], options["HttpTokens"]) == (2, "required")
 
 
 @BOTH_WAYS
-def test_tags_go_to_what_they_are_for_and_never_win_over_ours(region: Region, zones: str) -> None:
+def test_tags_of_the_template_go_to_their_resource_type_and_never_override_ours(region: Region, zones: str) -> None:
     of = [("instance", "Cost Center"), ("volume", "backup"), ("instance", tags.CELL)]
     given = [{"ResourceType": kind, "Tags": [{"Key": key, "Value": "x"}]} for kind, key in of]
     provider = connect(region, zones, TagSpecifications=given)
@@ -141,7 +141,7 @@ def test_the_operators_bootstrap_runs_before_ours(region: Region, zones: str, ow
     assert sorted([second[1], first[1], "runcmd"])[-1] == second[1]  # the order in which cloud-init runs scripts
 
 
-def test_parts_of_the_operators_own_are_kept_in_their_order(region: Region) -> None:
+def test_parts_of_the_operators_user_data_keep_their_order(region: Region) -> None:
     message = (
         'Content-Type: multipart/mixed; boundary="b"\nMIME-Version: 1.0\n\n'
         "--b\nContent-Type: text/cloud-config\n\npackages: [nfs-common]\n"
@@ -153,14 +153,14 @@ def test_parts_of_the_operators_own_are_kept_in_their_order(region: Region) -> N
     assert found[-1][2] == OURS
 
 
-def test_user_data_that_cloud_init_does_not_know_are_refused_by_name(region: Region) -> None:
+def test_user_data_in_an_unknown_format_is_refused_with_the_name_of_the_option(region: Region) -> None:
     provider = connect(region, UserData=encoded("just words"))
     with pytest.raises(Refused, match="UserData"):
         provider.launch(order(buckets(provider)))
 
 
-class TestWhatIsOfOneOrderAlone:
-    """It stands in the machine's own tags, which it may read: templates are few."""
+class TestTagsOfOneOrder:
+    """They are tags of the machine, which it may read, so that few templates are needed."""
 
     def test_orders_with_keys_and_groups_share_a_launch_template(self, region: Region) -> None:
         provider = AwsPlane(region, "ab").connect(CELL)
@@ -180,13 +180,13 @@ class TestWhatIsOfOneOrderAlone:
         assert [disk["tags"].get(tags.KEY) for disk in machine["disks"]] == [None]
 
     @BOTH_WAYS
-    def test_a_tag_that_keeps_metadata_from_showing_any_is_named(self, region: Region, zones: str) -> None:
+    def test_a_tag_that_metadata_cannot_show_is_refused_with_its_name(self, region: Region, zones: str) -> None:
         given = [{"ResourceType": "instance", "Tags": [{"Key": "Cost Center", "Value": "x"}]}]
         provider = connect(region, zones, TagSpecifications=given)
         with pytest.raises(Refused, match="Cost Center"):
             provider.launch(replace(order(buckets(provider)), key="secret"))
 
-    def test_templates_of_older_versions_are_swept_away_a_few_at_a_time(self, region: Region) -> None:
+    def test_an_old_launch_template_is_deleted_when_a_new_one_is_made(self, region: Region) -> None:
         provider = AwsPlane(region, "ab").connect(CELL)
         provider.launch(order(buckets(provider), token="old-0"))
         (old,) = region.tell("templates")["names"]

@@ -41,39 +41,41 @@ def listed(state: str = "terminated", *, code: str = "", message: str = "", tran
         ("", None),
     ),
 )
-def test_the_state_reason_tells_whether_the_launch_failed(code: str, failure: str | None) -> None:
+def test_the_state_reason_decides_whether_the_launch_failed(code: str, failure: str | None) -> None:
     assert listed(code=code, message="words").failure == failure
 
 
-def test_the_cause_is_told_with_its_code() -> None:
-    told = listed(code="Client.InternalError", message="Client error on launch").message
-    assert told == "Client.InternalError: Client error on launch"
-    assert listed(code="Client.InternalError", message="Client.InternalError: Client error on launch").message == told
+def test_the_message_of_a_failed_launch_has_its_code_once() -> None:
+    message = listed(code="Client.InternalError", message="Client error on launch").message
+    assert message == "Client.InternalError: Client error on launch"
+    assert (
+        listed(code="Client.InternalError", message="Client.InternalError: Client error on launch").message == message
+    )
 
 
-def test_where_there_is_no_state_reason_the_transition_tells_it() -> None:
+def test_without_a_state_reason_the_transition_reason_decides() -> None:
     found = listed(transition="Server.InternalError: Internal error on launch")
     assert (found.failure, found.message) == ("boot", "Server.InternalError: Internal error on launch")
     assert listed(transition="User initiated (2026-01-01 10:00:00 GMT)").failure is None
 
 
 @pytest.mark.parametrize("state", ("pending", "running"))
-def test_a_machine_that_lives_has_not_failed(state: str) -> None:
+def test_a_pending_or_running_machine_has_not_failed(state: str) -> None:
     assert listed(state, code="Server.InternalError").failure is None
 
 
-def test_one_that_is_shutting_down_has() -> None:
+def test_a_failed_machine_that_is_shutting_down_has_failed() -> None:
     found = listed("shutting-down", code="Client.InternalError", message="Client error on launch")
     assert (found.failure, found.ending) == ("boot", Ending.UNKNOWN)
 
 
-def test_a_stopped_machine_is_down_and_to_be_ended() -> None:
-    """It comes up by nobody's doing but a person's, and its disks are paid for."""
+def test_a_stopped_machine_is_a_failed_launch_that_still_exists() -> None:
+    """Only a person starts it again, and its disks cost money."""
     found = listed("stopped", code="Client.UserInitiatedShutdown", message="Client.UserInitiatedShutdown: by a person")
     assert (found.exists, found.state, found.failure) == (True, MachineState.PENDING, "boot")
     assert "stopped" in str(found.message)
 
 
-def test_a_machine_that_is_stopping_is_no_failed_launch_yet() -> None:
+def test_a_stopping_machine_is_not_yet_a_failed_launch() -> None:
     found = listed("stopping", code="Server.InternalError")
     assert (found.state, found.failure) == (MachineState.STOPPING, None)

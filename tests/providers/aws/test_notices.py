@@ -1,4 +1,4 @@
-"""Notices that a machine will be taken reach the loop, once, and only for machines that are there."""
+"""Interruption notices of EC2, only for machines that exist."""
 
 from __future__ import annotations
 
@@ -48,32 +48,34 @@ def warning(worker_id: str) -> dict[str, Any]:
     return event("EC2 Spot Instance Interruption Warning", worker_id, **{"instance-action": "terminate"})
 
 
-def test_a_warning_tells_when_the_machine_ends() -> None:
+def test_an_interruption_warning_has_the_time_of_the_end() -> None:
     notice = notice_of(json.dumps(warning("i-1")))
     assert notice is not None
     assert (notice.worker_id, notice.at, notice.kind) == ("i-1", AT.timestamp() + WARNING, "terminate")
 
 
-def test_a_rebalance_advice_ends_nothing() -> None:
+def test_a_rebalance_recommendation_is_a_notice_of_kind_rebalance() -> None:
     notice = notice_of(json.dumps(event("EC2 Instance Rebalance Recommendation", "i-1")))
     assert notice is not None
     assert (notice.kind, notice.at) == ("rebalance", AT.timestamp())
 
 
 @pytest.mark.parametrize("body", ("", "{}", "[]", '{"time": 1}', '{"time": "2026-11-21T12:00:00Z", "detail": null}'))
-def test_what_is_no_notice_is_passed_over(body: str) -> None:
+def test_a_message_that_is_not_an_interruption_notice_is_skipped(body: str) -> None:
     assert notice_of(body) is None
 
 
 @BOTH_WAYS
-def test_the_state_of_a_spot_request_is_a_notice(region: Region, connect: Connect, zones: str) -> None:
+def test_a_spot_request_marked_for_termination_is_an_interruption_notice(
+    region: Region, connect: Connect, zones: str
+) -> None:
     provider = connect(zones)
     (worker_id,) = provider.launch(order(buckets(provider, PriceType.SPOT))).ids
     region.tell("mark", id=worker_id, code="marked-for-termination")
     assert [(notice.worker_id, notice.kind) for notice in provider.interruptions()] == [(worker_id, "terminate")]
 
 
-def test_the_state_of_another_cells_request_is_none_of_ours(region: Region) -> None:
+def test_a_spot_request_of_another_cell_gives_no_interruption_notice(region: Region) -> None:
     plane = AwsPlane(region)
     other, ours = plane.connect("another-cell"), plane.connect(CELL)
     theirs = replace(order(buckets(other, PriceType.SPOT)), cell="another-cell", token="theirs-0")
@@ -83,14 +85,14 @@ def test_the_state_of_another_cells_request_is_none_of_ours(region: Region) -> N
     assert list(ours.interruptions()) == []
 
 
-def test_nobody_is_asked_about_spot_machines_where_there_are_none(region: Region, connect: Connect) -> None:
+def test_spot_requests_are_not_listed_without_spot_machines(region: Region, connect: Connect) -> None:
     provider = connect()
     provider.launch(order(buckets(provider)))
     assert list(provider.interruptions()) == []
     assert "ec2:DescribeSpotInstanceRequests" not in region.tell("calls")["recorded"]
 
 
-def test_events_of_the_queue_are_told_until_the_machine_is_gone(region: Region, connect: Connect) -> None:
+def test_an_event_of_the_queue_is_reported_until_the_machine_is_gone(region: Region, connect: Connect) -> None:
     address = queue(region)
     provider = connect(event_queue=address)
     (worker_id,) = provider.launch(order(buckets(provider))).ids
@@ -103,14 +105,14 @@ def test_events_of_the_queue_are_told_until_the_machine_is_gone(region: Region, 
     assert list(provider.interruptions()) == []
 
 
-def test_events_of_other_machines_are_not_ours(region: Region, connect: Connect) -> None:
+def test_events_of_other_machines_give_no_interruption_notice(region: Region, connect: Connect) -> None:
     address = queue(region)
     provider = connect(event_queue=address)
     send(region, address, warning("i-0123456789abcdef0"))
     assert list(provider.interruptions()) == []
 
 
-def test_more_events_than_a_batch_are_all_read(region: Region, connect: Connect) -> None:
+def test_events_beyond_one_batch_are_all_read(region: Region, connect: Connect) -> None:
     address = queue(region)
     provider = connect(event_queue=address)
     (worker_id,) = provider.launch(order(buckets(provider))).ids
@@ -118,7 +120,7 @@ def test_more_events_than_a_batch_are_all_read(region: Region, connect: Connect)
     assert [notice.worker_id for notice in provider.interruptions()] == [worker_id]
 
 
-def test_a_queue_that_does_not_answer_is_no_quiet(region: Region, connect: Connect) -> None:
+def test_an_unreachable_event_queue_raises_unreachable(region: Region, connect: Connect) -> None:
     provider = connect(event_queue=queue(region))
     provider.workers()
     region.fault({"kind": "reset", "operation": "ReceiveMessage"})

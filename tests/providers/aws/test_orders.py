@@ -1,4 +1,4 @@
-"""What is asked of EC2, and what becomes of its answers."""
+"""Requests to EC2, and how their answers are used."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ BOTH_WAYS = pytest.mark.parametrize("zones", ("a", "ab"), ids=["one-request", "f
 
 
 @BOTH_WAYS
-def test_a_machine_that_shuts_itself_down_is_ended_with_its_disks(region: Region, connect: Connect, zones: str) -> None:
+def test_a_machine_that_shuts_itself_down_is_terminated_with_its_disks(
+    region: Region, connect: Connect, zones: str
+) -> None:
     provider = connect(zones, disk="50")
     machine = launched(region, provider, buckets(provider))
     assert machine["launch"]["InstanceInitiatedShutdownBehavior"] == "terminate"
@@ -63,9 +65,7 @@ def test_a_machine_that_shuts_itself_down_is_ended_with_its_disks(region: Region
 
 
 @BOTH_WAYS
-def test_machine_and_disk_carry_the_cells_tag_from_their_first_moment(
-    region: Region, connect: Connect, zones: str
-) -> None:
+def test_machine_and_disk_are_created_with_the_tag_of_the_cell(region: Region, connect: Connect, zones: str) -> None:
     provider = connect(zones)
     machine = launched(region, provider, buckets(provider))
     assert machine["tags"][tags.CELL] == CELL
@@ -74,13 +74,13 @@ def test_machine_and_disk_carry_the_cells_tag_from_their_first_moment(
 
 
 @BOTH_WAYS
-def test_metadata_is_given_to_those_only_who_ask_by_session(region: Region, connect: Connect, zones: str) -> None:
+def test_metadata_requires_session_tokens(region: Region, connect: Connect, zones: str) -> None:
     provider = connect(zones)
     assert launched(region, provider, buckets(provider))["launch"]["MetadataOptions"]["HttpTokens"] == "required"
 
 
 @BOTH_WAYS
-def test_the_boot_script_arrives_as_it_was_ordered(region: Region, connect: Connect, zones: str) -> None:
+def test_the_boot_script_is_the_user_data(region: Region, connect: Connect, zones: str) -> None:
     provider = connect(zones)
     user_data = launched(region, provider, buckets(provider))["launch"]["UserData"]
     assert base64.b64decode(user_data) == b"#!/bin/sh\necho up\n"
@@ -94,7 +94,7 @@ def test_a_boot_script_that_is_too_long_is_compressed(region: Region, connect: C
     assert gzip.decompress(base64.b64decode(user_data)).decode() == script
 
 
-def test_a_spot_machine_is_asked_for_once_and_ends_when_it_is_taken(region: Region, connect: Connect) -> None:
+def test_a_spot_request_is_one_time_and_terminates_on_interruption(region: Region, connect: Connect) -> None:
     provider = connect(spot_max_price="0.05")
     options = launched(region, provider, buckets(provider, PriceType.SPOT))["launch"]["InstanceMarketOptions"]
     assert options["SpotOptions"] == {
@@ -105,9 +105,7 @@ def test_a_spot_machine_is_asked_for_once_and_ends_when_it_is_taken(region: Regi
 
 
 @BOTH_WAYS
-def test_the_most_for_a_spot_machine_is_said_of_spot_machines_only(
-    region: Region, connect: Connect, zones: str
-) -> None:
+def test_the_spot_price_limit_is_set_for_spot_machines_only(region: Region, connect: Connect, zones: str) -> None:
     provider = connect(zones, spot_max_price="0.05")
     spot, on_demand = (
         launched(region, provider, buckets(provider, kind), token=kind.value)["launch"]
@@ -124,21 +122,21 @@ def test_a_spot_worker_is_listed_as_such(connect: Connect, zones: str) -> None:
     assert [worker.price_type for worker in provider.workers()] == [PriceType.SPOT]
 
 
-def test_what_one_zone_lacks_comes_from_the_other(region: Region, connect: Connect) -> None:
+def test_a_shortage_in_one_zone_is_met_by_the_other(region: Region, connect: Connect) -> None:
     provider = connect("ab")
     region.tell("stock", left={f"{TYPE}/us-east-1a/*": 1})
     assert len(provider.launch(order(buckets(provider), count=3)).ids) == 3
     assert sorted(worker.zone for worker in provider.workers()) == ["us-east-1a", "us-east-1b", "us-east-1b"]
 
 
-def test_a_fleet_says_which_zone_was_short(region: Region, connect: Connect) -> None:
+def test_a_fleet_reports_which_zone_was_short(region: Region, connect: Connect) -> None:
     provider = connect("ab")
     region.tell("stock", left={f"{TYPE}/us-east-1a/*": 0, f"{TYPE}/us-east-1b/*": 1})
     answer = provider.launch(order(buckets(provider), count=3))
     assert (len(answer.ids), [key.zone for key, _ in answer.shortfalls]) == (1, ["us-east-1a"])
 
 
-def test_with_fleets_off_an_order_is_one_request_for_its_first_zone(region: Region, connect: Connect) -> None:
+def test_without_fleets_an_order_is_one_request_for_its_first_zone(region: Region, connect: Connect) -> None:
     provider = connect("ab", fleets="false")
     region.tell("stock", left={f"{TYPE}/us-east-1a/*": 0})
     answer = provider.launch(order(buckets(provider)))
@@ -147,7 +145,7 @@ def test_with_fleets_off_an_order_is_one_request_for_its_first_zone(region: Regi
 
 
 class TestTightlyCoupled:
-    """Whole, in one zone and placement group, or not at all."""
+    """All machines in one zone and placement group, or none."""
 
     def provider(self, region: Region, connect: Connect, zones: str) -> AwsProvider:
         provider = connect(zones, placement_groups="execute=close")
@@ -155,13 +153,15 @@ class TestTightlyCoupled:
         return provider
 
     @BOTH_WAYS
-    def test_all_machines_are_in_the_group(self, region: Region, connect: Connect, zones: str) -> None:
+    def test_all_machines_are_in_the_placement_group(self, region: Region, connect: Connect, zones: str) -> None:
         provider = self.provider(region, connect, zones)
         provider.launch(order(buckets(provider, group="close"), count=3))
         assert {(worker.placement_group, worker.zone) for worker in provider.workers()} == {("close", "us-east-1a")}
 
     @BOTH_WAYS
-    def test_too_few_are_none(self, region: Region, connect: Connect, zones: str) -> None:
+    def test_a_placement_group_with_too_few_machines_launches_none(
+        self, region: Region, connect: Connect, zones: str
+    ) -> None:
         provider = self.provider(region, connect, zones)
         region.tell("stock", left={f"{TYPE}/us-east-1a/*": 2, f"{TYPE}/us-east-1b/*": 2})
         answer = provider.launch(order(buckets(provider, group="close"), count=3))
@@ -169,7 +169,7 @@ class TestTightlyCoupled:
         assert {type(error) for _, error in answer.shortfalls} == {OutOfCapacity}
 
     @BOTH_WAYS
-    def test_too_few_for_a_group_of_workers_are_none_without_a_placement_group_too(
+    def test_a_group_with_too_few_workers_launches_none_without_a_placement_group_too(
         self, region: Region, connect: Connect, zones: str
     ) -> None:
         provider = connect(zones)
@@ -178,25 +178,27 @@ class TestTightlyCoupled:
         assert answer.ids == ()
         assert {type(error) for _, error in answer.shortfalls} == {OutOfCapacity}
 
-    def test_a_zone_that_has_all_is_taken_before_two_that_have_some(self, region: Region, connect: Connect) -> None:
+    def test_one_zone_with_enough_machines_is_preferred_to_several(self, region: Region, connect: Connect) -> None:
         provider = self.provider(region, connect, "ab")
         region.tell("stock", left={f"{TYPE}/us-east-1a/*": 2})
         assert len(provider.launch(order(buckets(provider, group="close"), count=3)).ids) == 3
         assert {worker.zone for worker in provider.workers()} == {"us-east-1b"}
 
-    def test_buckets_outside_the_group_are_not_mixed_in(self, region: Region, connect: Connect) -> None:
+    def test_a_launch_does_not_mix_buckets_inside_and_outside_the_placement_group(
+        self, region: Region, connect: Connect
+    ) -> None:
         provider = self.provider(region, connect, "a")
         mixed = [*buckets(provider), *buckets(provider, group="close")]
         provider.launch(order(mixed, count=2))
         assert {worker.placement_group for worker in provider.workers()} == {"close"}
 
-    def test_the_group_is_offered_to_its_node_array_only(self, region: Region, connect: Connect) -> None:
+    def test_a_placement_group_is_offered_to_its_node_array_only(self, region: Region, connect: Connect) -> None:
         provider = self.provider(region, connect, "a")
         grouped = {bucket.key.node_array for bucket in provider.buckets() if bucket.key.placement_group}
         assert grouped == {"execute"}
 
 
-def test_a_full_quota_says_which_and_by_how_much(region: Region, connect: Connect) -> None:
+def test_a_full_quota_is_reported_with_its_limit_and_the_request(region: Region, connect: Connect) -> None:
     provider = connect()
     region.tell("stock", vcpus=4)
     ((_, error),) = provider.launch(order(buckets(provider), count=3)).shortfalls
@@ -208,17 +210,17 @@ def test_a_full_quota_says_which_and_by_how_much(region: Region, connect: Connec
 class TestWithoutTheImage:
     """It was deleted, or its name has a typing error."""
 
-    def test_every_bucket_says_so(self, connect: Connect) -> None:
+    def test_every_bucket_has_the_missing_image_as_its_problem(self, connect: Connect) -> None:
         problems = {bucket.problem for bucket in connect(image="ami-00000000").buckets()}
         assert len(problems) == 1
         assert "ami-00000000" in str(problems.pop())
 
-    def test_a_launch_is_refused_for_good(self, connect: Connect) -> None:
+    def test_a_launch_with_a_missing_image_is_refused(self, connect: Connect) -> None:
         found = buckets(connect())
         with pytest.raises(Refused, match="ami-00000000"):
             connect(image="ami-00000000").launch(order(found))
 
-    def test_the_workers_there_are_can_still_be_given_back(self, region: Region) -> None:
+    def test_existing_workers_can_be_terminated_without_the_image(self, region: Region) -> None:
         provider = AwsPlane(region).connect(CELL)
         provider.launch(order(buckets(provider)))
         changed = provider.settings.model_copy(update={"image": "ami-00000000"})
@@ -227,7 +229,7 @@ class TestWithoutTheImage:
         assert region.tell("billable")["billable"] == []
 
 
-def test_an_order_whose_settings_changed_since_is_answered_with_what_it_gave(region: Region) -> None:
+def test_an_order_repeated_with_changed_settings_gives_the_same_machines(region: Region) -> None:
     plane = AwsPlane(region)
     provider = plane.connect(CELL)
     first = provider.launch(order(buckets(provider), count=2))
@@ -235,7 +237,7 @@ def test_an_order_whose_settings_changed_since_is_answered_with_what_it_gave(reg
     assert set(changed.launch(order(buckets(provider), count=2)).ids) == set(first.ids)
 
 
-def test_an_order_whose_settings_changed_is_not_asked_anew_while_its_machines_are_unseen(region: Region) -> None:
+def test_an_order_repeated_with_changed_settings_waits_until_its_machines_are_listed(region: Region) -> None:
     plane = AwsPlane(region)
     provider = plane.connect(CELL)
     provider.launch(order(buckets(provider)))
@@ -245,28 +247,28 @@ def test_an_order_whose_settings_changed_is_not_asked_anew_while_its_machines_ar
         changed.launch(order(buckets(provider)))
 
 
-def test_a_node_array_may_have_image_and_disk_of_its_own(region: Region, connect: Connect) -> None:
+def test_a_node_array_may_have_its_own_disk_size(region: Region, connect: Connect) -> None:
     provider = connect()
     own = {"CP_CAP_AUTOSCALE_INSTANCE_DISK": "77", "CP_CAP_AUTOSCALE_INSTANCE_IMAGE": "library/some-container"}
     machine = launched(region, provider, buckets(provider), settings=own)
     assert [disk["size"] for disk in machine["disks"]] == [77]
 
 
-def test_a_fleets_launch_template_is_made_once_for_all_orders_alike(region: Region, connect: Connect) -> None:
+def test_the_launch_template_of_a_fleet_is_made_once_for_equal_orders(region: Region, connect: Connect) -> None:
     provider = connect("ab")
     for number in range(3):
         provider.launch(order(buckets(provider), token=f"order-{number}"))
     assert region.tell("calls")["recorded"].count("ec2:CreateLaunchTemplate") == 1
 
 
-def test_a_fleets_launch_template_that_was_deleted_is_made_again(region: Region, connect: Connect) -> None:
+def test_a_deleted_launch_template_of_a_fleet_is_made_again(region: Region, connect: Connect) -> None:
     provider = connect("ab")
     provider.launch(order(buckets(provider)))
     region.tell("forget_templates")
     assert len(provider.launch(order(buckets(provider), token="order-1")).ids) == 1
 
 
-def test_a_machine_too_new_to_be_seen_is_ended_later(region: Region, connect: Connect) -> None:
+def test_terminating_a_machine_that_ec2_does_not_know_yet_is_repeated_later(region: Region, connect: Connect) -> None:
     provider = connect()
     ids = provider.launch(order(buckets(provider))).ids
     region.tell("lag", seconds=60)
@@ -277,7 +279,7 @@ def test_a_machine_too_new_to_be_seen_is_ended_later(region: Region, connect: Co
     assert region.tell("billable")["billable"] == []
 
 
-def test_a_machine_that_no_listing_shows_yet_is_ended_unseen_and_only_once(region: Region, connect: Connect) -> None:
+def test_a_machine_that_is_not_listed_yet_is_terminated_by_one_call(region: Region, connect: Connect) -> None:
     provider = connect()
     ids = provider.launch(order(buckets(provider))).ids
     region.tell("lag", seconds=60)
@@ -287,7 +289,7 @@ def test_a_machine_that_no_listing_shows_yet_is_ended_unseen_and_only_once(regio
     assert region.tell("calls")["recorded"].count("ec2:TerminateInstances") == 1
 
 
-def test_a_machine_that_is_not_visible_and_was_not_launched_just_now_is_gone(region: Region, connect: Connect) -> None:
+def test_an_unlisted_machine_that_is_not_new_counts_as_gone(region: Region, connect: Connect) -> None:
     connect().terminate(["i-0123456789abcdef0"])
     assert "ec2:TerminateInstances" not in region.tell("calls")["recorded"]
 
@@ -300,7 +302,9 @@ def test_a_machine_that_is_not_visible_and_was_not_launched_just_now_is_gone(reg
         ("Client.UserInitiatedShutdown", Ending.UNKNOWN),
     ),
 )
-def test_a_worker_tells_how_it_ended(region: Region, connect: Connect, code: str, ending: Ending) -> None:
+def test_a_terminated_worker_has_the_kind_of_its_end(
+    region: Region, connect: Connect, code: str, ending: Ending
+) -> None:
     provider = connect()
     (worker_id,) = provider.launch(order(buckets(provider))).ids
     region.tell("end", id=worker_id, code=code)
@@ -309,7 +313,7 @@ def test_a_worker_tells_how_it_ended(region: Region, connect: Connect, code: str
     assert code in str(worker.message)
 
 
-def test_a_worker_may_be_known_by_the_first_label_of_its_name(connect: Connect) -> None:
+def test_short_host_names_are_the_first_label(connect: Connect) -> None:
     provider = connect(host_names="short")
     provider.launch(order(buckets(provider)))
     (worker,) = provider.workers()
@@ -317,7 +321,7 @@ def test_a_worker_may_be_known_by_the_first_label_of_its_name(connect: Connect) 
     assert "." not in worker.name
 
 
-def test_a_cloud_that_answers_slowly_is_waited_for(region: Region, connect: Connect) -> None:
+def test_a_slow_answer_is_awaited(region: Region, connect: Connect) -> None:
     provider = connect()
     region.fault({"kind": "slow", "operation": "DescribeInstances", "seconds": 0.3})
     assert list(provider.workers()) == []
@@ -338,7 +342,7 @@ def test_a_cloud_that_answers_slowly_is_waited_for(region: Region, connect: Conn
     ),
 )
 @BOTH_WAYS
-def test_a_launch_that_fails_says_whether_it_may_be_asked_again(
+def test_a_failed_launch_raises_the_error_that_says_if_it_may_be_repeated(
     region: Region, connect: Connect, zones: str, fault: dict[str, Any], raised: type[Exception]
 ) -> None:
     provider = connect(zones)
@@ -350,7 +354,7 @@ def test_a_launch_that_fails_says_whether_it_may_be_asked_again(
 
 
 @pytest.mark.parametrize("kind", ("reset", "stranger", "garbage"))
-def test_a_listing_is_whole_or_none(region: Region, connect: Connect, kind: str) -> None:
+def test_an_incomplete_listing_is_refused(region: Region, connect: Connect, kind: str) -> None:
     provider = connect()
     provider.launch(order(buckets(provider)))
     region.fault({"kind": kind, "operation": "DescribeInstances"})
@@ -358,7 +362,7 @@ def test_a_listing_is_whole_or_none(region: Region, connect: Connect, kind: str)
         provider.workers()
 
 
-def test_an_order_that_was_answered_needs_no_second_call(connect: Connect, region: Region) -> None:
+def test_an_order_takes_one_call(connect: Connect, region: Region) -> None:
     provider = connect()
     found = buckets(provider)
     before = len(region.tell("calls")["recorded"])
@@ -367,7 +371,7 @@ def test_an_order_that_was_answered_needs_no_second_call(connect: Connect, regio
     assert region.tell("calls")["recorded"][before:] == ["ec2:RunInstances"]
 
 
-def test_hundreds_are_ended_by_few_calls_with_filters_as_long_as_ec2_allows(region: Region, connect: Connect) -> None:
+def test_hundreds_of_machines_are_terminated_by_three_calls(region: Region, connect: Connect) -> None:
     provider = connect()
     region.tell("stock", vcpus=10_000)
     ids = [each for number in range(4) for each in provider.launch(order(buckets(provider), 100, f"many-{number}")).ids]
@@ -380,7 +384,7 @@ def test_hundreds_are_ended_by_few_calls_with_filters_as_long_as_ec2_allows(regi
     assert region.tell("billable")["billable"] == []
 
 
-def test_an_end_that_somebodys_protection_forbids_is_refused_with_its_code(region: Region, connect: Connect) -> None:
+def test_a_protected_machine_is_refused_with_the_error_code(region: Region, connect: Connect) -> None:
     provider = connect()
     ids = provider.launch(order(buckets(provider))).ids
     region.fault({"kind": "error", "operation": "TerminateInstances", "code": "OperationNotPermitted", "status": 400})

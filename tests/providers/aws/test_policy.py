@@ -1,4 +1,4 @@
-"""The permissions that we ask operators for are those that are needed: no more, no less."""
+"""The permissions that we ask operators for are exactly those that are needed."""
 
 from __future__ import annotations
 
@@ -58,19 +58,19 @@ def needed(region: Region) -> set[str]:
     return set(region.tell("calls")["permissions"])
 
 
-def test_what_is_allowed_is_what_is_needed(needed: set[str]) -> None:
+def test_the_policy_allows_exactly_the_needed_permissions(needed: set[str]) -> None:
     assert {action for action, _ in statements()} == needed
 
 
 @pytest.mark.parametrize(("action", "statement"), [each for each in statements() if each[0].startswith("ec2:")])
-def test_nothing_is_changed_but_what_carries_the_cells_tag(action: str, statement: dict[str, Any]) -> None:
+def test_changing_actions_are_allowed_only_with_the_tag_of_the_cell(action: str, statement: dict[str, Any]) -> None:
     if not action.removeprefix("ec2:").startswith(CHANGING) or statement["Sid"] == "LaunchWithWhatIsThere":
         return
     conditions = statement["Condition"]["StringEquals"]
     assert {f"aws:RequestTag/{tags.CELL}", f"aws:ResourceTag/{tags.CELL}"} & set(conditions)
 
 
-def test_what_a_launch_may_use_untagged_is_nothing_that_it_makes() -> None:
+def test_a_launch_may_not_create_resources_without_the_tag() -> None:
     (statement,) = [each for each in POLICY["Statement"] if each["Sid"] == "LaunchWithWhatIsThere"]
     made = ("instance/", "volume/", "network-interface/", "fleet/", "spot-instances-request/")
     assert not [arn for arn in statement["Resource"] if arn.rpartition(":")[2].startswith(made)]

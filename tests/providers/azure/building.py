@@ -1,4 +1,4 @@
-"""Orders for the tests here, and what became of them."""
+"""Orders for the tests here, and their workers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def an_order(
     price_type: PriceType = PriceType.ON_DEMAND,
     group: str = ANY,
 ) -> LaunchOrder:
-    """An order of one size in all buckets that are alike but for their zones."""
+    """An order of one size in all buckets that differ only in their zones."""
     buckets = tuple(
         bucket
         for bucket in provider.buckets()

@@ -1,4 +1,4 @@
-"""What would fail is found before anything is launched; permissions are those of conf/azure, no more and no fewer."""
+"""A check finds what would fail before anything is launched; the permissions are exactly those of conf/azure."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def fatal(provider: AzureProvider) -> list[str]:
         ("scale set", {"scale_set": "flexible"}, "the scale set"),
     ),
 )
-def test_what_is_missing_is_named_with_its_setting(
+def test_a_missing_resource_is_a_problem_that_names_its_setting(
     region: Region, missing: str, settings: Mapping[str, str], words: str
 ) -> None:
     given = {name: value.replace("IMAGE", IMAGE) for name, value in settings.items()}
@@ -67,7 +67,7 @@ def test_what_is_missing_is_named_with_its_setting(
     assert words in problem
 
 
-def test_what_is_there_is_no_problem(region: Region) -> None:
+def test_existing_resources_are_not_a_problem(region: Region) -> None:
     plane = AzurePlane(
         region, image=IMAGE, security_group="closed", availability_sets="tight", scale_set="flexible", identity="system"
     )
@@ -77,7 +77,7 @@ def test_what_is_there_is_no_problem(region: Region) -> None:
 OLD = "the prices, which a price cap uses, are of 2023-12-18, older than 30 days"
 
 
-def test_prices_of_now_are_no_problem(region: Region, tmp_path: Path) -> None:
+def test_current_prices_are_not_a_problem(region: Region, tmp_path: Path) -> None:
     lines = ['cloud = "azure"', 'region = "eastus"', f"as_of = {datetime.now(UTC).date()}", "[types]"]
     types = {name: f'"{name}" = {{ vcpus = 2, memory_gib = 8, on_demand = 0.1 }}' for name in eastus()}
     (tmp_path / "mine.toml").write_text("\n".join([*lines, *types.values(), ""]))
@@ -85,17 +85,17 @@ def test_prices_of_now_are_no_problem(region: Region, tmp_path: Path) -> None:
     assert not [problem for problem in provider.check() if problem.what.startswith("the prices, which")]
 
 
-def test_status_tells_of_old_prices_without_asking_azure(region: Region, tmp_path: Path) -> None:
+def test_status_reports_old_prices_of_the_catalogue(region: Region, tmp_path: Path) -> None:
     oldest = oldest_price("azure", AzurePlane(region).values())
     assert str(oldest) == "2023-12-18"
     store = Store.open(tmp_path / "store.sqlite")
-    for at, told in ((1_800_000_000.0, True), (1_703_000_000.0, False)):
+    for at, reported in ((1_800_000_000.0, True), (1_703_000_000.0, False)):
         now = Now(at, "default", "azure", serving=False, holder=None, oldest_price=oldest)
-        assert ("prices" in dict(status_pairs(status(store, now)))) is told
+        assert ("prices" in dict(status_pairs(status(store, now)))) is reported
     store.close()
 
 
-def test_prices_of_another_region_are_not_told(region: Region) -> None:
+def test_prices_of_another_region_have_no_age(region: Region) -> None:
     settings = AzurePlane(region, location="westeurope").connect(CELL).settings
     assert AzureProvider.oldest_price(settings) is None
 
@@ -104,14 +104,14 @@ def eastus() -> list[str]:
     return [offer.type.name for offer in load_catalog().offers.values() if offer.region == "eastus"]
 
 
-def test_an_image_whose_disks_cannot_be_told_is_a_warning(region: Region) -> None:
+def test_an_image_with_unknown_data_disks_is_a_warning(region: Region) -> None:
     plane = AzurePlane(region, image="/sharedGalleries/theirs/images/nothing/versions/1.0.0")
-    told = [problem for problem in plane.connect(CELL).check() if "data disks" in problem.what]
-    assert [problem.fatal for problem in told] == [False]
+    found = [problem for problem in plane.connect(CELL).check() if "data disks" in problem.what]
+    assert [problem.fatal for problem in found] == [False]
 
 
-def test_roles_are_given_to_workers_alone_and_the_workers_role_alone() -> None:
-    """What could give itself any role would own the resource group."""
+def test_only_the_worker_role_can_be_granted_and_only_to_workers() -> None:
+    """A role that could grant any role would own the resource group."""
     condition = (resources.files("autoscaler.conf") / "azure" / "granter-condition.txt").read_text("utf-8")
     assert role("granter-role") == ["Microsoft.Authorization/roleAssignments/write"]
     assert not [action for action in role("role") if action.startswith("Microsoft.Authorization/roleAssignments")]
@@ -120,20 +120,20 @@ def test_roles_are_given_to_workers_alone_and_the_workers_role_alone() -> None:
     assert condition.count("(") == condition.count(")")
 
 
-def test_workers_that_could_not_end_themselves_are_a_warning(plane: AzurePlane) -> None:
+def test_workers_that_cannot_delete_themselves_are_a_warning(plane: AzurePlane) -> None:
     problem, _ = plane.connect(CELL).check()
     assert (problem.fatal, "AZURE_IDENTITY" in problem.remedy) == (False, True)
 
 
-def test_permissions_that_are_missing_are_named(region: Region) -> None:
+def test_a_missing_permission_is_named(region: Region) -> None:
     plane = AzurePlane(region)
-    lacking = "Microsoft.Network/virtualNetworks/subnets/join/action"
-    region.tell("set", allowed=[each for each in (*role("role"), *role("reader-role")) if each != lacking])
+    missing = "Microsoft.Network/virtualNetworks/subnets/join/action"
+    region.tell("set", allowed=[each for each in (*role("role"), *role("reader-role")) if each != missing])
     (problem,) = fatal(plane.connect(CELL))
-    assert problem.startswith(f"these credentials may not do {lacking} in workers | ")
+    assert problem.startswith(f"these credentials may not do {missing} in workers | ")
 
 
-def test_a_subscription_whose_machines_cannot_be_seen_is_a_problem(plane: AzurePlane) -> None:
+def test_a_subscription_whose_machines_cannot_be_listed_is_a_problem(plane: AzurePlane) -> None:
     plane.region.fault({"kind": "error", "operation": "ListStates", "code": "AuthorizationFailed", "status": 403})
     (problem,) = fatal(plane.connect(CELL))
     assert "conf/azure/reader-role.json" in problem
@@ -143,17 +143,17 @@ def test_a_check_needs_nothing_that_the_roles_do_not_give() -> None:
     assert set(NEEDED) <= set(role("role"))
 
 
-def test_a_key_that_is_missing_is_named(region: Region) -> None:
+def test_a_missing_key_is_named(region: Region) -> None:
     (problem,) = fatal(AzurePlane(region, key="").connect(CELL))
     assert "AZURE_KEY" in problem
 
 
-def test_a_family_that_the_region_lacks_is_named(region: Region) -> None:
+def test_a_family_that_the_region_does_not_have_is_named(region: Region) -> None:
     (problem,) = fatal(AzurePlane(region, families="Xyzv9").connect(CELL))
     assert "no size of Xyzv9" in problem
 
 
-def test_without_credentials_it_is_said_how_to_give_them(region: Region) -> None:
+def test_without_credentials_the_remedy_is_az_login(region: Region) -> None:
     plane = AzurePlane(region)
 
     class Nobody:
@@ -166,7 +166,7 @@ def test_without_credentials_it_is_said_how_to_give_them(region: Region) -> None
     assert "az login" in problem
 
 
-def test_credentials_are_found_as_azures_own_tools_find_them(region: Region, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_may_come_from_the_managed_identity(region: Region, monkeypatch: pytest.MonkeyPatch) -> None:
     """Here by the managed identity of a machine that plays App Service."""
     for name in ("AZURE_CLIENT_ID", "AZURE_TENANT_ID", "AZURE_CLIENT_SECRET", "AZURE_TOKEN_CREDENTIALS"):
         monkeypatch.delenv(name, raising=False)
@@ -176,7 +176,7 @@ def test_credentials_are_found_as_azures_own_tools_find_them(region: Region, mon
     assert AzureProvider(settings, cell=CELL, calls=Calls(settings, RateLimiter(rate=1000))).workers() == []
 
 
-def test_the_roles_allow_all_that_is_done_and_nothing_besides(region: Region) -> None:
+def test_the_roles_allow_exactly_the_actions_that_are_used(region: Region) -> None:
     allowed = [*role("role"), *role("reader-role"), *role("granter-role")]
     user = "/subscriptions/x/userAssignedIdentities/worker"
     lives = (
@@ -189,7 +189,7 @@ def test_the_roles_allow_all_that_is_done_and_nothing_besides(region: Region) ->
 
 
 def _everything(plane: AzurePlane, allowed: list[str]) -> set[str]:
-    """All that the provider ever does, with these permissions; what it took of them."""
+    """Does everything that the provider ever does, with these permissions; returns those that it used."""
     plane.region.tell("set", allowed=allowed)
     provider = plane.connect(CELL)
     provider.check()
@@ -242,20 +242,18 @@ def _everything(plane: AzurePlane, allowed: list[str]) -> set[str]:
         (400, "OfAnotherYearQuotaExceeded", "", QuotaReached),
     ),
 )
-def test_a_code_means_what_the_loop_can_do_about_it(
-    status: int, code: str, message: str, kind: type[ProviderError]
-) -> None:
+def test_an_error_code_has_its_kind_of_error(status: int, code: str, message: str, kind: type[ProviderError]) -> None:
     assert type(error_for(code, message, "creating w-0", status=status)) is kind
 
 
-def test_an_error_says_what_was_done_its_code_and_azures_words_if_there_are_any() -> None:
-    told = [
+def test_an_error_has_the_operation_the_code_and_azures_message() -> None:
+    messages = [
         str(error_for(code, words, "creating w-0", status=400)) for code, words in (("X", "why"), ("X", ""), ("", ""))
     ]
-    assert told == ["creating w-0: X: why", "creating w-0: X", "creating w-0: HTTP 400"]
+    assert messages == ["creating w-0: X: why", "creating w-0: X", "creating w-0: HTTP 400"]
 
 
-def test_how_long_azure_wants_to_be_left_alone_is_kept() -> None:
+def test_the_retry_time_that_azure_asks_for_is_kept() -> None:
     assert [error_for("", "", "creating w-0", status=429, retry_after=after).retry_after for after in (None, 17.0)] == [  # type: ignore[attr-defined]
         None,
         17.0,
@@ -263,7 +261,7 @@ def test_how_long_azure_wants_to_be_left_alone_is_kept() -> None:
 
 
 @pytest.mark.parametrize(("code", "kind"), (("AllocationFailed", OutOfCapacity), ("QuotaExceeded", QuotaReached)))
-def test_an_operation_that_fails_with_status_200_is_told_by_its_code(
+def test_an_operation_that_fails_with_status_200_is_judged_by_its_code(
     plane: AzurePlane, code: str, kind: type[ProviderError]
 ) -> None:
     """As the SDK itself raises it at the end of a long-running operation."""
@@ -297,10 +295,10 @@ def written() -> list[tuple[str, str, str]]:
     return [(code, words, meaning) for codes, words, meaning in rows for code in re.findall(r"`([^`]+)`", codes)]
 
 
-def test_the_page_judges_every_code_that_was_asked_about() -> None:
+def test_the_page_lists_the_codes_that_are_not_obvious() -> None:
     assert {"Conflict", "VMSizeNotAvailableInZone", "PrincipalNotFound"} <= {code for code, _, _ in written()}
 
 
 @pytest.mark.parametrize(("code", "words", "meaning"), written())
-def test_the_page_says_what_the_code_does(code: str, words: str, meaning: str) -> None:
+def test_an_error_code_has_the_effect_that_the_page_lists(code: str, words: str, meaning: str) -> None:
     assert isinstance(error_for(code, words, "creating w", status=409), MEANINGS[meaning])

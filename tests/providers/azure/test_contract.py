@@ -1,5 +1,5 @@
-"""The Azure provider keeps the contract, with and without zones, against a server that takes nothing but what Azure
-takes.
+"""The Azure provider keeps the contract, with and without zones, against a server that accepts only what Azure
+accepts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TestSeveralZones(ProviderContract):
         alike = [each for each in provider.buckets() if replace(each.key, zone=chosen.key.zone) == chosen.key]
         return replace(order, buckets=tuple(alike))
 
-    def test_partial_success_is_an_answer(self, plane: ControlPlane) -> None:
+    def test_a_partial_launch_reports_the_shortfall(self, plane: ControlPlane) -> None:
         """It names both zones: each was asked and had none left."""
         order = self.order(plane.connect(CELL), count=3)
         plane.inject(Fault.PARTIAL)

@@ -1,4 +1,4 @@
-"""What can be had: restrictions, quotas and InfiniBand say why not; prices are this region's or unknown."""
+"""What is available: restrictions, quotas and InfiniBand; prices are those of this region or unknown."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ def of(buckets: object, size: str, price_type: PriceType = PriceType.ON_DEMAND) 
     return [each for each in buckets if (each.type.name, each.key.price_type) == (size, price_type)]
 
 
-def test_a_size_is_what_azure_says_it_is(connect: Connect) -> None:
+def test_a_size_has_the_cores_memory_and_gpus_that_azure_reports(connect: Connect) -> None:
     (bucket,) = of(connect(families="NCasT4v3").buckets(), "Standard_NC4as_T4_v3")
     type_ = bucket.type
     assert (type_.vcpus, type_.memory, type_.gpus, type_.arch) == (4, 28 * GIB, 1, "lx-amd64")
 
 
-def test_a_constrained_size_has_only_the_vcpus_that_are_left_on(connect: Connect) -> None:
+def test_a_constrained_size_has_only_its_enabled_vcpus(connect: Connect) -> None:
     (bucket,) = of(connect(families="Esv5").buckets(), "Standard_E8-4s_v5")
     assert bucket.type.vcpus == 4
 
 
-def test_an_arm_size_reports_as_one(connect: Connect) -> None:
+def test_an_arm_size_has_the_arm_architecture(connect: Connect) -> None:
     (bucket,) = of(connect(families="Dpsv5").buckets(), "Standard_D4ps_v5")
     assert bucket.type.arch == "lx-arm64"
 
 
-def test_a_size_that_is_restricted_in_the_region_cannot_be_had(connect: Connect) -> None:
+def test_a_size_that_is_restricted_in_the_region_has_a_problem(connect: Connect) -> None:
     (bucket,) = of(connect(families="Esv5").buckets(), "Standard_E4s_v5")
     assert bucket.problem is not None
     assert "NotAvailableForSubscription" in bucket.problem
 
 
-def test_a_size_that_is_restricted_in_one_zone_can_be_had_in_the_others(connect: Connect) -> None:
+def test_a_size_that_is_restricted_in_one_zone_is_available_in_the_others(connect: Connect) -> None:
     found = of(connect(families="Fsv2", zones="1,2,3").buckets(), "Standard_F8s_v2")
     assert [(bucket.key.zone, bucket.problem is None) for bucket in found] == [("1", True), ("2", False), ("3", False)]
 
 
-def test_a_size_that_azure_does_not_sell_as_spot_has_no_such_bucket(connect: Connect) -> None:
+def test_a_size_that_is_not_sold_as_spot_has_no_spot_bucket(connect: Connect) -> None:
     assert of(connect(families="NDsv9").buckets(), "Standard_ND96s_v9", PriceType.SPOT) == []
 
 
-def test_an_infiniband_size_can_be_had_in_an_availability_set_only(connect: Connect) -> None:
+def test_an_infiniband_size_is_available_in_an_availability_set_only(connect: Connect) -> None:
     buckets = connect(families="HBrsv3", availability_sets="mpi=tight").buckets()
     found = [(each.key.node_array, each.key.placement_group, each.problem is None) for each in buckets]
     assert found == [("", "", False), ("", "", False), ("mpi", "tight", True)]
 
 
-def test_what_can_be_had_is_what_the_tightest_quota_leaves(region: Region) -> None:
+def test_the_tightest_quota_limits_what_is_available(region: Region) -> None:
     plane = AzurePlane(region)
     region.tell("limit", cores=9, standardDSv5Family=7, lowPriorityCores=5, virtualMachines=3)
     found = {(b.type.name, b.key.price_type): b.available for b in plane.connect(CELL).buckets()}
@@ -71,14 +71,14 @@ def test_what_can_be_had_is_what_the_tightest_quota_leaves(region: Region) -> No
     }
 
 
-def test_a_quota_that_never_allows_one_says_so(region: Region) -> None:
+def test_a_quota_too_small_for_one_machine_is_a_problem(region: Region) -> None:
     plane = AzurePlane(region)
     region.tell("limit", standardDSv5Family=3)
     (large,) = of(plane.connect(CELL).buckets(), "Standard_D4s_v5")
     assert large.problem == "the quota Quota of standardDSv5Family is 3, and one takes 4: ask Azure for more"
 
 
-def test_prices_are_the_catalogues_where_it_is_this_region(connect: Connect) -> None:
+def test_prices_of_this_region_come_from_the_catalogue(connect: Connect) -> None:
     (bucket,) = of(connect().buckets(), "Standard_D2s_v5")
     assert bucket.price_per_hour == load_catalog().offers["Standard_D2s_v5"].on_demand
 
@@ -89,7 +89,7 @@ def test_prices_of_another_region_are_unknown(connect: Connect) -> None:
     assert provider.market.price("Standard_D2s_v5", PriceType.ON_DEMAND) is None
 
 
-def test_sizes_are_not_asked_for_again_in_every_pass(region: Region) -> None:
+def test_sizes_and_quotas_are_requested_once_for_several_passes(region: Region) -> None:
     provider = AzurePlane(region).connect(CELL)
     for _ in range(3):
         provider.buckets()
@@ -98,7 +98,7 @@ def test_sizes_are_not_asked_for_again_in_every_pass(region: Region) -> None:
 
 
 @pytest.mark.parametrize("operation", ("Skus", "Usages"))
-def test_half_an_answer_is_no_offer(region: Region, operation: str) -> None:
+def test_an_unreadable_answer_gives_no_buckets(region: Region, operation: str) -> None:
     plane = AzurePlane(region)
     region.fault({"kind": "garbage", "operation": operation})
     with pytest.raises(Unreachable):
@@ -106,7 +106,7 @@ def test_half_an_answer_is_no_offer(region: Region, operation: str) -> None:
 
 
 @pytest.mark.parametrize("address", ("http://azure.example.org", "ftp://127.0.0.1", "management.azure.com"))
-def test_a_token_never_crosses_a_network_in_the_clear(region: Region, address: str) -> None:
+def test_an_endpoint_without_https_is_refused(region: Region, address: str) -> None:
     with pytest.raises(SettingsError, match="https"):
         AzurePlane(region, endpoint=address).connect(CELL)
 
@@ -118,7 +118,7 @@ def entry(
     return {**plain, "retailPrice": price, "skuName": kind, "productName": product, **more}
 
 
-def test_the_price_list_tells_linux_on_demand_and_spot_apart_from_the_rest() -> None:
+def test_only_linux_on_demand_and_spot_prices_are_read_from_the_price_list() -> None:
     listed = [
         entry(0.096),
         entry(0.19, product="Virtual Machines Dsv5 Series Windows"),
@@ -140,11 +140,11 @@ def test_a_price_list_makes_a_catalogue_that_can_be_read(tmp_path: Path) -> None
     assert (offer.type, offer.region, offer.on_demand, offer.spot) == (type_, "westeurope", 0.6, 0.2)
 
 
-def test_offers_are_the_subscriptions_sizes_at_the_prices_of_all_pages_of_the_list(connect: Connect) -> None:
+def test_offers_have_the_prices_of_all_pages_of_the_price_list(connect: Connect) -> None:
     found = {offer.type.name: (offer.on_demand, offer.spot) for offer in connect().offers("2026-01-02")}
     assert found == {"Standard_D2s_v5": (0.096, 0.0173), "Standard_D4s_v5": (0.192, None)}
 
 
-def test_a_price_list_that_does_not_answer_is_no_empty_list() -> None:
+def test_an_unreachable_price_list_is_not_an_empty_one() -> None:
     with pytest.raises(Unreachable, match="list of prices"):
         ask_prices("eastus", f"{NOWHERE}/api/retail/prices")

@@ -1,4 +1,4 @@
-"""What Azure is asked for, and that nothing is made twice or stays when its machine is ended."""
+"""Requests to Azure: nothing is created twice or remains when its machine is deleted."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.providers.azure.building import an_order, until
 
 
 def launched(plane: AzurePlane, **order: Any) -> dict[str, Any]:
-    """The machine that came of an order, as Azure was asked for it."""
+    """The machine of an order, as it was requested of Azure."""
     provider = plane.connect(CELL)
     (name,) = provider.launch(an_order(provider, **order)).ids
     machine: dict[str, Any] = plane.region.tell()["machines"][name]
     return machine
 
 
-def test_all_that_makes_it_ours_is_in_the_creating_call(plane: AzurePlane) -> None:
+def test_all_tags_of_a_worker_are_in_the_creating_call(plane: AzurePlane) -> None:
     assert launched(plane, token="o-0")["tags"] == {
         "sge-autoscaler-cell": CELL,
         "sge-autoscaler-order": "o",
@@ -33,7 +33,7 @@ def test_all_that_makes_it_ours_is_in_the_creating_call(plane: AzurePlane) -> No
     }
 
 
-def test_a_spot_worker_is_deleted_when_it_is_evicted_and_costs_no_more_than_set(region: Region) -> None:
+def test_a_spot_worker_is_deleted_on_eviction_and_has_the_set_price_limit(region: Region) -> None:
     properties = launched(AzurePlane(region, spot_max_price="0.05"), price_type=PriceType.SPOT)["properties"]
     assert (properties["priority"], properties["evictionPolicy"], properties["billingProfile"]) == (
         "Spot",
@@ -42,7 +42,7 @@ def test_a_spot_worker_is_deleted_when_it_is_evicted_and_costs_no_more_than_set(
     )
 
 
-def test_an_on_demand_worker_says_nothing_of_spot(plane: AzurePlane) -> None:
+def test_an_on_demand_worker_has_no_spot_properties(plane: AzurePlane) -> None:
     assert launched(plane)["properties"].keys().isdisjoint({"priority", "evictionPolicy", "billingProfile"})
 
 
@@ -55,12 +55,12 @@ def test_an_on_demand_worker_says_nothing_of_spot(plane: AzurePlane) -> None:
         ("/SharedGalleries/a/Images/b", {"sharedGalleryImageId": "/SharedGalleries/a/Images/b"}),
     ),
 )
-def test_an_image_is_named_as_its_kind_wants(region: Region, image: str, reference: dict[str, str]) -> None:
+def test_an_image_is_referenced_according_to_its_kind(region: Region, image: str, reference: dict[str, str]) -> None:
     profile = launched(AzurePlane(region, image=image))["properties"]["storageProfile"]
     assert profile["imageReference"] == reference
 
 
-def test_disk_card_and_public_address_end_with_their_machine(region: Region) -> None:
+def test_disk_network_card_and_public_address_are_deleted_with_their_machine(region: Region) -> None:
     plane = AzurePlane(region, public_address="true", disk="64", security_group="closed")
     provider = plane.connect(CELL)
     ids = provider.launch(an_order(provider)).ids
@@ -70,7 +70,7 @@ def test_disk_card_and_public_address_end_with_their_machine(region: Region) -> 
     assert sorted(things)[1:] == ["address", "card", "disk"]
 
 
-def test_an_availability_set_takes_the_place_of_zones(region: Region) -> None:
+def test_an_availability_set_replaces_zones(region: Region) -> None:
     plane = AzurePlane(region, families="HBrsv3", availability_sets="tight", zones="1")
     machine = launched(plane, size="Standard_HB120rs_v3", group="tight")
     assert machine["properties"]["availabilitySet"]["id"].endswith("/availabilitySets/tight")
@@ -82,14 +82,14 @@ def test_a_scale_set_is_joined_in_the_creating_call(region: Region) -> None:
     assert properties["virtualMachineScaleSet"]["id"].endswith("/virtualMachineScaleSets/flexible")
 
 
-def test_a_worker_may_delete_itself_and_no_other(region: Region) -> None:
+def test_the_worker_role_is_granted_to_the_identity_of_the_worker(region: Region) -> None:
     plane = AzurePlane(region, identity="system", worker_role="/subscriptions/x/roleDefinitions/worker")
     machine = launched(plane)
     (grant,) = region.tell()["grants"].values()
     assert grant["principalId"] == machine["identity"]["principalId"]
 
 
-def test_a_grant_that_is_refused_costs_no_worker(region: Region, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refused_grant_does_not_fail_the_launch(region: Region, caplog: pytest.LogCaptureFixture) -> None:
     plane = AzurePlane(region, identity="system", worker_role="/subscriptions/x/roleDefinitions/worker")
     region.fault({"kind": "error", "operation": "Grant", "code": "AuthorizationFailed", "status": 403})
     launched(plane)
@@ -99,7 +99,7 @@ def test_a_grant_that_is_refused_costs_no_worker(region: Region, caplog: pytest.
 ROLE = "/subscriptions/x/roleDefinitions/worker"
 
 
-def test_an_identity_too_fresh_to_be_known_is_granted_later(region: Region) -> None:
+def test_an_identity_that_azure_does_not_know_yet_gets_its_grant_later(region: Region) -> None:
     plane = AzurePlane(region, identity="system", worker_role=ROLE)
     region.tell("set", fresh=1)
     provider = plane.connect(CELL)
@@ -109,7 +109,7 @@ def test_an_identity_too_fresh_to_be_known_is_granted_later(region: Region) -> N
     until(lambda: [*provider.workers()] != [] and len(region.tell()["grants"]) == 1)
 
 
-def test_a_worker_that_was_made_by_a_process_that_was_killed_is_granted_by_the_next(region: Region) -> None:
+def test_a_worker_without_its_grant_gets_it_after_a_restart_once(region: Region) -> None:
     AzurePlane(region)
     without = AzurePlane(region, identity="system").connect(CELL)
     without.launch(an_order(without))
@@ -137,7 +137,7 @@ IMAGES = {
 
 
 @pytest.mark.parametrize("image", IMAGES.values(), ids=IMAGES)
-def test_data_disks_of_the_image_end_with_their_machine(region: Region, image: str) -> None:
+def test_data_disks_of_the_image_are_deleted_with_their_machine(region: Region, image: str) -> None:
     plane = AzurePlane(region, image=image)
     region.tell("set", image_disks=[0, 3])
     provider = plane.connect(CELL)
@@ -147,7 +147,7 @@ def test_data_disks_of_the_image_end_with_their_machine(region: Region, image: s
     until(lambda: not plane.billable())
 
 
-def test_an_image_that_may_not_be_read_keeps_nobody_from_launching(region: Region) -> None:
+def test_an_image_that_may_not_be_read_does_not_prevent_a_launch(region: Region) -> None:
     plane = AzurePlane(region)
     region.fault({"kind": "error", "operation": "Versions", "code": "AuthorizationFailed", "status": 403})
     provider = plane.connect(CELL)
@@ -161,7 +161,7 @@ def test_a_worker_without_a_key_is_refused_before_azure_is_asked(region: Region)
     assert "CreateMachine" not in region.tell()["calls"]
 
 
-def test_a_full_zone_is_asked_once_and_the_others_give_the_rest(region: Region) -> None:
+def test_a_full_zone_is_replaced_by_the_others(region: Region) -> None:
     plane = AzurePlane(region, zones="1,2")
     provider = plane.connect(CELL)
     region.tell("set", stock={"Standard_D2s_v5/1": 0})
@@ -170,7 +170,7 @@ def test_a_full_zone_is_asked_once_and_the_others_give_the_rest(region: Region) 
     assert (answer.shortfalls, zones) == ((), [["2"]] * 4)
 
 
-def test_a_full_quota_says_which_and_by_how_much(plane: AzurePlane) -> None:
+def test_a_full_quota_is_reported_with_its_name_limit_and_usage(plane: AzurePlane) -> None:
     provider = plane.connect(CELL)
     order = an_order(provider)
     plane.region.tell("limit", standardDSv5Family=1)
@@ -179,8 +179,8 @@ def test_a_full_quota_says_which_and_by_how_much(plane: AzurePlane) -> None:
     assert "standardDSv5Family Cores quota. Current Limit: 1, Current Usage: 0, Additional Required: 2" in str(error)
 
 
-def test_an_order_that_was_cut_short_gives_what_there_is_of_it(plane: AzurePlane) -> None:
-    """The second call met silence: the process died, say. Asked again, nothing is made."""
+def test_an_interrupted_order_asked_again_gives_its_existing_machines(plane: AzurePlane) -> None:
+    """The process died after the first machine, say. Launched again, nothing more is created."""
     provider = plane.connect(CELL)
     order = an_order(provider, count=3)
     plane.region.tell("set", stock={"*/*": 1})
@@ -190,7 +190,7 @@ def test_an_order_that_was_cut_short_gives_what_there_is_of_it(plane: AzurePlane
     assert (again.ids, [type(error) for _, error in again.shortfalls]) == (first, [Throttled])
 
 
-def test_an_order_whose_first_machine_ended_is_filled_up_to_its_count(plane: AzurePlane) -> None:
+def test_an_order_repeated_after_a_machine_was_lost_gives_the_same_ids(plane: AzurePlane) -> None:
     provider = plane.connect(CELL)
     order = an_order(provider, count=3)
     ids = provider.launch(order).ids
@@ -199,7 +199,9 @@ def test_an_order_whose_first_machine_ended_is_filled_up_to_its_count(plane: Azu
     assert set(plane.connect(CELL).launch(order).ids) == set(ids)
 
 
-def test_a_strangers_machine_of_the_same_name_is_left_alone(plane: AzurePlane, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_order_is_refused_if_another_cell_has_a_machine_of_that_name(
+    plane: AzurePlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("providers.azure.tags.names", lambda order: ("taken",))
     theirs = plane.connect(OTHER_CELL)
     order = an_order(theirs)
@@ -212,7 +214,7 @@ def _fields(order: object) -> dict[str, Any]:
     return {name: getattr(order, name) for name in type(order).__slots__}  # type: ignore[attr-defined]
 
 
-def test_throttling_says_how_long_azure_wants_to_wait(plane: AzurePlane) -> None:
+def test_throttling_has_the_retry_time_of_azure(plane: AzurePlane) -> None:
     provider = plane.connect(CELL)
     order = an_order(provider)
     plane.region.fault(
@@ -231,7 +233,7 @@ def test_throttling_says_how_long_azure_wants_to_wait(plane: AzurePlane) -> None
         {"kind": "reset"},
     ),
 )
-def test_what_may_pass_leaves_the_order_open(plane: AzurePlane, fault: dict[str, Any]) -> None:
+def test_a_temporary_error_leaves_the_order_open(plane: AzurePlane, fault: dict[str, Any]) -> None:
     provider: AzureProvider = plane.connect(CELL)
     order = an_order(provider)
     plane.region.fault({"operation": "CreateMachine", **fault})
@@ -239,7 +241,7 @@ def test_what_may_pass_leaves_the_order_open(plane: AzurePlane, fault: dict[str,
         provider.launch(order)
 
 
-def test_a_size_that_lacks_everywhere_is_no_refusal(plane: AzurePlane) -> None:
+def test_a_size_that_is_short_everywhere_is_out_of_capacity(plane: AzurePlane) -> None:
     provider = plane.connect(CELL)
     order = an_order(provider)
     plane.region.fault({"kind": "error", "operation": "CreateMachine", "code": "ZonalAllocationFailed", "status": 409})

@@ -1,4 +1,4 @@
-"""What a listing says of machines, above all of those that failed, were shut down or are gone."""
+"""How a listing shows machines, above all those that failed, were shut down or are gone."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def described(worker: Worker) -> tuple[MachineState, str | None, str | None]:
         ("OSProvisioningTimedOut", "boot"),
     ),
 )
-def test_a_machine_whose_making_fails_later_is_a_failure_of_its_bucket(plane: AzurePlane, code: str, kind: str) -> None:
+def test_a_machine_whose_provisioning_fails_has_failure_and_message(plane: AzurePlane, code: str, kind: str) -> None:
     plane.region.tell("set", fails={SMALL: code})
     worker = the_worker(rented(plane))
     assert described(worker) == (MachineState.PENDING, kind, f"{code}: Allocation failed. {code}")
 
 
-def test_a_machine_whose_making_failed_leaves_nothing_when_it_is_ended(plane: AzurePlane) -> None:
+def test_terminating_a_machine_whose_provisioning_failed_leaves_nothing(plane: AzurePlane) -> None:
     plane.region.tell("set", fails={SMALL: "AllocationFailed"})
     provider = rented(plane)
     provider.terminate([the_worker(provider).id])
@@ -52,21 +52,21 @@ def test_a_machine_whose_making_failed_leaves_nothing_when_it_is_ended(plane: Az
 
 
 @pytest.mark.parametrize("power", ("stopped", "deallocated"))
-def test_a_machine_that_shut_itself_down_is_still_there_to_be_ended(plane: AzurePlane, power: str) -> None:
+def test_a_machine_that_shut_itself_down_has_failed_and_still_exists(plane: AzurePlane, power: str) -> None:
     provider = rented(plane)
     (name,) = plane.region.tell()["machines"]
     plane.region.tell("power", name=name, power=power)
     assert described(the_worker(provider)) == (MachineState.PENDING, "boot", f"it is {power}, and still costs money")
 
 
-def test_a_running_machine_is_no_failure_though_an_extension_of_it_failed(plane: AzurePlane) -> None:
+def test_a_running_machine_with_a_failed_extension_has_not_failed(plane: AzurePlane) -> None:
     provider = rented(plane)
     (name,) = plane.region.tell()["machines"]
     plane.region.tell("break", name=name, code="VMExtensionProvisioningError")
     assert described(the_worker(provider))[:2] == (MachineState.RUNNING, None)
 
 
-def test_a_machine_on_its_way_is_pending_and_then_runs_with_name_and_address(plane: AzurePlane) -> None:
+def test_a_booting_machine_is_pending_and_then_runs_with_name_and_address(plane: AzurePlane) -> None:
     plane.region.tell("set", boot=0.2)
     provider = rented(plane)
     states = [the_worker(provider).state]
@@ -81,19 +81,19 @@ def test_a_host_name_may_have_a_domain(region: Region) -> None:
     assert worker.name == f"{worker.id}.workers.internal"
 
 
-def test_addresses_are_asked_for_while_one_is_unknown_and_no_longer(plane: AzurePlane) -> None:
+def test_addresses_are_requested_only_while_one_is_unknown(plane: AzurePlane) -> None:
     provider = rented(plane, count=3)
     for _ in range(3):
         provider.workers()
     assert plane.region.tell()["calls"].count("Cards") == 1
 
 
-def test_a_listing_is_the_same_without_the_permission_to_see_addresses(plane: AzurePlane) -> None:
+def test_without_permission_to_list_addresses_a_worker_has_no_address(plane: AzurePlane) -> None:
     plane.region.fault({"kind": "error", "operation": "Cards", "code": "AuthorizationFailed", "status": 403})
     assert the_worker(rented(plane)).address is None
 
 
-def test_states_are_asked_for_once_a_minute(plane: AzurePlane) -> None:
+def test_states_are_requested_once_a_minute(plane: AzurePlane) -> None:
     provider = rented(plane)
     times = iter((0.0, 0.0, 1.0, STATUS_AGE - 1, STATUS_AGE + 1, *(STATUS_AGE + 2,) * 9))
     provider.clock = lambda: next(times)
@@ -102,7 +102,7 @@ def test_states_are_asked_for_once_a_minute(plane: AzurePlane) -> None:
     assert plane.region.tell()["calls"].count("ListStates") == 2
 
 
-def test_a_machine_that_is_gone_is_told_so_once_azure_knows_no_such_name(plane: AzurePlane) -> None:
+def test_a_machine_that_vanished_is_listed_as_terminated(plane: AzurePlane) -> None:
     provider = rented(plane)
     name = the_worker(provider).id
     plane.region.tell("vanish", name=name)
@@ -111,7 +111,7 @@ def test_a_machine_that_is_gone_is_told_so_once_azure_knows_no_such_name(plane: 
     assert (gone.id, gone.state) == (name, MachineState.TERMINATED)
 
 
-def test_a_machine_that_was_ended_is_not_asked_after_once_it_is_listed_no_more(plane: AzurePlane) -> None:
+def test_a_machine_that_we_terminated_is_not_requested_singly_when_unlisted(plane: AzurePlane) -> None:
     provider = rented(plane, count=3)
     provider.terminate([worker.id for worker in provider.workers()])
     until(lambda: not plane.billable())
@@ -119,7 +119,7 @@ def test_a_machine_that_was_ended_is_not_asked_after_once_it_is_listed_no_more(p
     assert (states, "GetMachine" in plane.region.tell()["calls"]) == ([MachineState.TERMINATED] * 3, False)
 
 
-def test_a_machine_that_a_listing_leaves_out_is_not_thereby_gone(plane: AzurePlane) -> None:
+def test_a_machine_missing_from_a_listing_is_not_terminated(plane: AzurePlane) -> None:
     provider = rented(plane)
     provider.workers()
     plane.region.tell("set", lag=60)
@@ -128,14 +128,14 @@ def test_a_machine_that_a_listing_leaves_out_is_not_thereby_gone(plane: AzurePla
     assert the_worker(provider).state is MachineState.RUNNING
 
 
-def test_a_page_of_somebody_else_is_no_empty_listing(plane: AzurePlane) -> None:
+def test_a_foreign_web_page_is_not_an_empty_listing(plane: AzurePlane) -> None:
     provider = rented(plane)
     plane.region.fault({"kind": "stranger", "operation": "ListMachines"})
     with pytest.raises(Unreachable, match="no value"):
         provider.workers()
 
 
-def test_an_error_on_the_second_page_is_one_of_the_whole(plane: AzurePlane) -> None:
+def test_an_error_on_the_second_page_fails_the_listing(plane: AzurePlane) -> None:
     plane.region.tell("set", page=2)
     provider = rented(plane, count=3)
     provider.workers()
@@ -145,27 +145,27 @@ def test_an_error_on_the_second_page_is_one_of_the_whole(plane: AzurePlane) -> N
 
 
 @pytest.mark.parametrize(("status", "code"), ((403, "AuthorizationFailed"), (401, "ExpiredAuthenticationToken")))
-def test_a_listing_that_is_refused_is_no_listing(plane: AzurePlane, status: int, code: str) -> None:
+def test_a_refused_listing_raises_unreachable(plane: AzurePlane, status: int, code: str) -> None:
     provider = rented(plane)
     plane.region.fault({"kind": "error", "operation": "ListMachines", "status": status, "code": code})
     with pytest.raises(Unreachable, match=code):
         provider.workers()
 
 
-def test_a_spot_worker_is_known_as_such(plane: AzurePlane) -> None:
+def test_a_spot_worker_is_listed_as_spot(plane: AzurePlane) -> None:
     provider = plane.connect(CELL)
     provider.launch(an_order(provider, price_type=PriceType.SPOT))
     assert the_worker(provider).bucket.price_type is PriceType.SPOT
 
 
-def test_a_size_that_is_not_offered_any_more_keeps_its_worker(region: Region) -> None:
+def test_a_worker_of_a_size_that_is_no_longer_offered_keeps_its_type(region: Region) -> None:
     provider = rented(AzurePlane(region))
     other = AzurePlane.__new__(AzurePlane)
     other.__dict__.update(region=region, own={"families": "Fsv2"}, unreachable=False)
     assert the_worker(other.connect(CELL)).type == the_worker(provider).type
 
 
-def test_a_token_for_azure_is_not_shown_to_whoever_keeps_the_console(
+def test_the_console_is_requested_without_the_token_for_azure(
     plane: AzurePlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider = rented(plane)
@@ -181,12 +181,12 @@ def test_a_token_for_azure_is_not_shown_to_whoever_keeps_the_console(
     assert (provider.console(name), asked) == (f"{name} login:\n", [None])
 
 
-def test_the_console_of_somebody_elses_machine_is_not_shown(plane: AzurePlane) -> None:
+def test_the_console_of_a_machine_of_another_cell_is_empty(plane: AzurePlane) -> None:
     name = the_worker(rented(plane)).id
     assert plane.connect("other").console(name) == ""
 
 
-def test_ending_several_refuses_all_where_one_is_not_ours(plane: AzurePlane) -> None:
+def test_terminating_several_is_refused_if_one_belongs_to_another_cell(plane: AzurePlane) -> None:
     ours = rented(plane)
     theirs = plane.connect("other")
     order = an_order(theirs, token="u-0")
@@ -196,7 +196,7 @@ def test_ending_several_refuses_all_where_one_is_not_ours(plane: AzurePlane) -> 
     assert len(plane.region.tell()["machines"]) == 2
 
 
-def test_an_end_that_a_lock_forbids_is_refused_with_its_code(plane: AzurePlane) -> None:
+def test_a_locked_machine_is_refused_with_the_error_code(plane: AzurePlane) -> None:
     provider = rented(plane)
     plane.region.fault({"kind": "error", "operation": "DeleteMachine", "code": "ScopeLocked", "status": 409})
     with pytest.raises(Refused, match="ScopeLocked"):

@@ -1,4 +1,4 @@
-"""What the platform's records and sentences mean: pure, without a server."""
+"""What the platform's records and messages mean: pure, without a server."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def record(status: str = "RUNNING", **fields: Any) -> dict[str, Any]:
     }
 
 
-def told(body: dict[str, Any]) -> dict[str, str]:
+def parameters_of(body: dict[str, Any]) -> dict[str, str]:
     return {name: parameter["value"] for name, parameter in body["params"].items()}
 
 
@@ -68,15 +68,15 @@ def test_a_missing_variable_is_an_error_that_names_it(name: str) -> None:
         settings(**{name: ""})
 
 
-def test_a_token_is_shown_nowhere() -> None:
+def test_a_token_is_not_in_the_repr_of_settings_and_credential() -> None:
     assert "a-token" not in f"{settings()!r} {Credential('a-token', 60)!r}"
 
 
-def test_a_setting_of_ours_goes_before_the_containers_variable() -> None:
+def test_a_setting_of_ours_overrides_the_variable_of_the_container() -> None:
     assert settings(CP_CAP_AUTOSCALE_INSTANCE_DISK="200").disk == 200
 
 
-# -- what a worker is told --------------------------------------------------------------------------------------------
+# -- what a worker is given --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -92,11 +92,14 @@ def test_a_setting_of_ours_goes_before_the_containers_variable() -> None:
         ("CP_CAP_SGE_HOSTLIST_NAME", "@allhosts"),
     ),
 )
-def test_a_worker_is_told_to_join_and_never_to_become_a_master(name: str, value: str) -> None:
-    assert told(launch_body(order(), 0, settings(), {"CP_CAP_AUTOSCALE": "true", "CP_CAP_SGE": "true"}))[name] == value
+def test_parameters_of_a_worker_make_it_join_and_never_become_a_master(name: str, value: str) -> None:
+    assert (
+        parameters_of(launch_body(order(), 0, settings(), {"CP_CAP_AUTOSCALE": "true", "CP_CAP_SGE": "true"}))[name]
+        == value
+    )
 
 
-def test_a_further_node_array_has_queue_host_group_image_and_disk_of_its_own() -> None:
+def test_a_further_node_array_has_its_own_queue_host_group_image_and_disk() -> None:
     own = {
         "CP_CAP_SGE_QUEUE_NAME": "gpu.q",
         "CP_CAP_SGE_HOSTLIST_NAME": "@gpus",
@@ -104,13 +107,13 @@ def test_a_further_node_array_has_queue_host_group_image_and_disk_of_its_own() -
         "CP_CAP_AUTOSCALE_INSTANCE_DISK": "300",
     }
     body = launch_body(order(given=own), 0, settings(), {})
-    queue = (told(body)["CP_CAP_SGE_QUEUE_NAME"], told(body)["CP_CAP_SGE_HOSTLIST_NAME"])
+    queue = (parameters_of(body)["CP_CAP_SGE_QUEUE_NAME"], parameters_of(body)["CP_CAP_SGE_HOSTLIST_NAME"])
     assert (*queue, body["dockerImage"], body["hddSize"]) == ("gpu.q", "@gpus", "registry/group/gpu:1", 300)
 
 
-def test_whose_a_run_is_and_of_which_order_is_part_of_the_creating_call() -> None:
+def test_cell_and_order_of_a_run_are_in_the_creating_call() -> None:
     body = launch_body(order(), 1, settings(), {})
-    marks = {name: value for name, value in told(body).items() if name.startswith("SGE_AUTOSCALER_")}
+    marks = {name: value for name, value in parameters_of(body).items() if name.startswith("SGE_AUTOSCALER_")}
     assert marks == {
         "SGE_AUTOSCALER_CELL": "cell",
         "SGE_AUTOSCALER_ORDER": "order",
@@ -122,11 +125,11 @@ def test_whose_a_run_is_and_of_which_order_is_part_of_the_creating_call() -> Non
 
 
 @pytest.mark.parametrize(("price_type", "spot"), ((PriceType.SPOT, True), (PriceType.ON_DEMAND, False)))
-def test_a_run_is_paid_as_its_bucket_says(price_type: PriceType, spot: bool) -> None:
+def test_a_run_has_the_price_type_of_its_bucket(price_type: PriceType, spot: bool) -> None:
     assert launch_body(order(price_type), 0, settings(), {})["isSpot"] is spot
 
 
-def test_a_worker_inherits_what_the_settings_name_and_what_the_platform_passes_on() -> None:
+def test_a_worker_inherits_parameters_named_by_settings_and_by_the_platform() -> None:
     marked = json.dumps([{"name": "LIMIT", "passToWorkers": True}, {"name": "NOT", "passToWorkers": False}])
     chosen = inheritance(settings(CP_CAP_AUTOSCALE_INHERITABLE_PARAMETER_NAMES="OWN"), marked)
     parameters = {"CP_CAP_MOUNT_OPTIONS_4": "rw,vers=4", "LIMIT": "1", "OWN": "x", "NOT": "y", "EMPTY": ""}
@@ -134,13 +137,13 @@ def test_a_worker_inherits_what_the_settings_name_and_what_the_platform_passes_o
 
 
 @pytest.mark.parametrize("nonsense", (None, "", "{", "3", [{"passToWorkers": True}]))
-def test_a_preference_that_cannot_be_understood_passes_nothing_on(nonsense: object) -> None:
+def test_an_unreadable_preference_adds_no_inherited_parameter(nonsense: object) -> None:
     assert inheritance(settings(), nonsense) == Inheritance((), ("CP_CAP_MOUNT_OPTIONS_",))
 
 
-def test_the_owner_is_told_under_the_name_that_the_operator_chose() -> None:
+def test_the_owner_is_passed_under_the_parameter_name_of_the_settings() -> None:
     chosen = settings(CP_CAP_AUTOSCALE_OWNER_PARAMETER_NAME="BILLED_TO", OWNER="ann")
-    assert told(launch_body(order(), 0, chosen, {}))["BILLED_TO"] == "ann"
+    assert parameters_of(launch_body(order(), 0, chosen, {}))["BILLED_TO"] == "ann"
 
 
 # -- what a run's record means ----------------------------------------------------------------------------------------
@@ -159,7 +162,7 @@ def test_the_owner_is_told_under_the_name_that_the_operator_chose() -> None:
         ("STOPPED", None, MachineState.TERMINATED),
     ),
 )
-def test_every_status_of_a_run_is_a_state_of_a_machine(status: str, address: str | None, state: MachineState) -> None:
+def test_every_status_of_a_run_maps_to_a_machine_state(status: str, address: str | None, state: MachineState) -> None:
     assert worker_from(run_from(record(status, podIP=address)), M5, ready=False).state is state
 
 
@@ -174,7 +177,7 @@ def test_every_status_of_a_run_is_a_state_of_a_machine(status: str, address: str
         ({"status": "RUNNING"}, None),
     ),
 )
-def test_a_run_that_fails_before_it_is_up_says_by_what(fields: dict[str, Any], failure: str | None) -> None:
+def test_a_run_that_fails_before_it_is_up_has_the_kind_of_failure(fields: dict[str, Any], failure: str | None) -> None:
     assert worker_from(run_from(record(**fields)), M5, ready=False).failure == failure
 
 
@@ -188,26 +191,26 @@ def test_a_run_that_fails_before_it_is_up_says_by_what(fields: dict[str, Any], f
         ("STOPPED", False, None, Ending.UNKNOWN),
     ),
 )
-def test_why_a_run_ended_is_told_as_far_as_it_is_known(
+def test_the_kind_of_the_end_of_a_run_is_read_from_status_and_reason(
     status: str, spot: bool, reason: str | None, ending: Ending
 ) -> None:
     run = run_from(record(status, instance={"nodeType": "m5.large", "spot": spot}, stateReasonMessage=reason))
     assert worker_from(run, M5, ready=False).ending is ending
 
 
-def test_a_worker_is_named_as_grid_engine_will_name_it() -> None:
+def test_a_worker_has_the_host_name_of_its_pod() -> None:
     assert worker_from(run_from(record()), M5, ready=False).name == "pipeline-12"
 
 
 @pytest.mark.parametrize(
     "damage", ({"id": None}, {"id": "12"}, {"status": None}, {"status": "SLEEPING"}, {"startDate": "yesterday"})
 )
-def test_a_record_that_cannot_be_understood_is_no_run(damage: dict[str, Any]) -> None:
+def test_an_unreadable_record_of_a_run_raises_unreachable(damage: dict[str, Any]) -> None:
     with pytest.raises(Unreachable):
         run_from({**record(), **damage})
 
 
-# -- what its sentences mean ------------------------------------------------------------------------------------------
+# -- what its messages mean ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -226,7 +229,7 @@ def test_a_record_that_cannot_be_understood_is_no_run(damage: dict[str, Any]) ->
         ("something nobody has seen yet", Refused),
     ),
 )
-def test_an_error_is_told_by_its_words(message: str, error: type[Exception]) -> None:
+def test_the_message_of_an_error_decides_its_kind(message: str, error: type[Exception]) -> None:
     assert isinstance(refusal("POST run", message), error)
 
 
@@ -238,11 +241,11 @@ def test_an_error_is_told_by_its_words(message: str, error: type[Exception]) -> 
         ("the disk is full", False),
     ),
 )
-def test_a_machine_that_its_cloud_took_back_is_told_from_one_that_never_was(message: str, interrupted: bool) -> None:
+def test_an_interrupted_machine_is_distinguished_from_a_lack_of_capacity(message: str, interrupted: bool) -> None:
     assert is_interruption(message) is interrupted
 
 
-def test_an_error_says_which_call_met_it_and_what_the_platform_said() -> None:
+def test_an_error_has_the_call_and_the_message_of_the_platform() -> None:
     assert str(refusal("POST run", "Access is denied")) == "POST run: the platform says: Access is denied"
 
 
@@ -251,11 +254,11 @@ def test_dates_are_utc(text: str, seconds: float) -> None:
     assert unix_time(text, "a run") == seconds
 
 
-def test_a_date_is_written_as_it_is_read() -> None:
+def test_a_written_date_reads_back_the_same() -> None:
     assert unix_time(date_text(1_800_000_000.125), "a run") == 1_800_000_000.125
 
 
-# -- what can be had --------------------------------------------------------------------------------------------------
+# -- what is available ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -276,7 +279,7 @@ def test_a_date_is_written_as_it_is_read() -> None:
         ("Standard_D4ps_v5", "AZURE", "Dpsv5", "lx-arm64"),
     ),
 )
-def test_a_type_has_the_family_and_the_machine_that_its_name_tells(
+def test_family_and_architecture_of_a_type_are_read_from_its_name(
     name: str, cloud: str, family: str, arch: str
 ) -> None:
     kind = instance_type({"name": name, "vcpu": 8, "memory": 16.5, "gpu": 1}, cloud)
@@ -285,7 +288,7 @@ def test_a_type_has_the_family_and_the_machine_that_its_name_tells(
 
 
 @pytest.mark.parametrize("damage", ({"name": None}, {"vcpu": None}, {"vcpu": -1}, {"memory": "16"}))
-def test_a_type_that_cannot_be_understood_is_no_type_of_size_0(damage: dict[str, Any]) -> None:
+def test_an_unreadable_instance_type_raises_unreachable(damage: dict[str, Any]) -> None:
     with pytest.raises(Unreachable, match="cannot understand an allowed instance type"):
         instance_type({"name": "m5.large", "vcpu": 2, "memory": 8, **damage}, "AWS")
 
@@ -299,19 +302,19 @@ def jwt(end: float | None) -> str:
 
 
 @pytest.mark.parametrize(("token", "end"), ((jwt(1234), 1234.0), (jwt(None), None), ("plain", None), ("a.b.c", None)))
-def test_when_a_token_ends_stands_in_it(token: str, end: float | None) -> None:
+def test_the_expiry_of_a_token_is_read_from_it(token: str, end: float | None) -> None:
     assert expiry(token) == end
 
 
 @pytest.mark.parametrize(("now", "due"), ((1000.0, False), (1700.0, False), (1760.0, True), (5000.0, True)))
-def test_a_token_is_renewed_before_it_ends(now: float, due: bool) -> None:
+def test_a_token_is_due_for_renewal_before_it_expires(now: float, due: bool) -> None:
     moment = [1000.0]
     credential = Credential(jwt(2000), 86400, lambda: moment[0])
     moment[0] = now
     assert credential.due is due
 
 
-def test_a_renewal_that_failed_keeps_the_old_token_and_is_tried_again_later() -> None:
+def test_a_failed_renewal_keeps_the_old_token_and_is_retried_later() -> None:
     moment = [1000.0]
     credential = Credential(jwt(1001), 100, lambda: moment[0])
     moment[0] = 1000.9
