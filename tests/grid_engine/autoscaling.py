@@ -1,4 +1,4 @@
-"""The autoscaler in a real cell as an operator has it: settings in the environment, commands, and what they leave."""
+"""The autoscaler in a real cell as an operator uses it: settings in the environment, commands, and their results."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Autoscaling:
         return {**self.cell.environment, **QUICK, **own, **self.settings}
 
     def command(self, *words: str, timeout: float = 180.0) -> Completed:
-        """`sge-autoscaler WORDS` on the master, to its end."""
+        """`sge-autoscaler WORDS` on the master, until it ends."""
         if samples.thorough():
             return self.cell.runner(("sge-autoscaler", *words), timeout=timeout, env=self.environment)
         return forked.run(self.cell, words, timeout=timeout, env=self.environment)
@@ -83,14 +83,14 @@ class Autoscaling:
 
     @contextmanager
     def serving(self, **env: str) -> Iterator[None]:
-        """`sge-autoscaler serve` beside the test, where the settings have an address. Who is called may ask at it."""
+        """`sge-autoscaler serve` beside the test, where the settings have an address."""
         addresses = {"CP_CAP_AUTOSCALE_HTTP", "CP_CAP_AUTOSCALE_AUTOSTOP"} & {*self.environment, *env}
         if not addresses:
             yield
             return
-        before = len(_SERVED.findall(self.said()))
+        before = len(_SERVED.findall(self.log_text()))
         with self._beside("serve", env):
-            wait_for(lambda: len(_SERVED.findall(self.said())) == before + len(addresses), 30, step=0.05)
+            wait_for(lambda: len(_SERVED.findall(self.log_text())) == before + len(addresses), 30, step=0.05)
             yield
 
     @contextmanager
@@ -106,12 +106,12 @@ class Autoscaling:
         finally:
             running.terminate(120.0)
 
-    def said(self) -> str:
+    def log_text(self) -> str:
         """All that the running autoscaler has logged."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def lifetimes(self) -> tuple[Lifetime, ...]:
-        """Every worker that was ever seen, as the store tells it."""
+        """Every worker that was ever observed, as the store has it."""
         files = sorted(self.state.glob("*.sqlite"))
         if not files:
             return ()
@@ -126,7 +126,7 @@ class Autoscaling:
         return {one.name or one.worker_id: one.instance_type for one in self.lifetimes() if one.ended_at is None}
 
     def execution_hosts(self) -> set[str]:
-        """What `qconf -sel` lists; where there is none it fails with a sentence."""
+        """The hosts that `qconf -sel` lists; without any it fails with a message."""
         listed = self.cell.runner(("qconf", "-sel"), timeout=60.0)
         if listed.returncode != 0:
             assert b"no execution host defined" in listed.stderr, listed.stderr.decode()
@@ -147,9 +147,9 @@ class Autoscaling:
         return slots
 
     def ends(self, job: str) -> tuple[TaskEnd, ...]:
-        """What Grid Engine's accounting says of each ended task of a job."""
-        told = self.cell.runner(("qacct", "-j", job), timeout=60.0)
-        return read_task_ends(told.stdout.decode("utf-8", "replace")) if told.returncode == 0 else ()
+        """Each ended task of a job in Grid Engine's accounting."""
+        found = self.cell.runner(("qacct", "-j", job), timeout=60.0)
+        return read_task_ends(found.stdout.decode("utf-8", "replace")) if found.returncode == 0 else ()
 
     def ended_well(self, job: str, tasks: int = 1) -> bool:
         """Whether this many tasks of a job have ended, each without failure and with exit status 0."""
@@ -169,7 +169,7 @@ class Autoscaling:
         return shown.isdisjoint(one.name for one in lifetimes)
 
     def explained(self, subject: str) -> dict[str, Any]:
-        """The answer of `sge-autoscaler explain SUBJECT --json`, of a pass that began after the question."""
+        """The answer of `sge-autoscaler explain SUBJECT --json`, of a pass that began after the call."""
         asked, answers = datetime.now(UTC), [dict[str, Any]()]
 
         def fresh() -> bool:

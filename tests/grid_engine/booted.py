@@ -1,7 +1,7 @@
 """A machine that systemd boots beside a private cell: the units of conf/, as an operator installs them.
 
 It shares the cell's network and name, and has users, processes, mounts and cgroups of its own, on a layer over this
-machine's files that goes with it. The cell lies below /var/lib: /tmp, /run and /home are what units close.
+machine's files that goes with it. The cell lies below /var/lib: units make /tmp, /run and /home inaccessible.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BY_SYSTEMD = Path("/lib/systemd/systemd")
 
 
 def cannot_boot() -> str | None:
-    """Why no machine can be booted here; None: nothing is known to be in the way."""
+    """Why no machine can be booted here; None: no obstacle is known."""
     if not BY_SYSTEMD.exists():
         return f"there is no {BY_SYSTEMD}"
     if not any(Path(tree, "cgroup.procs").exists() for tree in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")):
@@ -48,7 +48,7 @@ class Machine:
     pid: int
 
     def run(self, *argv: str, stdin: str = "", timeout: float = 120.0) -> Completed:
-        """A command of root's, whatever comes of it."""
+        """A command of root's, successful or not."""
         kinds = ("--pid", "--mount", "--ipc", "--cgroup", "--root")
         return self.cell.runner(
             ("nsenter", f"--target={self.pid}", *kinds, "--wdns=/", "--", *argv),
@@ -68,7 +68,7 @@ class Machine:
         self.out("install", "-D", "-m", mode, "/dev/stdin", path, stdin=text)
 
     def install(self, *units: str, environment: Mapping[str, str]) -> None:
-        """Units of conf/, and what is in every shell of an operator's."""
+        """Units of conf/, and the environment of an operator's shell."""
         for unit in units:
             self.write(f"/etc/systemd/system/{unit}", (UNITS / unit).read_text(encoding="utf-8"))
         self.write("/etc/default/sge-autoscaler", "".join(f"{name}={value}\n" for name, value in environment.items()))
@@ -76,9 +76,9 @@ class Machine:
 
     def start(self, *units: str) -> None:
         done = self.run("systemctl", "start", *units)
-        assert done.returncode == 0, (done.stderr.decode(), *map(self.said, units))
+        assert done.returncode == 0, (done.stderr.decode(), *map(self.log_text, units))
 
-    def said(self, unit: str) -> str:
+    def log_text(self, unit: str) -> str:
         """All that a unit has logged."""
         return self.run("journalctl", "--unit", unit, "--output=cat", "--no-pager").stdout.decode(errors="replace")
 
@@ -144,8 +144,8 @@ def _program(place: Path) -> None:
     (place / "packages").mkdir()
 
 
-def _drop_cgroup(told: Path) -> None:
+def _drop_cgroup(found: Path) -> None:
     """The kernel lets a cgroup go once its last process is reaped."""
     with contextlib.suppress(FileNotFoundError):
-        drop = ("find", told.read_text().strip(), "-depth", "-type", "d", "-delete")
+        drop = ("find", found.read_text().strip(), "-depth", "-type", "d", "-delete")
         wait_until(lambda: SystemRunner()(drop, timeout=60).returncode == 0, 30, "the cgroup stays")

@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """After a failure the cell's own view of it stands in the report, before the next test resets the cell."""
+    """After a failure the state of the cell is added to the report, before the next test resets the cell."""
     report = yield
     arguments: dict[str, Any] = getattr(item, "funcargs", {})
     cell = arguments.get("cell", arguments.get("empty_cell"))
@@ -39,14 +39,14 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.fixture(scope="session")
 def cell_session() -> Iterator[Cell]:
-    """The cell of this test worker: master and two persistent hosts of 2 slots each, as its last user left it."""
+    """The cell of this test worker: master and two persistent hosts of 2 slots each, as the test before left it."""
     with Cell.up(hosts=2, scheduler={"schedule_interval": "0:0:1"}) as cell:
         yield cell
 
 
 @pytest.fixture
 def cell(cell_session: Cell) -> Cell:
-    """The worker's cell as just brought up: nobody's jobs, workers or settings; job numbers start at 1."""
+    """The worker's cell as just started: no jobs, workers or settings; job numbers start at 1."""
     cell_session.reset()
     return cell_session
 
@@ -61,7 +61,7 @@ def empty_cell(cell_session: Cell) -> Cell:
 
 @pytest.fixture
 def until() -> Until:
-    """`until(look, deadline, message)`: the first truthy answer of `look`, or a failure that shows the last one."""
+    """`until(condition, deadline, message)`: its first truthy result, or a failure that shows the last."""
     return wait_until
 
 

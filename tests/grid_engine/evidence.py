@@ -1,4 +1,4 @@
-"""What is left to be compared after a scenario: the provider's records, and the journal."""
+"""What can be compared after a scenario: the provider's records, and the journal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Shown = dict[str, Callable[[], str]]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An action as the journal has it. `result` is None while nobody knows how it ended."""
+    """An action as the journal has it. `result` is None while its outcome is unknown."""
 
     pass_number: int
     kind: str
@@ -28,12 +28,12 @@ class Entry:
 
 
 def machines(scaling: Autoscaling) -> list[Machine]:
-    """Every machine that the provider ever made, as its records tell, oldest first."""
+    """Every machine that the provider ever made, by its records, oldest first."""
     return Records(Path(scaling.environment["CP_CAP_AUTOSCALE_LOCAL_STATE"])).all()
 
 
 def journal(scaling: Autoscaling) -> list[Entry]:
-    """All actions, oldest first; none where the autoscaler has not come to begin its journal."""
+    """All actions, oldest first; none if the autoscaler has not begun its journal."""
     if not any(scaling.state.glob("*.sqlite")):
         return []
     with _store(scaling) as store:
@@ -50,15 +50,15 @@ def notes(scaling: Autoscaling) -> list[WorkerNote]:
 
 
 def open_orders(scaling: Autoscaling) -> list[str]:
-    """Orders that may still be asked for."""
+    """Orders that may still be repeated."""
     with _store(scaling) as store:
         return [row["id"] for row in store.database.rows("SELECT id FROM orders WHERE closed_at IS NULL")]
 
 
-def told(scaling: Autoscaling) -> str:
+def log_and_journal(scaling: Autoscaling) -> str:
     """For a failure's report: what the autoscaler logged, and its journal."""
     lines = [str(entry) for entry in journal(scaling)] if any(scaling.state.glob("*.sqlite")) else ["no journal"]
-    return "\n".join([scaling.said(), *lines])
+    return "\n".join([scaling.log_text(), *lines])
 
 
 @contextmanager

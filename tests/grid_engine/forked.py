@@ -1,7 +1,7 @@
 """`sge-autoscaler` in a cell without the start of another Python: a fork of a process that has imported our modules.
 
 A start computes for half a second before `main` is called, and a third of what tests on a real cell computed was that.
-From `main` on all is as ever: a process of its own in the cell's namespaces, with the arguments, environment, files and
+From `main` on it is the same: a process of its own in the cell's namespaces, with the arguments, environment, files and
 signals of a started one. With `--thorough`, as in continuous integration, each command is started as an operator does.
 """
 
@@ -130,14 +130,14 @@ def _import_ours() -> None:
 
 
 def _serve(requests: socket.socket) -> dict[str, Any] | None:
-    """Forks for each request, and tells each one's end. Returns in the forked process, with the request; and None at
-    the end of requests.
+    """Forks for each request, and reports the end of each child. Returns the request in the forked
+    process, and None at the end of requests.
     """
     running: dict[int, tuple[int, int]] = {}
     ended: dict[int, int] = {}
     while True:
         readable, _, _ = select.select([requests.fileno(), *running, *ended], [], [])
-        for answers in ended.keys() & set(readable):  # whoever asked for it knows its end, and signals it no more
+        for answers in ended.keys() & set(readable):  # the requester knows its end by now
             os.waitpid(ended.pop(answers), 0)
             os.close(answers)
         for handle in running.keys() & set(readable):
@@ -147,13 +147,13 @@ def _serve(requests: socket.socket) -> dict[str, Any] | None:
             ended[answers] = pid
         if requests.fileno() not in readable:
             continue
-        told, files, _, _ = socket.recv_fds(requests, MOST, 4)
-        if not told:
+        found, files, _, _ = socket.recv_fds(requests, MOST, 4)
+        if not found:
             return None
         carrier = os.fork()
         if carrier == 0:
             requests.detach()
-            return _carry(json.loads(told), files)
+            return _carry(json.loads(found), files)
         for file in files[:3]:
             os.close(file)
         running[os.pidfd_open(carrier)] = carrier, files[3]
@@ -202,7 +202,7 @@ def _enter(first: int) -> None:
 def main(descriptor: int) -> int:
     _import_ours()
     gc.collect()
-    gc.freeze()  # what is never looked at is never copied
+    gc.freeze()  # pages that are not touched are not copied
     with socket.socket(fileno=descriptor) as requests:
         request = _serve(requests)
     if request is None:

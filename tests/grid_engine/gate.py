@@ -1,4 +1,4 @@
-"""Jobs that end when the test says so: what stands in for minutes of work, without a time in it."""
+"""Jobs that end when the test opens their gate: they replace minutes of work, without a fixed time."""
 
 from __future__ import annotations
 

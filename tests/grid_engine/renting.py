@@ -1,4 +1,4 @@
-"""Machines of a real cell that boot as an order says, without an autoscaler."""
+"""Machines of a real cell that boot by an order, without an autoscaler."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOURS = 3600.0
 
 
 def worker_boot(cell: Cell) -> WorkerBoot:
-    """What a worker of this cell boots with; a second is long enough to be let in, where the cell knows it before."""
+    """What a worker of this cell boots with; one second is enough to join if the cell has enrolled it before."""
     return WorkerBoot(
         sge_root=str(cell.root),
         cell="default",
@@ -47,7 +47,7 @@ class Rented:
         order = LaunchOrder("t", "o", "lease", "execute", (Bucket(BucketKey(kind.name), kind),), 1, boot.script())
         (self.id,) = self.provider.launch(order).ids
 
-    def said(self) -> str:
+    def log_text(self) -> str:
         return self.provider.console(self.id)
 
     def ending(self) -> Ending | None:
@@ -56,4 +56,4 @@ class Rented:
         return None if worker.exists else worker.ending
 
     def joined(self) -> bool:
-        return "joined" in self.said()
+        return "joined" in self.log_text()

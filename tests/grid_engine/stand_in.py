@@ -1,4 +1,4 @@
-"""A program that stands before another one in the autoscaler's PATH, and behaves from call to call as a test says."""
+"""A program that replaces another one in the autoscaler's PATH, and behaves from call to call as a test sets it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ esac
 
 
 class StandIn:
-    """Notes every call and lets it through, until it is told otherwise. Whoever uses `path` as PATH meets it."""
+    """Records every call and runs the real program, unless set otherwise. Processes whose PATH is `path` use it."""
 
     def __init__(self, cell: Cell, program: str) -> None:
         real = shutil.which(program, path=cell.environment["PATH"])
@@ -50,10 +50,10 @@ class StandIn:
         self._behave(f"exec cat {file}\n")
 
     def hang(self) -> None:
-        """From now on it never ends by itself."""
+        """From now on it hangs."""
         self._behave("exec sleep 600\n")
 
-    def let_through(self) -> None:
+    def run_real_program(self) -> None:
         self._behave("")  # not taken away: a call may be about to read it
 
     def kill_caller_around(self, pattern: str) -> None:

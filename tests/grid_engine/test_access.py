@@ -1,4 +1,4 @@
-"""Who may run, on a real Grid Engine: access lists, projects, quotas and reservations decide what is launched."""
+"""Access on a real Grid Engine: access lists, projects, quotas and reservations decide what is launched."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def submitted_by(cell: Cell, who: tuple[str, str], *words: str, seconds: int = 0
         str(seconds),
     )
     ended = cell.runner(argv, timeout=60.0)
-    said = (ended.stdout + ended.stderr).decode()
-    made = re.search(r"Your job(?:-array)? (\d+)\b.* has been submitted", said)
-    assert made is not None, said
+    output = (ended.stdout + ended.stderr).decode()
+    made = re.search(r"Your job(?:-array)? (\d+)\b.* has been submitted", output)
+    assert made is not None, output
     return made[1]
 
 
 def rows(plan: dict[str, Any]) -> dict[str, tuple[bool, str]]:
-    """Job → whether it counts, and the code of why."""
+    """Job → whether it counts, and the code of the reason."""
     return {
         job.partition(".")[0]: (row["counted"], row["reason"]["code"]) for row in plan["shapes"] for job in row["jobs"]
     }
@@ -67,11 +67,11 @@ def launches(plan: dict[str, Any]) -> list[str]:
     return [action["kind"] for action in plan["actions"] if action["kind"] == "launch"]
 
 
-def test_those_on_the_list_scale_and_nobody_else_is_rented_for(
+def test_workers_are_launched_only_for_users_on_the_access_list(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling = Autoscaling(empty_cell, MANY)
-    show_on_failure["autoscaler"] = scaling.said
+    show_on_failure["autoscaler"] = scaling.log_text
     a_list(empty_cell, "staff", "games,@news")
     empty_cell.out("qconf", "-aattr", "queue", "user_lists", "staff", "main.q")
     named = submitted_by(empty_cell, GAMES)
@@ -96,10 +96,10 @@ def test_those_on_the_list_scale_and_nobody_else_is_rented_for(
         pytest.param("xuser_lists", "DEPT", {"games": False, "mail": False}, marks=pytest.mark.thorough),
     ),
 )
-def test_lists_of_a_queue_are_judged_as_the_scheduler_does(
+def test_access_lists_of_a_queue_are_judged_as_by_the_scheduler(
     cell: Cell, until: Until, attribute: str, type_: str, counted: dict[str, bool]
 ) -> None:
-    """Two free hosts are there: whom we count, the scheduler starts, and nobody else."""
+    """Two hosts are free: the scheduler starts exactly the jobs that we count."""
     a_list(cell, "staff", "games", type_)
     cell.out("qconf", "-aattr", "queue", attribute, "staff", "main.q")
     cell.schedule(**STOPPED)  # with `qconf -kt` and `-at` in a row qmaster 8.1.9 sometimes dies
@@ -115,7 +115,7 @@ def test_lists_of_a_queue_are_judged_as_the_scheduler_does(
     assert all((f" {user} " in waiting) is not counted[user] for user in jobs.values())
 
 
-def test_a_list_on_a_pe_the_global_host_or_by_host_group_counts(empty_cell: Cell) -> None:
+def test_access_lists_of_a_pe_the_global_host_and_a_host_group_count(empty_cell: Cell) -> None:
     a_list(empty_cell, "staff", "games")
     jobs = [submitted_by(empty_cell, who, "-pe", "local", "1") for who in (GAMES, MAIL)]
     for kind, attribute, name in (
@@ -130,8 +130,8 @@ def test_a_list_on_a_pe_the_global_host_or_by_host_group_counts(empty_cell: Cell
             empty_cell.out("qconf", "-rattr", kind, attribute, "NONE", name)
 
 
-def test_a_host_of_others_only_serves_whom_it_lets_in(cell: Cell) -> None:
-    """The cell's two hosts are free, and only staff may use them: for the others a worker is rented."""
+def test_a_persistent_host_counts_only_for_users_on_its_access_list(cell: Cell) -> None:
+    """The cell's two hosts are free, and only staff may use them: for the others a worker is launched."""
     a_list(cell, "staff", "games")
     a_list(cell, "members", "games,mail")
     cell.out("qconf", "-aattr", "queue", "user_lists", "members", "main.q")
@@ -145,7 +145,7 @@ def test_a_host_of_others_only_serves_whom_it_lets_in(cell: Cell) -> None:
     assert launches(scaling.plan()) == ["launch"]
 
 
-def test_projects_of_a_queue_let_only_their_jobs_scale(empty_cell: Cell) -> None:
+def test_only_jobs_of_the_projects_of_a_queue_count(empty_cell: Cell) -> None:
     a_project(empty_cell, "blue")
     a_project(empty_cell, "green")
     jobs = [submitted_by(empty_cell, GAMES, *words) for words in ((), ("-P", "blue"), ("-P", "green"))]
@@ -159,12 +159,12 @@ def test_projects_of_a_queue_let_only_their_jobs_scale(empty_cell: Cell) -> None
 @pytest.mark.parametrize(
     "rule", sample(("projects blue", "projects {*}", "users @staff", "users {@staff}"), "projects blue")
 )
-def test_a_quota_of_a_project_or_list_bounds_what_is_rented(
+def test_a_quota_of_a_project_or_access_list_limits_launches(
     empty_cell: Cell, until: Until, show_on_failure: Shown, rule: str
 ) -> None:
     """Eight tasks of one slot under slots=2: one worker of two slots, and never another, while they run."""
     scaling = Autoscaling(empty_cell, MANY)
-    show_on_failure["autoscaler"] = scaling.said
+    show_on_failure["autoscaler"] = scaling.log_text
     a_list(empty_cell, "staff", "games")
     a_project(empty_cell, "blue")
     file = empty_cell.directory / "quota"
@@ -177,7 +177,7 @@ def test_a_quota_of_a_project_or_list_bounds_what_is_rented(
     assert len(scaling.lifetimes()) == 1
 
 
-def test_a_quota_of_a_project_does_not_hold_others_back(empty_cell: Cell) -> None:
+def test_a_quota_of_a_project_does_not_limit_other_jobs(empty_cell: Cell) -> None:
     a_project(empty_cell, "blue")
     file = empty_cell.directory / "quota"
     file.write_text("{\n name q\n enabled TRUE\n limit projects blue to slots=0\n}\n")
@@ -188,7 +188,7 @@ def test_a_quota_of_a_project_does_not_hold_others_back(empty_cell: Cell) -> Non
     assert made[jobs[1]][1] == "BEYOND_QUOTA"
 
 
-def test_a_rule_on_a_project_is_asked_for_its_jobs(empty_cell: Cell) -> None:
+def test_a_rule_for_a_project_applies_to_its_jobs_only(empty_cell: Cell) -> None:
     a_project(empty_cell, "blue")
     rules = empty_cell.home / "rules.json"
     rules.write_text('{"apply": [{"project": "blue", "constraints": {"never": "blue rents nothing"}}]}')
@@ -201,7 +201,7 @@ def test_a_rule_on_a_project_is_asked_for_its_jobs(empty_cell: Cell) -> None:
     assert "blue rents nothing" not in str(scaling.explained(jobs[0])["waiting"])
 
 
-def test_nothing_is_rented_for_jobs_of_a_reservation(cell: Cell) -> None:
+def test_nothing_is_launched_for_jobs_of_an_advance_reservation(cell: Cell) -> None:
     cell.out("qrsub", "-d", "600", "-q", "main.q", "-u", "games,root")
     reserved = submitted_by(cell, GAMES, "-ar", "1", "-h")
     cell.out("qmod", "-d", "*")
@@ -213,7 +213,7 @@ def test_nothing_is_rented_for_jobs_of_a_reservation(cell: Cell) -> None:
 
 
 @pytest.mark.thorough
-def test_a_reservation_whose_host_is_gone_is_not_helped_by_another_host(cell: Cell, until: Until) -> None:
+def test_nothing_is_launched_for_a_reservation_whose_host_is_gone(cell: Cell, until: Until) -> None:
     """Grid Engine gives it no other host: it waits for one of the very same name, so nothing is rented for it."""
     cell.configure(max_unheard="00:00:05")
     lost, other = (host.name for host in cell.declared)
@@ -229,7 +229,7 @@ def test_a_reservation_whose_host_is_gone_is_not_helped_by_another_host(cell: Ce
 
 
 @pytest.mark.thorough
-def test_doctor_says_when_a_list_shuts_everybody_out(empty_cell: Cell) -> None:
+def test_doctor_reports_an_access_list_that_excludes_everybody(empty_cell: Cell) -> None:
     a_list(empty_cell, "nobody", "NONE")
     a_list(empty_cell, "dept", "games", "DEPT")
     assert findings(empty_cell)["access"] == "ok"

@@ -1,4 +1,4 @@
-"""What the administrator does to a real Grid Engine: workers come in closed, and leave only when nothing is on them."""
+"""The administrator on a real Grid Engine: workers are enrolled disabled, and removed only when empty."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_an_enabled_worker_runs_jobs(cell: Cell, until: Until) -> None:
     until(lambda: f"main.q@{host}" in cell.out("qstat", "-s", "r"), message=f"job {job} did not start")
 
 
-def test_a_removed_worker_leaves_no_trace_though_its_execd_goes_on(cell: Cell) -> None:
+def test_a_removed_worker_leaves_no_trace_in_hosts_queue_and_host_group(cell: Cell) -> None:
     host = names(cell)[0]
     Administrator(cell.runner).remove(host)
     shown = cell.out("qconf", "-sel") + cell.out("qconf", "-sq", "main.q") + cell.out("qconf", "-shgrp", "@allhosts")
@@ -88,7 +88,9 @@ def test_a_removed_worker_leaves_no_trace_though_its_execd_goes_on(cell: Cell) -
 
 
 @pytest.mark.parametrize("suspended", (False, True), ids=("running", "suspended"))
-def test_a_host_with_a_job_is_kept_with_all_it_had_and_disabled(cell: Cell, until: Until, suspended: bool) -> None:
+def test_a_host_with_a_job_is_not_removed_keeps_its_membership_and_is_disabled(
+    cell: Cell, until: Until, suspended: bool
+) -> None:
     host = names(cell)[0]
     job = run_on(cell, until, host)
     if suspended:
@@ -98,7 +100,7 @@ def test_a_host_with_a_job_is_kept_with_all_it_had_and_disabled(cell: Cell, unti
     assert (outcome.removed, outcome.restored, kept, states(cell, host)) == (False, HAD, HAD, "d")
 
 
-def test_a_host_with_a_reserved_slot_is_kept(cell: Cell, until: Until) -> None:
+def test_a_host_with_a_reserved_slot_is_not_removed(cell: Cell, until: Until) -> None:
     host = names(cell)[0]
     cell.out("qconf", "-au", "root", "arusers")
     cell.out("qrsub", "-d", "600", "-q", f"main.q@{host}")
@@ -106,7 +108,7 @@ def test_a_host_with_a_reserved_slot_is_kept(cell: Cell, until: Until) -> None:
     assert (outcome.removed, membership_of(Administrator(cell.runner), [host])[host]) == (False, HAD)
 
 
-def test_a_host_that_another_queue_names_directly_leaves_that_queue_too(cell: Cell) -> None:
+def test_a_host_that_another_queue_names_is_removed(cell: Cell) -> None:
     host = names(cell)[0]
     file = cell.directory / "two.q"
     file.write_text(cell.out("qconf", "-sq", "main.q").replace("main.q", "two.q").replace("@allhosts", host))
@@ -114,14 +116,14 @@ def test_a_host_that_another_queue_names_directly_leaves_that_queue_too(cell: Ce
     assert Administrator(cell.runner).remove(host).removed
 
 
-def test_removing_again_is_done_already(cell: Cell) -> None:
+def test_removing_a_removed_host_is_done(cell: Cell) -> None:
     host = names(cell)[0]
     Administrator(cell.runner).remove(host)
     assert Administrator(cell.runner).remove(host).removed
 
 
 @pytest.mark.parametrize("after", (6, 7, 8))
-def test_a_removal_killed_after_a_change_converges(cell: Cell, after: int) -> None:
+def test_a_removal_killed_after_a_change_is_completed_by_the_next(cell: Cell, after: int) -> None:
     host = names(cell)[0]
     with pytest.raises(Died):
         Administrator(Interrupted(cell, after)).remove(host)
@@ -133,7 +135,7 @@ def test_a_removal_killed_after_a_change_converges(cell: Cell, after: int) -> No
 
 
 @pytest.mark.parametrize("after", (1, 2, 3, 4))
-def test_an_enrolment_killed_after_a_change_converges(cell: Cell, after: int) -> None:
+def test_an_enrolment_killed_after_a_change_is_completed_by_the_next(cell: Cell, after: int) -> None:
     host = names(cell)[0]
     Administrator(cell.runner).remove(host)
     with pytest.raises(Died):
@@ -142,12 +144,12 @@ def test_an_enrolment_killed_after_a_change_converges(cell: Cell, after: int) ->
     assert (membership_of(Administrator(cell.runner), [host])[host], "d" in states(cell, host)) == (HAD, True)
 
 
-def test_a_name_that_does_not_resolve_is_refused_in_grid_engines_words(cell: Cell) -> None:
+def test_a_name_that_does_not_resolve_is_refused_with_grid_engines_message(cell: Cell) -> None:
     with pytest.raises(GridEngineRefused, match="can't resolve hostname"):
         Administrator(cell.runner).enrol("nowhere", "main.q", "@allhosts", 2)
 
 
-def test_a_host_whose_name_resolves_no_more_is_removed_with_all_its_traces(cell: Cell) -> None:
+def test_a_host_whose_name_no_longer_resolves_is_removed_with_its_configuration(cell: Cell) -> None:
     administrator, names_file = Administrator(cell.runner), cell.tree.hosts_file
     before = names_file.read_text()
     names_file.write_text(f"{before}10.1.0.77 vanished\n")
@@ -160,7 +162,7 @@ def test_a_host_whose_name_resolves_no_more_is_removed_with_all_its_traces(cell:
     assert (outcome.removed, "vanished" in shown) == (True, False)
 
 
-def test_a_queue_that_does_not_take_the_group_is_said(cell: Cell) -> None:
+def test_enrolling_is_refused_if_the_queue_does_not_include_the_host_group(cell: Cell) -> None:
     (cell.directory / "other").write_text("group_name @other\nhostlist NONE\n")
     cell.out("qconf", "-Ahgrp", str(cell.directory / "other"))
     host = names(cell)[0]
@@ -169,7 +171,7 @@ def test_a_queue_that_does_not_take_the_group_is_said(cell: Cell) -> None:
         Administrator(cell.runner).enrol(host, "main.q", "@other", 2)
 
 
-def test_jobs_are_held_told_released_and_deleted(cell: Cell) -> None:
+def test_jobs_are_held_annotated_released_and_deleted(cell: Cell) -> None:
     administrator = Administrator(cell.runner)
     job = cell.submit("-h", *SLEEP)
     administrator.hold([job])
@@ -181,10 +183,10 @@ def test_jobs_are_held_told_released_and_deleted(cell: Cell) -> None:
     assert administrator.delete([job]).gone == (job,)
 
 
-def test_only_a_job_that_may_be_restarted_is_pushed_back_unforced(cell: Cell, until: Until) -> None:
+def test_a_job_that_is_not_rerunnable_is_rescheduled_only_by_force(cell: Cell, until: Until) -> None:
     administrator = Administrator(cell.runner)
     host = names(cell)[0]
     job = run_on(cell, until, host, "-r", "n")
     assert job in administrator.reschedule(job).refused
     assert administrator.reschedule(job, forced=True).done == (job,)
-    until(lambda: "Rq" in cell.out("qstat", "-u", "*"), message="the job was not pushed back")
+    until(lambda: "Rq" in cell.out("qstat", "-u", "*"), message="the job was not rescheduled")

@@ -10,7 +10,7 @@ import pytest
 from autoscaler.answer_client import OVERRIDES
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
-from tests.grid_engine.evidence import Shown, told
+from tests.grid_engine.evidence import Shown, log_and_journal
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.waiting import Until
 from tests.web.asked_as import PROGRAM
@@ -26,66 +26,66 @@ def asked_as(
     argv = (*drop, "/usr/bin/python3", "-I", "-S", "-c", PROGRAM, str(place), method, target, "", body)
     done = cell.runner(argv, timeout=120.0)
     assert done.returncode == 0, done.stderr.decode()
-    head, _, said = done.stdout.partition(b"\r\n\r\n")
-    return int(head.split(b" ")[1]), json.loads(said)
+    head, _, output = done.stdout.partition(b"\r\n\r\n")
+    return int(head.split(b" ")[1]), json.loads(output)
 
 
-def open_the_way_to(place: Path) -> None:
+def make_reachable(place: Path) -> None:
     for folder in (place.parent, *place.parent.parents):
         folder.chmod(folder.stat().st_mode | 0o011)
 
 
 @pytest.mark.thorough
-def test_a_user_is_told_why_a_job_waits_and_a_manager_may_act(
+def test_a_user_may_ask_why_a_job_waits_and_only_a_manager_may_request_workers(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     place = empty_cell.home / "answers.sock"
     scaling = Autoscaling(empty_cell, {"CP_CAP_AUTOSCALE_SOCKET": str(place), "CP_CAP_AUTOSCALE_WORKERS": "0"})
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
 
     def asked(method: str, target: str, body: str = "") -> tuple[int, dict[str, object]]:
         return asked_as(empty_cell, place, method, target, body)
 
-    open_the_way_to(place)
+    make_reachable(place)
     with scaling.running():
         job = empty_cell.submit("-b", "y", "-h", "sleep", "1").partition(".")[0]
         until(lambda: place.exists() and asked("GET", f"/answers/v1/explain?subject={job}")[0] == 200)
-        status, said = asked("GET", f"/answers/v1/explain?subject={job}&form=text")
-        assert (status, "HELD" in json.dumps(said)) == (200, True)
+        status, output = asked("GET", f"/answers/v1/explain?subject={job}&form=text")
+        assert (status, "HELD" in json.dumps(output)) == (200, True)
         act = '{"arrays": [{"Name": "execute", "TargetCount": 0}]}'
         assert asked("POST", "/autoscale", act)[0] == 403
         empty_cell.out("qconf", "-am", USER)
         until(lambda: asked("POST", "/autoscale", act)[0] == 200, 90)
 
 
-def test_a_manager_who_is_not_root_drains_and_pauses_and_a_stranger_does_neither(
+def test_a_manager_who_is_not_root_may_drain_and_pause_and_other_users_may_not(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     place = empty_cell.home / "answers.sock"
     settings = {"CP_CAP_AUTOSCALE_SOCKET": str(place), "CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "600"}
     scaling = Autoscaling(empty_cell, settings)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     gate = Gate(empty_cell)
     job = gate.submit()
     empty_cell.out("qconf", "-am", USER)
-    open_the_way_to(place)
+    make_reachable(place)
     with scaling.running():
         (worker,) = until(lambda: scaling.running_on(job), 40)
 
-        def tell(user: str, command: str) -> int:
+        def post(user: str, command: str) -> int:
             return asked_as(empty_cell, place, "POST", f"{OVERRIDES}/{command}", user=user)[0]
 
-        assert [tell(STRANGER, command) for command in (f"drain?host={worker}", "pause")] == [403, 403]
-        assert tell(USER, f"drain?host={worker}") == 200
+        assert [post(STRANGER, command) for command in (f"drain?host={worker}", "pause")] == [403, 403]
+        assert post(USER, f"drain?host={worker}") == 200
         until(lambda: scaling.instances()[f"main.q@{worker}"].states == "d")
         gate.open()
         until(lambda: scaling.ended_well(job))
         until(scaling.all_gone, 40)
-        assert tell(USER, "pause") == 200
+        assert post(USER, "pause") == 200
         waiting = empty_cell.submit("-b", "y", "true")
-        until(lambda: f"paused by {USER}" in scaling.said(), 40)
+        until(lambda: f"paused by {USER}" in scaling.log_text(), 40)
         assert (scaling.rented(), scaling.ends(waiting)) == (set(), ())
-        assert tell(USER, "resume") == 200
+        assert post(USER, "resume") == 200
         until(lambda: scaling.ended_well(waiting), 60)
     calls = json.loads(scaling.command("serve", "calls", "--json").stdout)["calls"]
     assert [(call["who"], call["status"]) for call in calls] == [(USER, 200)] * 3

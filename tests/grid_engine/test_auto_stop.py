@@ -16,12 +16,12 @@ from autoscaler import jetpack
 from autoscaler.errors import CommandError
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
-from tests.grid_engine.evidence import Shown, machines, told
+from tests.grid_engine.evidence import Shown, log_and_journal, machines
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.waiting import Until
 
 LISTENS = {"CP_CAP_AUTOSCALE_AUTOSTOP": "10.1.0.1:8650", "CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "600"}
-"""No worker leaves for idleness: whoever stops was allowed to."""
+"""No worker leaves for idleness: a worker that stops was allowed to."""
 ASK = """\
 AUTOSTOP_URL=$( jetpack config cyclecloud.cluster.autoscale.stop_callback )
 INSTANCE_ID=$( jetpack config cyclecloud.instance.id )
@@ -30,20 +30,20 @@ curl -sS --fail-with-body -m 25 "$AUTOSTOP_URL?instance=$INSTANCE_ID"
 
 
 def asked(cell: Cell, worker: str) -> dict[str, Any]:
-    """What a worker is told that runs the documentation's lines."""
+    """The answer to a worker that runs the documentation's lines."""
     answer = cell.tree.host_runner(worker)(("sh", "-c", ASK), timeout=60.0)
     assert answer.returncode == 0, (answer.stdout + answer.stderr).decode()
     reply: dict[str, Any] = json.loads(answer.stdout)
     return reply
 
 
-def test_a_worker_stops_when_it_asks_and_demand_allows_but_not_while_a_job_runs(
+def test_a_worker_that_asks_to_stop_stops_when_idle_but_not_while_a_job_runs(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling = Autoscaling(empty_cell, LISTENS)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     by_hand = [{"Name": "execute", "TargetCount": 0, "Configuration": {"application_version": "1.2.3"}}]
-    wanted, script, said = (empty_cell.home / name for name in ("arrays.json", "job", "said"))
+    wanted, script, output = (empty_cell.home / name for name in ("arrays.json", "job", "said"))
     wanted.write_text(json.dumps(by_hand))
     script.write_text(f"""{ASK}
 jetpack config application_version
@@ -52,44 +52,47 @@ sge-autoscaler worker config get application_version
 sge-autoscaler worker config get cyclecloud.node.name
 """)
     scaling.command("autoscale", "--file", str(wanted))
-    job = empty_cell.submit("-b", "y", "-j", "y", "-o", str(said), "sh", str(script))
+    job = empty_cell.submit("-b", "y", "-j", "y", "-o", str(output), "sh", str(script))
     with scaling.running():
         until(lambda: scaling.ended_well(job), 40)
         (worker,) = scaling.rented()
         when_idle = asked(empty_cell, worker)
         until(scaling.all_gone, 30)
-    while_busy, *configured = said.read_text().splitlines()
+    while_busy, *configured = output.read_text().splitlines()
     assert (json.loads(while_busy)["stop"], configured) == (False, ["1.2.3", "1.2.3", worker])
-    assert (when_idle["stop"], "/autostop/" in scaling.said()) == (True, False)
+    assert (when_idle["stop"], "/autostop/" in scaling.log_text()) == (True, False)
 
 
 CLIENTS, ROUNDS, ASKS_EVERY = 20, 50, 5
 BUSY, WANTED = 2, 4
-"""Workers that jobs keep busy, and what the last updates of all clients want besides."""
+"""Busy workers, and those that the last updates of all clients request besides."""
 
 
 @dataclass
 class Crowd:
-    """Clients that update their request sets and ask for workers to stop, all at once, and what they were told."""
+    """Clients that update their request sets and ask for workers to stop, all at once, and the answers."""
 
     scaling: Autoscaling
     stopped: set[str] = field(default_factory=set)
-    """Ids of workers that were told that they stop."""
+    """Ids of workers whose answer was to stop."""
     answered: int = 0
 
     def client(self, number: int) -> None:
-        """One client's life; its last update wants a worker of the first few clients, and none of the others."""
+        """One client's life; the last update requests a worker for the first few clients only."""
         chance = random.Random(number)
         for round_ in range(ROUNDS):
             last = round_ == ROUNDS - 1
-            wants = number < WANTED if last else number < 2 * WANTED and chance.random() < 0.5
-            array = {"Name": "execute", "TargetCount" if number % 2 else "TargetCoreCount": wants * (2 - number % 2)}
+            requested = number < WANTED if last else number < 2 * WANTED and chance.random() < 0.5
+            array = {
+                "Name": "execute",
+                "TargetCount" if number % 2 else "TargetCoreCount": requested * (2 - number % 2),
+            }
             jetpack.autoscale.update([array], request_set=f"client-{number}")
             if round_ % ASKS_EVERY == ASKS_EVERY - 1:
                 self.ask(chance.choice(sorted(self.scaling.rented())))
 
     def ask(self, worker: str) -> None:
-        """Ask as this worker until it is told something, or is gone."""
+        """Ask as this worker until there is an answer, or the worker is gone."""
         while worker in self.scaling.rented():
             try:
                 answer = self.scaling.cell.tree.host_runner(worker)(("sh", "-c", ASK), timeout=60.0)
@@ -108,7 +111,7 @@ class Crowd:
             list(pool.map(self.ask, sorted(workers)))
 
     def in_service(self, count: int) -> bool:
-        """Whether this many workers let jobs in, and no other machine is there."""
+        """Whether this many workers are enabled, and there is no other machine."""
         instances = self.scaling.instances()
         serving = {
             name for name in self.scaling.rented() if (one := instances.get(f"main.q@{name}")) and not one.states
@@ -116,7 +119,7 @@ class Crowd:
         return len(serving) == count == len(self.scaling.rented())
 
     def settled(self) -> bool:
-        """Whether all machines that are there serve, and are as many as are wanted at least."""
+        """Whether all machines are enabled, and are at least as many as requested."""
         there = len(self.scaling.rented())
         return there >= BUSY + WANTED and self.in_service(there)
 
@@ -127,11 +130,11 @@ def ended(scaling: Autoscaling) -> set[str]:
 
 
 @pytest.mark.thorough
-def test_of_a_crowd_that_asks_at_once_as_many_stop_as_are_too_many_and_no_job_is_touched(
+def test_of_many_workers_that_ask_to_stop_exactly_the_surplus_stops_and_jobs_run_on(
     empty_cell: Cell, until: Until, show_on_failure: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scaling = Autoscaling(empty_cell, {**LISTENS, "CP_CAP_AUTOSCALE_WORKERS": "8"})
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     crowd, gate = Crowd(scaling), Gate(empty_cell)
     submitted = [gate.submit("-pe", "local", "2") for _ in range(BUSY)]
     with scaling.running():

@@ -1,4 +1,4 @@
-"""Callers in a real cell: what they ask for comes, stays as long as it is asked for, and goes."""
+"""Callers in a real cell: requested workers are launched, stay while they are requested, and leave."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
-from tests.grid_engine.evidence import Shown, told
+from tests.grid_engine.evidence import Shown, log_and_journal
 from tests.grid_engine.waiting import Until
 from tests.jetpack.test_guide_examples import CORES, DYNAMIC, IMPORT
 
@@ -31,7 +31,7 @@ def serving(scaling: Autoscaling) -> Counter[str]:
     return Counter(one.node_array for one in scaling.lifetimes() if one.name in open_hosts and one.ended_at is None)
 
 
-def said(scaling: Autoscaling, *words: str) -> dict[str, Any]:
+def document_of(scaling: Autoscaling, *words: str) -> dict[str, Any]:
     """The document that a command prints."""
     done = scaling.command(*words, "--json")
     assert done.returncode == 0, done.stderr.decode()
@@ -39,15 +39,15 @@ def said(scaling: Autoscaling, *words: str) -> dict[str, Any]:
     return document
 
 
-def test_what_commands_and_the_guides_scripts_ask_for_comes_together_and_goes_as_each_stops_asking(
+def test_requests_of_commands_and_scripts_add_up_and_workers_leave_as_each_request_ends(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
-    """The idle timeout is half a second: what stays, stays because it is asked for. The command asks before any
+    """The idle timeout is half a second: workers stay only because they are requested. The command runs before any
     autoscaler runs; the second script no longer names the array that the first one made.
     """
     scaling = Autoscaling(empty_cell, LARGE)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
-    early = said(scaling, "autoscale", "--name=execute", "--count=1", "--request-set=early", "--expiration=1h")
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
+    early = document_of(scaling, "autoscale", "--name=execute", "--count=1", "--request-set=early", "--expiration=1h")
     with scaling.running():
         until(lambda: list(scaling.state.glob("*.sock")), 20)
         script(scaling, DYNAMIC)
@@ -59,7 +59,7 @@ def test_what_commands_and_the_guides_scripts_ask_for_comes_together_and_goes_as
         script(scaling, CORES)
         scaling.command("requests", "--end", "early")
         until(lambda: serving(scaling) == {"execute": 2} and len(scaling.rented()) == 2, 30)
-        late = said(scaling, "requests")
+        late = document_of(scaling, "requests")
     assert (early["note"][:13], asked.stdout.decode().strip(), [each["name"] for each in late["request_sets"]]) == (
         "no autoscaler",
         "1.2.3",

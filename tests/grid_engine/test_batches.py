@@ -1,4 +1,4 @@
-"""Several hosts at once, on a real Grid Engine: what it does with lists of hosts, and what it says."""
+"""Several hosts at once, on a real Grid Engine: what it does with lists of hosts, and what it prints."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.sge.grid_engine_model import Killed
 NAMES = tuple(namespaces.default_name(number) for number in (5, 6, 7))
 
 
-def test_workers_enrolled_together_have_all_that_one_enrolled_alone_has(cell: Cell) -> None:
+def test_workers_enrolled_together_have_slots_host_group_and_values(cell: Cell) -> None:
     administrator = Administrator(cell.runner)
     hosts = [NewHost(name, 4, (("h_vmem", "8G"),)) for name in NAMES]
-    told = Batches(administrator).enrol([*hosts, NewHost("no-such-host", 4)], "main.q", "@allhosts")
+    found = Batches(administrator).enrol([*hosts, NewHost("no-such-host", 4)], "main.q", "@allhosts")
     again = Batches(administrator).enrol(hosts, "main.q", "@allhosts")
-    assert (dict(told), dict(again)) == (dict.fromkeys(NAMES, True), dict.fromkeys(NAMES, False))
+    assert (dict(found), dict(again)) == (dict.fromkeys(NAMES, True), dict.fromkeys(NAMES, False))
     for name in NAMES:
         values = read_attributes(cell.out("qconf", "-se", name))["complex_values"]
         assert (membership_of(administrator, [name])[name], values) == (
@@ -36,20 +36,18 @@ def test_workers_enrolled_together_have_all_that_one_enrolled_alone_has(cell: Ce
     assert "no-such-host" not in cell.out("qconf", "-shgrp", "@allhosts")
 
 
-def test_several_are_disabled_enabled_and_given_a_sensor_at_once(cell: Cell) -> None:
+def test_several_workers_are_enabled_disabled_and_get_a_load_sensor_at_once(cell: Cell) -> None:
     batches = Batches(Administrator(cell.runner))
     batches.enrol([NewHost(name, 4) for name in NAMES], "main.q", "@allhosts")
-    opened = batches.enable([*NAMES, "nowhere"])
+    enabled = batches.enable([*NAMES, "nowhere"])
     states = [line for line in cell.out("qstat", "-f").splitlines() if any(name in line for name in NAMES)]
     sensing = batches.sense(NAMES, "/usr/local/sbin/sge-worker-notice")
-    assert {opened, sensing, batches.disable(NAMES)} == {frozenset(NAMES)}
+    assert {enabled, sensing, batches.disable(NAMES)} == {frozenset(NAMES)}
     assert ["d" in line.split()[-1] for line in states] == [False] * 3
     assert "sge-worker-notice" in cell.out("qconf", "-sconf", NAMES[2])
 
 
-def test_several_are_removed_at_once_and_a_busy_one_and_a_reserved_one_keep_all_they_have(
-    cell: Cell, until: Until
-) -> None:
+def test_in_a_removal_of_several_a_busy_and_a_reserved_host_keep_their_membership(cell: Cell, until: Until) -> None:
     administrator = Administrator(cell.runner)
     Batches(administrator).enrol([NewHost(name, 4) for name in NAMES], "main.q", "@allhosts")
     busy, reserved = cell.out("qconf", "-sel").split()[:2]
@@ -59,8 +57,8 @@ def test_several_are_removed_at_once_and_a_busy_one_and_a_reserved_one_keep_all_
     cell.out("qconf", "-as", NAMES[0])
     hosts = (NAMES[0], busy, NAMES[1], "no-such-host", reserved, NAMES[2])
     before = membership_of(administrator, [busy, reserved])
-    told = Batches(administrator).remove(dict.fromkeys(hosts))
-    assert {name: outcome.removed for name, outcome in told.items()} == {
+    found = Batches(administrator).remove(dict.fromkeys(hosts))
+    assert {name: outcome.removed for name, outcome in found.items()} == {
         name: name not in (busy, reserved) for name in hosts
     }
     assert membership_of(administrator, [busy, reserved]) == before
@@ -72,14 +70,14 @@ def test_several_are_removed_at_once_and_a_busy_one_and_a_reserved_one_keep_all_
 
 
 @pytest.mark.parametrize("after", (4, 6, 8, 11))
-def test_a_removal_of_several_that_was_killed_goes_on(cell: Cell, after: int) -> None:
-    """Killed after this many commands, of which the first four look."""
-    told: list[tuple[str, ...]] = []
+def test_a_removal_of_several_that_was_killed_is_completed_by_the_next(cell: Cell, after: int) -> None:
+    """Killed after this many commands, of which the first four only read."""
+    found: list[tuple[str, ...]] = []
 
     def mortal(argv: Sequence[str], **means: Any) -> Completed:
-        if len(told) == after:
+        if len(found) == after:
             raise Killed
-        told.append(tuple(argv))
+        found.append(tuple(argv))
         return cell.runner(argv, **means)
 
     Batches(Administrator(cell.runner)).enrol([NewHost(name, 4) for name in NAMES], "main.q", "@allhosts")

@@ -1,4 +1,4 @@
-"""Workers that are broken and look well: jobs fail on them one after another, or the health check says so."""
+"""Broken workers that report: jobs fail on them one after another, or the health check fails."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autoscaler.lab.cell import Cell
 from autoscaler.process import Runner
 from sge.accounting import read_starts
 from tests.grid_engine.autoscaling import Autoscaling
-from tests.grid_engine.evidence import Shown, journal, told
+from tests.grid_engine.evidence import Shown, journal, log_and_journal
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.waiting import Until
 
@@ -40,7 +40,7 @@ def test_a_worker_on_which_no_job_can_start_is_replaced_and_the_jobs_run_elsewhe
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling = Autoscaling(empty_cell, {**QUICK, "CP_CAP_AUTOSCALE_BLACK_HOLE_FAILURES": "2"})
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     with scaling.running():
         first = empty_cell.submit("-b", "y", "true")
         until(lambda: scaling.ended_well(first), 40)
@@ -50,11 +50,11 @@ def test_a_worker_on_which_no_job_can_start_is_replaced_and_the_jobs_run_elsewhe
         until(lambda: set(jobs) <= ran_elsewhere(empty_cell, broken), 40)
         until(lambda: broken not in scaling.rented(), 20)
     assert kinds(scaling, broken)[-3:] == ["disable", "remove", "terminate"]
-    assert "1 : assumedly before job" in scaling.said()
+    assert "1 : assumedly before job" in scaling.log_text()
 
 
 @pytest.mark.thorough
-def test_a_worker_whose_health_check_says_sick_twice_is_replaced_and_its_job_left_alone(
+def test_a_worker_that_fails_its_health_check_is_removed_after_its_job_has_ended(
     empty_cell: Cell, until: Until, tmp_path: Path, show_on_failure: Shown
 ) -> None:
     check = tmp_path / "check"
@@ -62,7 +62,7 @@ def test_a_worker_whose_health_check_says_sick_twice_is_replaced_and_its_job_lef
     check.chmod(0o755)
     settings = {"CP_CAP_AUTOSCALE_HEALTH_CHECK": str(check), "CP_CAP_AUTOSCALE_HEALTH_CHECK_INTERVAL": "0.5"}
     scaling = Autoscaling(empty_cell, {**QUICK, **settings})
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     gate = Gate(empty_cell)
     job = gate.submit()
     with scaling.running():
@@ -74,4 +74,4 @@ def test_a_worker_whose_health_check_says_sick_twice_is_replaced_and_its_job_lef
         gate.open()
         until(lambda: sick not in scaling.rented(), 20)
     assert (list(ran_on), scaling.ended_well(job)) == ([sick], True)
-    assert f"no /data on {sick}" in scaling.said()
+    assert f"no /data on {sick}" in scaling.log_text()

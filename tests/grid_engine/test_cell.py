@@ -1,4 +1,4 @@
-"""The private cell itself: what `up` promises, what `reset` goes back to, and that nothing outlives its owner."""
+"""The private cell itself: what `up` makes, what `reset` restores, and that nothing outlives its owner."""
 
 from __future__ import annotations
 
@@ -81,21 +81,21 @@ def test_a_job_reaches_every_host_of_its_pe_from_its_master_task(cell: Cell, unt
     assert sorted(out.read_text().split()) == sorted(host.name for host in cell.declared)
 
 
-def test_no_profile_is_run_before_a_job(cell: Cell, until: Until) -> None:
+def test_a_job_runs_in_no_login_shell(cell: Cell, until: Until) -> None:
     out = cell.output / "shell"
     cell.submit("-b", "y", "-o", str(out), "shopt", "-p", "login_shell")
     until(lambda: cell.runner(("qacct", "-j", "1"), timeout=60.0).returncode == 0)
     assert out.read_text() == "shopt -u login_shell\n"
 
 
-def test_a_job_sees_no_switch_that_was_meant_for_the_execd(cell: Cell, until: Until) -> None:
+def test_variables_of_the_execd_are_not_in_the_environment_of_a_job(cell: Cell, until: Until) -> None:
     out = cell.output / "environment"
     cell.submit("-b", "y", "-o", str(out), "env")
     until(lambda: cell.runner(("qacct", "-j", "1"), timeout=60.0).returncode == 0)
     assert "SGE_ND" not in out.read_text()
 
 
-def test_reset_takes_back_whatever_a_scenario_left(cell: Cell) -> None:
+def test_reset_undoes_jobs_hosts_and_configuration_of_a_scenario(cell: Cell) -> None:
     cell.submit("-b", "y", "-t", "1-20", "sleep", "60")
     cell.add_host(ExecHost("ip-10-1-0-7", slots=8))
     cell.configure(max_unheard="00:00:05")
@@ -113,14 +113,14 @@ def test_reset_takes_back_whatever_a_scenario_left(cell: Cell) -> None:
     assert after == ({f"main.q@{host.name}" for host in cell.declared}, "", False, True, "1")
 
 
-def test_reset_ends_machines_and_processes_that_a_scenario_started(cell: Cell) -> None:
+def test_reset_ends_the_machines_and_processes_of_a_scenario(cell: Cell) -> None:
     namespaces.start_host(cell.tree, "ip-10-1-0-7", boot=("sleep", "998"))
     with cell.start(("sleep", "998")) as child:
         cell.reset()
         assert (child.wait(120) != 0, "ip-10-1-0-7" in cell.tree.hosts()) == (True, False)
 
 
-def test_a_host_that_dies_takes_its_jobs_along_and_the_cell_lives(cell: Cell, until: Until) -> None:
+def test_ending_a_host_ends_its_jobs_and_not_the_cell(cell: Cell, until: Until) -> None:
     victim = cell.declared[0].name
     cell.submit("-b", "y", "-q", f"main.q@{victim}", "sleep", "997")
 
@@ -133,14 +133,14 @@ def test_a_host_that_dies_takes_its_jobs_along_and_the_cell_lives(cell: Cell, un
     assert cell.out("qconf", "-sh").split() == ["master"]
 
 
-def test_a_qmaster_that_died_starts_again_with_its_jobs(cell: Cell) -> None:
+def test_a_restarted_qmaster_has_its_jobs(cell: Cell) -> None:
     cell.submit("-h", "-b", "y", "true")
     cell.stop_qmaster()
     cell.start_qmaster()
     assert "hqw" in cell.out("qstat")
 
 
-def test_a_machine_started_from_inside_outlives_its_starter_and_dies_with_the_cell() -> None:
+def test_a_machine_started_inside_the_cell_outlives_its_starter_and_ends_with_the_cell() -> None:
     with Cell.up() as cell:
         program = (
             "from pathlib import Path; from autoscaler.namespaces import Tree, start_host;"
@@ -151,12 +151,12 @@ def test_a_machine_started_from_inside_outlives_its_starter_and_dies_with_the_ce
     assert not Path(f"/proc/{machine}").exists()
 
 
-def test_cells_live_side_by_side_without_knowing_each_other(cell: Cell) -> None:
+def test_two_cells_at_a_time_do_not_share_hosts(cell: Cell) -> None:
     with Cell.up(hosts=[ExecHost("elsewhere", slots=64)]) as other:
         assert (queues(other), "elsewhere" in cell.out("qstat", "-f")) == ({"main.q@elsewhere"}, False)
 
 
-def test_a_bare_cell_is_a_master_and_nothing_else() -> None:
+def test_a_bare_cell_has_a_master_only() -> None:
     with Cell.up(prepared=False) as bare:
         shown = [bare.runner(("qconf", switch), timeout=60.0) for switch in ("-sql", "-spl", "-shgrpl", "-ss", "-sel")]
     assert [(ended.returncode, b"defined" in ended.stdout + ended.stderr) for ended in shown] == [(1, True)] * 5
@@ -170,7 +170,7 @@ def test_the_master_can_be_an_execution_host_too(until: Until) -> None:
         assert queues(cell) == {"main.q@master"}
 
 
-def test_nothing_is_left_of_a_cell_whose_owner_is_killed(until: Until) -> None:
+def test_a_cell_whose_owner_is_killed_leaves_nothing(until: Until) -> None:
     owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True)
     assert owner.stdout is not None
     place = Path(owner.stdout.readline().strip())
@@ -185,7 +185,7 @@ def test_nothing_is_left_of_a_cell_whose_owner_is_killed(until: Until) -> None:
 
 
 @pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGINT))
-def test_the_command_that_holds_a_cell_ends_it_with_itself(number: signal.Signals, until: Until) -> None:
+def test_a_cell_ends_with_the_command_that_holds_it(number: signal.Signals, until: Until) -> None:
     name = f"held-{os.getpid()}-{number}"
     argv = (sys.executable, "-m", "autoscaler.commands.main", "cell", "up", name, "--hosts", "1")
     holder = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
@@ -208,7 +208,7 @@ def test_a_cell_can_be_entered_and_ended_by_name(cell: Cell) -> None:
 
 
 @pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGHUP))
-def test_what_was_entered_gets_the_signal_that_the_command_gets(cell: Cell, number: signal.Signals) -> None:
+def test_cell_exec_passes_on_signals(cell: Cell, number: signal.Signals) -> None:
     program = f"trap 'exit 9' {number.name.removeprefix('SIG')}; echo ready; while :; do sleep 0.05; done"
     argv = (sys.executable, "-m", "autoscaler.commands.main", "cell", "exec", cell.directory.name, "--", "sh", "-c")
     with subprocess.Popen((*argv, program), stdout=subprocess.PIPE, text=True) as entered:
@@ -218,7 +218,7 @@ def test_what_was_entered_gets_the_signal_that_the_command_gets(cell: Cell, numb
         assert entered.wait(60) == 9
 
 
-def test_a_signal_that_comes_before_the_start_has_returned_is_passed_on() -> None:
+def test_cell_exec_passes_on_a_signal_that_comes_during_the_start() -> None:
     got: list[signal.Signals] = []
 
     @contextlib.contextmanager
@@ -231,7 +231,7 @@ def test_a_signal_that_comes_before_the_start_has_returned_is_passed_on() -> Non
     assert (command._run(entered, ("true",), None), got) == (9, [signal.SIGTERM])
 
 
-def test_a_name_is_given_once() -> None:
+def test_a_cell_name_can_be_claimed_only_once() -> None:
     name = f"taken-{os.getpid()}"
     with cell_folder.claim(name), pytest.raises(CellError, match="already"), cell_folder.claim(name):
         pass

@@ -20,13 +20,13 @@ def entered(cell: Cell, *argv: str) -> subprocess.CompletedProcess[bytes]:
 
 
 @pytest.mark.thorough
-def test_what_is_entered_finds_the_provider_on_the_cells_network() -> None:
+def test_cell_exec_finds_the_local_provider_of_the_cell() -> None:
     with Cell.up(directory=None) as cell:
         found = json.loads(entered(cell, *COMMAND, "doctor", "--json").stdout)["findings"]
     assert [finding["level"] for finding in found if finding["what"] == "provider local"] == ["ok"]
 
 
-def test_what_is_entered_keeps_its_state_in_the_cell() -> None:
+def test_cell_exec_keeps_state_in_the_cell() -> None:
     with Cell.up(directory=None) as cell:
         entered(cell, *COMMAND, "pause")
         kept = [file.suffix for file in (cell.directory / "state").glob("*.sqlite")]

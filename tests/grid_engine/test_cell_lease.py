@@ -1,4 +1,4 @@
-"""A second autoscaler on another master's machine is refused, by a lease that qmaster keeps."""
+"""A second autoscaler on another master's machine is refused, by a lease that is stored in qmaster."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TestLeasesOfGridEngine(LeaseStoreContract):
 
 
 @pytest.mark.thorough
-def test_an_autoscaler_on_a_shadow_masters_machine_waits_and_is_refused_and_takes_over_once_the_first_ended(
+def test_an_autoscaler_on_a_shadow_master_is_refused_and_takes_over_when_the_first_has_ended(
     cell: Cell, until: Until
 ) -> None:
     shadow = cell.declared[0].name
@@ -39,9 +39,9 @@ def test_an_autoscaler_on_a_shadow_masters_machine_waits_and_is_refused_and_take
         until(lambda: leases.newest() == 1, 30.0, "the first has the lease")
         second = cell.start(("sge-autoscaler", "run"), host=shadow, env=other, output=log)
         code = second.wait(300.0)
-        said = log.read_text()
-    assert code == 5, said
-    assert re.search(r"another autoscaler serves this cell: process \d+ of \S+ on master", said), said
+        text = log.read_text()
+    assert code == 5, text
+    assert re.search(r"another autoscaler serves this cell: process \d+ of \S+ on master", text), text
     given_back = leases.read(1)
     assert given_back is not None
     assert given_back.holder == FREE

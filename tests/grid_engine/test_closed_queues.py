@@ -1,4 +1,4 @@
-"""For a queue that starts nothing now nothing is rented: it would stand in state `D` or `a`, leave, and come again."""
+"""For a queue that starts nothing now no worker is launched: it would be in state `D` or `a`, leave, and so on."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ PASSES = 15
 
 
 @pytest.mark.thorough
-def test_nothing_is_rented_for_a_queue_that_its_calendar_closes_until_that_opens(
+def test_nothing_is_launched_for_a_queue_that_its_calendar_closes_until_it_opens(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     autoscaling = Autoscaling(empty_cell, MANY)
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     calendar(empty_cell, "-Acal", "mon-sun=0-24=off")
     empty_cell.out("qconf", "-mattr", "queue", "calendar", "nights", "main.q")
     gate = Gate(empty_cell)
@@ -38,7 +38,7 @@ def test_nothing_is_rented_for_a_queue_that_its_calendar_closes_until_that_opens
     with autoscaling.running():
         more_passes(autoscaling, until)
         assert autoscaling.lifetimes() == ()
-        assert said_of(autoscaling, jobs[0]) == [(False, "QUEUE_OFF_BY_CALENDAR")]
+        assert verdicts_of(autoscaling, jobs[0]) == [(False, "QUEUE_OFF_BY_CALENDAR")]
         calendar(empty_cell, "-Mcal", "NONE")
         gate.open()
         until(lambda: all(autoscaling.ended_well(job) for job in jobs), 30, "the jobs did not end well")
@@ -48,11 +48,11 @@ def test_nothing_is_rented_for_a_queue_that_its_calendar_closes_until_that_opens
 
 
 @pytest.mark.thorough
-def test_workers_come_before_their_queue_opens_and_stay_until_it_does(
+def test_workers_are_launched_before_their_queue_opens_and_wait_for_it(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     autoscaling = Autoscaling(empty_cell, MANY)
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     now = datetime.fromtimestamp(time.time(), LocalZone())
     begin, end = (f"{now + timedelta(seconds=seconds):%H:%M:%S}" for seconds in (-7200, 30))
     calendar(empty_cell, "-Acal", f"{begin}-{end}")
@@ -66,7 +66,7 @@ def test_workers_come_before_their_queue_opens_and_stay_until_it_does(
 
     with autoscaling.running():
         until(closed_workers, 25, "two workers did not wait for the opening")
-        assert said_of(autoscaling, jobs[0]) == [(True, "QUEUE_OPENS_SOON")]
+        assert verdicts_of(autoscaling, jobs[0]) == [(True, "QUEUE_OPENS_SOON")]
         until(lambda: all(autoscaling.running_on(job) for job in jobs), 60, "the jobs did not all start")
         gate.open()
         until(autoscaling.all_gone, 30, "the workers did not leave")
@@ -74,7 +74,7 @@ def test_workers_come_before_their_queue_opens_and_stay_until_it_does(
     assert len(autoscaling.lifetimes()) == 2
 
 
-def test_calendars_are_understood_as_grid_engine_understands_them(cell: Cell, until: Until) -> None:
+def test_calendars_have_the_state_that_grid_engine_shows(cell: Cell, until: Until) -> None:
     seed = 1 if os.environ.get("CI") else random.randrange(1_000_000)
     print("seed", seed)
     chance, now = random.Random(seed), datetime.fromtimestamp(time.time(), LocalZone())
@@ -137,11 +137,11 @@ def times(chance: random.Random, now: datetime) -> list[str]:
         pytest.param("-sq", "-usq", "QUEUE_SUSPENDED_BY_HAND", marks=pytest.mark.thorough),
     ),
 )
-def test_nothing_is_rented_for_a_queue_that_a_person_closed_until_it_is_opened(
+def test_nothing_is_launched_for_a_queue_that_a_person_disabled_until_it_is_enabled(
     cell: Cell, until: Until, show_on_failure: Shown, close: str, reopen: str, code: str
 ) -> None:
     autoscaling = Autoscaling(cell, MANY)
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     cell.out("qmod", close, "main.q")
     gate = Gate(cell)
     jobs = [gate.submit() for _ in range(6)]
@@ -149,7 +149,7 @@ def test_nothing_is_rented_for_a_queue_that_a_person_closed_until_it_is_opened(
     with autoscaling.running():
         more_passes(autoscaling, until)
         assert autoscaling.lifetimes() == ()
-        assert said_of(autoscaling, jobs[0]) == [(False, code)]
+        assert verdicts_of(autoscaling, jobs[0]) == [(False, code)]
         cell.out("qmod", reopen, "main.q")
         until(lambda: all(autoscaling.running_on(job) for job in jobs), 30, "the jobs did not all start")
         gate.open()
@@ -159,11 +159,11 @@ def test_nothing_is_rented_for_a_queue_that_a_person_closed_until_it_is_opened(
 
 
 @pytest.mark.thorough
-def test_workers_whose_queue_keeps_them_in_alarm_are_ordered_once_and_run_the_jobs_when_it_ends(
+def test_workers_in_alarm_are_ordered_once_and_run_the_jobs_when_the_alarm_ends(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     autoscaling = Autoscaling(empty_cell, MANY)
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     empty_cell.out("qconf", "-mattr", "queue", "load_thresholds", "np_load_avg=0.01", "main.q")
     gate = Gate(empty_cell)
     jobs = [gate.submit() for _ in range(3)]
@@ -176,7 +176,7 @@ def test_workers_whose_queue_keeps_them_in_alarm_are_ordered_once_and_run_the_jo
         until(in_alarm, 40, "two workers were not in alarm")
         more_passes(autoscaling, until)
         assert len(autoscaling.lifetimes()) == 2
-        assert said_of(autoscaling, jobs[0]) == [(True, "IN_ALARM")]
+        assert verdicts_of(autoscaling, jobs[0]) == [(True, "IN_ALARM")]
         empty_cell.out("qconf", "-rattr", "queue", "load_thresholds", "NONE", "main.q")
         until(lambda: all(autoscaling.running_on(job) for job in jobs), 30, "the jobs did not all start")
         gate.open()
@@ -186,12 +186,12 @@ def test_workers_whose_queue_keeps_them_in_alarm_are_ordered_once_and_run_the_jo
 
 
 @pytest.mark.thorough
-def test_beside_a_worker_that_load_adjustments_keep_from_a_further_job_none_is_launched_for_it(
+def test_no_worker_is_launched_for_a_job_delayed_by_load_adjustments(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     """They are added to the load for each job that began a moment ago, and show in no state letter."""
     autoscaling = Autoscaling(empty_cell, MANY)
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     empty_cell.out("qconf", "-mattr", "queue", "load_thresholds", "np_load_avg=50", "main.q")
     empty_cell.schedule(job_load_adjustments="np_load_avg=100", load_adjustment_decay_time="0:0:20")
     gate = Gate(empty_cell)
@@ -209,11 +209,11 @@ def test_beside_a_worker_that_load_adjustments_keep_from_a_further_job_none_is_l
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("state", sample(("disabled", "enabled"), "disabled"))
-def test_workers_of_a_queue_with_an_initial_state_are_opened_once_and_run_its_jobs(
+def test_one_worker_of_a_queue_with_an_initial_state_runs_its_job(
     empty_cell: Cell, until: Until, show_on_failure: Shown, state: str
 ) -> None:
     autoscaling = Autoscaling(empty_cell, MANY)
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     empty_cell.out("qconf", "-mattr", "queue", "initial_state", state, "main.q")
     gate = Gate(empty_cell)
     job = gate.submit()
@@ -227,7 +227,7 @@ def test_workers_of_a_queue_with_an_initial_state_are_opened_once_and_run_its_jo
     assert len(autoscaling.lifetimes()) == 1
 
 
-def test_jobs_beyond_what_one_user_or_one_array_may_run_at_once_launch_nothing(empty_cell: Cell) -> None:
+def test_tasks_beyond_the_limits_of_users_and_arrays_do_not_count(empty_cell: Cell) -> None:
     autoscaling = Autoscaling(empty_cell, {**MANY, "CP_CAP_AUTOSCALE_WORKERS": "9999"})
     empty_cell.configure(max_aj_instances="40")
     array = empty_cell.submit("-b", "y", "-t", "1-10000", "sleep", "1")
@@ -256,14 +256,14 @@ def calendar(cell: Cell, switch: str, week: str, year: str = "NONE") -> None:
     cell.out("qconf", switch, str(file))
 
 
-def said_of(autoscaling: Autoscaling, job: str) -> list[tuple[bool, str]]:
+def verdicts_of(autoscaling: Autoscaling, job: str) -> list[tuple[bool, str]]:
     return [(row["counted"], row["reason"]["code"]) for row in autoscaling.explained(job)["waiting"]]
 
 
 def more_passes(autoscaling: Autoscaling, until: Until) -> None:
-    """Until the autoscaler has looked this many times more."""
+    """Until the autoscaler has made this many passes more."""
     first = passes(autoscaling)
-    until(lambda: passes(autoscaling) >= first + PASSES, 60, "it did not look again")
+    until(lambda: passes(autoscaling) >= first + PASSES, 60, "it made no further passes")
 
 
 def passes(autoscaling: Autoscaling) -> int:

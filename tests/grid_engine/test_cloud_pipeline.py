@@ -1,5 +1,5 @@
 """Workers of a Cloud Pipeline master run on a real cell: their image enrols them, and the autoscaler gives them what it
-does not know, before they are let in.
+does not know, before they are enabled.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def completed(cell: Cell, host: str) -> list[str]:
 
 
 @pytest.mark.thorough
-def test_an_mpi_job_runs_inside_one_group_whose_workers_know_themselves_and_ask_to_stop(
+def test_an_mpi_job_runs_in_one_group_whose_workers_have_their_values_and_ask_to_stop(
     empty_cell: Cell, cloud: PlayedCloud, until: Until, show_on_failure: Shown
 ) -> None:
     make_complexes(empty_cell)
@@ -55,7 +55,7 @@ def test_an_mpi_job_runs_inside_one_group_whose_workers_know_themselves_and_ask_
     autoscaling = Autoscaling(
         empty_cell, {**cloud.environment, **SETTINGS, **LISTENS, "CP_CAP_AUTOSCALE_RULES": str(rules)}
     )
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     prepare(autoscaling)
     assert autoscaling.command("autoscale", "--file", str(arrays)).returncode == 0
     gate = Gate(empty_cell)
@@ -68,7 +68,7 @@ def test_an_mpi_job_runs_inside_one_group_whose_workers_know_themselves_and_ask_
         gate.open()
         until(lambda: autoscaling.ended_well(job), 30, "the job did not end well")
         first = min(hosts)
-        told = [
+        found = [
             empty_cell.tree.host_runner(first)(("jetpack", "config", key), timeout=60.0).stdout.decode().strip()
             for key in ("application_version", "cyclecloud.node.group_id", "cyclecloud.instance.id")
         ]
@@ -78,7 +78,7 @@ def test_an_mpi_job_runs_inside_one_group_whose_workers_know_themselves_and_ask_
 
     assert values == [["hf:group_id=execute:4-1", "hf:size=m5.large"]] * 2
     ids = {life.name: life.worker_id for life in autoscaling.lifetimes()}
-    assert told == ["1.2.3", "execute:4-1", ids[first]]
+    assert found == ["1.2.3", "execute:4-1", ids[first]]
     kept_secret(empty_cell, autoscaling)
 
 
@@ -86,17 +86,17 @@ def kept_secret(cell: Cell, autoscaling: Autoscaling) -> None:
     """No URL of a worker is logged, and what the platform writes into the runs' logs has no secret."""
     consoles = [file.read_text(errors="replace") for file in Path(cell.tree.directory).glob("hosts/*/console.log")]
     assert any("Command text: printf %s" in console for console in consoles)
-    assert [text for text in (autoscaling.said(), *consoles) if "/autostop/" in text] == []
+    assert [text for text in (autoscaling.log_text(), *consoles) if "/autostop/" in text] == []
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("call", sample(("-mattr*", "-aattr hostgroup*"), "-aattr hostgroup*"))
-def test_killed_around_a_call_that_completes_a_worker_each_is_still_let_in_whole(
+def test_workers_are_complete_when_a_job_runs_though_their_completion_was_killed(
     empty_cell: Cell, cloud: PlayedCloud, until: Until, show_on_failure: Shown, call: str
 ) -> None:
     qconf = StandIn(empty_cell, "qconf")
     autoscaling = Autoscaling(empty_cell, {**cloud.environment, **SETTINGS, "PATH": qconf.path})
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     prepare(autoscaling)
     qconf.kill_caller_around(call)
     gate = Gate(empty_cell)
@@ -114,8 +114,8 @@ def test_killed_around_a_call_that_completes_a_worker_each_is_still_let_in_whole
     assert len(autoscaling.lifetimes()) == 2
 
 
-def test_a_host_that_was_in_the_queue_before_it_is_of_a_group_gets_the_groups_parallel_environment(cell: Cell) -> None:
-    """Its queue instance is there: Grid Engine gives it what the queue has for the group only when asked anew."""
+def test_a_host_already_in_the_queue_gets_the_parallel_environment_of_its_group(cell: Cell) -> None:
+    """Its queue instance is there: Grid Engine gives it the queue's list for the group only when that is set again."""
     administrator, (host, *_) = Administrator(cell.runner), cell.declared
     ours = Groups(administrator).prepare("execute:4-1", queue="main.q", host_group="@allhosts", pes=("mpi",))
 

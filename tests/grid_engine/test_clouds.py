@@ -31,16 +31,27 @@ KNOW_THEMSELVES = ("aws", "azure", "cloud_pipeline")
 
 
 @pytest.mark.parametrize("name", sample(SCENARIOS, "azure"))
-def test_a_job_runs_on_a_machine_that_was_ordered_joined_and_is_ended_again(
+def test_a_job_runs_on_a_launched_machine_which_is_terminated_afterwards(
     empty_cell: Cell, until: Until, show_on_failure: Shown, name: str
 ) -> None:
     show_on_failure["control plane"] = (empty_cell.directory / f"{name}.log").read_text
     show_on_failure["machines"] = lambda: consoles(empty_cell)
     with played_cloud(empty_cell, name) as cloud:
         autoscaling = Autoscaling(empty_cell, {**cloud.environment, **SCENARIOS[name]})
-        show_on_failure["autoscaler"] = autoscaling.said
-        tells = ("-b", "y", "-o", str(empty_cell.home / "told"), "-j", "y", "jetpack", "config", INSTANCE_ID, "nobody")
-        job = empty_cell.submit(*tells)
+        show_on_failure["autoscaler"] = autoscaling.log_text
+        options = (
+            "-b",
+            "y",
+            "-o",
+            str(empty_cell.home / "told"),
+            "-j",
+            "y",
+            "jetpack",
+            "config",
+            INSTANCE_ID,
+            "nobody",
+        )
+        job = empty_cell.submit(*options)
 
         with autoscaling.running():
             until(lambda: autoscaling.ended_well(job), 30, "the job did not end well on a worker")
@@ -56,11 +67,11 @@ def test_a_job_runs_on_a_machine_that_was_ordered_joined_and_is_ended_again(
 
 
 def billable(cell: Cell, cloud: PlayedCloud) -> list[str]:
-    """What costs money now, as the control plane itself says."""
+    """What costs money now, according to the control plane."""
     done = cell.runner((sys.executable, "-c", ASK, cloud.billable), timeout=60.0)
     assert done.returncode == 0, done.stderr.decode()
-    told: dict[str, Any] = json.loads(done.stdout)
-    return list(told["billable"])
+    found: dict[str, Any] = json.loads(done.stdout)
+    return list(found["billable"])
 
 
 def names_kept(cloud: PlayedCloud) -> str:

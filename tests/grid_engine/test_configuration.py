@@ -1,4 +1,4 @@
-"""The configuration of a real cell: confirmed by one command, and what an administrator changes is judged anew."""
+"""The configuration of a real cell: confirmed by one command, and changes by an administrator apply at once."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _pe(cell: Cell) -> None:
         _mattr("pe", "slots", "9", "mpi"),
     ),
 )
-def test_what_an_administrator_changes_is_read(cell: Cell, change: Callable[[Cell], object]) -> None:
+def test_a_change_by_an_administrator_is_read(cell: Cell, change: Callable[[Cell], object]) -> None:
     reader = ConfigurationReader()
     before = reader.read(cell.runner)
     change(cell)
@@ -100,22 +100,22 @@ def test_what_an_administrator_changes_is_read(cell: Cell, change: Callable[[Cel
 
 
 @pytest.mark.thorough
-def test_a_queue_that_was_closed_to_a_user_meanwhile_launches_nothing(empty_cell: Cell, until: Until) -> None:
-    """No event of Grid Engine tells of it, and the next pass would order a machine that helps nobody."""
+def test_nothing_is_launched_for_a_queue_that_was_restricted_meanwhile(empty_cell: Cell, until: Until) -> None:
+    """Grid Engine sends no event for it, and the next pass would order a machine that helps no job."""
     autoscaling = Autoscaling(empty_cell, {"CP_CAP_AUTOSCALE_VERBOSE": "true"})
     with autoscaling.running():
-        until(lambda: "no job waits" in autoscaling.said(), 30, "passes were quiet")
+        until(lambda: "no job waits" in autoscaling.log_text(), 30, "passes were quiet")
         empty_cell.out("qconf", "-au", "nobody", "staff")
         empty_cell.out("qconf", "-mattr", "queue", "user_lists", "staff", "main.q")
         job = empty_cell.submit("-b", "y", "sleep", "0")
-        until(lambda: "may not use" in autoscaling.said(), 30, "the job was judged by the new list")
+        until(lambda: "may not use" in autoscaling.log_text(), 30, "the job was judged by the new list")
         assert autoscaling.lifetimes() == ()
         empty_cell.out("qconf", "-rattr", "queue", "user_lists", "NONE", "main.q")
         until(lambda: autoscaling.ended_well(job), 60, "it ran once the queue was open again")
 
 
 def test_quiet_passes_of_the_running_service_take_three_commands_each(cell: Cell, until: Until) -> None:
-    """Counted where they start: the service finds each command by a wrapper that writes its name down."""
+    """Counted where they start: the service finds each command by a wrapper that logs its name."""
     wrappers, counted = cell.home / "wrappers", cell.home / "counted"
     wrappers.mkdir()
     path = cell.environment["PATH"]

@@ -1,4 +1,4 @@
-"""`cost` on a real cell: for whom workers were, over a killed worker, a restart and a lost store, adds up to what they
+"""`cost` on a real cell: shares of cost, over a killed worker, a restart and a lost store, add up to what the workers
 cost.
 """
 
@@ -13,7 +13,7 @@ from autoscaler.lab.cell import Cell
 from providers.local import failures
 from providers.local.machines import Records
 from tests.grid_engine.autoscaling import Autoscaling
-from tests.grid_engine.evidence import Shown, told
+from tests.grid_engine.evidence import Shown, log_and_journal
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.test_access import GAMES, MAIL, a_project, submitted_by
 from tests.grid_engine.test_lost import machine_of
@@ -34,7 +34,7 @@ def cost(scaling: Autoscaling, by: str) -> dict[str, Any]:
 
 
 def micros(scaling: Autoscaling, by: str) -> dict[str, int]:
-    """Row → millionths, what nobody held included; they add up to the sum."""
+    """Row → millionths, idle time included; they add up to the sum."""
     tables = cost(scaling, by)["currencies"]
     if not tables:
         return {}
@@ -48,7 +48,7 @@ def micros(scaling: Autoscaling, by: str) -> dict[str, int]:
 
 
 def rented(scaling: Autoscaling) -> dict[str, float]:
-    """Worker → what it cost by the records of who rented it out, until it was told to end."""
+    """Worker → what it cost by the provider's records, until its termination."""
     machines = Records(scaling.cell.home / "machines").all()
     return {
         one.id: (one.ended_at - one.created_at) / 3600 * (one.price_per_hour or 0.0) * 1e6
@@ -57,7 +57,7 @@ def rented(scaling: Autoscaling) -> dict[str, float]:
     }
 
 
-def closed(scaling: Autoscaling, host: str) -> bool:
+def disabled(scaling: Autoscaling, host: str) -> bool:
     """Whether Grid Engine starts no job there, not even on a machine that is gone."""
     instance = scaling.instances().get(f"main.q@{host}")
     return instance is None or "d" in instance.states
@@ -68,7 +68,7 @@ def test_cost_by_user_adds_up_over_a_lost_worker_a_restart_and_a_lost_store(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling, gate = Autoscaling(empty_cell, SETTINGS), Gate(empty_cell)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     for project in ("wind", "sun"):
         a_project(empty_cell, project)
     with scaling.running():
@@ -78,7 +78,7 @@ def test_cost_by_user_adds_up_over_a_lost_worker_a_restart_and_a_lost_store(
         until(lambda: all(scaling.ended_well(job) for job in jobs), 60, "the jobs did not run")
         until(lambda: {"wind", "sun"} <= micros(scaling, "project").keys(), 60, "accounting was not taken in")
         assert {"games", "mail"} <= micros(scaling, "user").keys()
-        until(lambda: "the budget of the cell spent" in scaling.said(), 30, "the budget was not told")
+        until(lambda: "the budget of the cell spent" in scaling.log_text(), 30, "the budget was not told")
         until(scaling.all_gone, 60, "the workers did not leave")
         ended = micros(scaling, "worker")
         assert ended.keys() == rented(scaling).keys()
@@ -92,7 +92,7 @@ def test_cost_by_user_adds_up_over_a_lost_worker_a_restart_and_a_lost_store(
         failures.kill(machine_of(scaling, host), empty_cell.tree)
     with scaling.running():  # another process
         until(lambda: host not in scaling.living(), 60, "the lost worker is not known to be gone")
-        until(lambda: closed(scaling, host), 30, "the lost worker's free slot was not closed")
+        until(lambda: disabled(scaling, host), 30, "the lost worker's free slot was not closed")
         assert micros(scaling, "worker").items() >= ended.items()
         assert micros(scaling, "job")[held] > 0
         again = Gate(empty_cell, "again").submit("-P", "sun")

@@ -1,4 +1,4 @@
-"""What can never run is told, held or deleted; whatever may yet run survives, also what looks much like it."""
+"""Unsatisfiable jobs are annotated, held or deleted; all others are left alone, even similar ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from autoscaler.core.model.memory import Memory
 from autoscaler.lab.cell import Cell
 from autoscaler.store.store import Store
 from tests.grid_engine.autoscaling import Autoscaling
-from tests.grid_engine.evidence import Shown, told
+from tests.grid_engine.evidence import Shown, log_and_journal
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.stand_in import StandIn
 from tests.grid_engine.waiting import Until
@@ -27,13 +27,13 @@ CALM = {
     "CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_RAM": "none",
 }
 """m5 of up to 96 cores are allowed, and none is launched within the test."""
-LOOKS = 4
-"""Found so, told and (half a minute later) asked about, deleted or held, and what follows from that."""
+PASSES = 4
+"""One to find it, one to annotate it and (half a minute later) ask, one to delete or hold it, and one more."""
 
 
 @dataclass(frozen=True)
 class Passes:
-    """Passes of `sge-autoscaler once`, between which all that is suspected gets half a minute older."""
+    """Passes of `sge-autoscaler once`, between which every suspected job gets half a minute older."""
 
     scaling: Autoscaling
 
@@ -43,7 +43,7 @@ class Passes:
         document: dict[str, Any] = json.loads(done.stdout)
         return document
 
-    def all(self, count: int = LOOKS) -> list[dict[str, Any]]:
+    def all(self, count: int = PASSES) -> list[dict[str, Any]]:
         made = []
         for _ in range(count):
             made.append(self.once())
@@ -77,24 +77,24 @@ def context(cell: Cell, job: str) -> str:
     return next((line for line in shown.splitlines() if line.startswith("context")), "")
 
 
-def test_a_job_that_nothing_could_run_is_told_and_deleted_while_others_run(
+def test_an_unsatisfiable_job_is_annotated_and_deleted_while_others_run(
     cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling = Autoscaling(cell, CALM)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     gate, passes = Gate(cell), Passes(scaling)
     others = [gate.submit("-pe", "local", "2"), gate.submit("-pe", "local", "2"), gate.submit("-pe", "local", "2")]
     until(lambda: scaling.running_on(others[0]) and scaling.running_on(others[1]))
-    hopeless = gate.submit("-pe", "local", "100", "-l", "arch=lx-amd64,mem_free=1G")
+    unsatisfiable = gate.submit("-pe", "local", "100", "-l", "arch=lx-amd64,mem_free=1G")
 
     first, second = passes.all(2)
-    seen = context(cell, hopeless)
+    seen = context(cell, unsatisfiable)
     third, fourth = passes.all(2)
 
     assert kinds([first, second, third, fourth]) == [
         [],
-        [("annotate", [hopeless]), ("ask", [hopeless])],
-        [("kill", [hopeless])],
+        [("annotate", [unsatisfiable]), ("ask", [unsatisfiable])],
+        [("kill", [unsatisfiable])],
         [],
     ]
     assert (
@@ -106,9 +106,9 @@ def test_a_job_that_nothing_could_run_is_told_and_deleted_while_others_run(
     assert "no suitable queues" in ended["reason"]["text"]
 
 
-def test_what_may_yet_run_survives_beside_what_never_can(empty_cell: Cell, show_on_failure: Shown) -> None:
+def test_jobs_not_proven_unsatisfiable_are_left_alone(empty_cell: Cell, show_on_failure: Shown) -> None:
     scaling = Autoscaling(empty_cell, CALM)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     gate, passes = Gate(empty_cell), Passes(scaling)
     survivors = [
         gate.submit("-l", "arch=lx-amd64"),
@@ -121,20 +121,20 @@ def test_what_may_yet_run_survives_beside_what_never_can(empty_cell: Cell, show_
         gate.submit("-pe", "local", "100", "-l", "m_topology=SCC"),
         gate.submit("-pe", "local", "100", "-a", "203001010000"),
     ]
-    hopeless = gate.submit("-pe", "mpi", "400")
+    unsatisfiable = gate.submit("-pe", "mpi", "400")
     made = passes.all()
     assert waiting(empty_cell) == set(survivors)
-    assert [job for told_ in kinds(made) for kind, jobs in told_ for job in jobs if kind in ("kill", "hold")] == [
-        hopeless
+    assert [job for actions in kinds(made) for kind, jobs in actions for job in jobs if kind in ("kill", "hold")] == [
+        unsatisfiable
     ]
 
 
 @pytest.mark.thorough
-def test_jobs_beyond_a_quota_and_arrays_with_a_running_task_survive(
+def test_jobs_beyond_a_quota_and_arrays_with_a_running_task_are_left_alone(
     cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling = Autoscaling(cell, CALM)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     gate, passes = Gate(cell), Passes(scaling)
     array = gate.submit("-t", "1-3", "-pe", "local", "2")
     until(lambda: sum(scaling.running_on(array).values()) == 4)
@@ -148,17 +148,17 @@ def test_jobs_beyond_a_quota_and_arrays_with_a_running_task_survive(
     codes = {job: scaling.explained(job)["waiting"][0]["reason"]["code"] for job in (array, beyond)}
     assert (codes, kinds(alone), kinds(made)) == (
         {array: "TOO_LARGE_FOR_ONE_HOST", beyond: "TOO_MUCH_FOR_QUOTA"},
-        [[]] * LOOKS,
-        [[]] * LOOKS,
+        [[]] * PASSES,
+        [[]] * PASSES,
     )
 
 
 @pytest.mark.thorough
-def test_what_asks_more_than_the_whole_cell_has_is_deleted_though_some_is_in_use(
+def test_a_job_that_requests_more_than_the_whole_cell_has_is_deleted_even_if_some_is_in_use(
     cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling = Autoscaling(cell, CALM)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     gate, passes = Gate(cell), Passes(scaling)
     complexes = cell.home / "complexes"
     complexes.write_text(cell.out("qconf", "-sc") + "\nlic lic INT <= YES YES 0 0\n")
@@ -170,7 +170,7 @@ def test_what_asks_more_than_the_whole_cell_has_is_deleted_though_some_is_in_use
     waits = gate.submit("-l", "lic=3")
     licences, slots = gate.submit("-l", "lic=5"), gate.submit("-pe", "mpi", "4")
     made = passes.all()
-    killed = {job for told_ in kinds(made) for kind, jobs in told_ for job in jobs if kind == "kill"}
+    killed = {job for actions in kinds(made) for kind, jobs in actions for job in jobs if kind == "kill"}
     assert (killed, waiting(cell) - {user}) == ({licences, slots}, {waits})
     texts = [
         action["reason"]["text"] for document in made for action in document["actions"] if action["kind"] == "kill"
@@ -179,11 +179,11 @@ def test_what_asks_more_than_the_whole_cell_has_is_deleted_though_some_is_in_use
 
 
 @pytest.mark.thorough
-def test_what_is_held_is_released_when_its_owner_asks_for_less(
+def test_a_held_unsatisfiable_job_is_released_when_its_owner_requests_less(
     cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling = Autoscaling(cell, {**CALM, "CP_CAP_AUTOSCALE_DEADLOCK": "hold"})
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     passes, job = Passes(scaling), Gate(cell).submit("-pe", "local", "100")
     passes.all()
     held = scaling.explained(job)["waiting"][0]["reason"]["code"]
@@ -193,17 +193,19 @@ def test_what_is_held_is_released_when_its_owner_asks_for_less(
     assert held == "UNSATISFIABLE_HELD"
 
 
-def test_nobody_is_deleted_where_nothing_is_known_or_seen(cell: Cell, until: Until, show_on_failure: Shown) -> None:
+def test_no_job_is_deleted_if_grid_engine_or_the_catalogue_is_unknown(
+    cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
     qconf = StandIn(cell, "qconf")
     scaling = Autoscaling(cell, {**CALM, "PATH": qconf.path})
     hurried = Autoscaling(cell, {**scaling.settings, "CP_CAP_AUTOSCALE_GRID_ENGINE_TIMEOUT": "2"})
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     gate, passes = Gate(cell), Passes(scaling)
     job, mpi = gate.submit("-pe", "local", "100"), gate.submit("-pe", "mpi", "256")
     passes.all(2)  # asked, and proven by now
     qconf.answer(b"")
     blind = scaling.command("once").returncode
-    qconf.let_through()
+    qconf.run_real_program()
     empty = Passes(Autoscaling(cell, {**scaling.settings, "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "x9.none"}))
     unknown = empty.all(3)
     cell.stop_qmaster()

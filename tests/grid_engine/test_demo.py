@@ -1,4 +1,4 @@
-"""The demo leaves nothing behind, however it ends; that it plays both examples is seen by `make demo` itself."""
+"""The demo leaves nothing behind, however it ends; `make demo` itself shows that it plays both examples."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def processes_in(places: set[Path]) -> list[str]:
 
 
 @pytest.mark.parametrize("number", sample((signal.SIGINT, signal.SIGTERM, signal.SIGKILL), signal.SIGKILL))
-def test_a_demo_that_is_ended_in_the_middle_leaves_nothing_behind(number: signal.Signals, until: Until) -> None:
+def test_an_interrupted_demo_leaves_nothing_behind(number: signal.Signals, until: Until) -> None:
     with a_demo() as (demo, places):
         mine = {place for place in places if _holds(place, demo.pid)} or places
         os.kill(demo.pid, number)
@@ -61,7 +61,7 @@ def test_a_demo_that_is_ended_in_the_middle_leaves_nothing_behind(number: signal
 
 
 @pytest.mark.thorough
-def test_nothing_of_a_demo_is_written_outside_of_its_place() -> None:
+def test_temporary_folders_of_a_demo_are_inside_its_cell_folder() -> None:
     """Jobs' folders and programs' temporary ones, so that they go with the place even after SIGKILL."""
     with a_demo() as (demo, places):
         cell = Cell.at(next(place for place in places if _holds(place, demo.pid)))

@@ -1,4 +1,4 @@
-"""What a real scheduler says of random jobs in random cells, and what our core says: the small slice of a large run."""
+"""Verdicts of a real scheduler on random jobs in random cells, and those of our core: a small part of a large run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def differential() -> Iterator[Cell]:
         yield cell
 
 
-def test_a_hundred_random_jobs_are_judged_as_the_scheduler_does(differential: Cell) -> None:
+def test_a_hundred_random_jobs_are_judged_as_by_the_scheduler(differential: Cell) -> None:
     tally = compare(differential, "slice", 100)
     differences = [each for each in tally.differences if not each.of_a_host_under_quota]
     assert not differences, "\n".join(map(str, differences))
@@ -62,7 +62,7 @@ def test_a_hundred_random_jobs_are_judged_as_the_scheduler_does(differential: Ce
         ({}, {}, {"-pe fp* 101": NOT, "-pe fp* 5": NOT, "-pe fp* 4": FITS}),
     ),
 )  # fmt: skip
-def test_what_a_queue_has_for_its_instances_is_judged_as_the_scheduler_does(
+def test_values_and_lists_of_a_queue_are_judged_as_by_the_scheduler(
     differential: Cell, queue: Mapping[str, str], hosts: Mapping[str, str], expected: Mapping[str, Answer]
 ) -> None:
     world = a_plain_world(hosts=hosts, **queue)
@@ -71,7 +71,7 @@ def test_what_a_queue_has_for_its_instances_is_judged_as_the_scheduler_does(
 
 
 @pytest.mark.thorough
-def test_slots_of_a_parallel_environment_that_run_are_judged_as_the_scheduler_does(differential: Cell) -> None:
+def test_used_slots_of_a_parallel_environment_are_judged_as_by_the_scheduler(differential: Cell) -> None:
     world = a_plain_world()
     few = world.files["pe_mpi"].replace("999999", "4")
     world = replace(world, files={**world.files, "pe_mpi": few}, running=(("-pe", "mpi", "3"),))

@@ -1,4 +1,4 @@
-"""`doctor` on a real Grid Engine: what is sound is called sound, and what was broken is found."""
+"""`doctor` on a real Grid Engine: a sound cell has no bad finding, and every defect is found."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMMAND = (sys.executable, "-m", "autoscaler.commands.main", "doctor", "--json")
 
 
 def findings(cell: Cell, host: str = MASTER, user: str = "root", **environment: str) -> dict[str, str]:
-    """What → level, as a user sees it on a host."""
+    """Finding → level, for a user on a host."""
     settings = {**cell.environment, "CP_CAP_SGE_MASTER_CORES": "0", **environment}
     if (host, user) == (MASTER, "root") and not samples.thorough():
         completed = forked.run(cell, ("doctor", "--json"), timeout=120.0, env=settings)
@@ -28,16 +28,16 @@ def findings(cell: Cell, host: str = MASTER, user: str = "root", **environment: 
     return {finding["what"]: finding["level"] for finding in json.loads(completed.stdout)["findings"]}
 
 
-def test_a_sound_cell_has_only_what_was_not_chosen(cell: Cell) -> None:
+def test_a_sound_cell_has_no_bad_finding_but_a_missing_provider(cell: Cell) -> None:
     bad = {what for what, level in findings(cell).items() if level != "ok"}
     assert bad <= {"provider not chosen"}
 
 
-def test_a_cell_without_hosts_is_told_what_will_fail(empty_cell: Cell) -> None:
+def test_a_cell_without_hosts_is_a_warning(empty_cell: Cell) -> None:
     assert findings(empty_cell)["empty cluster"] == "warn"
 
 
-def test_where_no_scheduler_runs_the_rest_is_found_all_the_same(cell: Cell, until: Until) -> None:
+def test_without_a_scheduler_the_other_findings_are_the_same(cell: Cell, until: Until) -> None:
     cell.out("qconf", "-kt", "scheduler")
     until(lambda: cell.runner(("qconf", "-sss"), timeout=60.0).stdout.strip() == b"")
     bad = {what for what, level in findings(cell).items() if level != "ok"}
@@ -60,44 +60,44 @@ def test_an_unprepared_queue_is_found(cell: Cell) -> None:
     assert findings(cell, CP_CAP_SGE_QUEUE_NAME="other.q")["preparation"] == "fail"
 
 
-def test_one_who_is_no_manager_is_told(cell: Cell) -> None:
+def test_a_user_who_is_not_a_manager_is_found(cell: Cell) -> None:
     assert findings(cell, user="games")["manager rights"] == "fail"
 
 
-def test_a_host_that_may_submit_but_not_change_anything_is_told(cell: Cell) -> None:
+def test_a_host_that_may_only_submit_is_found(cell: Cell) -> None:
     worker = cell.declared[0].name
     cell.out("qconf", "-as", worker)
     assert findings(cell, worker)["qmaster"] == "fail"
 
 
-def test_a_host_that_may_not_even_ask_is_told(cell: Cell) -> None:
+def test_a_host_that_is_neither_admin_nor_submit_host_is_found(cell: Cell) -> None:
     assert findings(cell, cell.declared[0].name)["qmaster"] == "fail"
 
 
-def test_without_a_queue_master_that_alone_is_said(cell: Cell) -> None:
+def test_an_unreachable_qmaster_is_found(cell: Cell) -> None:
     cell.stop_qmaster()
     assert findings(cell)["qmaster"] == "fail"
 
 
 @pytest.mark.thorough
-def test_rules_that_name_what_is_not_there_are_found(cell: Cell) -> None:
+def test_rules_that_name_a_missing_complex_are_found(cell: Cell) -> None:
     rules = cell.home / "rules.json"
     rules.write_text('{"complexes": {"gpu": "ngpus"}}')
     assert findings(cell, CP_CAP_AUTOSCALE_RULES=str(rules))["rules"] == "warn"
 
 
-def test_an_instance_type_that_the_provider_does_not_have_is_found(cell: Cell) -> None:
+def test_an_unknown_instance_type_is_found(cell: Cell) -> None:
     fake = {"CP_CAP_AUTOSCALE_PROVIDER": "fake", "CP_CAP_AUTOSCALE_TAG": "cell"}
     assert findings(cell, **fake, CP_CAP_AUTOSCALE_INSTANCE_TYPE="m5.lrage")["instance types"] == "fail"
     assert findings(cell, **fake, CP_CAP_AUTOSCALE_INSTANCE_TYPE="m5.large")["instance types"] == "ok"
 
 
-def test_a_limit_that_every_queue_has_again_is_found(cell: Cell) -> None:
+def test_a_limit_that_applies_to_each_queue_separately_is_found(cell: Cell) -> None:
     assert findings(cell, CP_CAP_SGE_QUEUE_NAME_1="second.q")["settings"] == "warn"
 
 
 @pytest.mark.thorough
-def test_a_verifier_that_lets_nobody_change_contexts_is_found(cell: Cell) -> None:
+def test_a_verifier_that_does_not_allow_changes_of_contexts_is_found(cell: Cell) -> None:
     wanted = {"CP_CAP_AUTOSCALE_JOB_CONTEXT": "true"}
     assert findings(cell, **wanted)["context of jobs"] == "ok"
     cell.configure(jsv_url="script:/bin/true", jsv_allowed_mod="h,i,e")

@@ -1,4 +1,4 @@
-"""What cannot start though a host were there launches nothing, and says why."""
+"""Jobs that could not start even on a free host launch nothing, and have a reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_held_future_and_limited_tasks_launch_no_more_workers_than_they_can_use(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     autoscaling = Autoscaling(empty_cell, MANY)
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     gate = Gate(empty_cell)
     tomorrow = time.strftime("%Y%m%d%H%M", time.localtime(time.time() + 86_400))
     held, future = gate.submit("-h", "-t", "1:20"), gate.submit("-a", tomorrow)

@@ -7,7 +7,7 @@ import pytest
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.gate import Gate
-from tests.grid_engine.test_closed_queues import MANY, more_passes, said_of
+from tests.grid_engine.test_closed_queues import MANY, more_passes, verdicts_of
 from tests.grid_engine.waiting import Shown, Until
 
 CATALOG = """
@@ -32,11 +32,11 @@ def scaling_with_gpus(cell: Cell, **settings: str) -> Autoscaling:
 
 
 @pytest.mark.thorough
-def test_jobs_that_request_gpus_and_jobs_that_do_not_run_on_workers_of_their_own(
+def test_jobs_that_request_gpus_and_jobs_that_do_not_run_on_different_workers(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     autoscaling = scaling_with_gpus(empty_cell, CP_CAP_AUTOSCALE_HYBRID="true")
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     gate = Gate(empty_cell)
     jobs = {gate.submit(): "m5.large", gate.submit("-l", "gpus=1"): "m5.xlarge"}
 
@@ -49,16 +49,16 @@ def test_jobs_that_request_gpus_and_jobs_that_do_not_run_on_workers_of_their_own
     assert len(autoscaling.lifetimes()) == 2
 
 
-def test_nothing_is_launched_for_a_job_that_does_not_request_what_all_workers_have(
+def test_nothing_is_launched_for_a_job_that_does_not_request_a_forced_complex(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     autoscaling = scaling_with_gpus(empty_cell, CP_CAP_AUTOSCALE_INSTANCE_TYPE="m5.xlarge")
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     job = empty_cell.submit("-b", "y", "true")
 
     with autoscaling.running():
         more_passes(autoscaling, until)
         assert autoscaling.lifetimes() == ()
-        assert said_of(autoscaling, job) == [(False, "MUST_BE_REQUESTED")]
+        assert verdicts_of(autoscaling, job) == [(False, "MUST_BE_REQUESTED")]
         empty_cell.out("qalter", "-l", "gpus=1", job)
         until(lambda: autoscaling.ended_well(job), 40, "the job did not run when it requested it")

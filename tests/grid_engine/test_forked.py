@@ -15,7 +15,7 @@ from tests.grid_engine.evidence import Shown
 from tests.grid_engine.waiting import Until
 
 
-def told(done: Completed) -> tuple[int, list[str], list[str]]:
+def shown(done: Completed) -> tuple[int, list[str], list[str]]:
     return done.returncode, done.stdout.decode().splitlines(), done.stderr.decode().splitlines()
 
 
@@ -31,18 +31,18 @@ def told(done: Completed) -> tuple[int, list[str], list[str]]:
 def test_a_forked_command_answers_as_a_started_one(words: tuple[str, ...], cell: Cell) -> None:
     env = Autoscaling(cell).environment
     started = cell.runner(("sge-autoscaler", *words), timeout=60.0, env=env)
-    assert told(forked.run(cell, words, timeout=60.0, env=env)) == told(started)
+    assert shown(forked.run(cell, words, timeout=60.0, env=env)) == shown(started)
 
 
-def test_a_forked_service_is_in_the_cell_and_ends_by_the_signal_that_it_gets(
+def test_a_forked_service_runs_in_the_cell_and_ends_by_its_signal(
     cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling = Autoscaling(cell)
-    show_on_failure["autoscaler"] = scaling.said
+    show_on_failure["autoscaler"] = scaling.log_text
     for number, status in ((signal.SIGTERM, 0), (signal.SIGKILL, -signal.SIGKILL)):
         scaling.log.write_text("")
         service = forked.start(cell, ("run",), env=scaling.environment, output=scaling.log)
-        until(lambda: "serving cell" in scaling.said(), 20)
+        until(lambda: "serving cell" in scaling.log_text(), 20)
         assert service.poll() is None
         mine, its = (Path(f"/proc/{pid}/ns/net").readlink() for pid in ("self", service.pid))
         assert mine != its
@@ -50,10 +50,10 @@ def test_a_forked_service_is_in_the_cell_and_ends_by_the_signal_that_it_gets(
         assert service.wait(30.0) == status
 
 
-def test_a_forked_service_that_ended_before_anybody_asked_is_ended_without_harm(cell: Cell, until: Until) -> None:
+def test_terminating_a_forked_service_that_has_ended_is_allowed(cell: Cell, until: Until) -> None:
     """Its number stays its own until then, as that of a started one does."""
     scaling = Autoscaling(cell, {"CP_CAP_AUTOSCALE": "false"})
     service = forked.start(cell, ("run",), env=scaling.environment, output=scaling.log)
-    until(lambda: "ends" in scaling.said(), 20)
+    until(lambda: "ends" in scaling.log_text(), 20)
     until(lambda: Path(f"/proc/{service.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z", 20)
     assert service.terminate() == 0

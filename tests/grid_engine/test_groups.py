@@ -1,5 +1,5 @@
-"""Groups of workers on a real cell: an MPI job has all its hosts in one group, groups come and go as a whole, and
-nothing of them is left in Grid Engine.
+"""Groups of workers on a real cell: an MPI job has all its hosts in one group, groups are launched and removed as a
+whole, and nothing of them is left in Grid Engine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ IN_GROUPS = {"CP_CAP_AUTOSCALE_GROUP_PES": "mpi", "CP_CAP_AUTOSCALE_WORKERS": "4
 
 
 def prepare(autoscaling: Autoscaling, *more: str) -> None:
-    """As an operator does: the queue itself offers the PE of groups no more."""
+    """As an operator does: the queue itself no longer offers the PE of groups."""
     done = autoscaling.command("init", "--yes", "--apply", "main.q", *more)
     assert done.returncode == 0, done.stderr.decode()
     assert "mpi" not in pe_list(autoscaling.cell)[0]
@@ -61,7 +61,7 @@ def test_each_mpi_job_has_all_its_hosts_in_one_group_and_groups_leave_as_a_whole
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     autoscaling = Autoscaling(empty_cell, IN_GROUPS)
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     prepare(autoscaling)
     gate = Gate(empty_cell)
     first, second, third = (submit_mpi(empty_cell, name, gate) for name in ("one", "two", "three"))
@@ -83,12 +83,12 @@ def test_each_mpi_job_has_all_its_hosts_in_one_group_and_groups_leave_as_a_whole
 
 
 @pytest.mark.thorough
-def test_killed_before_and_after_a_call_nothing_of_a_group_is_left(
+def test_a_removal_of_a_group_that_is_killed_leaves_nothing_of_it(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     before = StandIn(empty_cell, "qconf")
     autoscaling = Autoscaling(empty_cell, {**IN_GROUPS, "PATH": before.path})
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     prepare(autoscaling)
     before.kill_caller_around("-dp*")
     gate = Gate(empty_cell)
@@ -105,12 +105,12 @@ def test_killed_before_and_after_a_call_nothing_of_a_group_is_left(
     assert len(autoscaling.lifetimes()) == 2
 
 
-def test_a_group_of_which_only_a_part_can_be_had_is_given_back_and_the_next_type_is_tried(
+def test_a_partially_launched_group_is_terminated_and_the_next_type_is_tried(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
-    """One machine is all that the cloud has: two of m5.large are not to be had, one of m5.xlarge is."""
+    """The cloud has only one machine: two of m5.large are not available, one of m5.xlarge is."""
     autoscaling = Autoscaling(empty_cell, {"CP_CAP_AUTOSCALE_LOCAL_MAX_MACHINES": "1"})
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     target = Target("execute:4", groups=1, group_cores=4)
     types = ("m5.large", "m5.xlarge")
     array = ArrayDefinition("execute:4", dynamic=True, extends="execute", machine_types=types, group_cores=4)
@@ -119,7 +119,7 @@ def test_a_group_of_which_only_a_part_can_be_had_is_given_back_and_the_next_type
         until(lambda: list(autoscaling.state.glob("*.sqlite")), 15, "the autoscaler did not start")
         with written(autoscaling) as store:
             store.requests.update("standard", "ann", time.time(), None, [target], [array])
-        until(lambda: list(serving(autoscaling).values()) == [4], 30, "no whole group came")
+        until(lambda: list(serving(autoscaling).values()) == [4], 30, "no complete group was launched")
         values = empty_cell.out("qhost", "-F", "group_id")
 
     lives = autoscaling.lifetimes()
@@ -129,7 +129,7 @@ def test_a_group_of_which_only_a_part_can_be_had_is_given_back_and_the_next_type
     assert "hf:group_id=execute:4-" in values
 
 
-def test_a_group_that_a_waiting_job_still_asks_for_is_swept_away_later(cell: Cell) -> None:
+def test_a_group_that_a_waiting_job_still_requests_is_swept_later(cell: Cell) -> None:
     """Grid Engine deletes no parallel environment that a waiting job's request matches."""
     groups = Groups(Administrator(cell.runner))
     groups.prepare("execute:4-1", queue="main.q", host_group="@allhosts", pes=("mpi",))
@@ -145,7 +145,7 @@ def test_a_group_that_a_waiting_job_still_asks_for_is_swept_away_later(cell: Cel
     assert groups_left(cell) == []
 
 
-def test_what_is_prepared_again_after_a_crash_is_as_prepared_once(cell: Cell) -> None:
+def test_a_group_prepared_twice_is_as_prepared_once(cell: Cell) -> None:
     groups = Groups(Administrator(cell.runner))
     for _ in range(2):
         groups.prepare("execute:4-1", queue="main.q", host_group="@allhosts", pes=("mpi",))
@@ -154,7 +154,7 @@ def test_what_is_prepared_again_after_a_crash_is_as_prepared_once(cell: Cell) ->
     assert cell.out("qconf", "-sc").count("\ngroup_id ") == 1
 
 
-def test_with_the_verifier_a_job_of_the_plain_name_asks_for_any_group(cell: Cell) -> None:
+def test_with_the_verifier_a_job_that_requests_the_plain_pe_may_run_in_any_group(cell: Cell) -> None:
     autoscaling = Autoscaling(cell, IN_GROUPS)
     prepare(autoscaling, "--jsv")
     assert autoscaling.command("once").returncode == 0

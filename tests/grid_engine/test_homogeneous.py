@@ -12,12 +12,12 @@ from tests.grid_engine.waiting import Shown, Until
 EXAMPLE = {"CP_CAP_AUTOSCALE_WORKERS": "2", "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large"}
 
 
-def test_ten_tasks_end_well_on_the_master_and_at_most_two_workers_of_its_type_which_then_leave(
+def test_ten_tasks_run_on_the_master_and_at_most_two_workers_which_then_leave(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     empty_cell.add_host(ExecHost("master", slots=2))
     autoscaling = Autoscaling(empty_cell, EXAMPLE)
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     gate = Gate(empty_cell)
     job = gate.submit("-t", "1:10")
 
@@ -41,12 +41,12 @@ def test_ten_tasks_end_well_on_the_master_and_at_most_two_workers_of_its_type_wh
         pytest.param("m5.large", "2", 2, id="all serve where none would be left", marks=pytest.mark.thorough),
     ),
 )
-def test_free_cores_are_kept_back_on_every_worker(
+def test_free_cores_are_not_offered_as_slots_of_a_worker(
     empty_cell: Cell, until: Until, show_on_failure: Shown, instance_type: str, free_cores: str, slots: int
 ) -> None:
     settings = {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": instance_type, "CP_CAP_SGE_WORKER_FREE_CORES": free_cores}
     autoscaling = Autoscaling(empty_cell, settings)
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     job = empty_cell.submit("-b", "y", "sleep", "60")
 
     with autoscaling.running():

@@ -1,4 +1,4 @@
-"""What an administrator put on the machine is no part of a private cell."""
+"""Files that an administrator put on the machine are not visible in a private cell."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ ASKED = {
 }
 with Cell.up(hosts=1) as cell:
     runners = (cell.runner, cell.host_runner(cell.declared[0].name))
-    told = [{key: run(("sh", "-c", words), timeout=60).stdout.decode().split() for key, words in ASKED.items()}
+    found = [{key: run(("sh", "-c", words), timeout=60).stdout.decode().split() for key, words in ASKED.items()}
             for run in runners]
-    print(json.dumps(told))
+    print(json.dumps(found))
 """
 
 
@@ -54,17 +54,17 @@ def seen(tmp_path: Path, *words: str) -> list[dict[str, list[str]]]:
     argv = ("unshare", "--mount", "--", "sh", "-c", STRAYS, "sh", str(own), sys.executable)
     done = subprocess.run((*argv, sys.executable, "-c", IN_CELL, *words), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    told: list[dict[str, list[str]]] = json.loads(done.stdout)
-    return told
+    found: list[dict[str, list[str]]] = json.loads(done.stdout)
+    return found
 
 
-def test_programs_and_settings_of_the_machine_are_not_there(tmp_path: Path) -> None:
+def test_programs_and_settings_of_the_machine_are_not_visible_in_a_cell(tmp_path: Path) -> None:
     nothing: dict[str, list[str]] = {key: [] for key in ("jetpack", "folders", "resolver", "programs", "python")}
     assert seen(tmp_path) == [nothing] * 2
 
 
-def test_a_python_that_was_installed_there_and_our_own_program_stay(tmp_path: Path) -> None:
-    for told in seen(tmp_path, "/usr/local/bin/python-of-cells"):
-        assert (told["jetpack"], told["python"]) == ([], ["2"])
-        assert set(told["programs"]) >= {"python-of-cells", "sge-autoscaler"}
-        assert "jetpack" not in told["programs"]
+def test_an_installed_python_and_our_own_program_are_visible_in_a_cell(tmp_path: Path) -> None:
+    for found in seen(tmp_path, "/usr/local/bin/python-of-cells"):
+        assert (found["jetpack"], found["python"]) == ([], ["2"])
+        assert set(found["programs"]) >= {"python-of-cells", "sge-autoscaler"}
+        assert "jetpack" not in found["programs"]

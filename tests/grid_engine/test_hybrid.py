@@ -1,4 +1,4 @@
-"""Workers sized by what waits: the second documented example, and memory as another thing that jobs ask for."""
+"""Workers sized by demand: the second documented example, and memory as another request of jobs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def make_memory_consumable(cell: Cell) -> None:
     cell.out("qconf", "-Mc", str(file))
 
 
-def test_the_eight_tasks_that_the_master_leaves_get_one_m5_2xlarge_which_then_leaves(
+def test_eight_tasks_beyond_the_master_get_one_m5_2xlarge_which_then_leaves(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     empty_cell.add_host(ExecHost("master", slots=2))
     autoscaling = Autoscaling(empty_cell, HYBRID)
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     gate = Gate(empty_cell)
     job = gate.submit("-t", "1:10")
 
@@ -43,12 +43,12 @@ def test_the_eight_tasks_that_the_master_leaves_get_one_m5_2xlarge_which_then_le
 
 
 @pytest.mark.thorough
-def test_a_job_gets_the_smallest_type_with_the_memory_that_it_asks_for(
+def test_a_job_gets_the_smallest_type_with_its_requested_memory(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     make_memory_consumable(empty_cell)
     autoscaling = Autoscaling(empty_cell, HYBRID)
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     gate = Gate(empty_cell)
     job = gate.submit("-l", "h_vmem=20G")
 

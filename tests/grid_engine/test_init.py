@@ -1,4 +1,4 @@
-"""`init` on a real Grid Engine that was just installed: one run makes it whole, the next finds nothing to do."""
+"""`init` on a real Grid Engine that was just installed: one run creates everything, the next has nothing to do."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def undone(cell: Cell, state: Path, **settings: str) -> list[str]:
     return [difference["name"] for difference in document["differences"] if not difference["done"]]
 
 
-def test_unasked_nothing_is_made(bare_cell: Cell, tmp_path: Path) -> None:
+def test_init_creates_nothing_without_confirmation(bare_cell: Cell, tmp_path: Path) -> None:
     completed = init(bare_cell, tmp_path)
     assert (completed.returncode, bare_cell.runner(("qconf", "-sql"), timeout=60.0).stdout) == (1, b"")
 
@@ -43,17 +43,17 @@ def test_a_second_run_finds_nothing_to_do(bare_cell: Cell, tmp_path: Path) -> No
     assert undone(bare_cell, tmp_path) == []
 
 
-def test_the_masters_own_slots_are_as_set(bare_cell: Cell, tmp_path: Path) -> None:
+def test_the_slots_of_the_master_are_as_configured(bare_cell: Cell, tmp_path: Path) -> None:
     init(bare_cell, tmp_path, "--yes", CP_CAP_SGE_MASTER_CORES="3", CP_CAP_SGE_WORKER_FREE_CORES="1")
     assert "slots                 0,[master=2]" in bare_cell.out("qconf", "-sq", "main.q")
 
 
-def test_a_master_of_no_cores_serves_no_job(bare_cell: Cell, tmp_path: Path) -> None:
+def test_a_master_without_cores_has_no_slots(bare_cell: Cell, tmp_path: Path) -> None:
     init(bare_cell, tmp_path, "--yes", CP_CAP_SGE_MASTER_CORES="0")
     assert "main.q@master                  BIP   0/0/0" in bare_cell.out("qstat", "-f")
 
 
-def test_jobs_may_name_a_prepared_queue_while_it_has_no_worker(bare_cell: Cell, tmp_path: Path) -> None:
+def test_jobs_may_request_a_prepared_queue_without_workers(bare_cell: Cell, tmp_path: Path) -> None:
     """A queue without any instance is unknown to `qsub -q`, so nothing would ever be launched for it."""
     init(bare_cell, tmp_path, "--yes", CP_CAP_SGE_MASTER_CORES="0", CP_CAP_SGE_QUEUE_NAME_1="second.q")
     assert bare_cell.submit("-b", "y", "-q", "second.q", "true")

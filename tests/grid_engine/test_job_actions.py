@@ -1,4 +1,4 @@
-"""Jobs of a real Grid Engine are held, deleted and pushed back with the reason where their owners look."""
+"""Jobs of a real Grid Engine are held, deleted and rescheduled with a reason that their owners can read."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ SENTENCE = "no parallel environment mpi of the queues main.q takes 100 slots"
 
 
 class Acting:
-    """An actor on a real cell whose owners are told by files."""
+    """An actor on a real cell whose owners are notified by files."""
 
     def __init__(self, cell: Cell) -> None:
         self.store = Store.open(None)
         lookup = Lookup(cell.runner)
-        means = ExecutionContext(
+        context = ExecutionContext(
             grid_engine=Administrator(cell.runner),
             provider=FakeProvider(FakeSettings(), cell="cell"),
             store=self.store,
@@ -50,7 +50,7 @@ class Acting:
             jobs=lookup.jobs,
             owners=Notices(OwnerNotice.FILE, lookup, cell.runner),
         )
-        self.actor = Actor(means, patience=0.0)
+        self.actor = Actor(context, patience=0.0)
         self.jobs = lookup.jobs
 
     def kill(self, *jobs: str) -> tuple[Result, str]:
@@ -85,7 +85,7 @@ def shown(cell: Cell, job: str) -> list[str]:
     return next((words for words in lines if words[:1] == [job]), [])
 
 
-def test_a_held_job_says_why_until_it_is_released(cell: Cell, acting: Acting) -> None:
+def test_a_held_job_has_the_reason_in_its_context_and_can_be_released(cell: Cell, acting: Acting) -> None:
     job = cell.submit("-b", "y", "-pe", "local", "99", "sleep", "60")
     acting(Hold((job,), REASON))
     held, context = shown(cell, job)[4], cell.out("qstat", "-j", job)
@@ -93,7 +93,7 @@ def test_a_held_job_says_why_until_it_is_released(cell: Cell, acting: Acting) ->
     assert (held, f"autoscaler={SENTENCE}" in context, shown(cell, job)[4]) == ("hqw", True, "qw")
 
 
-def test_a_jobs_owner_finds_out_why_it_was_deleted(cell: Cell, acting: Acting, place: Path) -> None:
+def test_the_owner_of_a_deleted_job_gets_a_file_with_the_reason(cell: Cell, acting: Acting, place: Path) -> None:
     as_nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--")
     job = cell.out(
         *as_nobody, "qsub", "-terse", "-b", "y", "-N", "sim", "-pe", "local", "99", "-o", str(place), "sleep", "60"
@@ -133,7 +133,7 @@ def test_a_job_that_started_meanwhile_is_not_deleted(how: str, cell: Cell, actin
     assert (outcome[0], shown(cell, job)[4] in ("r", "s")) == (Result.REFUSED, True)
 
 
-def test_of_an_array_with_a_running_task_the_waiting_ones_are_not_deleted_either(
+def test_waiting_tasks_of_an_array_with_a_running_task_are_not_deleted(
     cell: Cell, acting: Acting, until: Until
 ) -> None:
     job = cell.submit("-b", "y", "-t", "1-9", "sleep", "60")
@@ -145,22 +145,20 @@ def test_of_an_array_with_a_running_task_the_waiting_ones_are_not_deleted_either
     )
 
 
-def test_only_a_job_that_may_be_restarted_is_pushed_back_unless_forced(
-    cell: Cell, acting: Acting, until: Until
-) -> None:
+def test_a_job_that_is_not_rerunnable_is_rescheduled_only_by_force(cell: Cell, acting: Acting, until: Until) -> None:
     jobs = [cell.submit("-b", "y", "-r", rerun, "sleep", "60") for rerun in ("y", "n")]
     until(lambda: all(shown(cell, job)[4] == "r" for job in jobs), message="the jobs did not start")
     cell.out("qmod", "-d", "*")
     outcome = acting(Reschedule(tuple(jobs), "i-1", "w1", REASON))
     assert (outcome[0], outcome[1].startswith(f"{jobs[1]}: ")) == (Result.REFUSED, True)
-    until(lambda: shown(cell, jobs[0])[4] == "Rq", message="the first was not pushed back")
+    until(lambda: shown(cell, jobs[0])[4] == "Rq", message="the first was not rescheduled")
     assert (shown(cell, jobs[1])[4], acting(Reschedule((jobs[1],), "i-1", "w1", REASON, forced=True))[0]) == (
         "r",
         Result.DONE,
     )
 
 
-def test_a_job_is_pushed_back_though_another_is_gone(cell: Cell, acting: Acting, until: Until) -> None:
+def test_a_job_is_rescheduled_even_if_another_is_gone(cell: Cell, acting: Acting, until: Until) -> None:
     job = cell.submit("-b", "y", "-r", "y", "sleep", "60")
     until(lambda: shown(cell, job)[4] == "r", message="the job did not start")
     assert acting(Reschedule(("999", job), "i-1", "w1", REASON)) == (Result.DONE, "gone already: 999")

@@ -1,4 +1,4 @@
-"""`events` tells the life of a job in a real cell: every step once, in its order, and no more after a restart."""
+"""`events` shows the life of a job in a real cell: every step once, in order, and none again after a restart."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
-from tests.grid_engine.evidence import Shown, told
+from tests.grid_engine.evidence import Shown, log_and_journal
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.waiting import Until
 
@@ -25,11 +25,11 @@ def kinds(scaling: Autoscaling, job: str) -> set[str]:
     return {event["kind"] for event in life(scaling, job)}
 
 
-def test_a_job_is_told_from_its_submission_to_its_end_and_once(
+def test_every_event_of_a_job_is_reported_once_from_submission_to_end(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling = Autoscaling(empty_cell)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     gate = Gate(empty_cell)
     with scaling.running():
         job = gate.submit()
@@ -37,7 +37,7 @@ def test_a_job_is_told_from_its_submission_to_its_end_and_once(
         until(lambda: "started" in kinds(scaling, job), 40)
     gate.open()
     until(lambda: len(scaling.ends(job)) == 1, 60)
-    with scaling.running():  # another process, which is told nothing by the first one but what the store has
+    with scaling.running():  # another process, which knows of the first one only what the store has
         until(lambda: "ended" in kinds(scaling, job), 60)
         events = life(scaling, job)
         explained = json.loads(scaling.command("explain", job, "--json").stdout)

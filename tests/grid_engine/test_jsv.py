@@ -1,4 +1,4 @@
-"""The verifier of submissions on a real qmaster: it refuses with plan's sentence, and fails open."""
+"""The verifier of submissions on a real qmaster: it refuses with the reason of the plan, and fails open."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sge.qconf import read_attributes
 from tests.grid_engine.autoscaling import Autoscaling
 
 TOO_LARGE = "it requests 100 slots on one host; the largest allowed is m5.large with 2"
-HOPELESS = ("-b", "y", "-h", "-pe", "local", "100", "true")
+UNSATISFIABLE = ("-b", "y", "-h", "-pe", "local", "100", "true")
 HELD = ("-b", "y", "-h", "true")
 
 
@@ -23,21 +23,21 @@ def place(cell: Cell) -> Place:
 
 
 def refused(cell: Cell, *argv: str) -> bool:
-    """Whether `qsub` makes no job of it, and says our sentence then."""
+    """Whether `qsub` makes no job of it, and prints our reason then."""
     ended = cell.runner(("qsub", *argv), timeout=60.0)
-    said = (ended.stdout + ended.stderr).decode("utf-8", "replace")
-    assert (ended.returncode == 0) is (TOO_LARGE not in said), said
+    output = (ended.stdout + ended.stderr).decode("utf-8", "replace")
+    assert (ended.returncode == 0) is (TOO_LARGE not in output), output
     return ended.returncode != 0
 
 
 def refusals(cell: Cell, happenings: dict[str, Callable[[], object]]) -> list[str]:
-    """What must have happened before a hopeless job is refused."""
-    told = []
+    """Which of these changes an unsatisfiable job is still refused after."""
+    found = []
     for what, happen in happenings.items():
         happen()
-        if refused(cell, *HOPELESS):
-            told.append(what)
-    return told
+        if refused(cell, *UNSATISFIABLE):
+            found.append(what)
+    return found
 
 
 @pytest.fixture
@@ -50,16 +50,16 @@ def verified(cell: Cell) -> Autoscaling:
     return autoscaling
 
 
-def test_a_hopeless_job_is_refused_with_a_sentence_and_others_pass(verified: Autoscaling) -> None:
+def test_an_unsatisfiable_job_is_refused_with_the_reason_and_others_are_accepted(verified: Autoscaling) -> None:
     cell = verified.cell
-    hopeless = {
-        "plain": HOPELESS,
-        "-clear": ("-clear", *HOPELESS),
-        "an array": ("-t", "1-5", *HOPELESS),
-        "a future start": ("-a", "203001010000", *HOPELESS),
+    unsatisfiable = {
+        "plain": UNSATISFIABLE,
+        "-clear": ("-clear", *UNSATISFIABLE),
+        "an array": ("-t", "1-5", *UNSATISFIABLE),
+        "a future start": ("-a", "203001010000", *UNSATISFIABLE),
         "every range": ("-b", "y", "-h", "-pe", "local", "100-200,300", "true"),
         "any PE with that rule": ("-b", "y", "-h", "-pe", "loc*", "100", "true"),
-        "with arguments that look like the protocol": (*HOPELESS, "x\nBEGIN\nSTART\nPARAM A x"),
+        "with arguments that look like the protocol": (*UNSATISFIABLE, "x\nBEGIN\nSTART\nPARAM A x"),
     }
     passing = {
         "plain": HELD,
@@ -67,11 +67,11 @@ def test_a_hopeless_job_is_refused_with_a_sentence_and_others_pass(verified: Aut
         "a range that begins low": ("-b", "y", "-h", "-pe", "local", "2-100", "true"),
         "with arguments that look like the protocol": (*HELD, "x\nBEGIN", "y\nQUIT", "z\nPARAM pe_name local"),
     }
-    assert [name for name, argv in hopeless.items() if not refused(cell, *argv)] == []
+    assert [name for name, argv in unsatisfiable.items() if not refused(cell, *argv)] == []
     assert [name for name, argv in passing.items() if refused(cell, *argv)] == []
 
 
-def test_with_nothing_fresh_and_its_own_everything_is_accepted(verified: Autoscaling) -> None:
+def test_without_a_fresh_file_of_its_cell_the_verifier_accepts_every_job(verified: Autoscaling) -> None:
     cell, file = verified.cell, place(verified.cell).file
     left = file.read_bytes()
     another = json.dumps(json.loads(left) | {"cell": "another"}).encode()
@@ -95,23 +95,23 @@ def programs(cell: Cell) -> list[str]:
     return [line.split()[0] for line in listed if str(place(cell).program) in line and line.split()[1] != "sh"]
 
 
-def test_when_its_program_dies_or_is_broken_jobs_are_accepted_at_once(verified: Autoscaling) -> None:
+def test_while_the_program_of_the_verifier_is_dead_or_broken_jobs_are_accepted(verified: Autoscaling) -> None:
     """The script that the qmaster started goes on without it, and starts it again after the next job."""
     cell, program = verified.cell, place(verified.cell).program
-    assert all(refused(cell, *HOPELESS) for _ in range(6))
+    assert all(refused(cell, *UNSATISFIABLE) for _ in range(6))
     killed = programs(cell)
     cell.out("kill", "-KILL", *killed)
-    after = [refused(cell, *HOPELESS) for _ in range(8)]
+    after = [refused(cell, *UNSATISFIABLE) for _ in range(8)]
     assert (1 <= after.count(False) <= len(killed), after[-1]) == (True, True)
     whole = program.read_bytes()
     program.write_bytes(b"no archive")
     cell.out("kill", "-KILL", *programs(cell))
-    assert not any(refused(cell, *HOPELESS) for _ in range(6))
+    assert not any(refused(cell, *UNSATISFIABLE) for _ in range(6))
     program.write_bytes(whole)
-    assert [refused(cell, *HOPELESS) for _ in range(8)][-1]
+    assert [refused(cell, *UNSATISFIABLE) for _ in range(8)][-1]
 
 
-def test_jobs_can_be_altered_as_before_and_withdrawn_everything_is_as_before(verified: Autoscaling) -> None:
+def test_the_verifier_allows_qalter_and_withdrawing_it_restores_the_configuration(verified: Autoscaling) -> None:
     """Where there is a verifier, Grid Engine lets `qalter` change only what `jsv_allowed_mod` names."""
     cell = verified.cell
     assert read_attributes(cell.out("qconf", "-sconf"))["jsv_allowed_mod"].replace(" ", "") == ALL_MODIFICATIONS
@@ -121,11 +121,11 @@ def test_jobs_can_be_altered_as_before_and_withdrawn_everything_is_as_before(ver
     assert done.returncode == 0, done.stderr.decode()
     values = read_attributes(cell.out("qconf", "-sconf"))
     assert (values["jsv_url"], values["jsv_allowed_mod"]) == ("", "ac,h,i,e,o,j,M,N,p,w")
-    assert not refused(cell, *HOPELESS)
+    assert not refused(cell, *UNSATISFIABLE)
     assert not place(cell).folder.exists()
 
 
-def test_one_of_the_administrators_own_is_replaced_by_name_only(cell: Cell) -> None:
+def test_a_verifier_of_the_administrator_is_replaced_only_if_named_and_restored(cell: Cell) -> None:
     own = cell.home / "own.sh"
     own.write_text("#!/bin/sh\n")
     own.chmod(0o755)

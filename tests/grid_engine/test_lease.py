@@ -1,6 +1,6 @@
-"""A worker whose master is away: the machine ends itself when its lease is over, and no job is lost before.
+"""A worker whose master is unreachable: the machine ends itself when its lease is over, and no job is lost before.
 
-Durations are seconds here that are hours elsewhere; who counts them is the script that every worker gets.
+Durations are seconds here that are hours elsewhere; the script that every worker gets counts them.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ def boot(empty_cell: Cell) -> WorkerBoot:
 def rent(empty_cell: Cell, show_on_failure: Shown) -> Rent:
     def rent(boot: WorkerBoot, *, known: bool = True) -> Rented:
         rented = Rented(empty_cell, boot, known=known)
-        show_on_failure["console"] = rented.said
+        show_on_failure["console"] = rented.log_text
         return rented
 
     return rent
 
 
-def test_a_worker_that_no_master_takes_ends_itself(rent: Rent, boot: WorkerBoot, until: Until) -> None:
+def test_a_worker_that_never_joins_ends_itself(rent: Rent, boot: WorkerBoot, until: Until) -> None:
     worker = rent(replace(boot, join_within=2), known=False)
     until(lambda: worker.ending() is Ending.RELEASED)
-    assert "no qmaster took it" in worker.said()
+    assert "no qmaster took it" in worker.log_text()
 
 
 @pytest.mark.thorough
-def test_a_worker_joins_however_late_it_is_made_known(
+def test_a_worker_joins_even_if_it_is_enrolled_late(
     empty_cell: Cell, rent: Rent, boot: WorkerBoot, until: Until
 ) -> None:
     """Its first sge_execd was denied and has ended by then."""
     worker = rent(replace(boot, stays_after=10), known=False)
-    until(lambda: "denied" in worker.said())
-    look = empty_cell.host_runner(worker.name)
-    until(lambda: look(("pgrep", "sge_execd"), timeout=60.0).returncode == 1)
+    until(lambda: "denied" in worker.log_text())
+    runner = empty_cell.host_runner(worker.name)
+    until(lambda: runner(("pgrep", "sge_execd"), timeout=60.0).returncode == 1)
     empty_cell.enrol(ExecHost(worker.name, 2))
     until(lambda: "load_avg=" in empty_cell.out("qconf", "-se", worker.name))
 
@@ -63,33 +63,33 @@ def test_an_idle_worker_without_a_master_ends_itself_after_its_lease(
     until(worker.joined)
     empty_cell.stop_qmaster()
     until(lambda: worker.ending() is Ending.RELEASED)
-    assert "no qmaster for 2 s, and no job" in worker.said()
+    assert "no qmaster for 2 s, and no job" in worker.log_text()
 
 
 @pytest.mark.thorough
-def test_a_worker_that_sees_its_master_stays_however_long_it_is_idle(
+def test_a_worker_that_reaches_its_master_does_not_end_itself_while_idle(
     rent: Rent, boot: WorkerBoot, until: Until
 ) -> None:
     worker = rent(replace(boot, lease=1))
     until(worker.joined)
-    looks = worker.provider.clock() + 3.0
-    until(lambda: worker.provider.clock() > looks)
+    later = worker.provider.clock() + 3.0
+    until(lambda: worker.provider.clock() > later)
     assert worker.ending() is None
 
 
 @pytest.mark.thorough
-def test_a_worker_keeps_the_end_of_a_job_that_it_could_not_tell_yet(
+def test_a_worker_with_an_unreported_job_end_does_not_end_itself(
     empty_cell: Cell, rent: Rent, boot: WorkerBoot, until: Until
 ) -> None:
-    """The job's processes are gone by then. The master, back again, hears of it 30 s later."""
+    """The job's processes are gone by then. The master, back again, gets its report 30 s later."""
     worker = rent(replace(boot, lease=1))
     gate = Gate(empty_cell)
     job = gate.submit()
     until(lambda: worker.joined() and Autoscaling(empty_cell).running_on(job))
     empty_cell.stop_qmaster()
     gate.open()
-    look = empty_cell.host_runner(worker.name)
-    until(lambda: look(("pgrep", "sge_shepherd"), timeout=60.0).returncode == 1)
+    runner = empty_cell.host_runner(worker.name)
+    until(lambda: runner(("pgrep", "sge_shepherd"), timeout=60.0).returncode == 1)
     later = worker.provider.clock() + 3.0
     until(lambda: worker.provider.clock() > later)
     assert worker.ending() is None
@@ -104,4 +104,4 @@ def test_a_worker_with_a_job_ends_itself_after_its_longest_lease(
     until(lambda: worker.joined() and Autoscaling(empty_cell).running_on(job))
     empty_cell.stop_qmaster()
     until(lambda: worker.ending() is Ending.RELEASED)
-    assert "no qmaster for 3 s:" in worker.said()
+    assert "no qmaster for 3 s:" in worker.log_text()

@@ -40,10 +40,10 @@ class TreePlane(ControlPlane):
     many = 4
     cannot: ClassVar[Mapping[Fault, str]] = MappingProxyType(
         {
-            Fault.STOPPED: "a host of namespaces is there or is not",
-            Fault.ENDED_OUTSIDE: "whoever kills a host leaves no word: it counts as one that died",
+            Fault.STOPPED: "a host of namespaces exists or does not",
+            Fault.ENDED_OUTSIDE: "the cause of a killed host is not recorded: it counts as one that died",
             Fault.IMAGE_DISKS: "a host of namespaces has no disks",
-            Fault.THROTTLED: "nobody counts calls on this host",
+            Fault.THROTTLED: "calls on this host are not counted",
             Fault.REFUSED: "whoever runs this test may start hosts; tests/providers acts it out",
         }
     )
@@ -208,7 +208,7 @@ def test_a_worker_waits_its_boot_delay_before_it_runs_the_script(empty_cell: Cel
     assert provider.workers()[0].state is MachineState.RUNNING
 
 
-def test_a_boot_that_fails_leaves_a_machine_and_its_last_words(empty_cell: Cell, until: Until) -> None:
+def test_a_failed_boot_leaves_a_running_machine_and_its_console(empty_cell: Cell, until: Until) -> None:
     provider = provider_of(empty_cell, failing_boots=("m5.xlarge",))
     (worker_id,) = provider.launch(order(empty_cell)).ids
 
@@ -217,7 +217,7 @@ def test_a_boot_that_fails_leaves_a_machine_and_its_last_words(empty_cell: Cell,
     assert provider.workers()[0].state is MachineState.RUNNING
 
 
-def test_a_persistent_host_of_the_cell_is_never_taken_for_a_worker_nor_its_name_used(cell: Cell) -> None:
+def test_names_of_workers_are_never_those_of_persistent_hosts(cell: Cell) -> None:
     provider = provider_of(cell)
     provider.launch(order(cell, count=3))
 
@@ -227,7 +227,7 @@ def test_a_persistent_host_of_the_cell_is_never_taken_for_a_worker_nor_its_name_
     assert names.isdisjoint(host.name for host in cell.declared)
 
 
-def test_two_cells_side_by_side_see_only_their_own(empty_cell: Cell, tmp_path: Path) -> None:
+def test_two_cells_at_a_time_list_only_their_own_workers(empty_cell: Cell, tmp_path: Path) -> None:
     provider = provider_of(empty_cell)
     provider.launch(order(empty_cell))
     with namespaces.own_tree(tmp_path / "tree", names={1: "master"}) as other:
@@ -238,11 +238,11 @@ def test_two_cells_side_by_side_see_only_their_own(empty_cell: Cell, tmp_path: P
         assert len(provider.workers()) == len(beside.workers()) == 1
 
 
-def test_a_check_in_a_living_cell_finds_nothing(empty_cell: Cell) -> None:
+def test_a_check_in_a_running_cell_finds_nothing(empty_cell: Cell) -> None:
     assert list(provider_of(empty_cell).check()) == []
 
 
-def test_a_check_says_that_the_cell_is_gone(tmp_path: Path) -> None:
+def test_a_check_reports_that_the_cell_is_gone(tmp_path: Path) -> None:
     (problem,) = LocalProvider(LocalSettings(network=tmp_path), cell=CELL).check()
 
     assert problem.what == f"no namespace tree lives in {tmp_path}"

@@ -1,4 +1,4 @@
-"""Workers that fall silent, are taken, leave or die: their jobs finish elsewhere, and none ever runs twice."""
+"""Workers that become silent, interrupted or lost, or shut down: their jobs run elsewhere, and none twice at a time."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from providers.local.machines import Machine, Records
 from providers.local.provider import LocalProvider
 from providers.local.settings import LocalSettings
 from tests.grid_engine.autoscaling import Autoscaling
-from tests.grid_engine.evidence import Shown, journal, machines, notes, told
+from tests.grid_engine.evidence import Shown, journal, log_and_journal, machines, notes
 from tests.grid_engine.waiting import Until
 
 QUICK = {"CP_CAP_AUTOSCALE_SILENCE_TIMEOUT": "2", "CP_CAP_AUTOSCALE_POLLING_DELAY": "0.3"}
-SOON_UNHEARD = {"max_unheard": "00:00:04", "load_report_time": "00:00:01"}
-"""A busy machine's execd may miss a report or two, and is heard all the same."""
+SHORT_MAX_UNHEARD = {"max_unheard": "00:00:04", "load_report_time": "00:00:01"}
+"""A busy machine's execd may miss a report or two, and still counts as reporting."""
 _WITNESSED = """\
 #!/bin/sh
 echo "start $(hostname)" >>{log}
@@ -92,17 +92,17 @@ def runs_on(scaling: Autoscaling, job: str) -> Callable[[], str]:
 
 
 def kinds(scaling: Autoscaling, host: str) -> list[str]:
-    """What was done with a host, in order, each once."""
+    """Completed actions on a host, in order, each kind once."""
     return list(
         dict.fromkeys(entry.kind for entry in journal(scaling) if entry.host == host and entry.result == "done")
     )
 
 
-def test_a_rerunnable_job_of_a_dead_machine_finishes_elsewhere_and_its_host_is_purged(
+def test_a_rerunnable_job_of_a_lost_machine_is_rescheduled_and_its_host_removed(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling, witness = Autoscaling(empty_cell, QUICK), Witness(empty_cell)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     job = witness.submit("-r", "y")
     with scaling.running():
         first = until(runs_on(scaling, job), 40)
@@ -117,12 +117,12 @@ def test_a_rerunnable_job_of_a_dead_machine_finishes_elsewhere_and_its_host_is_p
 
 
 @pytest.mark.thorough
-def test_a_worker_whose_execd_fell_silent_is_ended_before_its_job_starts_again(
+def test_a_silent_worker_is_terminated_before_its_job_is_rescheduled(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling, witness = Autoscaling(empty_cell, {**QUICK, "CP_CAP_AUTOSCALE_MIN_WORKERS": "2"}), Witness(empty_cell)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
-    empty_cell.configure(**SOON_UNHEARD)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
+    empty_cell.configure(**SHORT_MAX_UNHEARD)
     job = witness.submit("-r", "y")
     with scaling.running():
         first = until(runs_on(scaling, job), 40)
@@ -139,11 +139,11 @@ def test_a_worker_whose_execd_fell_silent_is_ended_before_its_job_starts_again(
 
 
 @pytest.mark.thorough
-def test_a_worker_with_a_notice_is_replaced_before_it_is_taken_and_its_job_moves_on(
+def test_an_interrupted_worker_is_replaced_before_its_end_and_its_job_is_rescheduled(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling, witness = Autoscaling(empty_cell, QUICK), Witness(empty_cell)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     job = witness.submit("-r", "y")
     with scaling.running():
         first = until(runs_on(scaling, job), 40)
@@ -162,33 +162,33 @@ def test_a_worker_with_a_notice_is_replaced_before_it_is_taken_and_its_job_moves
 
 
 @pytest.mark.thorough
-def test_a_worker_that_shuts_itself_down_leaves_no_trace_and_no_failure(
+def test_a_worker_that_shuts_itself_down_is_removed_without_a_backoff(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling = Autoscaling(empty_cell, {**QUICK, "CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "600"})
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     job = empty_cell.submit("-b", "y", "true")
     with scaling.running():
         until(lambda: scaling.ended_well(job), 40)
         (name,) = until(scaling.rented)
         failures.release(machine_of(scaling, name), records(scaling), empty_cell.tree)
         until(scaling.all_gone, 40)
-        rests = [bucket for bucket in scaling.plan()["buckets"] if bucket["reason"]["code"] == "BUCKET_BACKOFF"]
-    assert "its machine shut itself down" in scaling.said()
-    assert (kinds(scaling, name)[-2:], rests) == (["disable", "remove"], [])
+        backoffs = [bucket for bucket in scaling.plan()["buckets"] if bucket["reason"]["code"] == "BUCKET_BACKOFF"]
+    assert "its machine shut itself down" in scaling.log_text()
+    assert (kinds(scaling, name)[-2:], backoffs) == (["disable", "remove"], [])
 
 
 @pytest.mark.thorough
-def test_a_name_that_returns_with_another_machine_brings_back_neither_its_jobs_nor_its_entry(
+def test_a_new_machine_of_an_old_name_is_enrolled_anew_and_old_jobs_are_rescheduled(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling, witness = Autoscaling(empty_cell, {**QUICK, "CP_CAP_AUTOSCALE_WORKERS": "1"}), Witness(empty_cell)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     job = witness.submit("-r", "y")
     with scaling.running():
         name = until(runs_on(scaling, job), 40)
         until(witness.starts)
-        # A look has shown that it was taken, not only sent: else the newer machine might be the one that got it.
+        # An observation has shown that it was dispatched: otherwise the newer machine might be the one that got it.
         until(lambda: [(note.idle_since, note.on_their_way) for note in notes(scaling)] == [(None, ())], 20)
     old = machine_of(scaling, name)
     failures.kill(old, empty_cell.tree)
@@ -223,7 +223,7 @@ def _another_of_its_name(scaling: Autoscaling, old: Machine) -> str:
 
 
 class OneName:
-    """Hosts of a cloud that has but one name left to give."""
+    """Hosts of a cloud that has only one free name."""
 
     def __init__(self, inner: TreeHosts, name: str) -> None:
         self._name = name
@@ -235,12 +235,12 @@ class OneName:
 
 
 @pytest.mark.thorough
-def test_a_silent_worker_that_a_person_disabled_is_neither_ended_nor_enabled_when_it_is_heard_again(
+def test_a_silent_worker_that_a_person_disabled_is_neither_terminated_nor_enabled(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling, witness = Autoscaling(empty_cell, QUICK), Witness(empty_cell)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
-    empty_cell.configure(**SOON_UNHEARD)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
+    empty_cell.configure(**SHORT_MAX_UNHEARD)
     job = witness.submit("-r", "y")
     with scaling.running():
         name = until(runs_on(scaling, job), 40)

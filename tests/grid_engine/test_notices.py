@@ -1,4 +1,4 @@
-"""A worker's own word on its coming end, from its load sensor to a notice, without a port opened for it."""
+"""Interruption notices of a worker's load sensor, which need no open port."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ WORKER = Worker("i-1", InstanceType("m5.large", "m5", 2, 8 << 30), "execute", Ma
 
 
 def define(cell: Cell, saved: Path) -> Sequence[str]:
-    """Carry out what is lacking for notices; the names of it."""
+    """Create the complexes that notices need; returns their names."""
     administrator = Administrator(cell.runner)
-    lacking = [one for one in differences([WANTED], read_present(administrator, [WANTED])) if one.kind == "complex"]
-    for one in lacking:
+    missing = [one for one in differences([WANTED], read_present(administrator, [WANTED])) if one.kind == "complex"]
+    for one in missing:
         carry_out(administrator, one, saved)
-    return [one.name for one in lacking]
+    return [one.name for one in missing]
 
 
 def notices(cell: Cell, name: str) -> tuple[Interruption, ...]:
@@ -41,7 +41,7 @@ def notices(cell: Cell, name: str) -> tuple[Interruption, ...]:
 
 @pytest.fixture
 def host(empty_cell: Cell) -> str:
-    """A worker whose load sensor tells that its machine will be taken."""
+    """A worker whose load sensor reports an interruption."""
     sensor = empty_cell.home / "sensor"
     sensor.write_text(
         '#!/bin/sh\nwhile read -r word && [ "$word" != quit ]; do\n'
@@ -57,14 +57,14 @@ def host(empty_cell: Cell) -> str:
     return name
 
 
-def test_what_a_workers_sensor_tells_becomes_a_notice(
+def test_the_value_of_a_workers_load_sensor_is_an_interruption_notice(
     empty_cell: Cell, host: str, until: Until, tmp_path: Path
 ) -> None:
     assert define(empty_cell, tmp_path) == [COMPLEX]
     until(lambda: notices(empty_cell, host) == (Interruption("i-1", float(AT), "terminate"),))
 
 
-def test_without_the_complex_a_sensor_tells_nothing_and_does_no_harm(empty_cell: Cell, host: str) -> None:
+def test_without_the_complex_a_load_sensor_gives_no_interruption_notice(empty_cell: Cell, host: str) -> None:
     assert notices(empty_cell, host) == ()
 
 
@@ -78,12 +78,12 @@ def test_a_removed_worker_leaves_no_configuration(empty_cell: Cell, host: str) -
     assert (removed, host in left) == (True, False)
 
 
-def test_a_sensor_set_twice_is_set_once(empty_cell: Cell, host: str) -> None:
+def test_a_load_sensor_that_is_set_is_not_replaced(empty_cell: Cell, host: str) -> None:
     again = Administrator(empty_cell.runner).sense(host, "/other")
     assert (again.changed, "/other" in empty_cell.out("qconf", "-sconf", host)) == (False, False)
 
 
-def test_a_sensor_that_is_not_there_keeps_no_worker_from_joining(empty_cell: Cell, until: Until) -> None:
+def test_a_missing_load_sensor_does_not_prevent_a_worker_from_joining(empty_cell: Cell, until: Until) -> None:
     name = empty_cell.tree.free_names()[0]
     start_host(empty_cell.tree, name)
     empty_cell.enrol(ExecHost(name, 2))

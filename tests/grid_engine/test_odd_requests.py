@@ -1,4 +1,4 @@
-"""Whatever qsub accepts costs no pass: the ordinary job beside it is counted, and a worker is launched for it."""
+"""Requests that qsub accepts never fail a pass: an ordinary job besides is counted, and a worker is launched for it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VALUES_TRIED, PES_TRIED = 40, 12
 
 
 def odd_options() -> list[tuple[str, ...]]:
-    """The two that were met in the field come first, whatever the seed."""
+    """The two that occurred in the field come first, whatever the seed."""
     first = [("-l", f"{name}={value}") for name in ("mem_free", "lic") for value in ("1e400", "INFINITY")]
     others = [("-l", f"{name}={value}") for name in (*COMPLEXES, *CONSUMED) for value in VALUES]
     spread = [("-pe", pe, slots) for pe in ("mpi", "m*", "local") for slots in PES]
@@ -36,12 +36,12 @@ def odd_options() -> list[tuple[str, ...]]:
     return [*first, *chooser.sample(others, VALUES_TRIED), *chooser.sample(spread, PES_TRIED), *rest]
 
 
-def test_whatever_qsub_accepts_the_pass_goes_on_and_an_ordinary_job_counts(
+def test_odd_requests_that_qsub_accepts_fail_no_pass_and_an_ordinary_job_counts(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     cell = empty_cell
     scaling = Autoscaling(cell, {"CP_CAP_AUTOSCALE_WORKERS": "1", "CP_CAP_AUTOSCALE_DETAIL_LOOKUPS": "200"})
-    show_on_failure["autoscaler"] = scaling.said
+    show_on_failure["autoscaler"] = scaling.log_text
     define(cell, scratch="MEMORY", lic="DOUBLE")
     accepted: dict[str, tuple[str, ...]] = {}
     for options in odd_options():
@@ -62,15 +62,15 @@ def test_whatever_qsub_accepts_the_pass_goes_on_and_an_ordinary_job_counts(
     seen = until(settled, 60) or {}
     print(f"seed {SEED}: of {len(odd_options())} accepted {len(accepted)}")
     for job, options in accepted.items():
-        print(job, *(word[:40] for word in options), seen.get(job, "not told of"))
+        print(job, *(word[:40] for word in options), seen.get(job, "not reported"))
     assert seen.keys() >= {*accepted, ordinary}, "every job has a verdict"
     assert {job for job in expected if seen[job] != "CANNOT_BE_READ"} == set()
     assert seen[ordinary] in ("EXPIRED", "NOT_EXPIRED", "FITS")
     with scaling.running():
         # Whether Grid Engine's own scheduler still starts anything beside a job of 2**64 slots is not ours to say.
-        until(lambda: scaling.said().count(" pass ") >= 3, 60, "passes did not go on")
-        assert "launching 1 m5.large" in scaling.said()
-        assert "cannot read job" in scaling.said()
+        until(lambda: scaling.log_text().count(" pass ") >= 3, 60, "passes did not go on")
+        assert "launching 1 m5.large" in scaling.log_text()
+        assert "cannot read job" in scaling.log_text()
         reasons = {job: scaling.explained(job)["waiting"][0]["reason"]["text"] for job in expected}
     assert all(accepted[job][1] in text for job, text in reasons.items()), reasons
 

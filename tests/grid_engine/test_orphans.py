@@ -1,4 +1,4 @@
-"""A machine that no setting knows any more is listed, not ended while it runs a job, and ended by command."""
+"""A machine that no setting knows any more is listed, not terminated while it runs a job, and terminated by command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
-from tests.grid_engine.evidence import Shown, journal, told
+from tests.grid_engine.evidence import Shown, journal, log_and_journal
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.waiting import Until
 
@@ -19,7 +19,7 @@ SECOND = {
     "CP_CAP_AUTOSCALE_INSTANCE_TYPE_1": "c5.large",
     "CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT_1": "0",
 }
-"""A queue that the settings named once, and later no more."""
+"""A queue that the settings no longer name."""
 
 
 def orphans(scaling: Autoscaling) -> list[dict[str, Any]]:
@@ -30,11 +30,11 @@ def orphans(scaling: Autoscaling) -> list[dict[str, Any]]:
 
 
 @pytest.mark.thorough
-def test_an_orphan_is_ended_by_command_and_never_with_a_job_on_it(
+def test_an_orphan_is_terminated_by_command_and_never_with_a_job_on_it(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     before, now = Autoscaling(empty_cell, SECOND), Autoscaling(empty_cell)
-    show_on_failure["autoscaler"] = lambda: told(before)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(before)
     assert before.command("init", "--yes", "--apply", "@allhosts").returncode == 0
     gate = Gate(empty_cell)
     job = gate.submit("-q", "second.q")
@@ -42,12 +42,12 @@ def test_an_orphan_is_ended_by_command_and_never_with_a_job_on_it(
         until(lambda: before.running_on(job), 40)
     (orphan,) = orphans(now)
     refused = now.command("orphans", "--end", orphan["id"], "--yes")
-    open_still = now.instances()[f"second.q@{orphan['host']}"].states
+    states_after_refusal = now.instances()[f"second.q@{orphan['host']}"].states
     gate.open()
     until(lambda: before.ended_well(job))
     ended = now.command("orphans", "--end", orphan["id"], "--yes")
     assert (orphan["reason"]["code"], orphan["node_array"], orphan["busy"]) == ("UNKNOWN_NODE_ARRAY", "execute_1", True)
-    assert (refused.returncode, b"runs jobs" in refused.stderr, open_still) == (1, True, "")
+    assert (refused.returncode, b"runs jobs" in refused.stderr, states_after_refusal) == (1, True, "")
     # No autoscaler runs here, and the command says so: nothing else is wrong.
     assert ended.returncode == 0
     assert all(line.startswith(b"no autoscaler serves cell") for line in ended.stderr.splitlines())

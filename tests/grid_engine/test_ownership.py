@@ -12,7 +12,7 @@ import pytest
 from autoscaler.core.model.reasons import Code
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
-from tests.grid_engine.evidence import Shown, journal, machines, told
+from tests.grid_engine.evidence import Shown, journal, log_and_journal, machines
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.stand_in import StandIn
 from tests.grid_engine.waiting import Until
@@ -22,7 +22,7 @@ def test_a_second_autoscaler_is_refused_until_the_first_is_dead(cell: Cell, unti
     scaling = Autoscaling(cell)
     elsewhere = Autoscaling(cell, {"CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path)})
     with scaling.running():
-        until(lambda: "serving cell" in scaling.said())
+        until(lambda: "serving cell" in scaling.log_text())
         refused = [one.command("run") for one in (scaling, elsewhere)]
         holders = [re.findall(r"process (\d+) on master, since", done.stderr.decode()) for done in refused]
         cell.out("kill", "-KILL", *holders[0])
@@ -31,14 +31,14 @@ def test_a_second_autoscaler_is_refused_until_the_first_is_dead(cell: Cell, unti
 
 
 @pytest.mark.thorough
-def test_persistent_hosts_serve_first_and_are_never_touched(cell: Cell, until: Until, show_on_failure: Shown) -> None:
+def test_persistent_hosts_are_used_first_and_never_changed(cell: Cell, until: Until, show_on_failure: Shown) -> None:
     scaling = Autoscaling(cell)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     gate, persistent = Gate(cell), {host.name for host in cell.declared}
     fits = gate.submit("-pe", "mpi", "4")
     with scaling.running():
         until(lambda: scaling.running_on(fits))
-        until(lambda: "pass 1: " in scaling.said())
+        until(lambda: "pass 1: " in scaling.log_text())
         rented_for_nothing = machines(scaling)
         more = gate.submit()
         until(lambda: scaling.running_on(more), 40)
@@ -58,17 +58,17 @@ def test_a_worker_that_a_person_disabled_is_neither_enabled_nor_removed(
 ) -> None:
     qstat = StandIn(empty_cell, "qstat")
     scaling = Autoscaling(empty_cell, {"PATH": qstat.path})
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     gate = Gate(empty_cell)
     job = gate.submit()
     with scaling.running():
         (worker,) = until(lambda: scaling.running_on(job), 40)
-        until(lambda: f"keeping {worker}" in scaling.said())  # it knows that its own enabling took effect
+        until(lambda: f"keeping {worker}" in scaling.log_text())  # it has observed that its own enabling took effect
         empty_cell.out("qmod", "-d", f"main.q@{worker}")
         gate.open()
         until(lambda: scaling.ended_well(job))
-        looks = len(qstat.calls())
-        until(lambda: len(qstat.calls()) > looks + 4, 20)
+        calls = len(qstat.calls())
+        until(lambda: len(qstat.calls()) > calls + 4, 20)
         (row,) = json.loads(scaling.command("workers", "--json").stdout)["workers"]
         left = (scaling.instances()[f"main.q@{worker}"].states, scaling.rented(), scaling.execution_hosts())
         kinds = [entry.kind for entry in journal(scaling)]
@@ -77,12 +77,12 @@ def test_a_worker_that_a_person_disabled_is_neither_enabled_nor_removed(
     assert kinds == ["launch", "enrol", "enable"]
 
 
-def test_with_the_store_lost_a_worker_is_found_by_its_tag_and_looked_at_anew(
+def test_after_the_loss_of_the_store_a_worker_is_found_by_its_tag_and_observed_again(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     settings = {"CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "0", "CP_CAP_AUTOSCALE_LOCAL_BOOT_DELAY": "4"}
     scaling = Autoscaling(empty_cell, settings)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     job = empty_cell.submit("-b", "y", "sleep", "1")
     with scaling.running() as first:
         (machine,) = until(lambda: machines(scaling), 40)

@@ -1,4 +1,4 @@
-"""Jobs over several hosts: what they ask for of a parallel environment is there, and their tasks reach each other."""
+"""Jobs over several hosts: they get the requested slots of a parallel environment, and their tasks reach each other."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ done < $PE_HOSTFILE
     ("asked", "least"),
     (pytest.param("mpi 4-12", 4, id="range", marks=pytest.mark.thorough), pytest.param("m* 6", 6, id="wildcard")),
 )
-def test_a_job_gets_the_slots_that_it_asks_of_a_parallel_environment(
+def test_a_job_gets_its_requested_slots_of_a_parallel_environment(
     empty_cell: Cell, until: Until, show_on_failure: Shown, asked: str, least: int
 ) -> None:
     autoscaling = Autoscaling(empty_cell, ALL_AT_ONCE)
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     gate = Gate(empty_cell)
     job = gate.submit("-pe", *asked.split())
 
@@ -49,7 +49,7 @@ def test_the_master_task_of_an_mpi_job_reaches_every_host_of_its_pe_hostfile(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     autoscaling = Autoscaling(empty_cell, ALL_AT_ONCE)
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     script, reached = empty_cell.home / "reach", empty_cell.output / "reached"
     script.write_text(REACH)
     script.chmod(0o755)

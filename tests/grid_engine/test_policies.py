@@ -1,4 +1,4 @@
-"""An autoscale policy on a real cell: a worker joins ahead of any job, and the history knows of both."""
+"""An autoscale policy on a real cell: a worker joins ahead of any job, and the history has both."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ ALWAYS |= {f"{PREFIX}BEGIN": "00:00", f"{PREFIX}END": "23:59:59.999"}
 
 def began(autoscaling: Autoscaling) -> list[dict[str, Any]]:
     """The history, once any job has begun in it."""
-    told = autoscaling.command("history", "--json", "--since", "10m")
-    periods: list[dict[str, Any]] = json.loads(told.stdout)["periods"]
+    found = autoscaling.command("history", "--json", "--since", "10m")
+    periods: list[dict[str, Any]] = json.loads(found.stdout)["periods"]
     return periods if any(period["began"] for period in periods) else []
 
 
-def test_a_warm_worker_takes_a_job_at_once_and_the_history_knows(
+def test_a_warm_buffer_worker_runs_a_job_and_the_history_records_both(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     autoscaling = Autoscaling(empty_cell)
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     with autoscaling.running(**ALWAYS):
         until(lambda: [one for one in autoscaling.instances().values() if not one.states], 30, "a worker is in service")
         gate = Gate(empty_cell)
         job = gate.submit()
-        until(lambda: f"(job {job} runs)" in autoscaling.said(), 20, "a pass saw it run")
+        until(lambda: f"(job {job} runs)" in autoscaling.log_text(), 20, "a pass saw it run")
         periods = until(lambda: began(autoscaling), 20, "the history knows of it")
         gate.open()
         assert "policy:warm_buffer: requested by policy" in autoscaling.command("requests").stdout.decode()

@@ -1,4 +1,4 @@
-"""Protected mode in a real cell: workers come, and Grid Engine starts no job on them, whatever the cause."""
+"""Protected mode in a real cell: workers are launched, and Grid Engine starts no job on them, whatever the cause."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from autoscaler.core.model.reasons import Code
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
-from tests.grid_engine.evidence import Shown, journal, told
+from tests.grid_engine.evidence import Shown, journal, log_and_journal
 from tests.grid_engine.test_closed_queues import more_passes
 from tests.grid_engine.waiting import Until
 from tests.samples import sample
@@ -30,7 +30,7 @@ def failing_prolog(cell: Cell) -> Callable[[], object]:
 
 
 def no_slots(cell: Cell) -> Callable[[], object]:
-    """Whatever lets a host in: a script of the site takes the slots of its queue instance first."""
+    """Before a host is enabled, a script of the site takes the slots of its queue instance."""
     script = cell.home / "site" / "qmod"
     script.parent.mkdir(exist_ok=True)
     taken = 'if [ "$1" = -e ]; then for at; do [ "$at" = -e ] || qconf -rattr queue slots 0 "main.q@${at#*@}"; done; fi'
@@ -65,40 +65,40 @@ def real(program: str, cell: Cell) -> str:
 @pytest.mark.parametrize(
     "cause", sample((failing_prolog, no_slots), failing_prolog), ids=lambda cause: str(cause.__name__)
 )
-def test_launches_that_help_nobody_become_rarer_and_the_jobs_run_once_the_cause_is_gone(
+def test_launches_that_help_no_job_become_rarer_and_jobs_run_once_the_cause_is_gone(
     empty_cell: Cell, until: Until, show_on_failure: Shown, cause: Callable[[Cell], Callable[[], object]]
 ) -> None:
     site = {"PATH": f"{empty_cell.home / 'site'}:{empty_cell.environment['PATH']}"}
     scaling = Autoscaling(empty_cell, {**SOON, **site})
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     mend = cause(empty_cell)
     job = empty_cell.submit("-b", "y", "true")
 
     with scaling.running():
         # Launches are counted first: more of them may come while `explain` works.
-        made, helped_nobody = until(lambda: enough(launches(scaling), failures(scaling, job)), 60, "too few launches")
-        assert made <= helped_nobody + 1
+        made, helped_none = until(lambda: enough(launches(scaling), failures(scaling, job)), 60, "too few launches")
+        assert made <= helped_none + 1
         status, doctor = (scaling.command(name).stdout.decode() for name in ("status", "doctor"))
         mend()
         retried = scaling.command("retry").stdout.decode()
         until(lambda: any(end.well for end in scaling.ends(job)), 40, "the job did not run")
 
-    told_by = (scaling.said(), status, doctor)
+    told_by = (scaling.log_text(), status, doctor)
     assert all("helped none of" in text for text in told_by), told_by
     assert "launches for execute" in retried
 
 
 @pytest.mark.thorough
-def test_workers_that_a_load_sensor_keeps_in_alarm_are_ordered_once_and_run_the_jobs_once_it_is_quiet(
+def test_a_worker_in_alarm_by_a_load_sensor_is_ordered_once_and_runs_the_job_afterwards(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling = Autoscaling(empty_cell, SOON)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     mend = alarm(empty_cell)
     job = empty_cell.submit("-b", "y", "true")
 
     with scaling.running():
-        until(lambda: in_alarm(scaling, job), 60, "nobody said that the worker is in alarm")
+        until(lambda: in_alarm(scaling, job), 60, "the alarm of the worker was not reported")
         more_passes(scaling, until)
         assert (len(scaling.living()), in_alarm(scaling, job)) == (1, True)
         mend()
@@ -107,29 +107,33 @@ def test_workers_that_a_load_sensor_keeps_in_alarm_are_ordered_once_and_run_the_
 
 
 @pytest.mark.thorough
-def test_a_worker_that_reports_less_memory_than_its_type_promises_is_ordered_once(
+def test_a_worker_that_reports_less_memory_than_its_type_is_ordered_once(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     """Six may come, and this machine has less memory than any m5.24xlarge."""
     huge = {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.24xlarge", "CP_CAP_AUTOSCALE_WORKERS": "6"}
     scaling = Autoscaling(empty_cell, {**SOON, **huge})
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     job = empty_cell.submit("-l", "mem_total=380G", "-b", "y", "true")
 
     with scaling.running():
-        until(lambda: "its hosts report mem_total=" in explained(scaling, job), 60, "nobody said what its hosts report")
+        until(
+            lambda: "its hosts report mem_total=" in explained(scaling, job),
+            60,
+            "the values that its hosts report were not shown",
+        )
         assert launches(scaling) == 1
 
 
 def explained(scaling: Autoscaling, job: str) -> str:
-    """What `explain` says, which may look between two changes of Grid Engine."""
+    """What `explain` prints, which may observe between two changes of Grid Engine."""
     return scaling.command("explain", job).stdout.decode()
 
 
 def in_alarm(scaling: Autoscaling, job: str) -> bool:
-    """Whether `explain` says that what is there for the job starts nothing yet for an alarm."""
+    """Whether `explain` shows that the workers for the job are in alarm."""
     done = scaling.command("explain", job, "--json")
-    if done.returncode != 0:  # a look between two changes of Grid Engine
+    if done.returncode != 0:  # an observation between two changes of Grid Engine
         return False
     return any(row["reason"]["code"] == Code.IN_ALARM for row in json.loads(done.stdout)["waiting"])
 
@@ -139,9 +143,9 @@ def enough(made: int, failed: int) -> tuple[int, ...]:
 
 
 def failures(scaling: Autoscaling, job: str) -> int:
-    """How many launches in a row helped nobody, as `explain` tells of the job that they were for."""
+    """How many launches in a row helped no job, as `explain` shows for the job."""
     done = scaling.command("explain", job, "--json")
-    if done.returncode != 0:  # a look between two changes of Grid Engine
+    if done.returncode != 0:  # an observation between two changes of Grid Engine
         return 0
     rows = json.loads(done.stdout)["waiting"]
     return max((link["facts"]["failures"] for row in rows for link in links(row["reason"])), default=0)

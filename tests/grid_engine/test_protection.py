@@ -1,4 +1,4 @@
-"""A worker with anything on it is never removed, however and whenever that came to be there.
+"""A worker that is in use is never removed, however and whenever its use began.
 
 Each time two workers become free together and may leave together: that the other one has left shows that idle time had
 passed for both.
@@ -64,11 +64,11 @@ def reserve(cell: Cell, _job: str, host: str, until: Until) -> Release:
         pytest.param(reserve, id="a reserved slot", marks=pytest.mark.thorough),
     ),
 )
-def test_a_worker_stays_as_long_as_it_has(
+def test_a_worker_is_not_removed_while_it_has(
     empty_cell: Cell, until: Until, show_on_failure: Shown, protect: Protect
 ) -> None:
     autoscaling = Autoscaling(empty_cell, TWO_AT_ONCE)
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     gate = Gate(empty_cell)
 
     with autoscaling.running():
@@ -87,11 +87,11 @@ def test_a_worker_stays_as_long_as_it_has(
 
 
 @pytest.mark.thorough
-def test_a_job_dispatched_while_its_host_is_being_disabled_runs_to_its_end(
+def test_a_job_dispatched_while_its_host_is_disabled_runs_to_its_end(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     autoscaling = Autoscaling(empty_cell, {**TWO_AT_ONCE, "PATH": path_with_own(empty_cell)})
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     gate, late = Gate(empty_cell), Gate(empty_cell, "late")
 
     with autoscaling.running():
@@ -108,11 +108,11 @@ def test_a_job_dispatched_while_its_host_is_being_disabled_runs_to_its_end(
     assert ends_in_order(autoscaling) == [other, kept]
 
 
-def test_a_host_that_grid_engine_will_not_give_up_is_put_back_and_its_job_runs_to_its_end(
+def test_a_host_whose_removal_is_refused_is_restored_and_its_job_runs_to_its_end(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     autoscaling = Autoscaling(empty_cell, {**TWO_AT_ONCE, "PATH": path_with_own(empty_cell)})
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     gate, late = Gate(empty_cell), Gate(empty_cell, "late")
 
     with autoscaling.running():
@@ -120,7 +120,7 @@ def test_a_host_that_grid_engine_will_not_give_up_is_put_back_and_its_job_runs_t
         steps = f"qmod -e '*@{kept}'\n{start_on(kept, late)}\nqmod -d '*@{kept}'"
         before(empty_cell, "qconf", f"'-dattr hostgroup hostlist '*{kept}*' @allhosts'", steps)
         gate.open()
-        until(lambda: "still referenced" in autoscaling.said(), 30, "Grid Engine did not refuse")
+        until(lambda: "still referenced" in autoscaling.log_text(), 30, "Grid Engine did not refuse")
         until(lambda: autoscaling.rented() == {kept}, 30, "the other worker did not leave")
         instance = autoscaling.instances()[f"main.q@{kept}"]
         late.open()
@@ -132,12 +132,12 @@ def test_a_host_that_grid_engine_will_not_give_up_is_put_back_and_its_job_runs_t
 
 
 def ends_in_order(autoscaling: Autoscaling) -> list[str | None]:
-    """Names of the workers as they ended."""
+    """Names of the workers in the order of their ends."""
     return [one.name for one in sorted(autoscaling.lifetimes(), key=lambda one: one.ended_at or 0.0)]
 
 
 def own(cell: Cell) -> Path:
-    """Programs that stand before Grid Engine's."""
+    """Programs that replace Grid Engine's in the PATH."""
     return cell.home / "own"
 
 

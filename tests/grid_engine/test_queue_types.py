@@ -1,4 +1,4 @@
-"""Which kinds of job a queue starts, on a real Grid Engine: for others no worker is rented, and they are told why."""
+"""Which kinds of job a queue starts, on a real Grid Engine: for others none is launched, with a reason."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.gate import Gate
-from tests.grid_engine.test_closed_queues import MANY, more_passes, said_of
+from tests.grid_engine.test_closed_queues import MANY, more_passes, verdicts_of
 from tests.grid_engine.test_doctor import findings
 from tests.grid_engine.waiting import Shown, Until
 
@@ -24,11 +24,11 @@ when sx
 
 
 @pytest.mark.thorough
-def test_a_queue_for_interactive_jobs_alone_gets_workers_for_parallel_jobs_only(
+def test_an_interactive_queue_gets_workers_for_parallel_jobs_only(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     autoscaling = Autoscaling(empty_cell, MANY)
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     empty_cell.out("qconf", "-rattr", "queue", "qtype", "INTERACTIVE", "main.q")
     gate = Gate(empty_cell)
     jobs = [gate.submit() for _ in range(3)]
@@ -36,7 +36,7 @@ def test_a_queue_for_interactive_jobs_alone_gets_workers_for_parallel_jobs_only(
     with autoscaling.running():
         more_passes(autoscaling, until)
         assert autoscaling.lifetimes() == ()
-        assert {row for job in jobs for row in said_of(autoscaling, job)} == {(False, "NO_BATCH_QUEUE")}
+        assert {row for job in jobs for row in verdicts_of(autoscaling, job)} == {(False, "NO_BATCH_QUEUE")}
         assert findings(empty_cell)["queue types"] == "warn"
         parallel = gate.submit("-pe", "local", "2")
         until(lambda: bool(autoscaling.running_on(parallel)), 60, "the parallel job did not start")
@@ -47,11 +47,11 @@ def test_a_queue_for_interactive_jobs_alone_gets_workers_for_parallel_jobs_only(
 
 
 @pytest.mark.thorough
-def test_a_checkpointing_job_gets_a_worker_where_its_queue_has_the_environment(
+def test_a_checkpointing_job_gets_a_worker_once_its_queue_has_the_environment(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     autoscaling = Autoscaling(empty_cell, MANY)
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     file = empty_cell.directory / "ckpt"
     file.write_text(CKPT)
     empty_cell.out("qconf", "-Ackpt", str(file))
@@ -61,7 +61,7 @@ def test_a_checkpointing_job_gets_a_worker_where_its_queue_has_the_environment(
     with autoscaling.running():
         more_passes(autoscaling, until)
         assert autoscaling.lifetimes() == ()
-        assert said_of(autoscaling, job) == [(False, "NOT_IN_CKPT_LIST")]
+        assert verdicts_of(autoscaling, job) == [(False, "NOT_IN_CKPT_LIST")]
         plain = gate.submit()
         until(lambda: bool(autoscaling.running_on(plain)), 60, "the job without checkpointing did not start")
         empty_cell.out("qconf", "-aattr", "queue", "ckpt_list", "blcr", "main.q")

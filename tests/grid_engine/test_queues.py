@@ -1,4 +1,4 @@
-"""Several autoscaled queues on one real cell, served by one process, each with workers of its own."""
+"""Several autoscaled queues on one real cell, served by one process, each with its own workers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ SECOND = {
 }
 
 
-def test_each_queue_gets_workers_of_its_own_which_never_serve_the_other(
+def test_each_queue_gets_its_own_workers_which_never_run_jobs_of_the_other(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     autoscaling = Autoscaling(empty_cell, {**SECOND, "CP_CAP_AUTOSCALE_WORKERS": "1"})
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     assert autoscaling.command("init", "--yes", "--apply", "@allhosts").returncode == 0
     gate = Gate(empty_cell)
     first, second = gate.submit("-q", "main.q"), gate.submit("-q", "second.q")
@@ -47,18 +47,18 @@ def test_each_queue_gets_workers_of_its_own_which_never_serve_the_other(
 
 @pytest.mark.thorough
 def test_two_queues_share_the_limit_of_the_whole_cell(empty_cell: Cell, until: Until, show_on_failure: Shown) -> None:
-    """Each might cost 0.1 an hour, which pays for one worker; so does the cell, and they come one after the other."""
+    """Each might cost 0.1 an hour, which pays for one worker; so does the cell, so one follows the other."""
     prices = {"CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR": "0.1", "CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR_1": "0.1"}
     total = {"CP_CAP_AUTOSCALE_TOTAL_PRICE_PER_HOUR": "0.1"}
     autoscaling = Autoscaling(empty_cell, {**SECOND, **prices, **total})
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     assert autoscaling.command("init", "--yes", "--apply", "@allhosts").returncode == 0
     gate = Gate(empty_cell)
     jobs = [gate.submit("-q", "main.q"), gate.submit("-q", "second.q")]
 
     with autoscaling.running():
         until(lambda: any(autoscaling.running_on(job) for job in jobs), 30, "none of them started")
-        until(lambda: "total_price_per_hour" in autoscaling.said(), 30, "the limit was not told")
+        until(lambda: "total_price_per_hour" in autoscaling.log_text(), 30, "the limit was not logged")
         gate.open()
         until(lambda: all(autoscaling.ended_well(job) for job in jobs), 60, "they did not both end well")
         until(autoscaling.all_gone, 30, "the workers did not leave")

@@ -1,4 +1,4 @@
-"""What only looks changes nothing: neither Grid Engine, nor the provider's records, nor the store."""
+"""Read-only commands change nothing: neither Grid Engine, nor the provider's records, nor the store."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
-from tests.grid_engine.evidence import Shown, told
+from tests.grid_engine.evidence import Shown, log_and_journal
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.waiting import Until
 
 SHOWN = ("-sql", "-shgrpl", "-sh", "-ss", "-sel", "-sconf", "-ssconf", "-sc", "-spl", "-sconfl")
-LOOKS = (("workers",), ("status",), ("explain", "1"))
+READ_ONLY = (("workers",), ("status",), ("explain", "1"))
 
 
 def files(*folders: Path) -> dict[Path, bytes]:
@@ -45,29 +45,29 @@ def test_a_plan_on_a_new_cell_leaves_no_trace(empty_cell: Cell) -> None:
     assert (configuration(empty_cell), files(empty_cell.home, empty_cell.root / "default" / "common")) == before
 
 
-def test_looking_changes_nothing_where_much_would_be_done(
+def test_read_only_commands_change_nothing_even_if_a_launch_is_planned(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling = Autoscaling(empty_cell, {"CP_CAP_AUTOSCALE_WORKERS": "1"})
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     gate = Gate(empty_cell)
     job = gate.submit("-pe", "local", "2")
     with scaling.running():
         (worker,) = until(lambda: scaling.running_on(job), 40)
         beside = scaling.plan()
         gate.submit("-pe", "local", "2")
-    looking = Autoscaling(empty_cell, {"CP_CAP_AUTOSCALE_WORKERS": "2"})
+    read_only = Autoscaling(empty_cell, {"CP_CAP_AUTOSCALE_WORKERS": "2"})
     folders = (scaling.state, empty_cell.home / "machines", empty_cell.root / "default" / "common")
     before = (configuration(empty_cell), files(*folders))
-    ends = [looking.command(*words).returncode for words in LOOKS]
-    actions = looking.plan()["actions"]
+    ends = [read_only.command(*words).returncode for words in READ_ONLY]
+    actions = read_only.plan()["actions"]
     assert changed(before[1], files(*folders)) == set()
     assert configuration(empty_cell) == before[0]
-    assert (ends, [action["kind"] for action in actions]) == ([0] * len(LOOKS), ["launch"])
+    assert (ends, [action["kind"] for action in actions]) == ([0] * len(READ_ONLY), ["launch"])
     assert [row["name"] for row in beside["workers"]] == [worker]
 
 
-def test_told_not_to_scale_it_says_so_and_ends_well(cell: Cell) -> None:
+def test_disabled_by_setting_run_reports_it_and_ends_with_0(cell: Cell) -> None:
     scaling = Autoscaling(cell, {"CP_CAP_AUTOSCALE": "false"})
     cell.submit("-b", "y", "-pe", "mpi", "4", "-q", "main.q", "true")
     done = scaling.command("run")

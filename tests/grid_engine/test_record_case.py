@@ -1,4 +1,4 @@
-"""A case made of a living cell tells nobody's names, and decides as the cell did."""
+"""A case recorded from a running cell has no names of it, and its plan is the same."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def texts(folder: Path) -> str:
     return "\n".join([*(file.name for file in files), *(file.read_text(errors="replace") for file in files)])
 
 
-def test_a_living_cell_becomes_a_case_without_its_names(cell: Cell) -> None:
+def test_a_running_cell_is_recorded_as_a_case_without_its_names(cell: Cell) -> None:
     file = cell.home / "project"
     file.write_text(PROJECT.format(name="takeover"))
     cell.out("qconf", "-Aprj", str(file))
@@ -43,7 +43,7 @@ def test_a_living_cell_becomes_a_case_without_its_names(cell: Cell) -> None:
     for _ in range(3):
         cell.submit("-V", "-P", "takeover", "-N", "merger", "-pe", "local", "2", "-b", "y", "sleep", "600")
     scaling = Autoscaling(cell)
-    told = scaling.plan()
+    found = scaling.plan()
 
     done = scaling.command("record", "--case", "growth/three-jobs", str(cell.home / "cases"))
     assert done.returncode == 0, done.stderr.decode()
@@ -60,5 +60,5 @@ def test_a_living_cell_becomes_a_case_without_its_names(cell: Cell) -> None:
     )
     assert [name for name in names if name in texts(case)] == []
     again = json.loads(cell.out("sge-autoscaler", "plan", "--json", "--from", str(case)))
-    assert (again["waiting"], again["counted"]) == (told["waiting"], told["counted"])
-    assert [row["reason"]["code"] for row in again["shapes"]] == [row["reason"]["code"] for row in told["shapes"]]
+    assert (again["waiting"], again["counted"]) == (found["waiting"], found["counted"])
+    assert [row["reason"]["code"] for row in again["shapes"]] == [row["reason"]["code"] for row in found["shapes"]]

@@ -1,4 +1,4 @@
-"""Requests of callers on a real cell: workers come and join for what sets want, go with what lapses, and a created
+"""Requests of callers on a real cell: workers are launched for request sets, leave when a set lapses, and a created
 node keeps its own.
 """
 
@@ -54,11 +54,11 @@ def arrays(autoscaling: Autoscaling) -> list[str]:
         return [array.name for array in store.requests.load(time.time()).arrays]
 
 
-def test_workers_come_for_two_sets_and_only_those_of_the_one_that_lapses_go(
+def test_workers_are_launched_for_two_sets_and_leave_only_when_their_set_lapses(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     autoscaling = Autoscaling(empty_cell, LIMITED)
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
 
     with autoscaling.running():
         until(lambda: list(autoscaling.state.glob("*.sqlite")), 15, "the autoscaler did not start")
@@ -79,7 +79,7 @@ def test_a_created_node_keeps_its_worker_until_somebody_drains_it(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     autoscaling = Autoscaling(empty_cell, LIMITED)
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
 
     with autoscaling.running():
         until(lambda: list(autoscaling.state.glob("*.sqlite")), 15, "the autoscaler did not start")
@@ -88,41 +88,49 @@ def test_a_created_node_keeps_its_worker_until_somebody_drains_it(
         (host,) = until(lambda: serving(autoscaling), 30, "the node got no worker")
         (worker,) = until(lambda: [each for each in autoscaling.lifetimes() if each.name == host])
         assert nodes(autoscaling) == {"execute-1": worker.worker_id}
-        until(lambda: f"keeping {host} (created node)" in autoscaling.said(), 15, "nothing says what keeps it")
+        until(
+            lambda: f"keeping {host} (created node)" in autoscaling.log_text(),
+            15,
+            "the reason that keeps it is not logged",
+        )
         autoscaling.command("drain", host)
         until(autoscaling.all_gone, 30, "the drained worker did not leave")
         until(lambda: nodes(autoscaling) == {}, 15, "the node outlived its machine")
 
 
 @pytest.mark.thorough
-def test_idle_workers_stay_for_a_set_that_keeps_them_alive_and_go_when_it_lapses(
+def test_idle_workers_stay_for_a_set_with_keep_alive_and_leave_when_it_ends(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     autoscaling = Autoscaling(empty_cell, LIMITED)
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     kept = [ArrayDefinition("execute", keep_alive=(("standard", True),))]
 
     with autoscaling.running():
         until(lambda: list(autoscaling.state.glob("*.sqlite")), 15, "the autoscaler did not start")
         with written(autoscaling) as store:
             store.requests.update("standard", "ann", time.time(), None, [Target("execute", count=1)], kept)
-        (host,) = until(lambda: serving(autoscaling), 30, "nobody came")
+        (host,) = until(lambda: serving(autoscaling), 30, "no worker was launched")
         with written(autoscaling) as store:
             store.requests.update("standard", "ann", time.time(), None, [], kept)
-        until(lambda: f"keeping {host} (kept for standard)" in autoscaling.said(), 15, "nothing says what keeps it")
+        until(
+            lambda: f"keeping {host} (kept for standard)" in autoscaling.log_text(),
+            15,
+            "the reason that keeps it is not logged",
+        )
         ask(autoscaling, "other", Target("execute", count=0))
         autoscaling.command("requests", "--end", "standard")
         until(autoscaling.all_gone, 30, "the worker stayed for a set that ended")
 
-    assert f"disabling {host} (idle" in autoscaling.said()
+    assert f"disabling {host} (idle" in autoscaling.log_text()
 
 
 @pytest.mark.thorough
-def test_groups_of_as_many_vcpus_and_workers_stand_side_by_side_across_a_restart(
+def test_groups_by_vcpus_and_by_workers_of_one_size_stay_separate_over_a_restart(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     autoscaling = Autoscaling(empty_cell, {"CP_CAP_AUTOSCALE_WORKERS": "3"})
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     of_two = ArrayDefinition("execute:2", dynamic=True, extends="execute", group_cores=2, group_count=2)
     both = [Target("execute:2", groups=1, group_count=2), Target("execute:2", groups=1, group_cores=2)]
 
@@ -134,7 +142,7 @@ def test_groups_of_as_many_vcpus_and_workers_stand_side_by_side_across_a_restart
     first = {each.worker_id for each in autoscaling.lifetimes()}
     with autoscaling.running():
         again = "nothing to do; keeping ip"
-        until(lambda: again in autoscaling.said().rpartition("serving cell")[2], 20, "the next run does something")
+        until(lambda: again in autoscaling.log_text().rpartition("serving cell")[2], 20, "the next run does something")
 
     groups = empty_cell.out("qconf", "-shgrpl").split()
     assert {each.worker_id for each in autoscaling.lifetimes()} == first

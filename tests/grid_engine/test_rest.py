@@ -15,7 +15,7 @@ from autoscaler.api.passwords import set_password
 from autoscaler.lab.cell import Cell
 from providers.local import failures
 from tests.grid_engine.autoscaling import Autoscaling
-from tests.grid_engine.evidence import Shown, machines, told
+from tests.grid_engine.evidence import Shown, log_and_journal, machines
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.stand_in import StandIn
 from tests.grid_engine.test_lost import machine_of
@@ -38,13 +38,13 @@ def serving(cell: Cell) -> Autoscaling:
 
 
 def status_of(cell: Cell, line: str) -> str:
-    """The status that a line of the documentation brings."""
+    """The HTTP status of a line of the documentation."""
     words = argv(line, url=URL, cluster="demo", user=USER, password=PASSWORD, ondemand="execute")
     return cell.runner(words, timeout=60.0).stdout.decode().rpartition("\n")[2]
 
 
-def said(cell: Cell, line: str, **others: str) -> dict[str, Any]:
-    """The document that a line of the documentation brings, run on the master."""
+def document_of(cell: Cell, line: str, **others: str) -> dict[str, Any]:
+    """The answer to a line of the documentation, run on the master."""
     words = argv(line, url=URL, cluster="demo", user=USER, password=PASSWORD, **{"ondemand": "execute", **others})
     body, _, status = cell.runner(words, timeout=60.0).stdout.decode().rpartition("\n")
     assert status in ("200", "202"), (status, body)
@@ -53,7 +53,7 @@ def said(cell: Cell, line: str, **others: str) -> dict[str, Any]:
 
 
 def asked(cell: Cell, *words: str) -> Any:
-    """What our client of CycleCloud is told on the master."""
+    """The answer to our client of CycleCloud on the master."""
     settings = {f"CP_CAP_AUTOSCALE_CYCLECLOUD_{name}": value for name, value in CLIENT.items()}
     environment = {**cell.environment, **settings, "PYTHONPATH": str(ROOT)}
     done = cell.runner((sys.executable, "-m", "tests.grid_engine.rest_client", *words), timeout=300.0, env=environment)
@@ -72,27 +72,27 @@ def metrics(cell: Cell) -> dict[str, float]:
     }
 
 
-def test_a_node_is_created_runs_a_job_and_is_drained_by_the_documentations_lines(
+def test_the_documentations_lines_create_a_node_that_runs_a_job_and_drain_it(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling = serving(empty_cell)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     gate = Gate(empty_cell)
     with scaling.running():
-        until(lambda: "REST API at" in scaling.said())
-        until(lambda: said(empty_cell, STATUS)["nodearrays"][0]["buckets"])
-        added = said(empty_cell, CREATE)["sets"]
-        until(lambda: said(empty_cell, NODES)["nodes"][0]["Status"] == "Ready", 30)
-        (node,) = said(empty_cell, NODES)["nodes"]
+        until(lambda: "REST API at" in scaling.log_text())
+        until(lambda: document_of(empty_cell, STATUS)["nodearrays"][0]["buckets"])
+        added = document_of(empty_cell, CREATE)["sets"]
+        until(lambda: document_of(empty_cell, NODES)["nodes"][0]["Status"] == "Ready", 30)
+        (node,) = document_of(empty_cell, NODES)["nodes"]
         job = gate.submit()
         until(lambda: node["Hostname"] in scaling.running_on(job))
-        ended = said(empty_cell, TERMINATE, **{NODE: node["NodeId"]})["nodes"]
-        (leaving,) = said(empty_cell, NODES)["nodes"]
+        ended = document_of(empty_cell, TERMINATE, **{NODE: node["NodeId"]})["nodes"]
+        (leaving,) = document_of(empty_cell, NODES)["nodes"]
         until(lambda: "d" in scaling.instances()[f"main.q@{node['Hostname']}"].states)
         still_running = scaling.running_on(job)
         gate.open()
         until(scaling.all_gone, 30)
-        until(lambda: not said(empty_cell, NODES)["nodes"])
+        until(lambda: not document_of(empty_cell, NODES)["nodes"])
         until(lambda: "sge_autoscaler_actions_total terminate REMOVED_FROM_GRID_ENGINE done" in metrics(empty_cell))
         measured = metrics(empty_cell)
     lives = ("started_tasks_total", "worker_boot_seconds_count", "worker_join_seconds_count")
@@ -103,85 +103,87 @@ def test_a_node_is_created_runs_a_job_and_is_drained_by_the_documentations_lines
 
 
 @pytest.mark.thorough
-def test_the_documentations_four_nodes_of_a_placement_group_join_where_the_provider_has_none(
+def test_the_documentations_four_nodes_join_though_the_provider_has_no_placement_groups(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling = serving(empty_cell)
     scaling = replace(scaling, settings={**scaling.settings, "CP_CAP_AUTOSCALE_WORKERS": "4"})
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     with scaling.running():
-        until(lambda: "REST API at" in scaling.said())
-        until(lambda: said(empty_cell, STATUS)["nodearrays"][0]["buckets"])
-        added = said(empty_cell, CREATE_TOGETHER, Standard_Hc44rs="m5.large")["sets"]
-        until(lambda: [node["Status"] for node in said(empty_cell, NODES)["nodes"]] == ["Ready"] * 4, 60)
-        hosts = {node["Hostname"] for node in said(empty_cell, NODES)["nodes"]}
-        (bucket,) = said(empty_cell, STATUS)["nodearrays"][0]["buckets"]
+        until(lambda: "REST API at" in scaling.log_text())
+        until(lambda: document_of(empty_cell, STATUS)["nodearrays"][0]["buckets"])
+        added = document_of(empty_cell, CREATE_TOGETHER, Standard_Hc44rs="m5.large")["sets"]
+        until(lambda: [node["Status"] for node in document_of(empty_cell, NODES)["nodes"]] == ["Ready"] * 4, 60)
+        hosts = {node["Hostname"] for node in document_of(empty_cell, NODES)["nodes"]}
+        (bucket,) = document_of(empty_cell, STATUS)["nodearrays"][0]["buckets"]
     assert (added, hosts <= scaling.execution_hosts()) == ([{"added": 4}], True)
     assert bucket["placementGroups"] == [{"name": "pg0", "activeCount": 4, "activeCoreCount": 8}]
 
 
 @pytest.mark.thorough
-def test_our_client_rents_a_worker_from_our_server(empty_cell: Cell, until: Until, show_on_failure: Shown) -> None:
+def test_our_cyclecloud_client_launches_and_terminates_a_worker_of_our_server(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
     scaling = serving(empty_cell)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     gate = Gate(empty_cell)
     with scaling.running():
-        until(lambda: "REST API at" in scaling.said())
-        until(lambda: said(empty_cell, STATUS)["nodearrays"][0]["buckets"])
+        until(lambda: "REST API at" in scaling.log_text())
+        until(lambda: document_of(empty_cell, STATUS)["nodearrays"][0]["buckets"])
         ((worker, (_, host)),) = asked(empty_cell, "rent").items()
         job = gate.submit()
         until(lambda: host in scaling.running_on(job))
         while_busy = asked(empty_cell, "end", worker)
         gate.open()
         until(scaling.all_gone, 30)
-        until(lambda: not said(empty_cell, STATUS_WITH_NODES)["nodes"])
+        until(lambda: not document_of(empty_cell, STATUS_WITH_NODES)["nodes"])
     assert (while_busy, scaling.ended_well(job)) == ({worker: ["stopping", host]}, True)
 
 
 @pytest.mark.thorough
-def test_a_repeated_request_makes_no_second_machine_however_the_autoscaler_was_killed(
+def test_a_repeated_request_makes_no_second_machine_after_the_autoscaler_was_killed(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     before = StandIn(empty_cell, "nsenter")
     scaling = serving(empty_cell)
     scaling = replace(scaling, settings={**scaling.settings, "PATH": before.path})
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     before.kill_caller_around("*hostname ip-*")
     with scaling.serving(), empty_cell.start(STARTED_AGAIN, env=scaling.environment, output=scaling.log):
-        until(lambda: "REST API at" in scaling.said())
-        until(lambda: said(empty_cell, STATUS)["nodearrays"][0]["buckets"])
-        said(empty_cell, CREATE)
+        until(lambda: "REST API at" in scaling.log_text())
+        until(lambda: document_of(empty_cell, STATUS)["nodearrays"][0]["buckets"])
+        document_of(empty_cell, CREATE)
         until(lambda: before.killed() == {"before", "after"}, 30)
-        until(lambda: scaling.said().count("serving cell") == 3, 30)
+        until(lambda: scaling.log_text().count("serving cell") == 3, 30)
         repeated = status_of(empty_cell, CREATE)
-        until(lambda: said(empty_cell, NODES)["nodes"][0]["Status"] == "Ready", 30)
-        (node,) = said(empty_cell, NODES)["nodes"]
+        until(lambda: document_of(empty_cell, NODES)["nodes"][0]["Status"] == "Ready", 30)
+        (node,) = document_of(empty_cell, NODES)["nodes"]
         rented = scaling.rented()
     assert (repeated, rented, len(machines(scaling))) == ("409", {node["Hostname"]}, 1)
 
 
 @pytest.mark.thorough
-def test_a_node_whose_machine_dies_has_failed_until_its_caller_has_it_tried_again(
+def test_a_node_whose_machine_is_lost_has_failed_until_its_caller_retries_it(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling = serving(empty_cell)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
 
     def node() -> dict[str, Any]:
-        (found,) = said(empty_cell, NODES)["nodes"]
+        (found,) = document_of(empty_cell, NODES)["nodes"]
         return dict(found)
 
     with scaling.running():
-        until(lambda: "REST API at" in scaling.said())
-        until(lambda: said(empty_cell, STATUS)["nodearrays"][0]["buckets"])
-        said(empty_cell, CREATE)
+        until(lambda: "REST API at" in scaling.log_text())
+        until(lambda: document_of(empty_cell, STATUS)["nodearrays"][0]["buckets"])
+        document_of(empty_cell, CREATE)
         until(lambda: node()["Status"] == "Ready", 30)
         first = node()
         failures.kill(machine_of(scaling, first["Hostname"]), empty_cell.tree)
         until(lambda: node()["Status"] == "Failed", 30)
         failed = node()
         until(lambda: scaling.execution_hosts() == set(), 30)
-        said(empty_cell, RETRY)
+        document_of(empty_cell, RETRY)
         until(lambda: node()["Status"] == "Ready", 30)
         again = node()
         hosts = scaling.execution_hosts()

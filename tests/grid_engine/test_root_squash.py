@@ -1,4 +1,4 @@
-"""Root whom the file server of `common/` squashes: the kernel lets it write there no more than any other user.
+"""Root squashed by the file server of `common/`: it may write there no more than any other user.
 
 Stands in for NFS with `root_squash`: root without the capabilities that let it pass over owner and mode, and a
 `common/` of Grid Engine's admin user. Both refuse by the same error (EACCES), whatever would write.
@@ -18,7 +18,7 @@ from autoscaler.lab.cell import Cell
 from autoscaler.process import Completed
 from autoscaler.store.identity import FILE
 from tests.grid_engine.autoscaling import Autoscaling
-from tests.grid_engine.evidence import Shown, told
+from tests.grid_engine.evidence import Shown, log_and_journal
 from tests.grid_engine.waiting import Until
 
 SQUASHED = ("setpriv", "--bounding-set=-dac_override,-dac_read_search,-fowner,-chown", "--")
@@ -45,17 +45,17 @@ def command(scaling: Autoscaling, *words: str) -> Completed:
     return scaling.cell.runner((*SQUASHED, "sge-autoscaler", *words), timeout=300.0, env=scaling.environment)
 
 
-def test_root_may_not_write_there(empty_cell: Cell, common: Path) -> None:
+def test_squashed_root_may_not_write_in_common(empty_cell: Cell, common: Path) -> None:
     tried = empty_cell.runner((*SQUASHED, "touch", str(common / "probe")), timeout=60.0)
     assert (b"Permission denied" in tried.stderr, (common / "probe").exists()) == (True, False)
 
 
 @pytest.mark.thorough
-def test_workers_are_rented_enrolled_and_removed_where_root_may_not_write_there(
+def test_a_job_runs_on_a_worker_though_root_may_not_write_in_common(
     empty_cell: Cell, common: Path, until: Until, show_on_failure: Shown
 ) -> None:
     scaling = Autoscaling(empty_cell)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     job = empty_cell.submit("-b", "y", "-j", "y", "hostname")
     scaling.log.touch()
     running = empty_cell.start((*SQUASHED, "sge-autoscaler", "run"), env=scaling.environment, output=scaling.log)
@@ -71,13 +71,15 @@ def test_workers_are_rented_enrolled_and_removed_where_root_may_not_write_there(
 
 
 @pytest.mark.thorough
-def test_the_queue_is_made_and_the_verifier_says_who_must_make_its_place(empty_cell: Cell, common: Path) -> None:
+def test_init_creates_the_queue_and_refuses_the_verifier_until_its_folder_exists(
+    empty_cell: Cell, common: Path
+) -> None:
     scaling = Autoscaling(empty_cell)
     before = {path.name for path in common.iterdir()}
     assert command(scaling, "init", "--yes").returncode == 0
     refused = command(scaling, "init", "--yes", "--jsv")
-    said = refused.stderr.decode()
-    assert (refused.returncode, "Traceback" in said, str(common) in said) == (1, False, True), said
+    text = refused.stderr.decode()
+    assert (refused.returncode, "Traceback" in text, str(common) in text) == (1, False, True), text
     shown = command(scaling, "doctor").stdout.decode()
     assert "Traceback" not in shown
     (common / "sge-autoscaler").mkdir()

@@ -47,7 +47,7 @@ def put(path: Path, document: object) -> None:
     draft.replace(path)
 
 
-def test_rules_choose_the_type_give_its_gpu_and_keep_it_until_they_no_longer_do(
+def test_rules_choose_the_type_set_its_complexes_and_keep_the_worker(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     make_complexes(empty_cell)
@@ -55,7 +55,7 @@ def test_rules_choose_the_type_give_its_gpu_and_keep_it_until_they_no_longer_do(
     write(rules)
     settings = {"CP_CAP_AUTOSCALE_HYBRID": "true", "CP_CAP_AUTOSCALE_RULES": str(rules)}
     autoscaling = Autoscaling(empty_cell, settings)
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     gate = Gate(empty_cell)
     job = gate.submit("-l", "gpu=1,size=m5.xlarge")
 
@@ -64,17 +64,19 @@ def test_rules_choose_the_type_give_its_gpu_and_keep_it_until_they_no_longer_do(
         left = empty_cell.out("qhost", "-F", "gpu,size", "-h", host)
         gate.open()
         until(lambda: autoscaling.ended_well(job), 30, "the job did not end well")
-        until(lambda: f"{host} (kept by rules)" in autoscaling.said(), 10, "it is not kept")
+        until(lambda: f"{host} (kept by rules)" in autoscaling.log_text(), 10, "it is not kept")
         kept = autoscaling.living()
         put(rules, {"keep_alive": {"execute": 2}})
-        until(lambda: "keep_alive.execute: true or false is expected" in autoscaling.said(), 10, "it was not told")
+        until(
+            lambda: "keep_alive.execute: true or false is expected" in autoscaling.log_text(), 10, "it was not logged"
+        )
         still = autoscaling.living()
         write(rules, keep_alive=False)
         until(autoscaling.all_gone, 30, "the worker did not leave")
 
     assert kept == still == {host: "m5.xlarge"}
     assert [value in left for value in ("hc:gpu=0.000000", "hf:size=m5.xlarge")] == [True, True]
-    wrong = [line for line in autoscaling.said().splitlines() if "the former rules stay in force" in line]
+    wrong = [line for line in autoscaling.log_text().splitlines() if "the former rules stay in force" in line]
     assert len(wrong) == 1
 
 
@@ -85,14 +87,14 @@ def both(autoscaling: Autoscaling, jobs: list[Any]) -> list[str]:
 
 
 @pytest.mark.thorough
-def test_jobs_that_ask_for_the_cells_own_exclusive_complex_get_a_worker_each(
+def test_jobs_that_request_an_exclusive_complex_get_a_worker_each(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     file = empty_cell.home / "complexes"
     file.write_text(f"{empty_cell.out('qconf', '-sc')}\nwhole_host wh BOOL EXCL YES YES 0 1000\n")
     empty_cell.out("qconf", "-Mc", str(file))
     autoscaling = Autoscaling(empty_cell, {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.xlarge"})
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     gate = Gate(empty_cell)
     jobs = [gate.submit("-l", "whole_host=true") for _ in range(2)]
     with autoscaling.running():
@@ -176,7 +178,7 @@ def would_get(record: Path) -> str:
     return found.job_categories[0].reason.code.value
 
 
-def test_the_references_constraints_choose_what_local_would_launch(empty_cell: Cell) -> None:
+def test_constraints_of_the_reference_choose_what_local_would_launch(empty_cell: Cell) -> None:
     catalog, rules, record = (empty_cell.home / name for name in ("catalog.toml", "rules.json", "record"))
     catalog.write_text(CATALOG)
     rules.write_text(json.dumps(SITE))
@@ -200,7 +202,7 @@ def test_the_references_constraints_choose_what_local_would_launch(empty_cell: C
     assert got == dict(REFERENCE)
 
 
-def test_a_jobs_context_and_its_user_say_which_rules_hold_for_it(empty_cell: Cell) -> None:
+def test_the_context_and_the_user_of_a_job_decide_which_rules_apply(empty_cell: Cell) -> None:
     rules = empty_cell.home / "rules.json"
     by_context = {"context": {"tier": "go*"}, "constraints": {"node.vm_size": "m5.xlarge"}}
     write(rules, apply=[by_context, {"user": "nobody", "constraints": {"never": "not you"}}])
@@ -208,4 +210,7 @@ def test_a_jobs_context_and_its_user_say_which_rules_hold_for_it(empty_cell: Cel
     autoscaling, gate = Autoscaling(empty_cell, settings), Gate(empty_cell)
     gold, plain = gate.submit("-ac", "tier=gold"), gate.submit("-ac", "tier=iron")
     held = {job: autoscaling.explained(job)["rules"] for job in (gold, plain)}
-    assert {job: [rule["place"] for rule in told] for job, told in held.items()} == {gold: ["apply[0]"], plain: []}
+    assert {job: [rule["place"] for rule in outcomes] for job, outcomes in held.items()} == {
+        gold: ["apply[0]"],
+        plain: [],
+    }

@@ -1,4 +1,4 @@
-"""SIGKILL at any instant: started again, the autoscaler converges; no worker leaks, is lost or is launched twice."""
+"""SIGKILL at any moment: started again, the autoscaler converges; no worker leaks, is lost or is launched twice."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
-from tests.grid_engine.evidence import Shown, journal, machines, open_orders, told
+from tests.grid_engine.evidence import Shown, journal, log_and_journal, machines, open_orders
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.stand_in import StandIn
 from tests.grid_engine.waiting import Until
@@ -24,12 +24,12 @@ STARTED_AGAIN = ("sh", "-c", "until sge-autoscaler run; do sleep 0.2; done")
         pytest.param("qconf", "-de*", id="between-disable-and-terminate", marks=pytest.mark.thorough),
     ),
 )
-def test_killed_before_and_after_a_call_it_neither_leaks_nor_loses_nor_doubles_a_worker(
+def test_a_kill_before_and_after_a_call_leaks_loses_and_duplicates_no_worker(
     program: str, calls: str, empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     before = StandIn(empty_cell, program)
     scaling = Autoscaling(empty_cell, {"PATH": before.path})
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     before.kill_caller_around(calls)
     gate = Gate(empty_cell)
     job = gate.submit()

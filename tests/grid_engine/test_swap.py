@@ -1,4 +1,4 @@
-"""The one worker allowed is too weak for what waits: it makes room for a stronger one, never with a job on it."""
+"""The one allowed worker is too weak for the waiting jobs: it is swapped for a stronger one, never with a job on it."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def weak_worker(autoscaling: Autoscaling, gate: Gate, until: Until) -> tuple[str
     return job, host
 
 
-def closed(autoscaling: Autoscaling, host: str) -> bool:
+def disabled(autoscaling: Autoscaling, host: str) -> bool:
     return "d" in autoscaling.instances()[f"main.q@{host}"].states
 
 
 @pytest.mark.thorough
-def test_an_idle_weak_worker_leaves_and_then_the_stronger_one_comes(
+def test_an_idle_weak_worker_is_swapped_for_a_stronger_one(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     autoscaling = Autoscaling(empty_cell, ONE_WORKER)
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     gate = Gate(empty_cell)
 
     with autoscaling.running():
@@ -48,18 +48,18 @@ def test_an_idle_weak_worker_leaves_and_then_the_stronger_one_comes(
     weak, strong = sorted(autoscaling.lifetimes(), key=lambda one: one.created_at)
     assert (weak.instance_type, strong.instance_type) == ("m5.large", "m5.xlarge")
     assert (weak.ended_at or strong.created_at + 1) <= strong.created_at
-    assert f"disabling {weak.name} (a stronger worker replaces it: m5.xlarge" in autoscaling.said()
+    assert f"disabling {weak.name} (a stronger worker replaces it: m5.xlarge" in autoscaling.log_text()
 
 
-def test_a_busy_weak_worker_runs_dry_first(empty_cell: Cell, until: Until, show_on_failure: Shown) -> None:
+def test_a_busy_weak_worker_is_drained_before_the_swap(empty_cell: Cell, until: Until, show_on_failure: Shown) -> None:
     autoscaling = Autoscaling(empty_cell, ONE_WORKER)
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     gate = Gate(empty_cell)
 
     with autoscaling.running():
         small, host = weak_worker(autoscaling, gate, until)
         large = gate.submit(*FOUR_SLOTS)
-        until(lambda: closed(autoscaling, host), 30, "the busy worker was not disabled")
+        until(lambda: disabled(autoscaling, host), 30, "the busy worker was not disabled")
         late = gate.submit()
         meanwhile = (autoscaling.rented(), autoscaling.running_on(small), autoscaling.running_on(late))
         gate.open()
@@ -74,21 +74,21 @@ def test_a_busy_weak_worker_runs_dry_first(empty_cell: Cell, until: Until, show_
 
 
 @pytest.mark.thorough
-def test_a_worker_is_let_in_again_when_nothing_needs_its_room_any_more(
+def test_a_worker_disabled_for_a_swap_is_enabled_when_the_swap_is_no_longer_needed(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     autoscaling = Autoscaling(empty_cell, ONE_WORKER)
-    show_on_failure["autoscaler"] = autoscaling.said
+    show_on_failure["autoscaler"] = autoscaling.log_text
     gate = Gate(empty_cell)
 
     with autoscaling.running():
         small, host = weak_worker(autoscaling, gate, until)
         large = gate.submit(*FOUR_SLOTS)
-        until(lambda: closed(autoscaling, host), 30, "the busy worker was not disabled")
+        until(lambda: disabled(autoscaling, host), 30, "the busy worker was not disabled")
         empty_cell.out("qdel", large)
-        until(lambda: not closed(autoscaling, host), 30, "it was not let in again")
+        until(lambda: not disabled(autoscaling, host), 30, "it was not enabled again")
         other = gate.submit()
-        until(lambda: autoscaling.running_on(other) == {host: 1}, 30, "no job came to it any more")
+        until(lambda: autoscaling.running_on(other) == {host: 1}, 30, "no further job started on it")
         gate.open()
         until(lambda: autoscaling.ended_well(small) and autoscaling.ended_well(other), 30, "a job did not end well")
 

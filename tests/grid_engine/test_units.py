@@ -67,11 +67,11 @@ def restrictions(machine: Machine, unit: str) -> dict[str, str]:
     return {name: value.strip() for name, value in lines}
 
 
-def test_as_an_account_that_is_not_root_it_launches_enrols_and_removes(
+def test_the_service_launches_enrols_and_removes_workers_without_root(
     machine: Machine, until: Until, show_on_failure: Shown
 ) -> None:
     cell = machine.cell
-    show_on_failure["the service"] = lambda: machine.said(SERVICE)
+    show_on_failure["the service"] = lambda: machine.log_text(SERVICE)
     with played_cloud(cell, "aws") as cloud:
         at = {"CP_CAP_AUTOSCALE_HTTP": "127.0.0.1:8651"}
         install(machine, SERVICE, SERVE, *HELPER, environment={**cloud.environment, **at})
@@ -79,7 +79,7 @@ def test_as_an_account_that_is_not_root_it_launches_enrols_and_removes(
         job = cell.submit("-b", "y", "-j", "y", "hostname")
         machine.start(SERVICE)
         until(lambda: "exit_status  0" in cell.runner(("qacct", "-j", job), timeout=60.0).stdout.decode(), 60)
-        until(lambda: "terminating" in machine.said(SERVICE), 60)
+        until(lambda: "terminating" in machine.log_text(SERVICE), 60)
         token = machine.command("serve", "token", "create", "ci", "--role", "reader").stdout.decode().strip()
         machine.start(SERVE)
         reached = ("curl", "-sS", "--header", f"Authorization: Bearer {token}", f"{URL}/clusters/default/status")
@@ -89,15 +89,15 @@ def test_as_an_account_that_is_not_root_it_launches_enrols_and_removes(
         secrets = [b"AWS_SECRET" in environment(machine, unit) for unit in (SERVICE, SERVE)]
         shown = json.loads(machine.command("status", "--json").stdout)
         paused = machine.command("pause")
-        until(lambda: "paused" in machine.said(SERVICE), 30)
+        until(lambda: "paused" in machine.log_text(SERVICE), 30)
         owners = machine.out("find", "/var/lib/sge-autoscaler", "/run/sge-autoscaler", "-printf", "%u\n").split()
         sockets = machine.out("find", "/run/sge-autoscaler", "-name", "*.sock").split()
         machine.out("systemctl", "stop", SERVICE, SERVE)
-    said = machine.said(SERVICE)
-    assert [word in said for word in ("launching 1 c5.large", "enrolling ip-", "removing ip-", "terminating ip-")] == [
-        True
-    ] * 4, said
-    assert "cannot be changed" not in said, "the helper keeps names of probe hosts"
+    output = machine.log_text(SERVICE)
+    assert [
+        word in output for word in ("launching 1 c5.large", "enrolling ip-", "removing ip-", "terminating ip-")
+    ] == [True] * 4, output
+    assert "cannot be changed" not in output, "the helper keeps names of probe hosts"
     for status in statuses:
         assert {int(status[name], 16) for name in ("CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb")} == {0}
         assert (status["NoNewPrivs"], status["Seccomp"], int(status["Uid"].split()[0]) > 0) == ("1", "2", True)
@@ -106,7 +106,7 @@ def test_as_an_account_that_is_not_root_it_launches_enrols_and_removes(
     assert (set(owners), len(sockets)) == ({ACCOUNT}, 1)
 
 
-def test_the_helper_writes_what_its_unit_allows_and_no_line_of_others(machine: Machine) -> None:
+def test_the_hosts_helper_writes_only_allowed_names_and_keeps_other_lines(machine: Machine) -> None:
     install(machine, *HELPER, environment={})
     machine.start(HELPER[0])
     before = machine.out("cat", "/etc/hosts")
@@ -130,7 +130,7 @@ def test_the_helper_writes_what_its_unit_allows_and_no_line_of_others(machine: M
         (SERVICE, "169.254.169.254", True),
     ),
 )
-def test_the_kernel_keeps_a_unit_from_the_addresses_that_it_denies(
+def test_the_kernel_blocks_the_addresses_that_a_unit_denies(
     machine: Machine, unit: str, address: str, reached: bool
 ) -> None:
     lines = (UNITS / unit).read_text(encoding="utf-8").splitlines()
@@ -146,7 +146,7 @@ def test_the_kernel_keeps_a_unit_from_the_addresses_that_it_denies(
 
 
 @pytest.mark.thorough
-def test_after_a_reboot_nothing_is_left_of_lock_and_socket_and_it_starts(machine: Machine, until: Until) -> None:
+def test_the_service_starts_after_a_reboot_with_an_empty_run_directory(machine: Machine, until: Until) -> None:
     """A reboot empties /run, and whatever ran is gone without an end of its own."""
     with played_cloud(machine.cell, "aws") as cloud:
         install(machine, SERVICE, environment=cloud.environment)

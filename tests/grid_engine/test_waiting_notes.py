@@ -1,4 +1,4 @@
-"""Why jobs wait, left in the context of real jobs: many by one command, and nothing else of them changes."""
+"""Why jobs wait, written to the context of real jobs: many by one command, and nothing else of them changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.grid_engine.test_job_actions import Acting
 from tests.grid_engine.waiting import Until
 
 LATER = 700.0
-"""Seconds by which the clock of the plan is ahead: what was submitted now has waited for long."""
+"""Seconds by which the clock of the plan is ahead: a job submitted now has waited for long."""
 CLOSED = "the queue main.q is disabled by a person (sge-autoscaler explain JOB says more)"
 
 
@@ -40,7 +40,7 @@ def all_of(job_categories: Sequence[JobCategory], _: object) -> list[int]:
     return [job for category in job_categories for job in category.jobs]
 
 
-def told_by(made: Plan) -> list[TellWaiting]:
+def waiting_actions(made: Plan) -> list[TellWaiting]:
     return [action for action in made.actions if isinstance(action, TellWaiting)]
 
 
@@ -60,9 +60,9 @@ def seen(cell: Cell, memory: Memory, later: float = LATER) -> Snapshot:
 def passed(acting: Acting, cell: Cell, memory: Memory, later: float = LATER) -> tuple[Plan, list[str]]:
     """A pass that carries out what it planned: the plan, and how many jobs each command was for."""
     made = plan(seen(cell, memory, later))
-    told = told_by(made)
-    assert [acting(action)[0] for action in told] == [Result.DONE] * len(told)
-    return made, [" ".join(action.jobs) for action in told]
+    found = waiting_actions(made)
+    assert [acting(action)[0] for action in found] == [Result.DONE] * len(found)
+    return made, [" ".join(action.jobs) for action in found]
 
 
 def contexts(cell: Cell, job: str) -> dict[str, str]:
@@ -71,65 +71,67 @@ def contexts(cell: Cell, job: str) -> dict[str, str]:
     return dict(part.split("=", 1) for part in shown[1].split(",")) if shown else {}
 
 
-def test_jobs_that_wait_get_the_reason_and_lose_it_when_they_run(cell: Cell, acting: Acting, until: Until) -> None:
+def test_waiting_jobs_get_the_reason_in_their_context_and_running_jobs_lose_it(
+    cell: Cell, acting: Acting, until: Until
+) -> None:
     cell.out("qmod", "-d", "main.q")
     plain = cell.submit("-b", "y", "-ac", "MINE=a=b,OTHER=x", "sleep", "1000")
     array = cell.submit("-t", "1-3", "-b", "y", "sleep", "1000")
     categories = read_qstat(cell.out(*COMMAND).encode(), UTC).job_categories
 
-    first, told = passed(acting, cell, Memory())
-    assert told == [f"{plain} {array}"]
+    first, found = passed(acting, cell, Memory())
+    assert found == [f"{plain} {array}"]
     assert contexts(cell, plain) == {"MINE": "a=b", "OTHER": "x", "autoscaler": CLOSED}
     assert contexts(cell, array) == {"autoscaler": CLOSED}
     assert read_qstat(cell.out(*COMMAND).encode(), UTC).job_categories == categories
 
-    second, told = passed(acting, cell, first.memory, LATER + 10)
-    assert told == []
+    second, found = passed(acting, cell, first.memory, LATER + 10)
+    assert found == []
 
     cell.out("qmod", "-e", "main.q")
     until(lambda: " r " in cell.out("qstat", "-s", "r"), 30)
     until(lambda: cell.out("qstat", "-s", "r").count("\n") >= 2 + 4, 30)
-    third, told = passed(acting, cell, second.memory, LATER + 20)
-    assert told == [f"{plain} {array}"]
+    third, found = passed(acting, cell, second.memory, LATER + 20)
+    assert found == [f"{plain} {array}"]
     assert (contexts(cell, plain), contexts(cell, array)) == ({"MINE": "a=b", "OTHER": "x"}, {})
-    fourth, told = passed(acting, cell, third.memory, LATER + 30)
-    assert (told, fourth.memory.waiting_notes) == ([], ())
+    fourth, found = passed(acting, cell, third.memory, LATER + 30)
+    assert (found, fourth.memory.waiting_notes) == ([], ())
 
 
-def test_a_job_that_ends_in_between_is_no_failure(cell: Cell, acting: Acting) -> None:
+def test_a_job_that_ended_meanwhile_does_not_fail_the_action(cell: Cell, acting: Acting) -> None:
     cell.out("qmod", "-d", "main.q")
     jobs = [cell.submit("-b", "y", "sleep", "1") for _ in range(3)]
     made = plan(seen(cell, Memory()))
     cell.out("qdel", jobs[1])
-    (action,) = told_by(made)
+    (action,) = waiting_actions(made)
     assert acting(action) == (Result.DONE, f"gone already: {jobs[1]}")
     assert contexts(cell, jobs[2]) == {"autoscaler": CLOSED}
 
 
-def test_what_is_written_is_no_event(cell: Cell, acting: Acting, until: Until, tmp_path: Path) -> None:
-    """What comes after it is one: so qevent was listening."""
+def test_writing_a_context_causes_no_event(cell: Cell, acting: Acting, until: Until, tmp_path: Path) -> None:
+    """The submission afterwards is one: so qevent was listening."""
     cell.out("qmod", "-d", "main.q")
     cell.submit("-b", "y", "sleep", "1")
-    heard = cell.home / "heard"
-    heard.touch()
-    listening = cell.start((find_qevent(), "-ts"), env=cell.environment, output=heard)
+    received = cell.home / "received"
+    received.touch()
+    listening = cell.start((find_qevent(), "-ts"), env=cell.environment, output=received)
     try:
-        until(lambda: "ECL_STATE" in heard.read_text(), 40)
-        before = events(heard)
+        until(lambda: "ECL_STATE" in received.read_text(), 40)
+        before = events(received)
         passed(acting, cell, Memory())
         job = cell.submit("-b", "y", "sleep", "1")
-        until(lambda: len(events(heard)) > len(before), 40)
+        until(lambda: len(events(received)) > len(before), 40)
     finally:
         listening.terminate(10.0)
-    assert [line.split(":")[0] for line in events(heard)[len(before) :]] == [f"JOB_ADD ({job}.0"]
+    assert [line.split(":")[0] for line in events(received)[len(before) :]] == [f"JOB_ADD ({job}.0"]
 
 
-def events(heard: Path) -> Sequence[str]:
-    return [line for line in heard.read_text().splitlines() if line.startswith("JOB_")]
+def events(received: Path) -> Sequence[str]:
+    return [line for line in received.read_text().splitlines() if line.startswith("JOB_")]
 
 
 @pytest.mark.parametrize(("allowed", "tried"), (("h,i,e,o,j,M,N,p,w", False), ("ac,h,i,e,o,j,M,N,p,w", True)))
-def test_with_a_verifier_that_does_not_allow_it_nothing_is_tried(
+def test_no_context_is_written_if_the_verifier_does_not_allow_it(
     cell: Cell, acting: Acting, allowed: str, tried: bool
 ) -> None:
     cell.out("qmod", "-d", "main.q")

@@ -1,4 +1,4 @@
-"""Waiting for a fact, never for a time; and what a failure is to show besides."""
+"""Waiting for a condition, never for a fixed time; and what a failure shows besides."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Shown = dict[str, Callable[[], str]]
 
 
 class Until(Protocol):
-    """Waits for a fact, never for a time."""
+    """Waits for a condition, never for a fixed time."""
 
-    def __call__(self, look: Callable[[], Fact], deadline: float = 15.0, message: str = "") -> Fact: ...
+    def __call__(self, condition: Callable[[], Fact], deadline: float = 15.0, message: str = "") -> Fact: ...
 
 
-def wait_until(look: Callable[[], Fact], deadline: float = 15.0, message: str = "") -> Fact:
-    """The first truthy answer of `look`; fails the test with the last one where there is none in time.
+def wait_until(condition: Callable[[], Fact], deadline: float = 15.0, message: str = "") -> Fact:
+    """The first truthy answer of `condition`; fails the test with the last one where there is none in time.
 
     `deadline`: seconds on an idle machine; more where this one is slower meanwhile.
     """
     limit = Deadline(deadline)
-    while not (seen := look()):
+    while not (seen := condition()):
         if limit.over():
             pytest.fail(f"{message or 'it did not happen'} within {limit.waited:.0f} s; last seen: {seen!r}")
         time.sleep(STEP)

@@ -191,7 +191,7 @@ def joins(cell: Cell) -> dict[str, object]:
             waited = f"execd of a host that is made known after {patience:g} s"
             if execd.poll() is not None:
                 after = round(time.monotonic() - began, 1)
-                measured[waited] = {"exit status": execd.poll(), "after": after, "recorded": list(execd.lines)}
+                measured[waited] = {"exit status": execd.poll(), "after": after, "said": list(execd.lines)}
                 continue
             began = time.monotonic()
             cell.enrol(ExecHost(name))

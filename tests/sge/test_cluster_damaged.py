@@ -57,14 +57,14 @@ def test_a_damaged_configuration_gives_a_cluster_or_no_observation(stem: str, cu
 
 
 @given(cuts)
-def test_damage_to_one_listing_never_makes_a_busy_host_look_empty(cut: tuple[float, float, bytes]) -> None:
+def test_damage_to_qstat_never_makes_a_busy_host_count_as_idle(cut: tuple[float, float, bytes]) -> None:
     """Both recorded hosts are full. Whatever happens to qstat's answer, they stay busy, or nothing is decided."""
     found = outcome(Outputs(damaged(QSTAT, cut), QHOST, QCONF))
     assert found is None or {host.name for host in found.hosts if host.busy} >= {"w1", "w2"}
 
 
 @given(cuts)
-def test_damage_to_the_other_listing_never_makes_a_busy_host_look_empty(cut: tuple[float, float, bytes]) -> None:
+def test_damage_to_qhost_never_makes_a_busy_host_count_as_idle(cut: tuple[float, float, bytes]) -> None:
     found = outcome(Outputs(QSTAT, damaged(QHOST, cut), QCONF))
     assert found is None or {host.name for host in found.hosts if host.busy} >= {"w1", "w2"}
 

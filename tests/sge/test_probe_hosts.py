@@ -169,7 +169,7 @@ def test_a_no_that_does_not_name_its_job_is_asked_again_for_that_job_alone() -> 
     assert [answer for answer, _ in asked.answers.values()] == [Answer.POSSIBLE, Answer.POSSIBLE]
 
 
-def test_many_jobs_are_asked_about_in_several_commands() -> None:
+def test_many_jobs_are_asked_in_several_commands() -> None:
     jobs = list(range(1, 46))
     model = SchedulerModel(*("\n".join([SUITABLE] * count) for count in (20, 20, 5)))
     asked = ProbeHosts(model, NamesInMemory()).ask(jobs, TWO)

@@ -174,7 +174,7 @@ class SimulatedCluster(GridEngineModel):
             case _:
                 return super().answer(argv)
 
-    # -- jobs, as 8.1.9 answers (tests/grid_engine/test_phantoms.py, test_admin.py) ---------------------------------
+    # -- jobs, as 8.1.9 answers (tests/grid_engine/test_probe_hosts.py, test_admin.py) ---------------------------------
 
     def job(self, number: str) -> Job | None:
         """One that waits or runs."""

@@ -1,4 +1,4 @@
-"""Grid Engine itself says whether a job could ever run on hosts that do not exist, and is then left as it was."""
+"""Grid Engine answers whether a job could ever run on probe hosts, and is then left unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sge.probe_hosts import ProbeHosts
 from sge.qstat import COMMAND
 from sge.reading import read_configuration
 from tests.grid_engine.autoscaling import Autoscaling
-from tests.grid_engine.evidence import told
+from tests.grid_engine.evidence import log_and_journal
 from tests.grid_engine.stand_in import StandIn
 from tests.grid_engine.waiting import Shown, Until
 
@@ -51,7 +51,7 @@ class Dying:
 
 
 class NamesThatDie:
-    """The hosts file as a process sees it that is no more."""
+    """The hosts file of a process that has died."""
 
     def __init__(self, cell: Cell, dying: Dying) -> None:
         self.inner, self.dying = names_of(cell), dying
@@ -77,7 +77,7 @@ def names_of(cell: Cell) -> HostsFile:
     return HostsFile(cell.tree.directory / "hosts.txt")
 
 
-def phantoms(cell: Cell) -> ProbeHosts:
+def probe_hosts(cell: Cell) -> ProbeHosts:
     return ProbeHosts(cell.runner, names_of(cell))
 
 
@@ -86,7 +86,7 @@ def _line(cell: Cell, job: str) -> str:
 
 
 def configuration(cell: Cell) -> tuple[str, ...]:
-    """All that asking could have left anywhere: hosts, queues with their instances, and the master's hosts file."""
+    """Everything that asking could have left: hosts, queues with their instances, and the master's hosts file."""
     shown = (("qconf", "-sel"), ("qconf", "-sq", "*"), ("qselect",), ("cat", str(HOSTS)))
     return tuple(cell.out(*argv) for argv in shown)
 
@@ -115,10 +115,10 @@ IMPOSSIBLE = (
     ("-l", "swap_total=8G"),
 )
 UNANSWERED = (("-h",), ("-h", "-pe", "local", "64"))
-"""Of a held job Grid Engine says nothing, unless it could never run."""
+"""Grid Engine gives no answer for a held job, unless it could never run."""
 
 
-def test_grid_engines_answers_told_apart(cell: Cell, until: Until) -> None:
+def test_every_answer_of_grid_engine_is_understood(cell: Cell, until: Until) -> None:
     running = cell.submit("-b", "y", "sleep", "60")
     until(lambda: " r " in _line(cell, running), message="the job did not start")
     cell.out("qmod", "-d", "*")
@@ -129,26 +129,26 @@ def test_grid_engines_answers_told_apart(cell: Cell, until: Until) -> None:
         *((options, Answer.NONE) for options in UNANSWERED),
     ):
         expected[int(cell.submit("-b", "y", *options, "sleep", "60"))] = answer
-    asked = phantoms(cell).ask(list(expected), [BIG, BIG])
-    wrong = {job: told for job, told in asked.answers.items() if told[0] is not expected[job]}
+    asked = probe_hosts(cell).ask(list(expected), [BIG, BIG])
+    wrong = {job: found for job, found in asked.answers.items() if found[0] is not expected[job]}
     assert (wrong, asked.left) == ({}, "")
 
 
-def test_without_phantoms_nothing_is_changed_and_the_answer_is_of_what_is_there(cell: Cell) -> None:
+def test_without_probe_hosts_nothing_is_changed_and_only_existing_hosts_count(cell: Cell) -> None:
     before = configuration(cell)
     job = int(cell.submit("-b", "y", "-pe", "local", "64", "sleep", "60"))
-    asked = phantoms(cell).ask([job], [])
+    asked = probe_hosts(cell).ask([job], [])
     assert (asked.answers[job][0], configuration(cell)) == (Answer.IMPOSSIBLE, before)
 
 
-def test_after_asking_all_is_as_it_was(cell: Cell) -> None:
+def test_asking_leaves_the_configuration_unchanged(cell: Cell) -> None:
     before = configuration(cell)
     job = int(cell.submit("-b", "y", "-pe", "local", "64", "sleep", "60"))
-    asked = phantoms(cell).ask([job], [BIG] * 4)
+    asked = probe_hosts(cell).ask([job], [BIG] * 4)
     assert (asked.answers[job][0], configuration(cell)) == (Answer.POSSIBLE, before)
 
 
-def test_killed_after_any_command_the_sweep_leaves_all_as_it_was(cell: Cell) -> None:
+def test_a_sweep_after_a_kill_at_any_command_restores_the_configuration(cell: Cell) -> None:
     job = int(cell.submit("-b", "y", "-pe", "local", "64", "sleep", "60"))
     before, unswept = configuration(cell), list[int]()
     deaths = 0
@@ -160,26 +160,26 @@ def test_killed_after_any_command_the_sweep_leaves_all_as_it_was(cell: Cell) -> 
             deaths += 1
         else:
             break
-        phantoms(cell).sweep()
+        probe_hosts(cell).sweep()
         if configuration(cell) != before:
             unswept.append(deaths)
     assert (deaths > 8, unswept, configuration(cell)) == (True, [], before)
 
 
-def test_no_job_can_start_on_a_phantom_nor_is_one_ever_counted(cell: Cell, until: Until) -> None:
+def test_no_job_starts_on_a_probe_host_and_it_is_not_in_the_cluster(cell: Cell, until: Until) -> None:
     job = int(cell.submit("-b", "y", "-pe", "local", "64", "sleep", "60"))
     with pytest.raises(Died):
         ProbeHosts(dying := Dying(cell, 6), NamesThatDie(cell, dying)).ask([job], [BIG])
-    until(lambda: " 0.00000 " not in _line(cell, str(job)), message="the scheduler did not look at the job")
+    until(lambda: " 0.00000 " not in _line(cell, str(job)), message="the scheduler did not consider the job")
     outputs = Outputs(cell.out(*COMMAND).encode(), qconf=read_configuration(cell.runner))
     cluster = cluster_from(outputs, zone=UTC, now=0.0)
     shown = repr((cluster.hosts, cluster.queues, cluster.host_groups, cluster.execution_hosts))
     there = PROBE_HOST_PREFIX in outputs.qstat.decode() and PROBE_HOST_PREFIX in outputs.qconf["sel"]
     assert (there, " qw " in _line(cell, str(job)), PROBE_HOST_PREFIX in shown) == (True, True, False)
-    phantoms(cell).sweep()
+    probe_hosts(cell).sweep()
 
 
-def test_an_unreachable_master_is_no_answer(cell: Cell) -> None:
+def test_an_unreachable_qmaster_gives_no_answer(cell: Cell) -> None:
     def unreachable(argv: Sequence[str], *, timeout: float, **more: object) -> Completed:
         return Completed(tuple(argv), 1, b"", b"error: commlib error: got select error (Connection refused)\n", 0.0)
 
@@ -199,11 +199,11 @@ print(ProbeHosts(SystemRunner(), HostsFile()).ask([int(sys.argv[1])], [ProbeHost
 
 
 @pytest.mark.thorough
-def test_what_a_killed_process_left_the_next_one_takes_away(cell: Cell, show_on_failure: Shown) -> None:
-    """Killed right before the question, then right after it; `once` only looks, and puts all back as it was."""
+def test_probe_hosts_of_a_killed_process_are_removed_by_the_next(cell: Cell, show_on_failure: Shown) -> None:
+    """Killed right before the question, then right after it; `once` removes the probe hosts."""
     job = cell.submit("-b", "y", "-h", "sleep", "60")
     before, stand_in, scaling = configuration(cell), StandIn(cell, "qalter"), Autoscaling(cell)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     stand_in.kill_caller_around("-w v*")
     environment = {**cell.environment, "PATH": stand_in.path, "PYTHONPATH": str(ROOT)}
     left: list[bool] = []

@@ -1,4 +1,4 @@
-"""`explain` tells the story of a job that is over, or whose machine is gone."""
+"""`explain` shows an ended job from its launch to its end."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import pytest
 
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
-from tests.grid_engine.evidence import Shown, told
+from tests.grid_engine.evidence import Shown, log_and_journal
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.waiting import Until
 
 
 @pytest.mark.thorough
-def test_an_ended_job_is_told_from_its_launch_to_its_end(
+def test_explain_shows_an_ended_job_from_its_launch_to_its_end(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling = Autoscaling(empty_cell)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     gate = Gate(empty_cell)
     with scaling.running():
         job = gate.submit("-t", "1-2")

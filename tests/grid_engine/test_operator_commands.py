@@ -1,4 +1,4 @@
-"""What a person tells it on a running cell: end, stop, pause, drain, keep. No running job is ever cut off."""
+"""Commands of a person on a running cell: SIGTERM, stop, pause, drain, keep. No running job is ever killed."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import pytest
 
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
-from tests.grid_engine.evidence import Shown, journal, machines, told
+from tests.grid_engine.evidence import Shown, journal, log_and_journal, machines
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.waiting import Until
 
 
-def test_terminated_it_leaves_workers_and_says_how_many_and_what_they_cost(
+def test_a_terminated_autoscaler_keeps_its_workers_and_logs_their_number_and_price(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling = Autoscaling(empty_cell)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     gate = Gate(empty_cell)
     job = gate.submit()
     with scaling.running() as running:
@@ -24,22 +24,22 @@ def test_terminated_it_leaves_workers_and_says_how_many_and_what_they_cost(
     gate.open()
     until(lambda: scaling.ended_well(job))
     assert (status, scaling.rented(), scaling.execution_hosts()) == (0, {worker}, {worker})
-    assert f"1 worker stays, 0.096 USD an hour: {worker}" in scaling.said()
+    assert f"1 worker stays, 0.096 USD an hour: {worker}" in scaling.log_text()
 
 
 @pytest.mark.thorough
-def test_stop_drain_serves_what_waits_and_launches_no_more(
+def test_stop_drain_runs_waiting_jobs_and_launches_no_more_workers(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling = Autoscaling(empty_cell, {"CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "600"})
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     gate = Gate(empty_cell)
     job = gate.submit("-pe", "local", "2")
     with scaling.running() as running:
         until(lambda: scaling.running_on(job), 40)
         scaling.command("stop", "--drain", "--no-wait")
         waiting = empty_cell.submit("-b", "y", "true")
-        until(lambda: "1 job waits" in scaling.said())
+        until(lambda: "1 job waits" in scaling.log_text())
         gate.open()
         status = running.wait(180)
     assert (status, scaling.rented(), scaling.execution_hosts()) == (0, set(), set())
@@ -47,11 +47,11 @@ def test_stop_drain_serves_what_waits_and_launches_no_more(
 
 
 @pytest.mark.thorough
-def test_stop_now_gives_all_workers_back_and_cuts_no_job_off(
+def test_stop_now_removes_all_workers_after_their_jobs_have_ended(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling = Autoscaling(empty_cell, {"CP_CAP_AUTOSCALE_WORKERS": "1", "CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "600"})
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     gate = Gate(empty_cell)
     job = gate.submit("-pe", "local", "2")
     with scaling.running() as running:
@@ -61,16 +61,16 @@ def test_stop_now_gives_all_workers_back_and_cuts_no_job_off(
         gate.open()
         status = running.wait(180)
     assert (status, scaling.rented(), scaling.execution_hosts()) == (0, set(), set())
-    assert "all workers have been removed and terminated; no worker is left" in scaling.said()
+    assert "all workers have been removed and terminated; no worker is left" in scaling.log_text()
     assert scaling.ended_well(job)
 
 
 @pytest.mark.thorough
-def test_stop_does_the_work_itself_where_no_autoscaler_runs(
+def test_stop_removes_workers_itself_if_no_autoscaler_runs(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling = Autoscaling(empty_cell, {"CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "600"})
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     job = empty_cell.submit("-b", "y", "true")
     with scaling.running():
         until(lambda: scaling.ended_well(job), 40)
@@ -80,24 +80,24 @@ def test_stop_does_the_work_itself_where_no_autoscaler_runs(
 
 
 @pytest.mark.thorough
-def test_paused_it_launches_nothing_until_it_is_resumed(empty_cell: Cell, until: Until, show_on_failure: Shown) -> None:
+def test_a_pause_stops_launches_until_resume(empty_cell: Cell, until: Until, show_on_failure: Shown) -> None:
     scaling = Autoscaling(empty_cell)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     scaling.command("pause")
     job = empty_cell.submit("-b", "y", "true")
     with scaling.running():
-        until(lambda: "paused" in scaling.said())
+        until(lambda: "paused" in scaling.log_text())
         while_paused = (scaling.plan()["actions"], journal(scaling), machines(scaling))
         scaling.command("resume")
         until(lambda: scaling.ended_well(job), 40)
     assert while_paused == ([], [], [])
 
 
-def test_a_drain_that_is_undone_enables_and_a_kept_worker_stays_and_a_drained_one_leaves(
+def test_drain_undo_enables_a_worker_keep_keeps_it_and_drain_removes_it(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling = Autoscaling(empty_cell)
-    show_on_failure["autoscaler"] = lambda: told(scaling)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
     gate = Gate(empty_cell)
     job = gate.submit()
     with scaling.running():
@@ -109,7 +109,7 @@ def test_a_drain_that_is_undone_enables_and_a_kept_worker_stays_and_a_drained_on
         kept = scaling.command("keep", worker)
         gate.open()
         until(lambda: scaling.ended_well(job))
-        until(lambda: "kept by command" in scaling.said())
+        until(lambda: "kept by command" in scaling.log_text())
         stays = scaling.instances()[f"main.q@{worker}"].states
         drained = scaling.command("drain", worker)
         until(scaling.all_gone, 40)
