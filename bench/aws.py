@@ -73,22 +73,22 @@ def one_round(region: Region, provider: AwsProvider, client: Any, number: int) -
     terms = provider.market.terms()
     request = run_request(bare, places(bare, terms)[0], provider.settings, terms)
     ordered = timed(partial(client.run_instances, **request))
-    region.tell("end_all")
+    region.control("end_all")
     ordering = ordered, *counted(region, partial(provider.launch, ours))
     if number % 2:  # the second one pays for collecting the first one's garbage
         found = counted(region, provider.workers)
         listing = timed(partial(listed, client)), *found
     else:
         listing = timed(partial(listed, client)), *counted(region, provider.workers)
-    region.tell("end_all")
+    region.control("end_all")
     return {"ordering": ordering, "listing": listing}
 
 
 def counted(region: Region, call: Callable[[], object]) -> tuple[float, int]:
     """Seconds and number of calls."""
-    before = len(region.tell("calls")["recorded"])
+    before = len(region.control("calls")["recorded"])
     taken = timed(call)
-    return taken, len(region.tell("calls")["recorded"]) - before
+    return taken, len(region.control("calls")["recorded"]) - before
 
 
 def order(provider: AwsProvider, token: str, count: int) -> LaunchOrder:

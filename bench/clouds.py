@@ -156,7 +156,7 @@ def cyclecloud() -> Iterator[Cloud]:
         def listing() -> None:
             session.get(f"{cluster}/status", params={"nodes": "true"}, timeout=30).json()
 
-        yield Cloud("cyclecloud", provider, make, listing, lambda: plane.tell(do="reset"))
+        yield Cloud("cyclecloud", provider, make, listing, lambda: plane.control(do="reset"))
 
 
 @contextlib.contextmanager
@@ -178,7 +178,7 @@ def azure() -> Iterator[Cloud]:
             provider,
             make,
             lambda: list(client.virtual_machines.list(group)),
-            lambda: region.tell("forget"),
+            lambda: region.control("forget"),
         )
 
 

@@ -236,7 +236,7 @@ class ProviderContract:
         assert (worker.order_id, worker.node_array) == (order.order_id, order.node_array)
         assert (worker.type.name, worker.price_type) == (order.buckets[0].type.name, order.buckets[0].key.price_type)
 
-    def test_a_worker_comes_to_run_under_a_host_name(self, plane: ControlPlane, provider: Provider) -> None:
+    def test_a_worker_runs_under_a_lower_case_host_name(self, plane: ControlPlane, provider: Provider) -> None:
         (worker_id,) = provider.launch(self.order(provider)).ids
         self.until(plane, lambda: _state(provider, worker_id) is MachineState.RUNNING)
         worker = _worker(provider, worker_id)
@@ -400,7 +400,7 @@ class ProviderContract:
         self.until(plane, lambda: list(plane.billable()) == [])
 
     def test_an_accepted_machine_that_never_comes_up_has_failure_and_message(self, plane: ControlPlane) -> None:
-        """Without its `failure` it checks like one that was lost: it would be ordered again for ever."""
+        """Without its `failure` it looks like one that was lost: it would be ordered again for ever."""
         provider, order = self.at_fault(plane, Fault.ACCEPTED_THEN_DEAD)
         (worker_id,) = provider.launch(order).ids
         self.until(plane, lambda: (found := _worker(provider, worker_id)) is not None and found.failure is not None)

@@ -41,7 +41,7 @@ class RealHosts:
         return cls(Tree(directory))
 
     def free_name(self) -> str:
-        """A name that no living host has, and that nobody had before if there is one."""
+        """A name that no living host has, if possible one that was never used."""
         with self._guard:
             free = TreeHosts(self.tree).free_names()
             name = next((name for name in free if name not in self._given), free[0])
@@ -104,5 +104,5 @@ def script_of(user_data: str) -> str:
 
 
 def announce(environment: Mapping[str, str], billable: str) -> None:
-    """Say what an operator sets to use this control plane, and the address that tells what costs money."""
+    """Print the settings for this control plane, and the address that lists what costs money."""
     print(json.dumps({"environment": dict(environment), "billable": billable}), flush=True)

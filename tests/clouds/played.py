@@ -21,7 +21,7 @@ class Region:
 
     address: str
 
-    def tell(self, verb: str = "state", **values: Any) -> dict[str, Any]:
+    def control(self, verb: str = "state", **values: Any) -> dict[str, Any]:
         """One request of the control path (see `control` of its server)."""
         request = Request(f"{self.address}/control/{verb}", json.dumps(values).encode(), method="POST")
         with urlopen(request, timeout=120) as answer:
@@ -29,7 +29,7 @@ class Region:
         return found
 
     def fault(self, *faults: dict[str, Any]) -> None:
-        self.tell("faults", faults=faults)
+        self.control("faults", faults=faults)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Random cells and jobs on a real scheduler against our core: one private cell, made into another world each round.
 
-The scheduler runs only when it is told to, so that jobs wait while both are asked about them. Of every world the answer
-about one job is tried: all others are deleted, and the scheduler is told to run.
+The scheduler runs only on command, so that jobs wait while both are asked about them. Of every world the answer
+about one job is tried: all others are deleted, and the scheduler runs once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ JOBS = 100
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What both say of one job."""
+    """The verdicts of both on one job."""
 
     world: str
     """Seed and number, from which it is made again."""
@@ -60,14 +60,14 @@ class Compared:
 
     @property
     def differs_from_dispatch(self) -> bool:
-        """Whether our core is wrong: what the scheduler does is the truth, where it was tried."""
+        """Whether our core is wrong: the scheduler decides, if it was tried."""
         if self.unknown or self.dispatched is None:
             return self.differ
         return self.dispatched is not (self.ours[0] is Answer.FITS)
 
     @property
     def not_as_said(self) -> bool:
-        """Whether the scheduler did not do as `qalter` had said."""
+        """Whether the scheduler contradicted `qalter`."""
         return self.dispatched is not None and self.dispatched is not (self.theirs[0] is Answer.FITS)
 
     @property
@@ -85,7 +85,7 @@ class Compared:
 
 @dataclass(slots=True)
 class Tally:
-    """What came of all rounds."""
+    """The result of all rounds."""
 
     jobs: int = 0
     unknown: int = 0
@@ -93,7 +93,7 @@ class Tally:
     """Of those that agree, how many fit."""
     tried: int = 0
     qalter_wrong: int = 0
-    """Jobs of those tried that the scheduler did not treat as `qalter` had said."""
+    """Jobs of those tried on which the scheduler contradicted `qalter`."""
     differences: list[Compared] = field(default_factory=list)
     why_unknown: Counter[str] = field(default_factory=Counter)
 
@@ -130,17 +130,17 @@ def differential_cell() -> Iterator[Cell]:
         yield cell
 
 
-def compare(cell: Cell, seed: str, jobs: int, tell: Callable[[str], None] = lambda line: None) -> Tally:
-    """This many jobs in worlds of this seed. `tell` is given a line a world, and one for every difference."""
+def compare(cell: Cell, seed: str, jobs: int, report: Callable[[str], None] = lambda line: None) -> Tally:
+    """This many jobs in worlds of this seed. `report` is given a line a world, and one for every difference."""
     tally, number = Tally(), 0
     while tally.jobs < jobs:
-        one_world(cell, f"{seed}/{number}", min(JOBS, jobs - tally.jobs), tally, tell)
+        one_world(cell, f"{seed}/{number}", min(JOBS, jobs - tally.jobs), tally, report)
         number += 1
-        tell(f"{number} worlds, {tally}")
+        report(f"{number} worlds, {tally}")
     return tally
 
 
-def one_world(cell: Cell, name: str, count: int, tally: Tally, tell: Callable[[str], None]) -> None:
+def one_world(cell: Cell, name: str, count: int, tally: Tally, report: Callable[[str], None]) -> None:
     """Ask about this many jobs in the world of this name."""
     random = Random(name)
     world = a_world(random)
@@ -148,13 +148,13 @@ def one_world(cell: Cell, name: str, count: int, tally: Tally, tell: Callable[[s
     for each in in_world(cell, world, jobs, name=name, sample=random):
         tally.count(each)
         if each.differs_from_dispatch:
-            tell(str(each))
+            report(str(each))
 
 
 def in_world(
     cell: Cell, world: World, jobs: Sequence[Job], *, name: str = "", sample: Random | None = None
 ) -> list[Compared]:
-    """What both say of these jobs, each alone. The scheduler is tried with those that differ and one of `sample`."""
+    """The verdicts of both on these jobs, each alone. The scheduler runs those that differ and one of `sample`."""
     _configure(cell, world, world.script)
     _submit(cell, [("root", options) for options in world.running], "sleep")
     dispatch(cell)

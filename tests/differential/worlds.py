@@ -30,7 +30,7 @@ COMPLEXES = (
     "must must BOOL == FORCED NO 0 0",
     "toll toll INT <= FORCED YES 0 0",
 )
-"""Beside those that Grid Engine ships; `tok` has a default where a world says so."""
+"""Beside those that Grid Engine ships; `tok` has a default if a world sets it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""`make fuzz`: hostile inputs for all that reads what others wrote. Prints the seed, every new kind of finding with the
+"""`make fuzz`: hostile inputs for everything that reads external data. Prints the seed, every new finding with the
 seed of its input, and how many inputs each target was fed.
 
-Ends with 1 where anything was found, with 2 where the time was over before all inputs were fed, with 130 at Ctrl-C.
+Ends with 1 if anything was found, with 2 if the time was over before all inputs were fed, with 130 at Ctrl-C.
 """
 
 from __future__ import annotations
@@ -24,46 +24,46 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=20_000)
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--target", action="append", choices=[kind.name for kind in KINDS], help="only these")
-    parser.add_argument("--input", help="one input by its seed (SEED/TARGET/NUMBER), as a finding tells it")
+    parser.add_argument("--input", help="one input by its seed (SEED/TARGET/NUMBER), as a finding names it")
     given = parser.parse_args()
     bound_addresses()
     if given.input:
         return _one(given.input)
     seed, tally = given.seed or secrets.token_hex(3), Tally()
-    stop = _told_to_stop()
-    _tell(f"seed {seed}")
+    stop = _stop_on_signal()
+    _print(f"seed {seed}")
     began, kinds = time.monotonic(), [kind for kind in KINDS if not given.target or kind.name in given.target]
-    campaign(kinds, seed, given.inputs, given.seconds, _tell, tally, stop.is_set)
+    campaign(kinds, seed, given.inputs, given.seconds, _print, tally, stop.is_set)
     fed, failed, stopped = sum(tally.fed.values()), sum(tally.failed.values()), stop.is_set()
     for line in tally.lines():
-        _tell(line)
+        _print(line)
     short = "" if fed == given.inputs else f" of {given.inputs}, {'stopped' if stopped else 'the time is over'}"
-    _tell(f"seed {seed}: {fed} inputs{short}, {failed} failed, {time.monotonic() - began:.0f} s")
+    _print(f"seed {seed}: {fed} inputs{short}, {failed} failed, {time.monotonic() - began:.0f} s")
     return 130 if stopped else 1 if failed else 2 if short else 0
 
 
-def _told_to_stop() -> threading.Event:
-    """Set by Ctrl-C: the input in hand is fed to its end. A second Ctrl-C ends at once."""
+def _stop_on_signal() -> threading.Event:
+    """Set by Ctrl-C: the current input is completed. A second Ctrl-C ends at once."""
     stop = threading.Event()
 
-    def told(number: int, _: object) -> None:
+    def on_signal(number: int, _: object) -> None:
         stop.set()
         signal.signal(number, signal.default_int_handler)
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, told)
+        signal.signal(number, on_signal)
     return stop
 
 
 def _one(input_seed: str) -> int:
     kind: Kind = next(kind for kind in KINDS if kind.name == input_seed.split("/")[-2])
-    with Tracebacks().listening() as heard, kind.open() as target:
-        outcome, said = judged(target, input_seed, heard, Memory())
-    _tell(said or f"nothing is wrong with it ({outcome})")
-    return int(bool(said))
+    with Tracebacks().listening() as tracebacks, kind.open() as target:
+        outcome, wrong = judged(target, input_seed, tracebacks, Memory())
+    _print(wrong or f"nothing is wrong with it ({outcome})")
+    return int(bool(wrong))
 
 
-def _tell(line: str) -> None:
+def _print(line: str) -> None:
     print(line, flush=True)
 
 

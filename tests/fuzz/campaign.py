@@ -1,4 +1,4 @@
-"""Runs the inputs of all targets in turn, judges each, and tells what failed with what makes it again."""
+"""Runs the inputs of all targets in turn, judges each, and reports failures with the seeds that reproduce them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Protocol
 from tests.fuzz.judges import Memory, Tracebacks, outcome_of
 
 MOST_FINDINGS = 25
-"""Told; further ones are counted only."""
+"""Reported; further ones are only counted."""
 
 
 class Target(Protocol):
-    """What is fed. Its state goes on from input to input."""
+    """Takes inputs. It keeps its state from input to input."""
 
     def feed(self, seed: str) -> str:
-        """One input, made of this seed alone; says in a word what came of it. Raises AssertionError saying what was
-        wrong about that, and AutoscalerError where it was refused.
+        """One input, made of this seed alone; returns its outcome in a word. Raises AssertionError with what was
+        wrong, and AutoscalerError if it was refused.
         """
 
     def settle(self) -> None:
-        """What must hold of all that was fed until now. Raises AssertionError."""
+        """Check what must hold after all inputs until now. Raises AssertionError."""
 
 
 Opener = Callable[[], AbstractContextManager[Target]]
@@ -41,7 +41,7 @@ class Kind:
 
 @dataclass
 class Tally:
-    """What was fed, and what came of it."""
+    """The inputs, and their outcomes."""
 
     fed: Counter[str] = field(default_factory=Counter)
     spent: dict[str, float] = field(default_factory=dict)
@@ -51,13 +51,15 @@ class Tally:
     findings: dict[str, str] = field(default_factory=dict)
     """By kind of finding: the first of each, with the seed of its input."""
 
-    def find(self, name: str, input_seed: str, said: str) -> bool:
-        """Whether it is of a kind that was not found before."""
+    def find(self, name: str, input_seed: str, wrong: str) -> bool:
+        """Whether it is of a new kind."""
         self.failed[name] += 1
-        key = f"{name}: {' '.join(word for word in said.split() if not any(letter.isdigit() for letter in word))}"[:200]
+        key = f"{name}: {' '.join(word for word in wrong.split() if not any(letter.isdigit() for letter in word))}"[
+            :200
+        ]
         if key in self.findings or len(self.findings) >= MOST_FINDINGS:
             return False
-        self.findings[key] = f"{input_seed}: {said}"
+        self.findings[key] = f"{input_seed}: {wrong}"
         return True
 
     def lines(self) -> Iterator[str]:
@@ -75,7 +77,7 @@ def campaign(
     seed: str,
     inputs: int,
     seconds: float,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
     tally: Tally | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Tally:
@@ -83,7 +85,7 @@ def campaign(
     tally = tally if tally is not None else Tally()
     ends = time.monotonic() + seconds
     with ExitStack() as opened:
-        heard = opened.enter_context(Tracebacks().listening())
+        tracebacks = opened.enter_context(Tracebacks().listening())
         targets = {kind.name: opened.enter_context(kind.open()) for kind in kinds}
         memory = Memory()
         for name in _turns(kinds, inputs):
@@ -91,30 +93,30 @@ def campaign(
                 break
             began = time.monotonic()
             input_seed, target = f"{seed}/{name}/{tally.fed[name]}", targets[name]
-            outcome, said = judged(target, input_seed, heard, memory, first=not tally.fed[name])
-            if not said and tally.fed[name] % SETTLE_EVERY == SETTLE_EVERY - 1:
-                said = outcome_of(target.settle)[1]
+            outcome, wrong = judged(target, input_seed, tracebacks, memory, first=not tally.fed[name])
+            if not wrong and tally.fed[name] % SETTLE_EVERY == SETTLE_EVERY - 1:
+                wrong = outcome_of(target.settle)[1]
             tally.outcomes.setdefault(name, Counter())[outcome] += 1
             tally.fed[name] += 1
             tally.spent[name] = tally.spent.get(name, 0.0) + time.monotonic() - began
-            if said and tally.find(name, input_seed, said):
-                tell(f"FAILED {input_seed}: {said}")
+            if wrong and tally.find(name, input_seed, wrong):
+                report(f"FAILED {input_seed}: {wrong}")
         for name, target in targets.items():
-            if (said := outcome_of(target.settle)[1]) and tally.find(name, f"{seed}/{name}", said):
-                tell(f"FAILED {name} in the end: {said}")
-        if (said := memory.kept()) and tally.find("memory", seed, said):
-            tell(f"FAILED {said}")
+            if (wrong := outcome_of(target.settle)[1]) and tally.find(name, f"{seed}/{name}", wrong):
+                report(f"FAILED {name} in the end: {wrong}")
+        if (wrong := memory.kept()) and tally.find("memory", seed, wrong):
+            report(f"FAILED {wrong}")
     return tally
 
 
 def judged(
-    target: Target, input_seed: str, heard: Tracebacks, memory: Memory, *, first: bool = False
+    target: Target, input_seed: str, tracebacks: Tracebacks, memory: Memory, *, first: bool = False
 ) -> tuple[str, str]:
-    """What came of one input in a word, and all that was wrong about it. `first`: of this target."""
-    outcome, said = outcome_of(lambda: target.feed(input_seed))
-    taken = memory.told()
+    """The outcome of one input in a word, and all that was wrong. `first`: of this target."""
+    outcome, wrong = outcome_of(lambda: target.feed(input_seed))
+    taken = memory.peak()
     # A target's first input imports what all need. Where nothing is compiled yet, schemathesis alone fills the bound.
-    return outcome, "; ".join(each for each in (said, heard.told(), "" if first else taken) if each)
+    return outcome, "; ".join(each for each in (wrong, tracebacks.collected(), "" if first else taken) if each)
 
 
 def _turns(kinds: Iterable[Kind], inputs: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""One request and its answer, over TCP or a Unix socket: what is sent, whole or damaged, and what may be answered."""
+"""One request and its answer, over TCP or a Unix socket: damaged requests and allowed answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.deadlines import stretched
 from tests.fuzz.mutation import Mutator
 
 SILENCE = 0.3
-"""Seconds without an answer after which a client says that nothing more comes."""
+"""Seconds without an answer after which a client closes its side."""
 ENDS = 30.0
 """Seconds after which, on an idle machine, it must have an answer or the end."""
 LARGEST = 64 << 20
@@ -90,7 +90,7 @@ def exchanged(connect: Callable[[], socket.socket], sent: bytes) -> bytes:
 
 
 def _complete(answer: bytes) -> bool:
-    """Whether this is a whole answer; one to HEAD is taken for one that lacks its body, and ends by silence."""
+    """Whether this is a whole answer; one to HEAD counts as one without its body, and ends by silence."""
     head, separator, body = answer.partition(b"\r\n\r\n")
     if not separator or head.startswith(b"HTTP/1.1 100"):
         return False
@@ -104,8 +104,8 @@ def _complete(answer: bytes) -> bool:
 
 
 def judge_answer(sent: bytes, answer: bytes) -> str:
-    """The status, or that the connection ended. Raises AssertionError for 5xx, save that another version than HTTP/1 is
-    told so by 505.
+    """The status, or that the connection ended. Raises AssertionError for 5xx, except 505 for another version than
+    HTTP/1.
     """
     if not answer:
         return "ended"
@@ -132,7 +132,7 @@ def request(mutator: Mutator, method: str, target: str, body: bytes, headers: li
     return mutator.damaged(whole, 2) if mutator.often(0.08) else whole
 
 
-def oddly(mutator: Mutator, part: str) -> str:
+def maybe_odd(mutator: Mutator, part: str) -> str:
     return quote(mutator.text()[:2000].encode("utf-8", "surrogatepass"), safe="") if mutator.often(0.15) else part
 
 

@@ -81,7 +81,7 @@ class Readers:
         cluster = cluster_from(fed, zone=UTC, now=NOW)
         seen = replace(self._base, cluster=cluster, now=NOW)
         made = plan(seen)
-        assert not (said := beyond_limits(seen, made)), said
+        assert not (wrong := beyond_limits(seen, made)), wrong
         assert sentence(made)
 
     def _accounting(self, mutator: Mutator) -> None:
@@ -101,7 +101,7 @@ class Readers:
         read_owner(mutator.damaged(mutator.pick(self._cells).qstat_j or b""), 1)
 
     def settle(self) -> None:
-        """Whole outputs are still read as ever: nothing that was fed is left in a cache."""
+        """Undamaged outputs are still read the same: no input is left in a cache."""
         for cell, was in zip(self._cells, self._busy, strict=True):
             assert busy(cluster_from(cell, zone=UTC, now=NOW)) == was, "whole outputs are read otherwise than before"
 
@@ -219,7 +219,7 @@ BOTH: dict[str, Any] = {
 
 
 class RecordFolders:
-    """Folders that a stranger sent: a plan within their own limits, or a refusal that names the file."""
+    """Folders from outside: a plan within their own limits, or a refusal that names the file."""
 
     def __init__(self, directory: Path) -> None:
         self._directory, self._whole = directory, directory / "whole"
@@ -235,9 +235,9 @@ class RecordFolders:
             self._spoil(mutator, folder)
             seen = read_record(folder)
             made = plan(seen)
-            assert not (said := beyond_limits(seen, made)), said
-            told = document(seen, made, {}, by_job=True, zone=seen.cluster.zone)
-            json.dumps(told)
+            assert not (wrong := beyond_limits(seen, made)), wrong
+            shown = document(seen, made, {}, by_job=True, zone=seen.cluster.zone)
+            json.dumps(shown)
         finally:
             shutil.rmtree(folder)
         return "read"

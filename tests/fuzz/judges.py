@@ -1,5 +1,5 @@
 """What no input may do: end in an error that is no refusal, hang, take memory without bound, leave a traceback in the
-log, or make a plan that goes beyond a limit. Each judge says in words what is wrong, or nothing.
+log, or make a plan that goes beyond a limit. Each judge returns what is wrong as text, or an empty text.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Hung(BaseException):
 
 
 def outcome_of(run: Callable[[], str | None]) -> tuple[str, str]:
-    """What came of one input in a word, and what was wrong about it: '' where it ended in a result or in a refusal."""
+    """The outcome of one input in a word, and what was wrong: '' if it ended in a result or in a refusal."""
     try:
         with _limited(SECONDS):
             return run() or "", ""
@@ -87,15 +87,15 @@ def _limited(seconds: float) -> Iterator[None]:
 
 
 class Memory:
-    """How much the process holds, and the most that it held since it was asked last."""
+    """How much the process holds, and the most that it held since the last call."""
 
     def __init__(self) -> None:
         gc.collect()
         self.began = self._before = held()
         _forget_peak()
 
-    def told(self) -> str:
-        """How much the last input took at its height, beyond what was held before it."""
+    def peak(self) -> str:
+        """How much the last input took at its peak, beyond what was held before it."""
         grown = held("VmHWM") - self._before
         self._before = held()
         _forget_peak()
@@ -125,34 +125,34 @@ def bound_addresses() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, hard))
 
 
-# -- what is told only on the side -------------------------------------------------------------------------------------
+# -- tracebacks -------------------------------------------------------------------------------------
 
 
 class Tracebacks(logging.Handler):
-    """Hears what is logged with a traceback, what ends a thread, and what nobody could catch."""
+    """Collects errors that are logged with a traceback, end a thread, or cannot be caught."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self._heard: list[str] = []
+        self._collected: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.exc_info and record.exc_info[0] is not None:
             error = record.exc_info[1]
             where = _where(error) if isinstance(error, Exception) else ""
-            self._heard.append(
+            self._collected.append(
                 f"traceback in the log of {record.name}: {record.exc_info[0].__name__}: {error}\n{where}"
             )
 
-    def told(self) -> str:
-        heard, self._heard = self._heard, []
-        return "; ".join(heard[:3])
+    def collected(self) -> str:
+        collected_now, self._collected = self._collected, []
+        return "; ".join(collected_now[:3])
 
     @contextmanager
     def listening(self) -> Iterator[Tracebacks]:
         root, thread, uncaught = logging.getLogger(), threading.excepthook, sys.unraisablehook
         root.addHandler(self)
-        threading.excepthook = lambda given: self._heard.append(f"a thread ended: {given.exc_value!r}")
-        sys.unraisablehook = lambda given: self._heard.append(f"nobody caught {given.exc_value!r}")
+        threading.excepthook = lambda given: self._collected.append(f"a thread ended: {given.exc_value!r}")
+        sys.unraisablehook = lambda given: self._collected.append(f"nobody caught {given.exc_value!r}")
         try:
             yield self
         finally:
@@ -164,7 +164,7 @@ class Tracebacks(logging.Handler):
 
 
 def beyond_limits(seen: Snapshot, made: Plan) -> str:
-    """What of a plan no limit allows, whatever it was made of: written down apart from the code that decides."""
+    """An action of a plan that no limit allows; written independently of the code that decides."""
     arrays = {array.name: array for array in seen.policy.node_arrays}
     ours, hosts = {worker.id for worker in seen.fleet.workers}, {host.name for host in seen.cluster.hosts}
     for action in made.actions:
@@ -178,7 +178,7 @@ def beyond_limits(seen: Snapshot, made: Plan) -> str:
     if launches and (seen.overrides.paused or seen.overrides.stop):
         return "launches although a person said no"
     wrong = (_array_beyond(seen, arrays[root], launches) for root in arrays if not arrays[root].extends)
-    return next((said for said in wrong if said), "") or _cell_beyond(seen, launches)
+    return next((text for text in wrong if text), "") or _cell_beyond(seen, launches)
 
 
 Sums = tuple[int, int, float]

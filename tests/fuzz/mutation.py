@@ -1,4 +1,4 @@
-"""Makes hostile inputs of good ones: bytes, text and JSON values, all by one seeded source of chance."""
+"""Makes hostile inputs of good ones: bytes, text and JSON values, all by one seeded random source."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONGEST = 1 << 20
 
 
 class Mutator:
-    """One input's chance: the same seed makes the same input."""
+    """The random source of one input: the same seed makes the same input."""
 
     def __init__(self, seed: str) -> None:
         self.chance = random.Random(seed)
@@ -99,7 +99,7 @@ class Mutator:
         return found * self.pick((1, 1, 1, 1, 1, 300)) if len(found) < 100 else found
 
     def value(self, deep: int = 2) -> Any:
-        """Anything that JSON can say."""
+        """Any JSON value."""
         kind = self.chance.randrange(8 if deep else 4)
         if kind < 2:
             return self.text()

@@ -1,7 +1,7 @@
-"""Targets that answer: the REST API, the Unix socket for requests, and the door where workers ask to stop.
+"""Targets that answer: the REST API, the Unix socket for requests, and the endpoint where workers ask to stop.
 
-Each is served as in the service. A broken request's client says that nothing more comes, and must then get an answer or
-the connection's end. A store is shared by what a target was told, so that a plan of all of it can be judged.
+Each is served as in the service. The client of a broken request closes its side, and must then get an answer or
+the connection's end. A store keeps all requests of a target, so that a plan of all of them can be judged.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from autoscaler.store.observations import LastObservation
 from autoscaler.store.store import Store
 from autoscaler.worker_configuration import order_key, stop_token
 from tests.core.building import a_bucket, a_snapshot
-from tests.fuzz.exchange import exchanged, judge_answer, oddly, over_tcp, over_unix, request
+from tests.fuzz.exchange import exchanged, judge_answer, maybe_odd, over_tcp, over_unix, request
 from tests.fuzz.judges import beyond_limits
 from tests.fuzz.mutation import Mutator
 from tests.web.served import LARGE, PASSWORD, SMALL, USER, array, password_file, serve_requests, worker
@@ -55,11 +55,11 @@ MOST_WORKERS = 10
 BASIC = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
 
 
-# -- what all of it may come to ----------------------------------------------------------------------------------------
+# -- the plan of all requests ----------------------------------------------------------------------------------------
 
 
 def judge_requests(store: Store, now: float) -> None:
-    """A plan of what callers asked for stays within limits, and no more nodes are there than may be."""
+    """A plan of all requests stays within limits, and there are no more nodes than allowed."""
     requests, base = store.requests.load(now), a_snapshot()
     (one,) = base.policy.node_arrays
     limits = Limits(max_workers=MOST_WORKERS, max_cores=24, max_price_per_hour=5.0, total_workers=MOST_WORKERS)
@@ -67,7 +67,7 @@ def judge_requests(store: Store, now: float) -> None:
     fleet = Fleet((), tuple(a_bucket(kind) for kind in (SMALL, LARGE)))
     policy = in_force(policy, requests, arrays_present(fleet, Memory()), fleet.buckets)
     seen = Snapshot(base.cluster, fleet, base.overrides, base.memory, policy, base.now, requests=requests)
-    assert not (said := beyond_limits(seen, plan(seen))), said
+    assert not (wrong := beyond_limits(seen, plan(seen))), wrong
     nodes = [node for node in store.nodes.live() if node.node_array in ("execute", "")]
     assert len(nodes) <= MOST_WORKERS, f"{len(nodes)} nodes are there where {MOST_WORKERS} may be"
 
@@ -124,20 +124,19 @@ class Rest:
 
     def _own(self, mutator: Mutator) -> bytes:
         body, method = b"", "POST"
-        cluster = f"/clusters/{oddly(mutator, 'demo')}"
+        cluster = f"/clusters/{maybe_odd(mutator, 'demo')}"
         which = mutator.chance.randrange(8)
         if which < 2:
             target, body = f"{cluster}/nodes/create", self._body(mutator, CREATE)
         elif which < 4:
-            target, body = f"{cluster}/nodes/{oddly(mutator, mutator.pick(VERBS))}", self._body(mutator, MANAGE)
+            target, body = f"{cluster}/nodes/{maybe_odd(mutator, mutator.pick(VERBS))}", self._body(mutator, MANAGE)
         elif which == 4:
             target, body = "/autoscale", self._body(mutator, UPDATE)
         elif which == 5:
-            target, method = f"/requests/{oddly(mutator, 'a')}", "DELETE"
+            target, method = f"/requests/{maybe_odd(mutator, 'a')}", "DELETE"
         elif which == 6:
-            target = (
-                f"{cluster}/scale/{oddly(mutator, 'execute')}?{_query(mutator, ('totalCoreCount', 'totalNodeCount'))}"
-            )
+            query = _query(mutator, ("totalCoreCount", "totalNodeCount"))
+            target = f"{cluster}/scale/{maybe_odd(mutator, 'execute')}?{query}"
         else:
             target, method = f"{mutator.pick((*_state(cluster), *LISTS))}?{_query(mutator, QUERIES)}", "GET"
         return request(mutator, method, target, body, self._head(mutator))
@@ -149,7 +148,7 @@ class Rest:
         return mutator.json(value)
 
     def _head(self, mutator: Mutator) -> list[str]:
-        """Of a proven caller, nearly always: what is behind the login is to be met."""
+        """Of a logged-in caller, nearly always, so that requests get past the login."""
         login = [f"Authorization: {BASIC}"] if mutator.often(0.98) else []
         return [f"Host: {self._host}", "Content-Type: application/json", *login]
 
@@ -201,7 +200,9 @@ def _query(mutator: Mutator, names: tuple[str, ...]) -> str:
     pairs = []
     for _ in range(mutator.chance.randint(0, 3)):
         value = str(mutator.pick((1, "true", "2026-01-01", "daily", "a" * 36, mutator.text())))[:2000]
-        pairs.append(f"{oddly(mutator, mutator.pick(names))}={quote(value.encode('utf-8', 'surrogatepass'), safe='')}")
+        pairs.append(
+            f"{maybe_odd(mutator, mutator.pick(names))}={quote(value.encode('utf-8', 'surrogatepass'), safe='')}"
+        )
     return "&".join(pairs)
 
 
@@ -226,7 +227,7 @@ class Requests:
             value = UPDATE if mutator.often(0.15) else mutator.changed(UPDATE)
             body = mutator.json(value)
         elif which == 3:
-            method, target = "DELETE", f"/requests/{oddly(mutator, 'a')}"
+            method, target = "DELETE", f"/requests/{maybe_odd(mutator, 'a')}"
         else:
             method, target = (
                 "GET",
@@ -242,7 +243,7 @@ class Requests:
         assert status == "200", f"a good call is answered {status} after all that was fed"
 
 
-# -- the workers' door -------------------------------------------------------------------------------------------------
+# -- the endpoint for workers ------------------------------------------------------------------------------------------
 
 SECRET = b"a secret of this cell"
 TYPE = InstanceType("m5.large", "m5", 2, 8 << 30)
@@ -258,7 +259,7 @@ def stop_path(of: Worker, secret: bytes = SECRET) -> str:
 
 
 class Stops:
-    """Workers, and jobs on them, that ask to stop. Every one may; whether another one was asked for is judged."""
+    """Workers, and jobs on them, that ask to stop. Each may ask for itself; asking for another worker is a finding."""
 
     def __init__(self, directory: Path, stack: ExitStack) -> None:
         self.store = Store.open(directory / "store.sqlite")
@@ -279,11 +280,11 @@ class Stops:
 
     def _pass(self) -> None:
         with self._passing:
-            at, open_ones = self._tick(), self.store.auto_stops.open()
+            at, open_questions = self._tick(), self.store.auto_stops.open()
             if hasattr(self, "asked"):
-                self.asked |= open_ones
+                self.asked |= open_questions
             self.store.auto_stops.answer_all(
-                {each: (AutoStopAnswer.STAYS, because(Code.NEEDED_AGAIN)) for each in open_ones}, at
+                {each: (AutoStopAnswer.STAYS, because(Code.NEEDED_AGAIN)) for each in open_questions}, at
             )
             self.auto_stops.passed((MINE, THEIRS), Memory())
 

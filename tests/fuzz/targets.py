@@ -1,4 +1,4 @@
-"""All targets, and how large a part of the inputs each gets."""
+"""All targets, and the share of inputs that each gets."""
 
 from __future__ import annotations
 

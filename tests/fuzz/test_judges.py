@@ -1,4 +1,4 @@
-"""Every judge of `make fuzz` can fail: a defect of each kind is planted and must be found. Without one nothing is."""
+"""Every judge of `make fuzz` can fail: a planted defect of each kind is found, and without one nothing is."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_an_input_that_hangs_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> No
         while True:
             try:
                 time.sleep(0.001)
-            except Exception:  # noqa: BLE001  # as code may that believes in itself
+            except Exception:  # noqa: BLE001  # as careless code may do
                 continue
 
     assert "hangs: no end after" in found(spin)
@@ -134,7 +134,7 @@ def launching(count: int) -> Launch:
 
 
 @pytest.mark.parametrize(
-    ("action", "seen", "said"),
+    ("action", "seen", "output"),
     (
         (launching(3), a_snapshot(limits=Limits(max_workers=2)), "3 workers where 2 are allowed"),
         (launching(3), a_snapshot(limits=Limits(max_cores=5)), "6 cores where 5 are allowed"),
@@ -147,8 +147,8 @@ def launching(count: int) -> Launch:
         (Terminate("i-9", "w9", WHY), a_snapshot(IDLE), "is for a worker that is not ours"),
     ),
 )
-def test_an_action_beyond_a_limit_is_a_finding(action: Action, seen: Snapshot, said: str) -> None:
-    assert said in judges.beyond_limits(seen, replace(plan(seen), actions=(action,)))
+def test_an_action_beyond_a_limit_is_a_finding(action: Action, seen: Snapshot, output: str) -> None:
+    assert output in judges.beyond_limits(seen, replace(plan(seen), actions=(action,)))
 
 
 def test_an_allowed_launch_is_not_a_finding() -> None:
@@ -196,8 +196,8 @@ def test_a_server_that_hangs_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_an_answer_500_of_the_real_server_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operations.Operations, "view", lambda _: fail(KeyError("odd")))
-    said = " ".join(campaign_of("rest", 60).findings.values())
-    assert ("answers 500" in said, "traceback in the log" in said) == (True, True)
+    output = " ".join(campaign_of("rest", 60).findings.values())
+    assert ("answers 500" in output, "traceback in the log" in output) == (True, True)
 
 
 # -- readers -----------------------------------------------------------------------------------------------------------
@@ -240,8 +240,8 @@ def test_ctrl_c_stops_with_the_counts_and_leaves_no_files(tmp_path: Path) -> Non
             assert running.stdout is not None
             assert running.stdout.readline() == "seed 7\n"
             running.send_signal(signal.SIGINT)
-            said, _ = running.communicate(timeout=stretched(60))
+            output, _ = running.communicate(timeout=stretched(60))
         finally:
             running.kill()
-    assert (running.returncode, "seed 7: " in said, "of 20000, stopped, 0 failed" in said) == (130, True, True)
+    assert (running.returncode, "seed 7: " in output, "of 20000, stopped, 0 failed" in output) == (130, True, True)
     assert list(tmp_path.iterdir()) == []

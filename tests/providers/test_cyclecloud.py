@@ -34,7 +34,7 @@ def server() -> Iterator[str]:
 def cloud(server: str) -> Iterator[CycleCloudPlane]:
     plane = CycleCloudPlane(server)
     yield plane
-    assert plane.tell()["refused"] == [], "a request did not fit the published reference"
+    assert plane.control()["refused"] == [], "a request did not fit the published reference"
 
 
 class TestCycleCloud(ProviderContract):
@@ -63,7 +63,7 @@ def order(provider: CycleCloudProvider, *, node_array: str = "execute", count: i
 
 
 def nodes(cloud: CycleCloudPlane) -> list[dict[str, Any]]:
-    return cast("list[dict[str, Any]]", cloud.tell()["nodes"])
+    return cast("list[dict[str, Any]]", cloud.control()["nodes"])
 
 
 def until(cloud: CycleCloudPlane, what: Callable[[], bool]) -> None:
@@ -105,7 +105,7 @@ def test_a_node_is_created_with_boot_script_and_tags(cloud: CycleCloudPlane) -> 
 
 
 def test_the_configuration_of_the_template_is_kept(cloud: CycleCloudPlane) -> None:
-    cloud.tell(do="array", array="execute", set={"attributes": {"Configuration": {"gridengine": {"slots": 2}}}})
+    cloud.control(do="array", array="execute", set={"attributes": {"Configuration": {"gridengine": {"slots": 2}}}})
     provider = cloud.connect(CELL)
     provider.launch(order(provider))
     assert nodes(cloud)[0]["Configuration"]["gridengine"] == {"slots": 2}
@@ -119,7 +119,7 @@ def test_spot_nodes_come_from_the_interruptible_array(cloud: CycleCloudPlane) ->
 
 
 def test_a_shortage_of_one_bucket_is_met_by_the_next(cloud: CycleCloudPlane) -> None:
-    cloud.tell(do="bucket", array="execute", type="Standard_D2s_v5", set={"max_count": 1})
+    cloud.control(do="bucket", array="execute", type="Standard_D2s_v5", set={"max_count": 1})
     provider = cloud.connect(CELL)
     named = {each.key.instance_type: each for each in provider.buckets() if each.key.node_array == "execute"}
     buckets = (named["Standard_D2s_v5"], named["Standard_D4s_v5"])
@@ -129,12 +129,12 @@ def test_a_shortage_of_one_bucket_is_met_by_the_next(cloud: CycleCloudPlane) -> 
 
 
 def test_an_order_over_two_buckets_repeated_gives_the_same_nodes(cloud: CycleCloudPlane) -> None:
-    cloud.tell(do="bucket", array="execute", type="Standard_D2s_v5", set={"max_count": 1})
+    cloud.control(do="bucket", array="execute", type="Standard_D2s_v5", set={"max_count": 1})
     provider = cloud.connect(CELL)
     named = {each.key.instance_type: each for each in provider.buckets() if each.key.node_array == "execute"}
     asked = order(provider, count=3, buckets=(named["Standard_D2s_v5"], named["Standard_D4s_v5"]))
     first = provider.launch(asked)
-    cloud.tell(do="bucket", array="execute", type="Standard_D2s_v5", set={"max_count": 100})
+    cloud.control(do="bucket", array="execute", type="Standard_D2s_v5", set={"max_count": 100})
     assert set(cloud.connect(CELL).launch(asked).ids) == set(first.ids)
     assert len(cloud.billable()) == 3
 
@@ -151,7 +151,7 @@ def test_an_order_does_not_replace_its_terminated_workers(cloud: CycleCloudPlane
 def test_a_full_quota_is_reported_with_name_and_amount(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL)
     asked = order(provider)
-    cloud.tell(do="cluster", set={"regional_quota": 100, "consumed_by_others": 99})
+    cloud.control(do="cluster", set={"regional_quota": 100, "consumed_by_others": 99})
     ((_, error),) = provider.launch(asked).shortfalls
     assert isinstance(error, QuotaReached)
     assert "the quota of the region: 99 of 100 cores are used, one takes 2" in str(error)
@@ -160,7 +160,7 @@ def test_a_full_quota_is_reported_with_name_and_amount(cloud: CycleCloudPlane) -
 def test_a_limit_of_the_template_is_out_of_capacity_and_not_a_quota(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL)
     asked = order(provider)
-    cloud.tell(do="array", array="execute", set={"max_count": 0})
+    cloud.control(do="array", array="execute", set={"max_count": 0})
     ((_, error),) = provider.launch(asked).shortfalls
     assert isinstance(error, OutOfCapacity)
 
@@ -168,13 +168,13 @@ def test_a_limit_of_the_template_is_out_of_capacity_and_not_a_quota(cloud: Cycle
 def test_a_launch_in_a_terminated_cluster_is_refused_with_its_message(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL)
     asked = order(provider)
-    cloud.tell(do="cluster", set={"state": "Terminated"})
+    cloud.control(do="cluster", set={"state": "Terminated"})
     with pytest.raises(Refused, match="cluster demo is Terminated"):
         provider.launch(asked)
 
 
 def test_a_refusal_of_the_second_bucket_keeps_the_nodes_of_the_first(cloud: CycleCloudPlane) -> None:
-    cloud.tell(do="bucket", array="execute", type="Standard_D2s_v5", set={"max_count": 1})
+    cloud.control(do="bucket", array="execute", type="Standard_D2s_v5", set={"max_count": 1})
     provider = cloud.connect(CELL)
     (first,) = order(provider).buckets
     lost = replace(first, key=replace(first.key, zone="9"))
@@ -220,19 +220,19 @@ def test_a_node_without_a_machine_is_terminated_and_removed_by_the_next_order(
     cloud: CycleCloudPlane,
 ) -> None:
     provider = cloud.connect(CELL)
-    cloud.tell(do="cluster", set={"failing": "Allocation failed: no capacity"})
+    cloud.control(do="cluster", set={"failing": "Allocation failed: no capacity"})
     (failed,) = provider.launch(order(provider)).ids
     until(cloud, lambda: provider.workers()[0].state is MachineState.TERMINATED)
     worker = provider.workers()[0]
     assert (worker.message, worker.failure) == ("CycleCloud says Failed: Allocation failed: no capacity", "capacity")
-    cloud.tell(do="cluster", set={"failing": None})
+    cloud.control(do="cluster", set={"failing": None})
     provider.launch(order(provider))
     until(cloud, lambda: failed not in cloud.billable())
 
 
 def test_a_bucket_without_capacity_has_nothing_available_for_the_set_delay(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL)
-    cloud.tell(do="cluster", set={"failing": "Allocation failed"})
+    cloud.control(do="cluster", set={"failing": "Allocation failed"})
     asked = order(provider)
     provider.launch(asked)
     rested = {each.key: each.available for each in provider.buckets()}
@@ -244,7 +244,7 @@ def test_a_failed_node_with_a_machine_still_exists(cloud: CycleCloudPlane) -> No
     provider = cloud.connect(CELL)
     (worker_id,) = provider.launch(order(provider)).ids
     until(cloud, lambda: provider.workers()[0].state is MachineState.RUNNING)
-    cloud.tell(do="node", id=worker_id, set={"failed": "cluster-init script failed"})
+    cloud.control(do="node", id=worker_id, set={"failed": "cluster-init script failed"})
     (worker,) = provider.workers()
     message = "CycleCloud says Failed: cluster-init script failed"
     assert (worker.exists, worker.message, worker.failure) == (True, message, "boot")
@@ -253,7 +253,7 @@ def test_a_failed_node_with_a_machine_still_exists(cloud: CycleCloudPlane) -> No
 def test_a_node_marked_keepalive_is_refused_and_the_others_are_terminated(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL)
     kept, other = provider.launch(order(provider, count=2)).ids
-    cloud.tell(do="node", id=kept, set={"attributes": {**nodes(cloud)[0], "KeepAlive": True}})
+    cloud.control(do="node", id=kept, set={"attributes": {**nodes(cloud)[0], "KeepAlive": True}})
     with pytest.raises(Refused, match=f"{kept}: This node is marked KeepAlive"):
         provider.terminate([kept, other])
     until(cloud, lambda: list(cloud.billable()) == [kept])
@@ -278,7 +278,7 @@ def test_nodes_created_by_people_are_neither_listed_nor_terminated(cloud: CycleC
 def test_an_expected_eviction_is_an_interruption_notice(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL)
     taken, _ = provider.launch(order(provider, count=2)).ids
-    cloud.tell(do="node", id=taken, set={"evicted": True})
+    cloud.control(do="node", id=taken, set={"evicted": True})
     provider.workers()
     first = provider.interruptions()
     assert [(notice.worker_id, notice.kind) for notice in first] == [(taken, "terminate")]
@@ -327,7 +327,7 @@ def test_a_missing_cluster_is_a_fatal_problem(cloud: CycleCloudPlane) -> None:
 
 
 def test_a_cluster_that_is_not_started_is_a_fatal_problem_and_offers_nothing(cloud: CycleCloudPlane) -> None:
-    cloud.tell(do="cluster", set={"state": "Terminated"})
+    cloud.control(do="cluster", set={"state": "Terminated"})
     provider = cloud.connect(CELL)
     assert fatal(provider) == [
         "the cluster demo is Terminated: start it in CycleCloud | start cluster demo in CycleCloud, then check again"
@@ -341,14 +341,14 @@ def test_a_missing_node_array_is_a_fatal_problem(cloud: CycleCloudPlane) -> None
 
 
 def test_node_arrays_without_a_valid_bucket_are_a_fatal_problem(cloud: CycleCloudPlane) -> None:
-    cloud.tell(do="bucket", array="gpu", type="Standard_NC4as_T4_v3", set={"invalid_reason": "NotActivated"})
+    cloud.control(do="bucket", array="gpu", type="Standard_NC4as_T4_v3", set={"invalid_reason": "NotActivated"})
     (problem,) = fatal(cloud.connect(CELL, node_arrays="gpu=gpu"))
     assert "gpu Standard_NC4as_T4_v3: not valid in the cluster: NotActivated" in problem
 
 
 def test_replaced_cloud_init_and_duplicate_offers_are_reported(cloud: CycleCloudPlane) -> None:
-    cloud.tell(do="array", array="execute", set={"attributes": {"CloudInit": "#!/bin/sh\n"}})
-    cloud.tell(do="add array", array="twin", types=["Standard_D2s_v5"], attributes={"Region": "eastus"})
+    cloud.control(do="array", array="execute", set={"attributes": {"CloudInit": "#!/bin/sh\n"}})
+    cloud.control(do="add array", array="twin", types=["Standard_D2s_v5"], attributes={"Region": "eastus"})
     provider = cloud.connect(CELL, node_arrays="a=execute,a=twin")
     problems = " ".join(problem.what for problem in provider.check())
     assert "node array execute has its own cloud-init" in problems

@@ -1,4 +1,4 @@
-"""What tests may do to the played cloud, by JSON under `/control/`: things that nobody could ask of EC2 itself."""
+"""What tests may do to the played cloud, by JSON under `/control/`: changes that EC2 itself does not offer."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ class Launching:
         return instances, errors
 
     def _with_template(self, parameters: Parameters) -> Parameters:
-        """A launch with what its launch template says laid under it."""
+        """A launch with the options of its launch template as defaults."""
         named = parameters.get("LaunchTemplate")
         if named is None:
             return dict(parameters)
@@ -167,8 +167,8 @@ class Launching:
         asked["Versions"] = [named.get("Version", "$Default")]
         status, body = self.ask("DescribeLaunchTemplateVersions", asked)
         if status != 200:
-            said = wire.answer_of("DescribeLaunchTemplateVersions", status, body)["Error"]
-            raise Invalid(said["Code"], said["Message"])
+            given = wire.answer_of("DescribeLaunchTemplateVersions", status, body)["Error"]
+            raise Invalid(given["Code"], given["Message"])
         (version,) = wire.answer_of("DescribeLaunchTemplateVersions", status, body)["LaunchTemplateVersions"]
         data = dict(version["LaunchTemplateData"])
         merged = {**data, **{name: value for name, value in parameters.items() if name != "LaunchTemplate"}}
@@ -241,12 +241,12 @@ class Launching:
         return wire.answer("RunInstances", values), ids
 
     def _with_image_disk(self, launch: Parameters) -> Parameters:
-        """The launch with the image's own disk, where it says nothing of that."""
-        said = launch.get("BlockDeviceMappings", [])
-        if self.image_disk is None or any(each["DeviceName"] == self.image_disk for each in said):
+        """The launch with the image's own disk, if it does not set one."""
+        given = launch.get("BlockDeviceMappings", [])
+        if self.image_disk is None or any(each["DeviceName"] == self.image_disk for each in given):
             return launch
         own = {"DeviceName": self.image_disk, "Ebs": {"VolumeSize": 8, "DeleteOnTermination": False}}
-        return {**launch, "BlockDeviceMappings": [*said, own]}
+        return {**launch, "BlockDeviceMappings": [*given, own]}
 
     def _note_spot(self, launch: Parameters, ids: Sequence[str]) -> None:
         """A request carries tags that were given to requests; those of its machine are not copied, as EC2 does not."""
@@ -273,10 +273,10 @@ class Launching:
         if subnet in self.gone_subnets:
             raise Invalid("InvalidSubnetID.NotFound", f"The subnet ID '{subnet}' does not exist")
         status, body = self.ask("DescribeSubnets", {"SubnetIds": [subnet]})
-        told = wire.answer_of("DescribeSubnets", status, body)
+        answer = wire.answer_of("DescribeSubnets", status, body)
         if status != 200:
-            raise Invalid(told["Error"]["Code"], told["Error"]["Message"])
-        return str(told["Subnets"][0]["AvailabilityZone"])
+            raise Invalid(answer["Error"]["Code"], answer["Error"]["Message"])
+        return str(answer["Subnets"][0]["AvailabilityZone"])
 
     def _named_things(self, launch: Parameters) -> None:
         """What a dry run finds, too."""

@@ -1,4 +1,4 @@
-"""The layer before moto: every request is checked and recorded, may meet a fault, and is answered here where moto lacks
+"""The layer before moto: every request is checked and recorded, may meet a fault, and is answered here if moto has not
 what EC2 has (see `launching`). The rest is moto's.
 """
 
@@ -34,7 +34,7 @@ CONTROL = "/control/"
 PRICES_A_PAGE = 2
 MOST_IN_A_FILTER = 200
 SOLD = frozenset({"c5", "c6g", "c7i", "g4dn", "m5", "mac1", "t2", "t3"})
-"""Families that the region's zones have. All of EC2's cost every test that looks a fifth of a second to read."""
+"""Families that the region's zones have. Reading all of EC2's takes a fifth of a second."""
 STANDING = frozenset({"DescribeInstanceTypes", "DescribeInstanceTypeOfferings"})
 """Calls whose answer nothing changes that a test does: moto makes it once."""
 SCOPE = re.compile(r"Credential=[^/]+/\d+/([^/]+)/([^/]+)/aws4_request")
@@ -56,7 +56,7 @@ class Layer:
     """What AWS would have asked for before it did what was asked."""
     launching: Launching = field(init=False)
     protected: set[str] = field(default_factory=set)
-    """Machines that somebody protects from being ended."""
+    """Machines that are protected from termination."""
     gone_subnets: set[str] = field(default_factory=set)
     """Subnets that are deleted."""
     standing: dict[bytes, tuple[int, bytes]] = field(default_factory=dict)
@@ -120,12 +120,12 @@ class Layer:
         fault = self.faults.meet(name)
         if fault is not None and (answered := self._at_fault(fault, environ, start)) is not None:
             return answered
-        status, said, kind = self._answered(service, name, environ, body)
+        status, reply, kind = self._answered(service, name, environ, body)
         if fault is not None and fault.kind is Kind.LOST:
             return _reset(environ, start)
         if fault is not None and fault.kind is Kind.GARBAGE:
-            return _answer(start, 200, said[: len(said) // 2] or b"<", kind)
-        return _answer(start, status, said, kind)
+            return _answer(start, 200, reply[: len(reply) // 2] or b"<", kind)
+        return _answer(start, status, reply, kind)
 
     def _at_fault(self, fault: Fault, environ: Environ, start: Start) -> Iterable[bytes] | None:
         match fault.kind:
@@ -160,14 +160,14 @@ class Layer:
             return 200, answered, "text/xml"
         if name in STANDING and body in self.standing:
             return *self.standing[body], "text/xml"
-        status, said = self._forward(environ, body)
+        status, reply = self._forward(environ, body)
         if name in STANDING:
-            self.standing[body] = status, said
+            self.standing[body] = status, reply
         if name == "TerminateInstances" and status == 200:
             machines = self.machines()
             for worker_id in parameters["InstanceIds"]:
                 self.on_ended(machines[worker_id])
-        return status, said, "text/xml"
+        return status, reply, "text/xml"
 
     def _here(self, name: str, parameters: Parameters) -> bytes | None:
         """What moto has not, or not as EC2 has it."""
@@ -185,8 +185,8 @@ class Layer:
             case "TerminateInstances":
                 kept = sorted(self.protected & set(parameters["InstanceIds"]))
                 if kept:
-                    said = f"The instance '{kept[0]}' may not be terminated: see its 'disableApiTermination'"
-                    raise Invalid("OperationNotPermitted", said)
+                    reply = f"The instance '{kept[0]}' may not be terminated: see its 'disableApiTermination'"
+                    raise Invalid("OperationNotPermitted", reply)
                 return None
             case "DescribeInstances":
                 return self._instances(parameters)
@@ -217,8 +217,8 @@ class Layer:
         self.permissions.update(permissions_of(service, name, parameters))
         if name == "GetProducts":
             return 200, json.dumps(self._products(parameters)).encode(), kind
-        status, said = self._forward(environ, body)
-        return status, said, kind
+        status, reply = self._forward(environ, body)
+        return status, reply, kind
 
     def ask(self, name: str, parameters: Parameters) -> tuple[int, bytes]:
         """moto's own answer to a call that EC2 makes of itself."""
@@ -246,8 +246,8 @@ class Layer:
             status[0] = int(line.split()[0])
 
         environ = {**environ, "wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
-        said = b"".join(self.inner(environ, start))
-        return status[0], said
+        reply = b"".join(self.inner(environ, start))
+        return status[0], reply
 
     def _instances(self, parameters: Parameters) -> bytes:
         filters = parameters.get("Filters", ())
@@ -266,8 +266,8 @@ class Layer:
 
     def _subnets(self, parameters: Parameters) -> bytes:
         status, body = self.ask("DescribeSubnets", parameters)
-        told = wire.answer_of("DescribeSubnets", status, body)
-        left = [each for each in told.get("Subnets", ()) if each["SubnetId"] not in self.gone_subnets]
+        answer = wire.answer_of("DescribeSubnets", status, body)
+        left = [each for each in answer.get("Subnets", ()) if each["SubnetId"] not in self.gone_subnets]
         return wire.answer("DescribeSubnets", {"Subnets": left})
 
     def _spot_requests(self, parameters: Parameters) -> bytes:

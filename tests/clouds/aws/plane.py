@@ -17,7 +17,7 @@ from tests.clouds.played import Region
 
 LAUNCHES = ("RunInstances", "CreateFleet")
 NOWHERE = "http://127.0.0.1:9"
-"""A port that nobody serves: calls are refused at once."""
+"""A port without a server: calls are refused at once."""
 LAG = 3600.0
 """Seconds: longer than a launch and a listing take on a busy machine."""
 _clients: dict[bool, Calls] = {}
@@ -28,7 +28,7 @@ class AwsPlane(ControlPlane):
 
     def __init__(self, region: Region, zones: str = "a", **settings: str) -> None:
         self.region = region
-        self.world: Mapping[str, Any] = region.tell("forget")
+        self.world: Mapping[str, Any] = region.control("forget")
         self.own = MappingProxyType(settings)
         self.zones = zones
         self.unreachable = False
@@ -65,17 +65,17 @@ class AwsPlane(ControlPlane):
         return AwsProvider(settings, cell=cell, calls=calls)
 
     def billable(self) -> Collection[str]:
-        found: list[str] = self.region.tell("billable")["billable"]
+        found: list[str] = self.region.control("billable")["billable"]
         return found
 
     def inject(self, fault: Fault) -> None:
         match fault:
             case Fault.OUT_OF_CAPACITY:
-                self.region.tell("stock", left={"*/*/*": 0})
+                self.region.control("stock", left={"*/*/*": 0})
             case Fault.PARTIAL:
-                self.region.tell("stock", left={"*/*/*": 2})
+                self.region.control("stock", left={"*/*/*": 2})
             case Fault.QUOTA:
-                self.region.tell("stock", vcpus=0)
+                self.region.control("stock", vcpus=0)
             case Fault.THROTTLED:
                 self.fault_launches(kind="error", code="RequestLimitExceeded", status=503)
             case Fault.REFUSED:
@@ -87,19 +87,19 @@ class AwsPlane(ControlPlane):
             case Fault.LOST_ANSWER:
                 self.fault_launches(kind="lost", times=1)
             case Fault.LAG:
-                self.region.tell("lag", seconds=LAG)
+                self.region.control("lag", seconds=LAG)
             case Fault.ACCEPTED_THEN_DEAD:
-                self.region.tell("doom", code="Client.InternalError", message="Client error on launch")
+                self.region.control("doom", code="Client.InternalError", message="Client error on launch")
             case Fault.IMAGE_DISKS:
-                self.region.tell("image_disk", device="/dev/sdf")
+                self.region.control("image_disk", device="/dev/sdf")
             case Fault.STOPPED | Fault.ENDED_OUTSIDE:
                 raise NotImplementedError
 
     def stop(self, worker_id: str) -> None:
-        self.region.tell("stop", id=worker_id)
+        self.region.control("stop", id=worker_id)
 
     def end(self, worker_id: str) -> None:
-        self.region.tell("end", id=worker_id, code="Client.UserInitiatedShutdown")
+        self.region.control("end", id=worker_id, code="Client.UserInitiatedShutdown")
 
     def fault_launches(self, **fault: Any) -> None:
         """Every launch meets this fault, however it is asked for."""
@@ -107,7 +107,7 @@ class AwsPlane(ControlPlane):
 
     def heal(self) -> None:
         self.region.fault()
-        self.region.tell("stock", left={}, vcpus=None)
-        self.region.tell("lag", seconds=0)
-        self.region.tell("doom")
+        self.region.control("stock", left={}, vcpus=None)
+        self.region.control("lag", seconds=0)
+        self.region.control("doom")
         self.unreachable = False

@@ -17,7 +17,7 @@ class Stock:
     groups: dict[str, str] = field(default_factory=dict)
     """Placement groups with their strategies."""
     on_demand_prices: dict[str, float] = field(default_factory=dict)
-    """What the price list says, by type."""
+    """Prices of the price list, by type."""
     spot_prices: dict[str, float] = field(default_factory=dict)
     """What spot machines cost now, by type, in every zone."""
 

@@ -1,6 +1,6 @@
 """Requests and answers of the EC2 protocol, read and written by botocore's own description of the service.
 
-A request is checked against that description before anything looks at it: an unknown field, a missing one, a number
+A request is checked against that description before anything uses it: an unknown field, a missing one, a number
 that is none or a word outside an enumeration is refused, so that a misunderstanding on our side cannot pass.
 """
 
@@ -91,8 +91,8 @@ def answer(name: str, values: Mapping[str, Any]) -> bytes:
 
 def error(code: str, message: str) -> bytes:
     """EC2's form of an error."""
-    said = f"<Code>{escape(code)}</Code><Message>{escape(message)}</Message>"
-    return f"<Response><Errors><Error>{said}</Error></Errors><RequestID>layer</RequestID></Response>".encode()
+    inner = f"<Code>{escape(code)}</Code><Message>{escape(message)}</Message>"
+    return f"<Response><Errors><Error>{inner}</Error></Errors><RequestID>layer</RequestID></Response>".encode()
 
 
 def _put(tree: dict[str, Any], path: list[str], value: str) -> None:

@@ -236,7 +236,7 @@ def gallery_versions(azure: Azure, request: Request) -> Reply:
 
 
 def others_versions(azure: Azure, request: Request) -> Reply:
-    """Of a gallery that somebody shares or publishes."""
+    """Of a shared or published gallery."""
     trial = {"name": "2.0.0", "properties": {"excludeFromLatest": True}}
     return paged(azure, request, [{"name": "0.9.0"}, {"name": "1.0.0", "properties": {}}, trial])
 

@@ -18,7 +18,7 @@ from tests.clouds.azure.region import GROUP, LOCATION, SUBSCRIPTION
 from tests.clouds.played import Region
 
 NOWHERE = "http://127.0.0.1:9"
-"""A port that nobody serves: calls are refused at once."""
+"""A port without a server: calls are refused at once."""
 LAG = 3600.0
 """Seconds: longer than a launch and a listing take on a busy machine."""
 
@@ -35,7 +35,7 @@ class AzurePlane(ControlPlane):
 
     def __init__(self, region: Region, **settings: str) -> None:
         self.region = region
-        self.region.tell("forget")
+        self.region.control("forget")
         self.own = MappingProxyType(settings)
         self.unreachable = False
 
@@ -63,18 +63,18 @@ class AzurePlane(ControlPlane):
         return AzureProvider(settings, cell=cell, calls=Calls(settings, rate_limiter, Played()))
 
     def billable(self) -> Collection[str]:
-        found: list[str] = self.region.tell("billable")["billable"]
+        found: list[str] = self.region.control("billable")["billable"]
         return found
 
     def inject(self, fault: Fault) -> None:
         creating = "CreateMachine"
         match fault:
             case Fault.OUT_OF_CAPACITY:
-                self.region.tell("set", stock={"*/*": 0})
+                self.region.control("set", stock={"*/*": 0})
             case Fault.PARTIAL:
-                self.region.tell("set", stock={"*/*": 2})
+                self.region.control("set", stock={"*/*": 2})
             case Fault.QUOTA:
-                self.region.tell("limit", cores=0)
+                self.region.control("limit", cores=0)
             case Fault.THROTTLED:
                 self.region.fault(
                     {"kind": "error", "operation": creating, "code": "TooManyRequests", "status": 429, "seconds": 30}
@@ -90,22 +90,22 @@ class AzurePlane(ControlPlane):
             case Fault.LOST_ANSWER:
                 self.region.fault({"kind": "lost", "operation": creating, "times": 1})
             case Fault.LAG:
-                self.region.tell("set", lag=LAG)
+                self.region.control("set", lag=LAG)
             case Fault.ACCEPTED_THEN_DEAD:
-                self.region.tell("set", fails={"Standard_D2s_v5": "OSProvisioningTimedOut"})
+                self.region.control("set", fails={"Standard_D2s_v5": "OSProvisioningTimedOut"})
             case Fault.IMAGE_DISKS:
-                self.region.tell("set", image_disks=[0, 3])
+                self.region.control("set", image_disks=[0, 3])
             case Fault.STOPPED | Fault.ENDED_OUTSIDE:
                 raise NotImplementedError
 
     def stop(self, worker_id: str) -> None:
-        self.region.tell("power", name=worker_id, power="deallocated")
+        self.region.control("power", name=worker_id, power="deallocated")
 
     def end(self, worker_id: str) -> None:
-        self.region.tell("vanish", name=worker_id)
+        self.region.control("vanish", name=worker_id)
 
     def heal(self) -> None:
         self.region.fault()
-        self.region.tell("set", stock={}, lag=0, fails={})
-        self.region.tell("limit", cores=100_000)
+        self.region.control("set", stock={}, lag=0, fails={})
+        self.region.control("limit", cores=100_000)
         self.unreachable = False

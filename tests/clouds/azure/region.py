@@ -81,7 +81,7 @@ class Machine:
     gone_at: float | None = None
     power: str = "running"
     things: list[str] = field(default_factory=list)
-    """Disk, card and address, of which those end with it that say so."""
+    """Disk, card and address, which end with it if they are set to."""
     address: str = ""
 
     @property

@@ -4,7 +4,7 @@
 
 prints `listening on http://127.0.0.1:PORT` once it serves, and ends when its standard input is closed. With `--tree`
 its machines are real hosts of that tree: it prints what to set, and serves until it is ended. Tokens come from
-`/msi/token`, as from a managed identity; `/control/VERB` does what nobody could ask of Azure.
+`/msi/token`, as from a managed identity; `/control/VERB` makes changes that Azure itself does not offer.
 """
 
 from __future__ import annotations

@@ -20,9 +20,11 @@ from tests.clouds.cloud_pipeline.platform import Platform, Run
 from tests.clouds.machines import RealHosts
 
 
-def container(run: Run, told: dict[str, str]) -> str:
-    """What the platform does once the image is up, in which nobody has noted anything of the worker so far."""
-    environment = "".join(f"export {name}={quote(value)}\n" for name, value in (told | {"RUN_ID": str(run.id)}).items())
+def container(run: Run, parameters: dict[str, str]) -> str:
+    """What the platform does once the image is up, which has no record of the worker yet."""
+    environment = "".join(
+        f"export {name}={quote(value)}\n" for name, value in (parameters | {"RUN_ID": str(run.id)}).items()
+    )
     command = quote(run.asked["cmdTemplate"])
     return f"""
 rm -f "$WORKER_ETC/worker.conf" "$WORKER_BIN/jetpack"
@@ -43,15 +45,15 @@ def rent_out_hosts(platform: Platform, tree: Path) -> Path:
     hosts_file.write_text("")
 
     def running(run: Run) -> None:
-        told = {name: parameter["value"] for name, parameter in run.asked["params"].items()}
+        parameters = {name: parameter["value"] for name, parameter in run.asked["params"].items()}
         kind = types[run.asked["instanceType"]]
         run.never_set_up = True
         run.pod = hosts.free_name()
-        run.address = hosts.start(run.pod, "", kind.name, script + container(run, told))
-        threading.Thread(target=lambda: enrol(run, told, kind.vcpus), daemon=True).start()
+        run.address = hosts.start(run.pod, "", kind.name, script + container(run, parameters))
+        threading.Thread(target=lambda: enrol(run, parameters, kind.vcpus), daemon=True).start()
 
-    def enrol(run: Run, told: dict[str, str], slots: int) -> None:
-        grid_engine.enrol(run.pod, told["CP_CAP_SGE_QUEUE_NAME"], told["CP_CAP_SGE_HOSTLIST_NAME"], slots)
+    def enrol(run: Run, parameters: dict[str, str], slots: int) -> None:
+        grid_engine.enrol(run.pod, parameters["CP_CAP_SGE_QUEUE_NAME"], parameters["CP_CAP_SGE_HOSTLIST_NAME"], slots)
         run.never_set_up = False
 
     platform.on_running = running

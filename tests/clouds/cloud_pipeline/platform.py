@@ -23,7 +23,7 @@ OTHER_RUNS = 7000
 
 
 class Refusal(Exception):
-    """The platform says no, in these words, with HTTP 200 and `status: ERROR`."""
+    """The platform refuses with this message, with HTTP 200 and `status: ERROR`."""
 
 
 @dataclass(slots=True)
@@ -141,7 +141,7 @@ class Platform:
             run = self.add(**asked)
             if name in self.short_of:
                 run.doom = (self.timing.initialized, "Insufficient instance capacity.")
-            self.on_running(run)  # nobody lists it before, without its host's name and address
+            self.on_running(run)  # it is not listed before it has a host name and an address
             return run
 
     def find(self, number: int) -> Run:
@@ -227,8 +227,8 @@ class Platform:
         if age >= self.timing.set_up and not run.never_set_up and run.doom is None:
             lines.append(("SUCCESS", "The worker is part of the cluster"))
         return [
-            {"runId": run.id, "date": text_of(run.created), "status": status, "logText": said, "task": task}
-            for status, said in lines
+            {"runId": run.id, "date": text_of(run.created), "status": status, "logText": text, "task": task}
+            for status, text in lines
             for task in ({"name": "SGEWorkerSetup"},)
         ]
 

@@ -166,9 +166,9 @@ class Handler(BaseHTTPRequestHandler):
         except Refusal as error:
             return 200, _envelope(None, "ERROR", str(error))
         except (Malformed, ValueError) as error:
-            said = f"{method} {path}: {error}"
-            self.server.malformed.append(said)
-            return 400, json.dumps({"message": said})
+            message = f"{method} {path}: {error}"
+            self.server.malformed.append(message)
+            return 400, json.dumps({"message": message})
 
     def _answer(
         self, status: int, text: str, headers: dict[str, str] | None = None, kind: str = "application/json"
@@ -308,7 +308,7 @@ def control(server: Server, path: str, asked: dict[str, Any]) -> Any:
 
 
 def state(server: Server) -> dict[str, Any]:
-    """Everything, for tests to look at."""
+    """The whole state, for tests."""
     platform = server.platform
     return {
         "environment": server.environment(),
@@ -328,7 +328,7 @@ def _envelope(payload: Any, status: str, message: str | None = None) -> str:
 
 
 def _joined(run: Run) -> str:
-    """All parameters as the platform keeps them, and looks for parts of."""
+    """All parameters as the platform stores and searches them."""
     return "|".join(f"{name}={value['value']}={value['type']}" for name, value in run.asked["params"].items())
 
 
@@ -363,7 +363,7 @@ def main() -> None:
 
 
 def _end_with_input(server: Server) -> None:
-    """End with whoever started this, so that a killed test run leaves nothing behind."""
+    """End with the parent process, so that a killed test run leaves nothing behind."""
     sys.stdin.read()
     server.shutdown()
 

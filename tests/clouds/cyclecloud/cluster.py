@@ -336,9 +336,9 @@ class Cluster:
         return {"operationId": operation.id, "nodes": [self._managed(verb, node) for node in named]}
 
     def _managed(self, verb: str, node: Node) -> dict[str, Any]:
-        told = {"id": node.id, "name": node.name, "status": "OK"}
+        answer = {"id": node.id, "name": node.name, "status": "OK"}
         if node.attributes.get("KeepAlive") and verb in ("terminate", "remove", "shutdown", "deallocate"):
-            return {**told, "status": "Error", "error": "This node is marked KeepAlive"}
+            return {**answer, "status": "Error", "error": "This node is marked KeepAlive"}
         if verb in ("terminate", "remove", "shutdown"):
             node.ended_at = node.ended_at if node.ended_at is not None else self.clock()
             self.on_ended(node)
@@ -346,4 +346,4 @@ class Cluster:
             node.deallocated = True
         elif verb == "start":
             node.deallocated = False
-        return told
+        return answer

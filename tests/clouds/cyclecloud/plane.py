@@ -1,4 +1,4 @@
-"""The control plane of the CycleCloud provider for tests: a server process on loopback, told what to do wrong."""
+"""The control plane of the CycleCloud provider for tests: a server process on loopback that plays faults."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class CycleCloudPlane(ControlPlane):
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.tell(do="reset")
+        self.control(do="reset")
 
-    def tell(self, **wish: Any) -> dict[str, Any]:
-        """Tell the server what to do wrong or otherwise; what it knows then."""
-        answer = requests.post(f"{self.url}/_control", json=wish, timeout=120)
+    def control(self, **command: Any) -> dict[str, Any]:
+        """Send a command of the control path; returns the state of the server afterwards."""
+        answer = requests.post(f"{self.url}/_control", json=command, timeout=120)
         return cast("dict[str, Any]", answer.json())
 
     def faults(self, **faults: Any) -> None:
-        self.tell(do="faults", faults=faults)
+        self.control(do="faults", faults=faults)
 
     def settings(self, **values: str) -> CycleCloudSettings:
         given = {"url": self.url, "username": USER, "password": PASSWORD, "cluster": "demo", **values}
@@ -62,20 +62,20 @@ class CycleCloudPlane(ControlPlane):
         return CycleCloudProvider(settings, cell=cell, rest=rest)
 
     def billable(self) -> Collection[str]:
-        return cast("list[str]", self.tell()["billable"])
+        return cast("list[str]", self.control()["billable"])
 
     def calls(self) -> list[str]:
         """Every call that arrived since the start, as METHOD PATH."""
-        return cast("list[str]", self.tell()["calls"])
+        return cast("list[str]", self.control()["calls"])
 
     def inject(self, fault: Fault) -> None:
         match fault:
             case Fault.OUT_OF_CAPACITY:
-                self.tell(do="bucket", **CHOSEN, set={"throttled": True})
+                self.control(do="bucket", **CHOSEN, set={"throttled": True})
             case Fault.PARTIAL:
-                self.tell(do="bucket", **CHOSEN, set={"max_count": len(self.billable()) + 2})
+                self.control(do="bucket", **CHOSEN, set={"max_count": len(self.billable()) + 2})
             case Fault.QUOTA:
-                self.tell(do="cluster", set={"regional_quota": 100, "consumed_by_others": 100})
+                self.control(do="cluster", set={"regional_quota": 100, "consumed_by_others": 100})
             case Fault.THROTTLED:
                 self.faults(status=429, on="create", retry_after="1")
             case Fault.REFUSED:
@@ -87,7 +87,7 @@ class CycleCloudPlane(ControlPlane):
             case Fault.LOST_ANSWER:
                 self.faults(reset="after", on="create")
             case Fault.ACCEPTED_THEN_DEAD:
-                self.tell(do="cluster", set={"failing": "Creating VM: the disk encryption set cannot be used"})
+                self.control(do="cluster", set={"failing": "Creating VM: the disk encryption set cannot be used"})
             case Fault.STOPPED | Fault.ENDED_OUTSIDE:
                 pass
             case Fault.LAG | Fault.IMAGE_DISKS:
@@ -106,5 +106,5 @@ class CycleCloudPlane(ControlPlane):
 
     def heal(self) -> None:
         self.faults()
-        self.tell(do="bucket", **CHOSEN, set={"throttled": False, "max_count": 2000})
-        self.tell(do="cluster", set={"regional_quota": 50_000, "consumed_by_others": 0, "failing": None})
+        self.control(do="bucket", **CHOSEN, set={"throttled": False, "max_count": 2000})
+        self.control(do="cluster", set={"regional_quota": 50_000, "consumed_by_others": 0, "failing": None})

@@ -1,6 +1,6 @@
 """A CycleCloud server on loopback: `python -m tests.clouds.cyclecloud.server --port 0` prints its address and serves.
 
-It speaks the API to the letter (`reference`), refuses what does not fit it, and does wrong what it is told to by
+It speaks the API to the letter (`reference`), refuses what does not fit it, and plays the faults that it is given by
 `POST /_control` (never part of CycleCloud): see `Control`. With `--tree` its nodes are real hosts of that tree, and it
 prints what to set.
 """
@@ -161,17 +161,17 @@ class Handler(BaseHTTPRequestHandler):
             if operation is None:
                 return 404, "Not found", {}
             living = [node for node in living if node.id in set(operation.nodes)]
-        told = {"nodes": [cluster.record(node) for node in living]}
-        return 200, told | ({"operation": _told(operation)} if operation else {}), {}
+        answer = {"nodes": [cluster.record(node) for node in living]}
+        return 200, answer | ({"operation": _operation_part(operation)} if operation else {}), {}
 
     def _operations(self, path: list[str], query: dict[str, str]) -> tuple[int, Any, dict[str, str]]:
         check_query("operations", query)
         known = [each for cluster in self.server.world.clusters.values() for each in cluster.operations.values()]
         if len(path) == 2:
             found = next((each for each in known if each.id == path[1]), None)
-            return (200, _told(found), {}) if found else (404, "Not found", {})
+            return (200, _operation_part(found), {}) if found else (404, "Not found", {})
         request = query.get("request_id")
-        return 200, [_told(each) for each in known if request in (None, each.request)], {}
+        return 200, [_operation_part(each) for each in known if request in (None, each.request)], {}
 
     def _accepted(self, result: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
         return 202, result, {"Location": f"{self.server.url}/operations/{result['operationId']}"}
@@ -223,50 +223,52 @@ class Handler(BaseHTTPRequestHandler):
 
     # -- the tests' own door ---------------------------------------------------------------------------
 
-    def _control(self, wish: dict[str, Any]) -> None:
+    def _control(self, command: dict[str, Any]) -> None:
         world = self.server.world
         with world.guard:
-            match wish.get("do"):
+            match command.get("do"):
                 case "reset":
                     self.server.world = world = World()
                 case "faults":
-                    world.faults, world.cut = Faults(**wish["faults"]), False
+                    world.faults, world.cut = Faults(**command["faults"]), False
                 case "cluster":
-                    cluster = world.clusters.setdefault(wish.get("name", "demo"), Cluster(wish.get("name", "demo")))
-                    for name, value in wish["set"].items():
+                    cluster = world.clusters.setdefault(
+                        command.get("name", "demo"), Cluster(command.get("name", "demo"))
+                    )
+                    for name, value in command["set"].items():
                         setattr(cluster, name, value)
                 case "array":
-                    array = self._array(wish)
-                    for name, value in wish["set"].items():
+                    array = self._array(command)
+                    for name, value in command["set"].items():
                         if name == "attributes":
                             array.attributes |= value
                         else:
                             setattr(array, name, value)
                 case "bucket":
-                    bucket = next(each for each in self._array(wish).buckets if each.machine_type == wish["type"])
-                    for name, value in wish["set"].items():
+                    bucket = next(each for each in self._array(command).buckets if each.machine_type == command["type"])
+                    for name, value in command["set"].items():
                         setattr(bucket, name, value)
                 case "add array":
                     world.clusters["demo"].arrays.append(
-                        Array(wish["array"], [Bucket(name) for name in wish["types"]], wish["attributes"])
+                        Array(command["array"], [Bucket(name) for name in command["types"]], command["attributes"])
                     )
                 case "node":
-                    node = world.clusters["demo"].nodes[wish["id"]]
-                    for name, value in wish["set"].items():
+                    node = world.clusters["demo"].nodes[command["id"]]
+                    for name, value in command["set"].items():
                         setattr(node, name, value)
                 case _:
                     pass  # a question only
-            told = {
+            answer = {
                 "calls": world.calls,
                 "refused": world.refused,
                 "billable": [node.id for cluster in world.clusters.values() for node in cluster.living()],
                 "nodes": [cluster.record(node) for cluster in world.clusters.values() for node in cluster.living()],
             }
-        self._send(200, told, {})
+        self._send(200, answer, {})
 
-    def _array(self, wish: dict[str, Any]) -> Array:
+    def _array(self, command: dict[str, Any]) -> Array:
         arrays = self.server.world.clusters["demo"].arrays
-        return next(array for array in arrays if array.name == wish["array"])
+        return next(array for array in arrays if array.name == command["array"])
 
 
 def _json(sent: bytes | None) -> Any:
@@ -280,7 +282,7 @@ def _basic(user: str, password: str) -> str:
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode("ascii")
 
 
-def _told(operation: Operation) -> dict[str, str]:
+def _operation_part(operation: Operation) -> dict[str, str]:
     started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(operation.started))
     return {"action": operation.action, "startTime": started}
 

@@ -39,8 +39,8 @@ def test_a_correct_setup_has_no_problem_and_a_check_creates_nothing(
     region: Region, connect: Connect, zones: str
 ) -> None:
     assert problems_but_prices(connect(zones, placement_groups="")) == []
-    assert region.tell("billable")["billable"] == []
-    assert region.tell("calls")["refused"] == []
+    assert region.control("billable")["billable"] == []
+    assert region.control("calls")["refused"] == []
 
 
 @pytest.mark.parametrize("stock", ({"left": {"*/*/*": 0}}, {"vcpus": 0}))
@@ -48,7 +48,7 @@ def test_a_shortage_of_capacity_or_quota_is_a_problem_that_is_not_fatal(
     region: Region, connect: Connect, stock: dict[str, Any]
 ) -> None:
     provider = connect()
-    region.tell("stock", **stock)
+    region.control("stock", **stock)
     assert [problem.fatal for problem in problems_but_prices(provider)] == [False]
 
 
@@ -139,7 +139,7 @@ def test_old_prices_are_reported_if_aws_gives_none(
     region: Region, connect: Connect, given: dict[str, float], found: list[str]
 ) -> None:
     provider = connect(prices="ask")
-    region.tell("stock", on_demand_prices=given)
+    region.control("stock", on_demand_prices=given)
     assert of_prices(provider) == found
 
 
@@ -158,7 +158,7 @@ def test_old_prices_of_the_operators_own_catalogue_are_reported(
     lines += [f'"{name}" = {{ on_demand = 0.5 }}' for name in names]
     (tmp_path / "mine.toml").write_text("\n".join(lines))
     provider = connect(prices=prices, catalog=str(tmp_path / "mine.toml"))
-    region.tell("stock", on_demand_prices={"c5.large": 0.09})
+    region.control("stock", on_demand_prices={"c5.large": 0.09})
     assert (of_prices(provider) != []) is found
     values = AwsPlane(region, prices=prices, catalog=str(tmp_path / "mine.toml")).values()
     assert oldest_price("aws", values) == day  # what `status` uses

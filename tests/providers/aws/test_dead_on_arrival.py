@@ -19,13 +19,13 @@ def test_instances_that_end_at_once_are_launched_only_to_the_limit_and_their_cau
     region: Region, tmp_path: Path
 ) -> None:
     plane = AwsPlane(region)
-    region.tell("doom", code="Client.InternalError", message="Client error on launch")
+    region.control("doom", code="Client.InternalError", message="Client error on launch")
     world = World(tmp_path / "store.sqlite", policy=C5)
     world.cluster.submit(1)
     loop = start(world, provider=plane.connect(TAG))
     sentences = [sentence(done.plan) for _ in range(16) if (done := step(world, loop)) is not None]
     limit = C5.node_arrays[0].unavailability_count_failure
-    assert 0 < len(region.tell("machines")) <= limit
+    assert 0 < len(region.control("machines")) <= limit
     assert any(WORDS in each for each in sentences)
     shown = dict(status_pairs(status(loop.store, Now(world.clock.now, "default", "aws", serving=True, holder=None))))
     assert WORDS in shown["launches"]

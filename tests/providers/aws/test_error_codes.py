@@ -130,8 +130,8 @@ class TestOneBadSubnet:
     ) -> None:
         provider = connect("ab")
         found = buckets(provider)
-        region.tell("without_subnet", zone="us-east-1a")
-        region.tell("stock", left=left)
+        region.control("without_subnet", zone="us-east-1a")
+        region.control("stock", left=left)
         answer = provider.launch(order(found, count=2))
         assert len(answer.ids) == left.get(f"{TYPE}/us-east-1b/*", 2)
         assert not [error for _, error in answer.shortfalls if isinstance(error, Refused)]
@@ -139,7 +139,7 @@ class TestOneBadSubnet:
     def test_without_fleets_the_next_offers_leave_out_a_deleted_subnet(self, region: Region, connect: Connect) -> None:
         provider = connect("ab", fleets="false")
         found = buckets(provider)
-        region.tell("without_subnet", zone="us-east-1a")
+        region.control("without_subnet", zone="us-east-1a")
         ((_, error),) = provider.launch(order(found)).shortfalls
         assert isinstance(error, OutOfCapacity)
         assert {bucket.key.zone for bucket in provider.buckets()} == {"us-east-1b"}
@@ -149,8 +149,8 @@ class TestOneBadSubnet:
     ) -> None:
         provider = connect("ab")
         found = buckets(provider)
-        region.tell("without_subnet", zone="us-east-1a")
-        region.tell("without_subnet", zone="us-east-1b")
+        region.control("without_subnet", zone="us-east-1a")
+        region.control("without_subnet", zone="us-east-1b")
         assert provider.launch(order(found)).ids == ()
         assert all("no such subnet" in str(bucket.problem) for bucket in provider.buckets())
 

@@ -30,7 +30,7 @@ def encoded(text: str) -> str:
 def connect(region: Region, zones: str = "a", settings: dict[str, str] | None = None, **data: Any) -> AwsProvider:
     """A provider in an empty region, whose operator has a launch template of these data."""
     plane = AwsPlane(region, zones)
-    name = region.tell("make_template", data=data)["name"]
+    name = region.control("make_template", data=data)["name"]
     return plane.like(zones, launch_template=name, **(settings or {})).connect(CELL)
 
 
@@ -80,7 +80,7 @@ def test_the_spot_price_limit_of_the_template_applies_if_none_is_set(region: Reg
 def test_tenancy_of_the_template_stays_and_our_placement_group_replaces_its_group(region: Region, zones: str) -> None:
     settings = {"placement_groups": "execute=close"}
     provider = connect(region, zones, settings, Placement={"Tenancy": "dedicated", "GroupName": "theirs"})
-    region.tell("stock", groups={"close": "cluster", "theirs": "cluster"})
+    region.control("stock", groups={"close": "cluster", "theirs": "cluster"})
     machine = launched(region, provider, buckets(provider, group="close"))
     assert machine["launch"]["Placement"] == {"Tenancy": "dedicated", "GroupName": "close"}
 
@@ -88,7 +88,7 @@ def test_tenancy_of_the_template_stays_and_our_placement_group_replaces_its_grou
 @BOTH_WAYS
 def test_the_placement_group_of_the_template_applies_if_we_set_none(region: Region, zones: str) -> None:
     provider = connect(region, zones, Placement={"GroupName": "theirs", "AvailabilityZone": "us-east-1a"})
-    region.tell("stock", groups={"theirs": "cluster"})
+    region.control("stock", groups={"theirs": "cluster"})
     machine = launched(region, provider, buckets(provider))
     assert (machine["launch"]["Placement"], machine["zone"]) == ({"GroupName": "theirs"}, "us-east-1a")
 
@@ -168,13 +168,13 @@ class TestTagsOfOneOrder:
         for number in range(4):
             group = {GROUP_ID: f"execute:2-{number}"}
             provider.launch(replace(order(found, token=f"order-{number}"), key=f"secret-{number}", tags=group))
-        assert len(region.tell("templates")["names"]) == 1
+        assert len(region.control("templates")["names"]) == 1
 
     @BOTH_WAYS
     def test_a_machine_may_read_the_key_of_its_own_order(self, region: Region, zones: str) -> None:
         provider = AwsPlane(region, zones).connect(CELL)
         (worker_id,) = provider.launch(replace(order(buckets(provider)), key="secret")).ids
-        machine = region.tell("machines")[worker_id]
+        machine = region.control("machines")[worker_id]
         assert machine["tags"][tags.KEY] == "secret"
         assert machine["launch"]["MetadataOptions"]["InstanceMetadataTags"] == "enabled"
         assert [disk["tags"].get(tags.KEY) for disk in machine["disks"]] == [None]
@@ -189,8 +189,8 @@ class TestTagsOfOneOrder:
     def test_an_old_launch_template_is_deleted_when_a_new_one_is_made(self, region: Region) -> None:
         provider = AwsPlane(region, "ab").connect(CELL)
         provider.launch(order(buckets(provider), token="old-0"))
-        (old,) = region.tell("templates")["names"]
-        region.tell("age_templates", days=30)
+        (old,) = region.control("templates")["names"]
+        region.control("age_templates", days=30)
         newer = AwsProvider(provider.settings.model_copy(update={"disk": 99}), cell=CELL, calls=provider.calls)
         newer.launch(order(buckets(newer), token="new-0"))
-        assert old not in region.tell("templates")["names"]
+        assert old not in region.control("templates")["names"]

@@ -60,14 +60,14 @@ def test_an_unreachable_market_is_not_an_empty_one(region: Region, connect: Conn
 def test_buckets_are_not_requested_again_in_a_later_pass(region: Region, connect: Connect) -> None:
     provider = connect(prices="ask")
     provider.buckets()
-    before = region.tell("calls")["recorded"]
+    before = region.control("calls")["recorded"]
     assert provider.buckets() is provider.buckets()
-    assert region.tell("calls")["recorded"] == before
+    assert region.control("calls")["recorded"] == before
 
 
 def test_the_price_list_overrides_the_shipped_prices(region: Region, connect: Connect) -> None:
     provider = connect(prices="ask")
-    region.tell("stock", on_demand_prices={"c5.large": 0.5, "c5.xlarge": 1.0, "c5.2xlarge": 2.0})
+    region.control("stock", on_demand_prices={"c5.large": 0.5, "c5.xlarge": 1.0, "c5.2xlarge": 2.0})
     found = prices(provider, PriceType.ON_DEMAND)
     assert (found["c5.large"], found["c5.2xlarge"], found["c5.4xlarge"]) == (0.5, 2.0, 0.68)
 
@@ -76,13 +76,13 @@ def test_the_operators_own_prices_override_the_price_list(region: Region, connec
     own = tmp_path / "prices.toml"
     own.write_text('[types]\n"c5.large" = { on_demand = 0.04 }\n', encoding="utf-8")
     provider = connect(prices="ask", catalog=str(own))
-    region.tell("stock", on_demand_prices={"c5.large": 0.5})
+    region.control("stock", on_demand_prices={"c5.large": 0.5})
     assert prices(provider, PriceType.ON_DEMAND)["c5.large"] == 0.04
 
 
 def test_spot_prices_are_current_and_unknown_if_aws_gives_none(region: Region, connect: Connect) -> None:
     provider = connect(prices="ask")
-    region.tell("stock", spot_prices={"c5.large": 0.031})
+    region.control("stock", spot_prices={"c5.large": 0.031})
     found = prices(provider, PriceType.SPOT)
     assert (found["c5.large"], found["c5.xlarge"]) == (0.031, None)
 
@@ -96,7 +96,7 @@ def test_prices_without_permission_are_unknown_or_those_of_the_catalogue(region:
 
 def test_a_new_catalogue_has_only_the_prices_that_aws_gives_now(region: Region, connect: Connect) -> None:
     provider = connect(prices="ask")
-    region.tell("stock", on_demand_prices={"c5.large": 0.5}, spot_prices={"c5.xlarge": 0.07})
+    region.control("stock", on_demand_prices={"c5.large": 0.5}, spot_prices={"c5.xlarge": 0.07})
     found = {offer.type.name: offer for offer in provider.offers("2026-01-02")}
     large, xlarge = found["c5.large"], found["c5.xlarge"]
     assert (large.on_demand, large.spot, large.region) == (0.5, None, "us-east-1")
@@ -164,7 +164,7 @@ class TestCached:
 def test_the_size_of_a_type_is_requested_once_and_only_if_it_is_not_offered(region: Region, connect: Connect) -> None:
     provider = connect(families="c5")
     provider.buckets()
-    asked = region.tell("calls")["recorded"].count("ec2:DescribeInstanceTypes")
+    asked = region.control("calls")["recorded"].count("ec2:DescribeInstanceTypes")
     sizes = {name: provider.market.type_of(name).vcpus for name in ("c5.2xlarge", "m5.large", "m5.large")}
     assert sizes == {"c5.2xlarge": 8, "m5.large": 2}
-    assert region.tell("calls")["recorded"].count("ec2:DescribeInstanceTypes") == asked + 1
+    assert region.control("calls")["recorded"].count("ec2:DescribeInstanceTypes") == asked + 1

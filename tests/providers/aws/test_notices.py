@@ -71,7 +71,7 @@ def test_a_spot_request_marked_for_termination_is_an_interruption_notice(
 ) -> None:
     provider = connect(zones)
     (worker_id,) = provider.launch(order(buckets(provider, PriceType.SPOT))).ids
-    region.tell("mark", id=worker_id, code="marked-for-termination")
+    region.control("mark", id=worker_id, code="marked-for-termination")
     assert [(notice.worker_id, notice.kind) for notice in provider.interruptions()] == [(worker_id, "terminate")]
 
 
@@ -81,7 +81,7 @@ def test_a_spot_request_of_another_cell_gives_no_interruption_notice(region: Reg
     theirs = replace(order(buckets(other, PriceType.SPOT)), cell="another-cell", token="theirs-0")
     (worker_id,) = other.launch(theirs).ids
     ours.launch(order(buckets(ours, PriceType.SPOT)))
-    region.tell("mark", id=worker_id, code="marked-for-termination")
+    region.control("mark", id=worker_id, code="marked-for-termination")
     assert list(ours.interruptions()) == []
 
 
@@ -89,7 +89,7 @@ def test_spot_requests_are_not_listed_without_spot_machines(region: Region, conn
     provider = connect()
     provider.launch(order(buckets(provider)))
     assert list(provider.interruptions()) == []
-    assert "ec2:DescribeSpotInstanceRequests" not in region.tell("calls")["recorded"]
+    assert "ec2:DescribeSpotInstanceRequests" not in region.control("calls")["recorded"]
 
 
 def test_an_event_of_the_queue_is_reported_until_the_machine_is_gone(region: Region, connect: Connect) -> None:

@@ -47,7 +47,7 @@ def order(found: Sequence[Bucket], count: int = 1, token: str = "order-0", **mor
 def launched(region: Region, provider: AwsProvider, found: Sequence[Bucket], **more: Any) -> dict[str, Any]:
     """One machine as the cloud knows it."""
     (worker_id,) = provider.launch(order(found, **more)).ids
-    machine: dict[str, Any] = region.tell("machines")[worker_id]
+    machine: dict[str, Any] = region.control("machines")[worker_id]
     return machine
 
 
@@ -90,7 +90,7 @@ def test_a_boot_script_that_is_too_long_is_compressed(region: Region, connect: C
     provider, script = connect(), "#!/bin/sh\n" + "echo again\n" * 5000
     asked = replace(order(buckets(provider)), boot_script=script)
     (worker_id,) = provider.launch(asked).ids
-    user_data = region.tell("machines")[worker_id]["launch"]["UserData"]
+    user_data = region.control("machines")[worker_id]["launch"]["UserData"]
     assert gzip.decompress(base64.b64decode(user_data)).decode() == script
 
 
@@ -124,24 +124,24 @@ def test_a_spot_worker_is_listed_as_such(connect: Connect, zones: str) -> None:
 
 def test_a_shortage_in_one_zone_is_met_by_the_other(region: Region, connect: Connect) -> None:
     provider = connect("ab")
-    region.tell("stock", left={f"{TYPE}/us-east-1a/*": 1})
+    region.control("stock", left={f"{TYPE}/us-east-1a/*": 1})
     assert len(provider.launch(order(buckets(provider), count=3)).ids) == 3
     assert sorted(worker.zone for worker in provider.workers()) == ["us-east-1a", "us-east-1b", "us-east-1b"]
 
 
 def test_a_fleet_reports_which_zone_was_short(region: Region, connect: Connect) -> None:
     provider = connect("ab")
-    region.tell("stock", left={f"{TYPE}/us-east-1a/*": 0, f"{TYPE}/us-east-1b/*": 1})
+    region.control("stock", left={f"{TYPE}/us-east-1a/*": 0, f"{TYPE}/us-east-1b/*": 1})
     answer = provider.launch(order(buckets(provider), count=3))
     assert (len(answer.ids), [key.zone for key, _ in answer.shortfalls]) == (1, ["us-east-1a"])
 
 
 def test_without_fleets_an_order_is_one_request_for_its_first_zone(region: Region, connect: Connect) -> None:
     provider = connect("ab", fleets="false")
-    region.tell("stock", left={f"{TYPE}/us-east-1a/*": 0})
+    region.control("stock", left={f"{TYPE}/us-east-1a/*": 0})
     answer = provider.launch(order(buckets(provider)))
     assert [key.zone for key, _ in answer.shortfalls] == ["us-east-1a"]
-    assert "ec2:CreateFleet" not in region.tell("calls")["recorded"]
+    assert "ec2:CreateFleet" not in region.control("calls")["recorded"]
 
 
 class TestTightlyCoupled:
@@ -149,7 +149,7 @@ class TestTightlyCoupled:
 
     def provider(self, region: Region, connect: Connect, zones: str) -> AwsProvider:
         provider = connect(zones, placement_groups="execute=close")
-        region.tell("stock", groups={"close": "cluster"})
+        region.control("stock", groups={"close": "cluster"})
         return provider
 
     @BOTH_WAYS
@@ -163,7 +163,7 @@ class TestTightlyCoupled:
         self, region: Region, connect: Connect, zones: str
     ) -> None:
         provider = self.provider(region, connect, zones)
-        region.tell("stock", left={f"{TYPE}/us-east-1a/*": 2, f"{TYPE}/us-east-1b/*": 2})
+        region.control("stock", left={f"{TYPE}/us-east-1a/*": 2, f"{TYPE}/us-east-1b/*": 2})
         answer = provider.launch(order(buckets(provider, group="close"), count=3))
         assert answer.ids == ()
         assert {type(error) for _, error in answer.shortfalls} == {OutOfCapacity}
@@ -173,14 +173,14 @@ class TestTightlyCoupled:
         self, region: Region, connect: Connect, zones: str
     ) -> None:
         provider = connect(zones)
-        region.tell("stock", left={f"{TYPE}/us-east-1a/*": 2, f"{TYPE}/us-east-1b/*": 2})
+        region.control("stock", left={f"{TYPE}/us-east-1a/*": 2, f"{TYPE}/us-east-1b/*": 2})
         answer = provider.launch(order(buckets(provider), count=3, tags={GROUP_ID: "execute:6-1"}))
         assert answer.ids == ()
         assert {type(error) for _, error in answer.shortfalls} == {OutOfCapacity}
 
     def test_one_zone_with_enough_machines_is_preferred_to_several(self, region: Region, connect: Connect) -> None:
         provider = self.provider(region, connect, "ab")
-        region.tell("stock", left={f"{TYPE}/us-east-1a/*": 2})
+        region.control("stock", left={f"{TYPE}/us-east-1a/*": 2})
         assert len(provider.launch(order(buckets(provider, group="close"), count=3)).ids) == 3
         assert {worker.zone for worker in provider.workers()} == {"us-east-1b"}
 
@@ -200,7 +200,7 @@ class TestTightlyCoupled:
 
 def test_a_full_quota_is_reported_with_its_limit_and_the_request(region: Region, connect: Connect) -> None:
     provider = connect()
-    region.tell("stock", vcpus=4)
+    region.control("stock", vcpus=4)
     ((_, error),) = provider.launch(order(buckets(provider), count=3)).shortfalls
     assert isinstance(error, QuotaReached)
     assert "limit of 4" in str(error)
@@ -226,7 +226,7 @@ class TestWithoutTheImage:
         changed = provider.settings.model_copy(update={"image": "ami-00000000"})
         restarted = AwsProvider(changed, cell=CELL, calls=provider.calls)
         restarted.terminate([worker.id for worker in restarted.workers()])
-        assert region.tell("billable")["billable"] == []
+        assert region.control("billable")["billable"] == []
 
 
 def test_an_order_repeated_with_changed_settings_gives_the_same_machines(region: Region) -> None:
@@ -241,7 +241,7 @@ def test_an_order_repeated_with_changed_settings_waits_until_its_machines_are_li
     plane = AwsPlane(region)
     provider = plane.connect(CELL)
     provider.launch(order(buckets(provider)))
-    region.tell("lag", seconds=60)
+    region.control("lag", seconds=60)
     changed = AwsProvider(provider.settings.model_copy(update={"disk": 99}), cell=CELL, calls=provider.calls)
     with pytest.raises(Unreachable):
         changed.launch(order(buckets(provider)))
@@ -258,40 +258,40 @@ def test_the_launch_template_of_a_fleet_is_made_once_for_equal_orders(region: Re
     provider = connect("ab")
     for number in range(3):
         provider.launch(order(buckets(provider), token=f"order-{number}"))
-    assert region.tell("calls")["recorded"].count("ec2:CreateLaunchTemplate") == 1
+    assert region.control("calls")["recorded"].count("ec2:CreateLaunchTemplate") == 1
 
 
 def test_a_deleted_launch_template_of_a_fleet_is_made_again(region: Region, connect: Connect) -> None:
     provider = connect("ab")
     provider.launch(order(buckets(provider)))
-    region.tell("forget_templates")
+    region.control("forget_templates")
     assert len(provider.launch(order(buckets(provider), token="order-1")).ids) == 1
 
 
 def test_terminating_a_machine_that_ec2_does_not_know_yet_is_repeated_later(region: Region, connect: Connect) -> None:
     provider = connect()
     ids = provider.launch(order(buckets(provider))).ids
-    region.tell("lag", seconds=60)
+    region.control("lag", seconds=60)
     region.fault({"kind": "error", "operation": "TerminateInstances", "code": "InvalidInstanceID.NotFound", "times": 1})
     with pytest.raises(Unreachable):
         provider.terminate(ids)
     provider.terminate(ids)
-    assert region.tell("billable")["billable"] == []
+    assert region.control("billable")["billable"] == []
 
 
 def test_a_machine_that_is_not_listed_yet_is_terminated_by_one_call(region: Region, connect: Connect) -> None:
     provider = connect()
     ids = provider.launch(order(buckets(provider))).ids
-    region.tell("lag", seconds=60)
+    region.control("lag", seconds=60)
     for _ in range(2):
         provider.terminate(ids)
-    assert region.tell("billable")["billable"] == []
-    assert region.tell("calls")["recorded"].count("ec2:TerminateInstances") == 1
+    assert region.control("billable")["billable"] == []
+    assert region.control("calls")["recorded"].count("ec2:TerminateInstances") == 1
 
 
 def test_an_unlisted_machine_that_is_not_new_counts_as_gone(region: Region, connect: Connect) -> None:
     connect().terminate(["i-0123456789abcdef0"])
-    assert "ec2:TerminateInstances" not in region.tell("calls")["recorded"]
+    assert "ec2:TerminateInstances" not in region.control("calls")["recorded"]
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_a_terminated_worker_has_the_kind_of_its_end(
 ) -> None:
     provider = connect()
     (worker_id,) = provider.launch(order(buckets(provider))).ids
-    region.tell("end", id=worker_id, code=code)
+    region.control("end", id=worker_id, code=code)
     (worker,) = provider.workers()
     assert (worker.state, worker.ending) == (MachineState.TERMINATED, ending)
     assert code in str(worker.message)
@@ -350,7 +350,7 @@ def test_a_failed_launch_raises_the_error_that_says_if_it_may_be_repeated(
     region.fault({**fault, "operation": "RunInstances"}, {**fault, "operation": "CreateFleet"})
     with pytest.raises(raised):
         provider.launch(asked)
-    assert region.tell("billable")["billable"] == []
+    assert region.control("billable")["billable"] == []
 
 
 @pytest.mark.parametrize("kind", ("reset", "stranger", "garbage"))
@@ -365,23 +365,23 @@ def test_an_incomplete_listing_is_refused(region: Region, connect: Connect, kind
 def test_an_order_takes_one_call(connect: Connect, region: Region) -> None:
     provider = connect()
     found = buckets(provider)
-    before = len(region.tell("calls")["recorded"])
+    before = len(region.control("calls")["recorded"])
     answer = provider.launch(order(found, count=500))
     assert isinstance(answer, Launched)
-    assert region.tell("calls")["recorded"][before:] == ["ec2:RunInstances"]
+    assert region.control("calls")["recorded"][before:] == ["ec2:RunInstances"]
 
 
 def test_hundreds_of_machines_are_terminated_by_three_calls(region: Region, connect: Connect) -> None:
     provider = connect()
-    region.tell("stock", vcpus=10_000)
+    region.control("stock", vcpus=10_000)
     ids = [each for number in range(4) for each in provider.launch(order(buckets(provider), 100, f"many-{number}")).ids]
-    before = len(region.tell("calls")["recorded"])
+    before = len(region.control("calls")["recorded"])
     provider.terminate(ids)
-    assert (len(ids), region.tell("calls")["recorded"][before:]) == (
+    assert (len(ids), region.control("calls")["recorded"][before:]) == (
         400,
         ["ec2:DescribeInstances", "ec2:DescribeInstances", "ec2:TerminateInstances"],
     )
-    assert region.tell("billable")["billable"] == []
+    assert region.control("billable")["billable"] == []
 
 
 def test_a_protected_machine_is_refused_with_the_error_code(region: Region, connect: Connect) -> None:

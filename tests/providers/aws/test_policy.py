@@ -39,7 +39,7 @@ def needed(region: Region) -> set[str]:
     events = queue(region)
     send(region, events, warning("i-0123456789abcdef0"))
     plane = AwsPlane(region, "ab", prices="ask", event_queue=events, instance_profile="workers")
-    region.tell("stock", groups={"close": "cluster"})
+    region.control("stock", groups={"close": "cluster"})
     close = {"placement_groups": "execute=close"}
     for zones, more in (("ab", dict[str, str]()), ("a", close)):
         provider = plane.like(zones, **more).connect(CELL)
@@ -52,10 +52,10 @@ def needed(region: Region) -> set[str]:
             provider.interruptions()
             provider.console(ids[0])
             provider.terminate(ids)
-    region.tell("age_templates", days=30)
-    old = plane.like("ab", disk="50", launch_template=region.tell("make_template")["name"]).connect(CELL)
+    region.control("age_templates", days=30)
+    old = plane.like("ab", disk="50", launch_template=region.control("make_template")["name"]).connect(CELL)
     old.launch(order(buckets(old), token="later"))
-    return set(region.tell("calls")["permissions"])
+    return set(region.control("calls")["permissions"])
 
 
 def test_the_policy_allows_exactly_the_needed_permissions(needed: set[str]) -> None:

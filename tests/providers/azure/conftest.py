@@ -23,7 +23,7 @@ def plane(region: Region) -> Iterator[AzurePlane]:
     """An empty region, which refused no request as unknown or malformed by the end of the test."""
     made = AzurePlane(region)
     yield made
-    assert region.tell()["refused"] == []
+    assert region.control()["refused"] == []
 
 
 Connect = Callable[..., AzureProvider]

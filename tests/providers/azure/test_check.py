@@ -62,7 +62,7 @@ def test_a_missing_resource_is_a_problem_that_names_its_setting(
 ) -> None:
     given = {name: value.replace("IMAGE", IMAGE) for name, value in settings.items()}
     plane = AzurePlane(region, **given)
-    region.tell("set", missing=[missing])
+    region.control("set", missing=[missing])
     (problem,) = fatal(plane.connect(CELL))
     assert words in problem
 
@@ -128,7 +128,7 @@ def test_workers_that_cannot_delete_themselves_are_a_warning(plane: AzurePlane) 
 def test_a_missing_permission_is_named(region: Region) -> None:
     plane = AzurePlane(region)
     missing = "Microsoft.Network/virtualNetworks/subnets/join/action"
-    region.tell("set", allowed=[each for each in (*role("role"), *role("reader-role")) if each != missing])
+    region.control("set", allowed=[each for each in (*role("role"), *role("reader-role")) if each != missing])
     (problem,) = fatal(plane.connect(CELL))
     assert problem.startswith(f"these credentials may not do {missing} in workers | ")
 
@@ -190,20 +190,20 @@ def test_the_roles_allow_exactly_the_actions_that_are_used(region: Region) -> No
 
 def _everything(plane: AzurePlane, allowed: list[str]) -> set[str]:
     """Does everything that the provider ever does, with these permissions; returns those that it used."""
-    plane.region.tell("set", allowed=allowed)
+    plane.region.control("set", allowed=allowed)
     provider = plane.connect(CELL)
     provider.check()
     provider.workers()
-    plane.region.tell("set", fails={SMALL: "AllocationFailed"})
+    plane.region.control("set", fails={SMALL: "AllocationFailed"})
     provider.launch(an_order(provider))
-    plane.region.tell("set", fails={})
+    plane.region.control("set", fails={})
     provider.launch(an_order(provider, token="u-0"))
     until(lambda: all(worker.failure or worker.address for worker in provider.workers()))
     for worker in provider.workers():
         provider.console(worker.id)
     provider.terminate([worker.id for worker in provider.workers()])
     until(lambda: not plane.billable())
-    state = plane.region.tell()
+    state = plane.region.control()
     assert state["refused"] == []
     return set(state["actions"])
 
@@ -267,7 +267,7 @@ def test_an_operation_that_fails_with_status_200_is_judged_by_its_code(
     """As the SDK itself raises it at the end of a long-running operation."""
     provider = plane.connect(CELL)
     order = an_order(provider)
-    plane.region.tell("set", fails={SMALL: code})
+    plane.region.control("set", fails={SMALL: code})
     machines = provider.calls.client.virtual_machines
     wanted = body(order, "w-0", order.buckets[0].key, provider.settings)
     with pytest.raises(HttpResponseError) as caught:

@@ -20,7 +20,7 @@ class TestAnywhere(ProviderContract):
     def plane(self, region: Region) -> Iterator[AzurePlane]:
         plane = AzurePlane(region)
         yield plane
-        assert region.tell()["refused"] == []
+        assert region.control()["refused"] == []
 
 
 class TestSeveralZones(ProviderContract):
@@ -31,7 +31,7 @@ class TestSeveralZones(ProviderContract):
         plane = AzurePlane(region, zones="1,2")
         plane.many = 20
         yield plane
-        assert region.tell()["refused"] == []
+        assert region.control()["refused"] == []
 
     def order(self, provider: Provider, *, count: int = 1, token: str = "", cell: str = CELL) -> LaunchOrder:
         order = super().order(provider, count=count, token=token, cell=cell)

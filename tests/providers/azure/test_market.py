@@ -61,7 +61,7 @@ def test_an_infiniband_size_is_available_in_an_availability_set_only(connect: Co
 
 def test_the_tightest_quota_limits_what_is_available(region: Region) -> None:
     plane = AzurePlane(region)
-    region.tell("limit", cores=9, standardDSv5Family=7, lowPriorityCores=5, virtualMachines=3)
+    region.control("limit", cores=9, standardDSv5Family=7, lowPriorityCores=5, virtualMachines=3)
     found = {(b.type.name, b.key.price_type): b.available for b in plane.connect(CELL).buckets()}
     assert found == {
         ("Standard_D2s_v5", PriceType.ON_DEMAND): 3,
@@ -73,7 +73,7 @@ def test_the_tightest_quota_limits_what_is_available(region: Region) -> None:
 
 def test_a_quota_too_small_for_one_machine_is_a_problem(region: Region) -> None:
     plane = AzurePlane(region)
-    region.tell("limit", standardDSv5Family=3)
+    region.control("limit", standardDSv5Family=3)
     (large,) = of(plane.connect(CELL).buckets(), "Standard_D4s_v5")
     assert large.problem == "the quota Quota of standardDSv5Family is 3, and one takes 4: ask Azure for more"
 
@@ -93,7 +93,7 @@ def test_sizes_and_quotas_are_requested_once_for_several_passes(region: Region) 
     provider = AzurePlane(region).connect(CELL)
     for _ in range(3):
         provider.buckets()
-    calls = region.tell()["calls"]
+    calls = region.control()["calls"]
     assert (calls.count("Skus"), calls.count("Usages")) == (1, 1)
 
 

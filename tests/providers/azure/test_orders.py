@@ -20,7 +20,7 @@ def launched(plane: AzurePlane, **order: Any) -> dict[str, Any]:
     """The machine of an order, as it was requested of Azure."""
     provider = plane.connect(CELL)
     (name,) = provider.launch(an_order(provider, **order)).ids
-    machine: dict[str, Any] = plane.region.tell()["machines"][name]
+    machine: dict[str, Any] = plane.region.control()["machines"][name]
     return machine
 
 
@@ -85,7 +85,7 @@ def test_a_scale_set_is_joined_in_the_creating_call(region: Region) -> None:
 def test_the_worker_role_is_granted_to_the_identity_of_the_worker(region: Region) -> None:
     plane = AzurePlane(region, identity="system", worker_role="/subscriptions/x/roleDefinitions/worker")
     machine = launched(plane)
-    (grant,) = region.tell()["grants"].values()
+    (grant,) = region.control()["grants"].values()
     assert grant["principalId"] == machine["identity"]["principalId"]
 
 
@@ -101,12 +101,12 @@ ROLE = "/subscriptions/x/roleDefinitions/worker"
 
 def test_an_identity_that_azure_does_not_know_yet_gets_its_grant_later(region: Region) -> None:
     plane = AzurePlane(region, identity="system", worker_role=ROLE)
-    region.tell("set", fresh=1)
+    region.control("set", fresh=1)
     provider = plane.connect(CELL)
     provider.launch(an_order(provider))
-    assert region.tell()["grants"] == {}
+    assert region.control()["grants"] == {}
     provider.grants._tried_at.clear()  # the pause between two tries is over
-    until(lambda: [*provider.workers()] != [] and len(region.tell()["grants"]) == 1)
+    until(lambda: [*provider.workers()] != [] and len(region.control()["grants"]) == 1)
 
 
 def test_a_worker_without_its_grant_gets_it_after_a_restart_once(region: Region) -> None:
@@ -117,10 +117,10 @@ def test_a_worker_without_its_grant_gets_it_after_a_restart_once(region: Region)
     granting.region, granting.unreachable = region, False
     granting.own = {"identity": "system", "worker_role": ROLE}  # type: ignore[assignment]
     provider = granting.connect(CELL)
-    until(lambda: [*provider.workers()] != [] and len(region.tell()["grants"]) == 1)
-    calls = region.tell()["calls"].count("Grant")
+    until(lambda: [*provider.workers()] != [] and len(region.control()["grants"]) == 1)
+    calls = region.control()["calls"].count("Grant")
     provider.workers()
-    assert region.tell()["calls"].count("Grant") == calls
+    assert region.control()["calls"].count("Grant") == calls
 
 
 IMAGES = {
@@ -139,7 +139,7 @@ IMAGES = {
 @pytest.mark.parametrize("image", IMAGES.values(), ids=IMAGES)
 def test_data_disks_of_the_image_are_deleted_with_their_machine(region: Region, image: str) -> None:
     plane = AzurePlane(region, image=image)
-    region.tell("set", image_disks=[0, 3])
+    region.control("set", image_disks=[0, 3])
     provider = plane.connect(CELL)
     ids = provider.launch(an_order(provider)).ids
     assert len([thing for thing in plane.billable() if thing.startswith("disk ")]) == 3
@@ -158,22 +158,22 @@ def test_a_worker_without_a_key_is_refused_before_azure_is_asked(region: Region)
     plane = AzurePlane(region, key="")
     with pytest.raises(Refused, match="CP_CAP_AUTOSCALE_AZURE_KEY"):
         launched(plane)
-    assert "CreateMachine" not in region.tell()["calls"]
+    assert "CreateMachine" not in region.control()["calls"]
 
 
 def test_a_full_zone_is_replaced_by_the_others(region: Region) -> None:
     plane = AzurePlane(region, zones="1,2")
     provider = plane.connect(CELL)
-    region.tell("set", stock={"Standard_D2s_v5/1": 0})
+    region.control("set", stock={"Standard_D2s_v5/1": 0})
     answer = provider.launch(an_order(provider, count=4))
-    zones = [machine["zones"] for machine in region.tell()["machines"].values()]
+    zones = [machine["zones"] for machine in region.control()["machines"].values()]
     assert (answer.shortfalls, zones) == ((), [["2"]] * 4)
 
 
 def test_a_full_quota_is_reported_with_its_name_limit_and_usage(plane: AzurePlane) -> None:
     provider = plane.connect(CELL)
     order = an_order(provider)
-    plane.region.tell("limit", standardDSv5Family=1)
+    plane.region.control("limit", standardDSv5Family=1)
     ((_, error),) = provider.launch(order).shortfalls
     assert isinstance(error, QuotaReached)
     assert "standardDSv5Family Cores quota. Current Limit: 1, Current Usage: 0, Additional Required: 2" in str(error)
@@ -183,7 +183,7 @@ def test_an_interrupted_order_asked_again_gives_its_existing_machines(plane: Azu
     """The process died after the first machine, say. Launched again, nothing more is created."""
     provider = plane.connect(CELL)
     order = an_order(provider, count=3)
-    plane.region.tell("set", stock={"*/*": 1})
+    plane.region.control("set", stock={"*/*": 1})
     first = provider.launch(order).ids
     plane.heal()
     again = plane.connect(CELL).launch(order)
@@ -194,8 +194,8 @@ def test_an_order_repeated_after_a_machine_was_lost_gives_the_same_ids(plane: Az
     provider = plane.connect(CELL)
     order = an_order(provider, count=3)
     ids = provider.launch(order).ids
-    plane.region.tell("vanish", name=ids[0])
-    until(lambda: len(plane.region.tell()["machines"]) == 2)
+    plane.region.control("vanish", name=ids[0])
+    until(lambda: len(plane.region.control()["machines"]) == 2)
     assert set(plane.connect(CELL).launch(order).ids) == set(ids)
 
 

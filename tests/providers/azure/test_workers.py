@@ -38,13 +38,13 @@ def described(worker: Worker) -> tuple[MachineState, str | None, str | None]:
     ),
 )
 def test_a_machine_whose_provisioning_fails_has_failure_and_message(plane: AzurePlane, code: str, kind: str) -> None:
-    plane.region.tell("set", fails={SMALL: code})
+    plane.region.control("set", fails={SMALL: code})
     worker = the_worker(rented(plane))
     assert described(worker) == (MachineState.PENDING, kind, f"{code}: Allocation failed. {code}")
 
 
 def test_terminating_a_machine_whose_provisioning_failed_leaves_nothing(plane: AzurePlane) -> None:
-    plane.region.tell("set", fails={SMALL: "AllocationFailed"})
+    plane.region.control("set", fails={SMALL: "AllocationFailed"})
     provider = rented(plane)
     provider.terminate([the_worker(provider).id])
     until(lambda: not plane.billable())
@@ -54,20 +54,20 @@ def test_terminating_a_machine_whose_provisioning_failed_leaves_nothing(plane: A
 @pytest.mark.parametrize("power", ("stopped", "deallocated"))
 def test_a_machine_that_shut_itself_down_has_failed_and_still_exists(plane: AzurePlane, power: str) -> None:
     provider = rented(plane)
-    (name,) = plane.region.tell()["machines"]
-    plane.region.tell("power", name=name, power=power)
+    (name,) = plane.region.control()["machines"]
+    plane.region.control("power", name=name, power=power)
     assert described(the_worker(provider)) == (MachineState.PENDING, "boot", f"it is {power}, and still costs money")
 
 
 def test_a_running_machine_with_a_failed_extension_has_not_failed(plane: AzurePlane) -> None:
     provider = rented(plane)
-    (name,) = plane.region.tell()["machines"]
-    plane.region.tell("break", name=name, code="VMExtensionProvisioningError")
+    (name,) = plane.region.control()["machines"]
+    plane.region.control("break", name=name, code="VMExtensionProvisioningError")
     assert described(the_worker(provider))[:2] == (MachineState.RUNNING, None)
 
 
 def test_a_booting_machine_is_pending_and_then_runs_with_name_and_address(plane: AzurePlane) -> None:
-    plane.region.tell("set", boot=0.2)
+    plane.region.control("set", boot=0.2)
     provider = rented(plane)
     states = [the_worker(provider).state]
     until(lambda: the_worker(provider).state is MachineState.RUNNING)
@@ -85,7 +85,7 @@ def test_addresses_are_requested_only_while_one_is_unknown(plane: AzurePlane) ->
     provider = rented(plane, count=3)
     for _ in range(3):
         provider.workers()
-    assert plane.region.tell()["calls"].count("Cards") == 1
+    assert plane.region.control()["calls"].count("Cards") == 1
 
 
 def test_without_permission_to_list_addresses_a_worker_has_no_address(plane: AzurePlane) -> None:
@@ -99,14 +99,14 @@ def test_states_are_requested_once_a_minute(plane: AzurePlane) -> None:
     provider.clock = lambda: next(times)
     for _ in range(4):
         provider.workers()
-    assert plane.region.tell()["calls"].count("ListStates") == 2
+    assert plane.region.control()["calls"].count("ListStates") == 2
 
 
 def test_a_machine_that_vanished_is_listed_as_terminated(plane: AzurePlane) -> None:
     provider = rented(plane)
     name = the_worker(provider).id
-    plane.region.tell("vanish", name=name)
-    until(lambda: not plane.region.tell()["machines"])
+    plane.region.control("vanish", name=name)
+    until(lambda: not plane.region.control()["machines"])
     gone = the_worker(provider)
     assert (gone.id, gone.state) == (name, MachineState.TERMINATED)
 
@@ -116,15 +116,15 @@ def test_a_machine_that_we_terminated_is_not_requested_singly_when_unlisted(plan
     provider.terminate([worker.id for worker in provider.workers()])
     until(lambda: not plane.billable())
     states = [worker.state for worker in provider.workers()]
-    assert (states, "GetMachine" in plane.region.tell()["calls"]) == ([MachineState.TERMINATED] * 3, False)
+    assert (states, "GetMachine" in plane.region.control()["calls"]) == ([MachineState.TERMINATED] * 3, False)
 
 
 def test_a_machine_missing_from_a_listing_is_not_terminated(plane: AzurePlane) -> None:
     provider = rented(plane)
     provider.workers()
-    plane.region.tell("set", lag=60)
+    plane.region.control("set", lag=60)
     assert [provider.workers() for _ in range(2)] == [[], []]
-    plane.region.tell("set", lag=0)
+    plane.region.control("set", lag=0)
     assert the_worker(provider).state is MachineState.RUNNING
 
 
@@ -136,7 +136,7 @@ def test_a_foreign_web_page_is_not_an_empty_listing(plane: AzurePlane) -> None:
 
 
 def test_an_error_on_the_second_page_fails_the_listing(plane: AzurePlane) -> None:
-    plane.region.tell("set", page=2)
+    plane.region.control("set", page=2)
     provider = rented(plane, count=3)
     provider.workers()
     plane.region.fault({"kind": "error", "operation": "ListMachinesNext", "status": 503, "code": "ServerBusy"})
@@ -193,7 +193,7 @@ def test_terminating_several_is_refused_if_one_belongs_to_another_cell(plane: Az
     named = theirs.launch(type(order)(**{**{name: getattr(order, name) for name in order.__slots__}, "cell": "other"}))
     with pytest.raises(Refused, match="left alone"):
         ours.terminate([the_worker(ours).id, *named.ids])
-    assert len(plane.region.tell()["machines"]) == 2
+    assert len(plane.region.control()["machines"]) == 2
 
 
 def test_a_locked_machine_is_refused_with_the_error_code(plane: AzurePlane) -> None:
