@@ -48,7 +48,7 @@ The other commands reuse its parts:
 
 | command | prints |
 |---|---|
-| `jobs --json` | `schema`, `now`, `notes`: a list of Reason, `jobs`: a list of Shape, one a job |
+| `jobs --json` | `schema`, `now`, `notes`: a list of Reason, `jobs`: a list of JobCategory, one a job |
 | `workers --json` | `schema`, `now`, `workers`: a list of Worker, each with `instance_type`, `node_array`, \
 `group_id`, `state`, `price_per_hour`, `currency`, `slots`, `used`, `created_at`, `phase`, `conditions` (a list of \
 objects with `name`, `since`), `load` (load average that its execd reported last) besides |
@@ -118,7 +118,7 @@ the reason; of ended: ended, failed, unknown or unlisted), `message`, `text` (th
 with `--follow` one of these objects a line |
 | `top --json` | `schema`, `now`, `status`, `workers`, `events`: the documents of these commands; `queue`, `passes`: \
 those of [the answers](operate/answers.md#for-programs) |
-| `explain JOB --json` | `schema`, `job`, `state` (waiting, running, ended), `now`, `waiting`: a list of Shape, \
+| `explain JOB --json` | `schema`, `job`, `state` (waiting, running, ended), `now`, `waiting`: a list of JobCategory, \
 `running` (with the verdict on its worker), `launches`: a list of Launch that may serve it, \
 `waited`: the last verdict while it waited, `launched`: orders for jobs such as it, \
 `ended`: how each start ended, from accounting, `cost`: its shares of the workers that it ran on (`estimate`: true; \
@@ -164,7 +164,7 @@ _PARTS: tuple[type[BaseModel], ...] = (
     schema.ReasonPart,
     *schema.ACTION_PARTS,
     *schema.VALUE_PARTS,
-    schema.ShapePart,
+    schema.JobCategoryPart,
     schema.WorkerPart,
     schema.BucketPart,
     schema.TimingsPart,
