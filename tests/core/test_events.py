@@ -232,9 +232,37 @@ def test_a_rescheduled_job_ends_on_one_host_and_starts_on_the_other() -> None:
     ran = first(running(a_run(1)))
     moved = then(ran, running(a_run(1, started=NOW + 5), host="h2"), accounted=(an_end(1, failed=True),))
     assert {(event.kind, event.hosts) for event in moved.events} == {(STARTED, ("h2",)), (ENDED, ("h1",))}
-    unseen = then(ran, running(a_run(1, started=NOW + 5), host="h2"))
-    assert {(event.kind, event.hosts) for event in unseen.events} == {(STARTED, ("h2",)), (ENDED, ("h1",))}
-    assert ([run.hosts for run in unseen.ended], [run.hosts for run in unseen.started]) == ([("h1",)], [("h2",)])
+
+
+def test_a_rescheduled_job_ends_once_though_accounting_says_so_after_its_next_start() -> None:
+    elsewhere = running(a_run(1, started=NOW + 5), host="h2")
+    moved = then(first(running(a_run(1))), elsewhere)
+    assert [(event.kind, event.hosts) for event in moved.events] == [(STARTED, ("h2",))]
+    assert ([run.hosts for run in moved.ended], [run.hosts for run in moved.started]) == ([("h1",)], [("h2",)])
+    ended = then(moved, elsewhere, accounted=(an_end(1, failed=True),), after=20)
+    assert [(event.kind, event.hosts) for event in ended.events] == [(ENDED, ("h1",))]
+    assert not ended.ended  # the store has forgotten it, and knows the run on h2 by the same number
+    assert not then(ended, elsewhere, after=30 + LATE).events
+    unaccounted = only(then(moved, elsewhere, after=10 + LATE), ENDED)
+    assert (unaccounted.hosts, unaccounted.at, unaccounted.code) == (("h1",), NOW + 10, "unknown")
+
+
+@pytest.mark.parametrize("end", (an_end(), an_end(failed=True, began=False)), ids=("ended", "rescheduled"))
+def test_a_job_that_is_listed_a_while_after_its_end_starts_and_ends_once(end: Accounted) -> None:
+    """The accounting is read after the listing, and a host that is gone is listed with its jobs."""
+    ended = then(first(running(a_run(1))), running(a_run(1)), accounted=(end,))
+    assert said(ended) == [("ended", "1", "")]
+    still = then(ended, running(a_run(1)), after=20)
+    assert not still.events
+    assert not then(then(still, a_host(), after=30), a_host(), after=40 + LATE).events
+    assert said(then(still, running(a_run(1, started=NOW + 25)), after=30)) == [("started", "1", "")]
+
+
+def test_a_job_that_ended_after_the_first_listing_that_shows_it_starts_and_ends_once() -> None:
+    found = then(first(), running(a_run(1)), accounted=(an_end(),))
+    assert said(found) == [("submitted", "1", ""), ("started", "1", ""), ("ended", "1", "")]
+    assert not found.started  # the store need not know it
+    assert not then(found, a_host(), after=20 + LATE).events
 
 
 def test_a_job_that_cannot_be_read_is_no_event() -> None:

@@ -72,6 +72,10 @@ class Known:
     """Of `runs`, those that no host shows any more, with since when: accounting says how they ended, some seconds
     later.
     """
+    moved: tuple[tuple[Run, float], ...] = ()
+    """Earlier runs of jobs that began again elsewhere, with since when: accounting says how they ended, likewise."""
+    still: Mapping[Key, Run] = field(default_factory=lambda: MappingProxyType({}))
+    """Runs whose end was reported although hosts still show them."""
     left: Mapping[int, Left] = field(default_factory=lambda: MappingProxyType({}))
     """Jobs that left the listing without a start seen since."""
     joined: frozenset[str] = frozenset()
