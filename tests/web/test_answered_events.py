@@ -102,6 +102,7 @@ def test_where_details_are_the_owners_nobody_else_sees_what_happened_to_a_job() 
             an_event(EventKind.SUBMITTED, "8", OTHER),
             an_event(EventKind.ORDERED, "4-8", order_id="o-1", message="2 m5.large of execute"),
             an_event(EventKind.JOINED, hosts=("w1",), worker_id="i-1", order_id="o-1", message="m5.large"),
+            an_event(EventKind.FAILED, order_id="o-1", message="the account may start no m5.large"),
         )
 
         def told(user: str, query: str = "") -> list[tuple[str, str]]:

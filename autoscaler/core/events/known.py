@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from autoscaler.core.events.event import EventKind
 from autoscaler.core.events.numbers import Numbers
 from autoscaler.core.model.cluster import HostJob, JobCategory
 
@@ -80,6 +81,8 @@ class Known:
     """Jobs that left the listing without a start seen since."""
     joined: frozenset[str] = frozenset()
     """Ids of workers."""
+    workers: Mapping[str, EventKind] | None = None
+    """By id, the last event of each; None: this process has reported none yet."""
     orders: frozenset[str] = frozenset()
     """Ids."""
     serving: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=lambda: MappingProxyType({}))
