@@ -35,7 +35,7 @@ REMEMBERED = {
     "idle_since": "idle since {}",
     "disabled_at": "disabled by the autoscaler {}",
     "disabling": "disabled because of: {}",
-    "disabled_before": "a person had disabled it before",
+    "left_disabled": "disabled there by a person before that: {}",
     "seen_disabled": "seen disabled after that",
     "retired_at": "removal from Grid Engine planned {}",
     "enrolling_since": "enrolment began {}",
