@@ -90,6 +90,12 @@ ROWS = {
         "Grid Engine says that it could run ({said})",
         remedy="Please report it with `sge-autoscaler record`: either side counts wrongly.",
     ),
+    Code.ASKED_BESIDE_WORKERS: Row(
+        "Grid Engine cannot rule it out while workers are there: it counts their {present} slots beside the {most} of "
+        "all that is allowed",
+        remedy="It is asked again every 15 minutes; once these workers have left, the answer counts. `qdel JOB` if you "
+        "know better.",
+    ),
     Code.UNSATISFIABLE: Row("Grid Engine says so too: {said}"),
     Code.UNSATISFIABLE_REPORTED: Row(
         "the autoscaler only reports such jobs", remedy="`CP_CAP_AUTOSCALE_DEADLOCK` set to hold or kill does more."
