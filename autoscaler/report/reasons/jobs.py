@@ -124,7 +124,8 @@ ROWS = {
         remedy="`qconf -aattr queue ckpt_list NAME QUEUE`, or submit to a queue that has it.",
     ),
     Code.FOREIGN_QUEUE: Row(
-        "no autoscaled queue can run it[ (it may use {queues})]",
+        "no autoscaled queue can run it[ (it may use {queues})][; workers have {on_workers}, but none is launched for "
+        "it]",
         short="foreign queue",
         remedy="`qalter -q QUEUE JOB`, or add the queue with a suffixed `CP_CAP_SGE_QUEUE_NAME_1`.",
     ),
@@ -159,9 +160,11 @@ ROWS = {
         remedy="`qalter -pe PE SLOTS JOB` asks for fewer; or raise the `slots` of the parallel environment.",
     ),
     Code.PE_ELSEWHERE: Row(
-        "only {queues} has the parallel environment {pe}; no worker has it",
-        short="PE not on workers",
-        remedy="Name it in the `pe_list` of the queue for the workers' host group.",
+        "only {queues} has the parallel environment {pe}; no worker is launched for it[, though workers have "
+        "{on_workers}]",
+        short="PE elsewhere",
+        remedy="Name it in the `pe_list` of an autoscaled queue for the workers' host group, or add the queue that has "
+        "it with a suffixed `CP_CAP_SGE_QUEUE_NAME_1`.",
     ),
     Code.GROUP_PE_NEEDS_WILDCARD: Row(
         "jobs of {pe} run inside one group of workers, and only {wildcard} finds all groups",
