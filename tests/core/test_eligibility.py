@@ -291,7 +291,8 @@ def test_a_job_pinned_to_our_worker_counts_but_launches_nothing() -> None:
 
 
 def test_a_job_that_names_no_queue_does_not_grow_a_queue_that_is_not_default() -> None:
-    assert fate(plan(a_snapshot(a_job(), queue={"default": False}))) is Code.FOREIGN_QUEUE
+    reason = category_of(plan(a_snapshot(a_job(), queue={"default": False}))).reason
+    assert (reason.code, reason["queues"]) == (Code.QUEUE_NOT_NAMED, ("main.q",))
 
 
 @pytest.mark.parametrize(("group", "on_workers"), (("@allhosts", ("other.q",)), ("@others", None)))

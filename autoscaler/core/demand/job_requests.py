@@ -121,7 +121,8 @@ class RequestReader:
             if queue.name in pools and (queue.default or ask.queues or resources.queues)
         )
         if not launches:
-            return self._foreign(tuple(sorted(pools)), pools)
+            ours = {self._queues[pool].name for pool in pools if self._policy.queue(pool)}
+            return because(Code.QUEUE_NOT_NAMED, queues=tuple(sorted(ours)))
         pinned = self._pin(pins, [*resources.hosts, *self._admitting_hosts(ask, pools)])
         if isinstance(pinned, Reason):
             return pinned

@@ -58,6 +58,7 @@ ROWS = {
     ),
     Code.QUEUE_NOT_NAMED: Row(
         "workers of {queues} could run it, but are launched only for jobs that name that queue",
+        short="queue not named",
         remedy="`qalter -q QUEUE JOB`, or set `CP_CAP_SGE_QUEUE_DEFAULT` of that queue (with its suffix) to `true`.",
     ),
     Code.OTHER_PE: Row(
