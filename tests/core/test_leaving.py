@@ -429,6 +429,11 @@ def test_stop_now_disables_what_a_person_had_disabled_in_part_and_a_resume_enabl
     ]
 
 
+def test_stop_drain_takes_an_empty_worker_of_which_a_person_disabled_another_queue() -> None:
+    made = plan(a_snapshot(with_other("", "d", idle=0), Overrides(stop="drain")))
+    assert (acts(made), told(made, "w1")[1]) == ([("disable", "w1")], Code.STOPPING)
+
+
 def test_a_worker_that_a_person_disabled_whole_is_left_alone_by_stop_now() -> None:
     assert acts(plan(a_snapshot(with_other("d", "d"), Overrides(stop="now")))) == []
 
