@@ -9,6 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from autoscaler.commands.config import command
+from autoscaler.settings.pages import table_rows
+from autoscaler.settings.process_settings import Process
+from autoscaler.settings.queue_settings import QueueSettings
 
 WELL = {
     "instance_size": "m5.large",
@@ -111,3 +114,8 @@ def test_check_finds_what_is_wrong_in_the_rules(tmp_path: Path) -> None:
     done = CliRunner().invoke(command, ["check"], env={**WELL, "CP_CAP_AUTOSCALE_RULES": str(rules)})
     said = f"error: {rules}: apply[0].constraints.exclusive: true or false is expected, not 2"
     assert (done.exit_code, said in done.output) == (2, True), done.output
+
+
+def test_settings_without_effect_keep_their_key_in_json() -> None:
+    without_effect = {row.env for section in (Process, QueueSettings) for row in table_rows(section) if row.no_effect}
+    assert {env for env, row in rows().items() if row["unheeded"]} == without_effect != set()

@@ -137,3 +137,14 @@ def test_a_lock_that_its_holder_left_behind_is_no_running_autoscaler(environ: di
     with hold(cell, lock_directory()):
         pass
     assert running(cell) is None
+
+
+def test_a_command_leaves_the_store_of_a_running_autoscaler_of_an_earlier_version_as_it_is(
+    theirs: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    theirs.database.execute("PRAGMA user_version=12")
+    assert main(["status"]) == 2
+    assert "is of an earlier version, and the autoscaler that writes it still runs" in capsys.readouterr().err
+    row = theirs.database.row("PRAGMA user_version")
+    assert row is not None
+    assert row[0] == 12

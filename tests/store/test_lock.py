@@ -174,3 +174,44 @@ def test_a_damaged_tag_is_an_error_not_another_tag(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("\n")
     with pytest.raises(SettingsError, match="contains no tag"):
         cell_tag(KEY, tmp_path, make=True)
+
+
+@pytest.fixture
+def earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory in which an earlier version holds the lock of this cell now."""
+    directory = tmp_path / "earlier"
+    directory.mkdir()
+    monkeypatch.setattr("autoscaler.store.lock.EARLIER", directory)
+    return directory
+
+
+def test_an_autoscaler_of_an_earlier_version_keeps_its_cell(earlier: Path, tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLDER, str(earlier)], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        during = running(KEY)
+        with pytest.raises(LockHeld, match=f"process {child.pid} .*of an earlier version: stop it first"):
+            hold(KEY, tmp_path / "lock").__enter__()
+        child.kill()
+        child.wait()
+    with hold(KEY, tmp_path / "lock"):
+        assert (during is not None and during.pid, running(KEY)) == (child.pid, None)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.parametrize("link", (False, True))
+def test_somebody_elses_lock_where_everybody_may_write_counts_for_nothing(
+    earlier: Path, tmp_path: Path, link: bool
+) -> None:
+    path = earlier / f"sge-autoscaler-{KEY.slug}.lock"
+    (tmp_path / "roots").touch(0o600)
+    path.symlink_to(tmp_path / "roots") if link else path.touch(0o600)
+    os.chown(path, 65534, 65534, follow_symlinks=False)
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        assert running(KEY) is None
+        with hold(KEY, tmp_path / "lock"):
+            pass
+    finally:
+        os.close(descriptor)

@@ -11,6 +11,7 @@ import pytest
 from autoscaler.core.workers.observed import observe_workers
 from autoscaler.core.workers.phases import Condition, Phase
 from autoscaler.core.workers.worker_state import WorkerState
+from autoscaler.errors import SettingsError
 from autoscaler.store.store import Store
 from tests.store.older_world import MARKS, older_world
 
@@ -74,3 +75,19 @@ def test_a_mark_or_time_that_it_stored_tells_phase_and_condition(
 ) -> None:
     seen = workers(older)[worker]
     assert (seen.phase, condition in seen.conditions) == (phase, True)
+
+
+def test_a_store_of_an_earlier_version_is_not_migrated_while_its_autoscaler_runs(tmp_path: Path) -> None:
+    path = tmp_path / "cell.sqlite"
+    with sqlite3.connect(path) as file:
+        file.executescript(WRITTEN.read_text())
+    before = list(file.iterdump())
+    with pytest.raises(SettingsError, match="of an earlier version, and the autoscaler that writes it still runs"):
+        Store.open(path, migrate=False)
+    assert list(file.iterdump()) == before
+    file.close()
+
+
+def test_a_store_of_this_version_opens_beside_its_autoscaler(tmp_path: Path) -> None:
+    Store.open(tmp_path / "cell.sqlite").close()
+    Store.open(tmp_path / "cell.sqlite", migrate=False).close()

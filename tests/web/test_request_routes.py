@@ -200,3 +200,9 @@ def test_the_log_names_a_few_of_many_node_arrays(caplog: pytest.LogCaptureFixtur
     with caplog.at_level(logging.INFO, logger="autoscaler.requests"):
         service.update(json.dumps({"arrays": arrays}), "ann")
     assert caplog.messages == ["ann requests as request set standard: a0, a1, a2 and 397 more"]
+
+
+def test_bounds_of_numbers_are_described_in_json_schema(served: Served) -> None:
+    document = served.client.ask("GET", "/openapi.json").json()
+    count = document["components"]["schemas"]["NodeSet"]["properties"]["count"]
+    assert (count["minimum"], count["maximum"], {"ge", "le"} & count.keys()) == (1, 100_000, set())
