@@ -70,7 +70,7 @@ def texts(folder: Path) -> str:
     return "\n".join([*(file.name for file in files), *(file.read_text() for file in files)]).lower()
 
 
-def test_no_name_is_left_and_what_has_one_name_has_one_afterwards(tmp_path: Path) -> None:
+def test_an_anonymous_record_has_no_old_name_and_one_new_name_for_each(tmp_path: Path) -> None:
     before = record(tmp_path / "record")
     assert [name for name in SECRET if name not in texts(before)] == []
 
@@ -88,7 +88,7 @@ def test_no_name_is_left_and_what_has_one_name_has_one_afterwards(tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ("jobs", "mixed", "states", "empty"))
-def test_what_a_real_cell_printed_decides_the_same_under_other_names(name: str, tmp_path: Path) -> None:
+def test_recorded_cells_decide_the_same_under_other_names(name: str, tmp_path: Path) -> None:
     write_anonymous(RECORDED / name, tmp_path / "case")
     before, after = (plan(read_record(folder)) for folder in (RECORDED / name, tmp_path / "case"))
     assert [len(category.reason.code.value) for category in after.job_categories] == [
@@ -123,7 +123,7 @@ WORDS = (
 )
 
 
-def test_no_word_of_a_job_no_unknown_host_and_no_address_is_left(tmp_path: Path) -> None:
+def test_an_anonymous_record_has_no_job_text_no_unknown_host_and_no_address(tmp_path: Path) -> None:
     before = record(tmp_path / "record")
     for name, (was, now) in OF_OTHERS.items():
         assert (before / name).read_text() == was
@@ -151,7 +151,7 @@ def test_no_word_of_a_job_no_unknown_host_and_no_address_is_left(tmp_path: Path)
 @pytest.mark.parametrize(
     "folder", sample(RECORDS, *RECORDS[::6], *OF_OWNERS), ids=lambda folder: f"{folder.parent.name}/{folder.name}"
 )
-def test_the_plan_of_a_record_without_names_is_that_of_the_record_but_for_names(folder: Path, tmp_path: Path) -> None:
+def test_the_plan_of_an_anonymous_record_differs_only_in_names(folder: Path, tmp_path: Path) -> None:
     before = whole(f"{folder.parent.name}/{folder.name}")
     write_anonymous(before, tmp_path / "case")
     assert_same_but_for_names(before, tmp_path / "case")
@@ -190,19 +190,19 @@ def _compare(one: object, other: object, place: str, renamed: dict[str, str]) ->
         assert one == other, place
 
 
-def test_a_name_that_means_something_else_as_well_is_refused(tmp_path: Path) -> None:
+def test_a_name_that_is_also_a_keyword_is_refused(tmp_path: Path) -> None:
     before = record(tmp_path / "record", su_bankers="name bankers\ntype ACL\nentries running\n")
     with pytest.raises(SettingsError, match="replace names by hand"):
         write_anonymous(before, tmp_path / "case")
     assert not (tmp_path / "case").exists()
 
 
-def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="is not empty"):
         write_anonymous(record(tmp_path / "record"), tmp_path)
 
 
-def test_what_callers_rules_and_settings_say_is_not_left_either(tmp_path: Path) -> None:
+def test_an_anonymous_record_has_no_names_of_requests_rules_and_settings(tmp_path: Path) -> None:
     before = record(tmp_path / "record")
     requests = {
         "sets": [
@@ -248,7 +248,7 @@ def test_what_callers_rules_and_settings_say_is_not_left_either(tmp_path: Path) 
     assert made.arrays[0].said_by == (("max_count", made.arrays[0].kept_by[0]),)
 
 
-def test_who_has_a_budget_is_not_told_and_the_budget_is_still_spent(tmp_path: Path) -> None:
+def test_budget_owners_are_renamed_and_their_budgets_stay_spent(tmp_path: Path) -> None:
     before = record(tmp_path / "record")
     with (before / "settings.toml").open("a") as settings:
         settings.write('CP_CAP_AUTOSCALE_BUDGETS = "user:alfonso=10, user:quentin=10, project:takeover=10"\n')

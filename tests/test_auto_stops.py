@@ -87,7 +87,7 @@ class Crowd:
 
 
 @pytest.mark.parametrize("seed", sample(range(3), 0))
-def test_whatever_a_crowd_does_exactly_those_leave_that_were_told_so_and_as_many_stay_as_are_wanted(
+def test_in_any_crowd_exactly_the_workers_told_to_stop_leave_and_those_requested_stay(
     seed: int, tmp_path: Path
 ) -> None:
     world = World(tmp_path / "store.sqlite", policy=replace(POLICY, node_arrays=(ARRAY,)))

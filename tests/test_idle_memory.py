@@ -17,7 +17,7 @@ def printed_by(program: str) -> str:
     return done.stdout.strip()
 
 
-def test_a_service_that_takes_its_cell_needs_neither_templates_nor_a_client_for_http() -> None:
+def test_a_service_at_startup_imports_neither_templates_nor_http_libraries() -> None:
     program = (
         "import sys; import autoscaler.commands.serving; from sge import objects;"
         "objects.userset('cell-1', 'sge-autoscaler');"
@@ -27,7 +27,7 @@ def test_a_service_that_takes_its_cell_needs_neither_templates_nor_a_client_for_
     assert printed_by(program) == "[]"
 
 
-def test_memory_that_was_freed_goes_back_to_the_system() -> None:
+def test_freed_memory_is_returned_to_the_system() -> None:
     program = """
 from pathlib import Path
 from autoscaler.garbage import FreedMemory
@@ -45,7 +45,7 @@ print(resident() < held / 2)
     assert printed_by(program) == "True"
 
 
-def test_all_threads_of_a_service_share_one_arena() -> None:
+def test_all_threads_share_one_malloc_arena() -> None:
     program = """
 import threading
 from pathlib import Path
@@ -74,7 +74,7 @@ print(after - before < 64e6)
     assert printed_by(program) == "True"
 
 
-def test_memory_is_given_back_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_returned_at_most_once_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     trimmed: list[int] = []
 
     class Library:
@@ -89,7 +89,7 @@ def test_memory_is_given_back_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     assert trimmed == [0, 0]
 
 
-def test_a_c_library_that_keeps_its_memory_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_c_library_without_malloc_trim_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def without(_: None) -> Any:
         return object()
 

@@ -67,7 +67,7 @@ def seen(printed: io.StringIO) -> list[str]:
         (LogLevel.ERROR, [], False),
     ),
 )
-def test_it_holds_from_the_next_pass_on_also_after_a_reload_and_a_restart(
+def test_a_level_takes_effect_at_the_next_pass_and_survives_reload_and_restart(
     store: Store, printed: io.StringIO, level: LogLevel, shown: list[str], verbose: bool
 ) -> None:
     service = a_service(store)
@@ -86,7 +86,7 @@ def test_it_holds_from_the_next_pass_on_also_after_a_reload_and_a_restart(
     assert (seen(printed), again.reporter.verbose) == (shown, verbose)
 
 
-def test_settings_decide_again_when_it_ends(store: Store, printed: io.StringIO) -> None:
+def test_settings_decide_again_after_the_level_is_reset(store: Store, printed: io.StringIO) -> None:
     service = a_service(store)
     service.process = Process().model_copy(update={"verbose": True})
     told(store, LogLevel.ERROR)
@@ -96,14 +96,14 @@ def test_settings_decide_again_when_it_ends(store: Store, printed: io.StringIO) 
     assert (seen(printed), service.reporter.verbose) == (["info", "warning"], True)
 
 
-def test_status_names_who_told_it(store: Store) -> None:
+def test_status_names_who_set_the_level(store: Store) -> None:
     told(store, LogLevel.VERBOSE)
     document = status(store, Now(1.0, "cell", "local", True, None))
     assert document["log_level"] == {"level": "verbose", "by": "ann"}
     assert dict(status_pairs(document))["log level"].startswith("verbose, by ann; ")
 
 
-def test_the_command_stores_it_where_no_service_runs(
+def test_the_command_stores_the_level_without_a_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     values = cell_files(tmp_path / "sge")

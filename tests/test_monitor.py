@@ -23,7 +23,7 @@ def watched(world: World) -> Loop:
     return loop
 
 
-def test_the_history_knows_what_ran_and_what_it_cost(world: World) -> None:
+def test_the_history_has_what_ran_and_what_it_cost(world: World) -> None:
     loop = watched(world)
     world.cluster.submit(2, seconds=60)
     settle(world, loop)
@@ -36,7 +36,7 @@ def test_the_history_knows_what_ran_and_what_it_cost(world: World) -> None:
     assert told.cost == pytest.approx(cost, rel=0.2)  # a machine is first seen at a look, and ends between two
 
 
-def test_a_new_process_does_not_claim_the_time_in_which_none_ran(world: World) -> None:
+def test_a_new_process_does_not_count_the_time_in_which_none_ran(world: World) -> None:
     loop = watched(world)
     loop.pass_once()
     world.cluster.advance(30.0)

@@ -99,11 +99,11 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(World(tmp_path / "store.sqlite", boot_delay=0.0))
 
 
-def test_a_machine_is_restarted_once_two_looks_showed_it_closed(scene: Scene) -> None:
+def test_a_machine_is_restarted_after_two_observations_show_it_disabled_and_empty(scene: Scene) -> None:
     assert (scene.looks(4), scene.provider.operated) == ("done", [(scene.worker, "restart")])
 
 
-def test_a_paused_autoscaler_restarts_nothing_before_it_is_resumed(scene: Scene) -> None:
+def test_a_paused_autoscaler_restarts_nothing_until_resumed(scene: Scene) -> None:
     scene.loop.store.overrides.ask(Verb.PAUSE, who="ben", at=scene.world.clock.now)
     scene.looks(5)
     paused = list(scene.provider.operated)
@@ -112,7 +112,7 @@ def test_a_paused_autoscaler_restarts_nothing_before_it_is_resumed(scene: Scene)
     assert (paused, scene.provider.operated) == ([], [(scene.worker, "restart")])
 
 
-def test_the_circuit_breaker_holds_a_restart_back(scene: Scene) -> None:
+def test_the_circuit_breaker_prevents_a_restart(scene: Scene) -> None:
     memory = scene.loop.store.memory.load()
     removals = tuple(replace(event, at=scene.world.clock.now) for event in memory.launches) * 5
     scene.loop.store.memory.save(replace(memory, removals=removals), scene.world.clock.now)
@@ -122,7 +122,7 @@ def test_the_circuit_breaker_holds_a_restart_back(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("seen", ("one look", "enabled again", "a job came"))
-def test_nothing_is_done_where_a_job_may_be(scene: Scene, seen: str) -> None:
+def test_nothing_is_restarted_where_a_job_may_run(scene: Scene, seen: str) -> None:
     if seen == "one look":
         scene.looks(1)
     elif seen == "enabled again":
@@ -138,18 +138,18 @@ def test_nothing_is_done_where_a_job_may_be(scene: Scene, seen: str) -> None:
     assert scene.provider.operated == []
 
 
-def test_two_looks_too_close_together_are_one(scene: Scene) -> None:
+def test_two_observations_close_together_count_as_one(scene: Scene) -> None:
     scene.looks(2, apart=0.5)
     assert scene.provider.operated == []
 
 
-def test_the_second_look_does_not_wait_for_the_poll(scene: Scene) -> None:
+def test_the_second_observation_does_not_wait_for_the_poll(scene: Scene) -> None:
     at = scene.world.clock.now
     scene.looks(1)
     assert scene.last.plan.due == at + SCHEDULE_INTERVAL
 
 
-def test_what_is_open_again_is_told_and_not_tried_later(scene: Scene) -> None:
+def test_a_machine_enabled_again_is_reported_and_not_restarted_later(scene: Scene) -> None:
     scene.looks(1)
     scene.enable()
     scene.looks(1)
@@ -157,7 +157,7 @@ def test_what_is_open_again_is_told_and_not_tried_later(scene: Scene) -> None:
     assert (scene.looks(3), scene.provider.operated) == ("not done: it is not disabled and empty any more", [])
 
 
-def test_what_is_asked_of_a_machine_that_is_gone_is_refused(scene: Scene) -> None:
+def test_an_operation_on_a_machine_that_is_gone_is_refused(scene: Scene) -> None:
     scene.loop.store.verbs.ask("restart", "i-gone", at=0.0, who="anna")
     scene.looks(1)
     assert scene.loop.store.verbs.last("i-gone") == "not done: it is not disabled and empty any more"
@@ -166,17 +166,17 @@ def test_what_is_asked_of_a_machine_that_is_gone_is_refused(scene: Scene) -> Non
 @pytest.mark.parametrize(
     ("error", "result"), ((Refused("no such node"), "refused"), (Unreachable("no answer"), "failed")), ids=repr
 )
-def test_a_refusal_is_told_in_the_providers_words(scene: Scene, error: ProviderError, result: str) -> None:
+def test_a_refusal_is_reported_in_the_words_of_the_provider(scene: Scene, error: ProviderError, result: str) -> None:
     scene.provider.fails = error
     assert (scene.looks(4), scene.journal()) == (f"not done: {error}", [("restart", result)])
 
 
-def test_a_provider_without_the_verb_is_not_asked_again(scene: Scene) -> None:
+def test_a_provider_without_the_verb_is_asked_once(scene: Scene) -> None:
     scene.loop = start(scene.world)
     assert (scene.looks(5), scene.journal()) == ("not done: fake has no restart", [("restart", "refused")])
 
 
-def test_the_journal_has_it_and_the_log_says_what_came_of_it(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_operation_is_journalled_and_its_result_logged(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "autoscaler.engine.loop")
     scene.looks(4)
     assert (scene.journal(), caplog.messages) == ([("restart", "done")], [f"restart {scene.host}: done"])
@@ -188,7 +188,7 @@ def explained(scene: Scene) -> dict[str, Any]:
     return told
 
 
-def test_explain_tells_who_asked_and_what_holds_it_back(scene: Scene) -> None:
+def test_explain_shows_who_requested_it_and_what_prevents_it(scene: Scene) -> None:
     scene.loop.store.overrides.ask(Verb.PAUSE, who="ben", at=scene.world.clock.now)
     scene.looks(3)
     told = explained(scene)
@@ -196,19 +196,19 @@ def test_explain_tells_who_asked_and_what_holds_it_back(scene: Scene) -> None:
     assert (told["verdict"], "anna asked to restart it" in lines, "paused by ben" in lines) == ("wait", True, True)
 
 
-def test_explain_tells_the_restart_of_this_pass(scene: Scene) -> None:
+def test_explain_shows_the_restart_of_this_pass(scene: Scene) -> None:
     scene.looks(2)
     told = explained(scene)
     assert (told["verdict"], [action["kind"] for action in told["actions"]]) == ("restart", ["restart"])
 
 
-def test_what_was_begun_when_the_process_died_is_not_begun_again(scene: Scene) -> None:
+def test_an_operation_begun_before_a_crash_is_not_repeated(scene: Scene) -> None:
     scene.loop.store.verbs.begin("restart", scene.worker, scene.world.clock.now)
     scene.again()
     assert (scene.looks(4), scene.provider.operated) == ("interrupted: it may have been done, or not", [])
 
 
-def test_a_process_that_died_between_plan_and_call_leaves_it_to_the_next_one(scene: Scene) -> None:
+def test_an_operation_planned_but_not_begun_before_a_crash_is_carried_out(scene: Scene) -> None:
     scene.looks(1)
     planned = scene.loop.decide(scene.loop.observer.observe().snapshot)
     scene.loop.store.accept(planned, pass_number=99, at=scene.world.clock.now)
@@ -220,14 +220,14 @@ def test_a_process_that_died_between_plan_and_call_leaves_it_to_the_next_one(sce
     )
 
 
-def test_a_call_under_way_is_not_made_a_second_time(scene: Scene) -> None:
+def test_an_operation_in_progress_is_not_repeated(scene: Scene) -> None:
     scene.looks(1)
     scene.loop.store.verbs.begin("restart", scene.worker, scene.world.clock.now)
     scene.looks(3)
     assert (scene.provider.operated, scene.journal()) == ([], [])
 
 
-def test_one_verb_at_a_time_is_taken_for_a_machine(scene: Scene) -> None:
+def test_a_machine_takes_one_operation_at_a_time(scene: Scene) -> None:
     before = scene.ask("reimage")
     scene.looks(4)
     assert (before, scene.ask("reimage")) == (False, True)
@@ -235,6 +235,6 @@ def test_one_verb_at_a_time_is_taken_for_a_machine(scene: Scene) -> None:
     assert [verb for _, verb in scene.provider.operated] == ["restart", "reimage"]
 
 
-def test_an_operation_of_an_older_version_is_carried_on(scene: Scene) -> None:
+def test_an_operation_of_an_older_version_is_carried_out(scene: Scene) -> None:
     scene.loop.store.database.execute("UPDATE verbs SET empty_since = 1.0")
     assert (scene.looks(4), scene.provider.operated) == ("done", [(scene.worker, "restart")])

@@ -83,7 +83,7 @@ def mail() -> Iterator[tuple[str, Mailbox]]:
         yield served
 
 
-def test_what_happens_goes_out_as_one_mail_and_one_call_with_what_to_do(told: Told, mail: tuple[str, Mailbox]) -> None:
+def test_two_events_are_sent_as_one_mail_and_one_call_with_what_to_do(told: Told, mail: tuple[str, Mailbox]) -> None:
     url, box = mail
     both = Memory(brake=TRIPPED.brake, stopped={"execute": "no such image"})
     with web_server() as web:
@@ -101,7 +101,7 @@ def test_what_happens_goes_out_as_one_mail_and_one_call_with_what_to_do(told: To
     assert told.store.notifications.delivery().waiting == 0
 
 
-def test_its_end_is_a_mail_too(told: Told, mail: tuple[str, Mailbox]) -> None:
+def test_the_end_of_a_cause_is_a_mail_too(told: Told, mail: tuple[str, Mailbox]) -> None:
     url, box = mail
     told.urls(url)
     told.pass_(TRIPPED)
@@ -110,7 +110,7 @@ def test_its_end_is_a_mail_too(told: Told, mail: tuple[str, Mailbox]) -> None:
     assert [mail["Subject"].rpartition(": ")[0].rpartition(": ")[2] for mail in box.mails][1] == "resolved"
 
 
-def test_control_characters_of_others_arrive_written_out(told: Told, mail: tuple[str, Mailbox]) -> None:
+def test_control_characters_are_escaped_in_a_mail(told: Told, mail: tuple[str, Mailbox]) -> None:
     url, box = mail
     told.urls(url)
     told.pass_(Memory(stopped={"exe\r\nBcc: all@example.org": "bad\x1b[2J \u202e\r\n\r\n<b>image</b>"}))
@@ -119,7 +119,7 @@ def test_control_characters_of_others_arrive_written_out(told: Told, mail: tuple
     assert "bad\\x1b[2J \\u202e\\r\\n\\r\\n<b>image</b>" in text
 
 
-def test_who_did_not_get_it_gets_it_later_and_who_did_gets_it_once(
+def test_a_failed_service_is_retried_and_others_are_sent_to_once(
     told: Told, mail: tuple[str, Mailbox], caplog: pytest.LogCaptureFixture
 ) -> None:
     url, box = mail
@@ -139,7 +139,7 @@ def test_who_did_not_get_it_gets_it_later_and_who_did_gets_it_once(
     assert told.store.notifications.delivery().failing_since is None
 
 
-def test_a_service_that_is_not_there_keeps_nothing_from_the_others(told: Told, mail: tuple[str, Mailbox]) -> None:
+def test_an_unavailable_service_does_not_block_the_others(told: Told, mail: tuple[str, Mailbox]) -> None:
     url, box = mail
     stopped = Memory(brake=TRIPPED.brake, stopped={"execute": "no such image"})
     with web_server(500) as web:
@@ -161,7 +161,7 @@ def test_a_service_that_is_not_there_keeps_nothing_from_the_others(told: Told, m
     assert told.store.notifications.delivery().waiting == 0
 
 
-def test_a_service_that_is_not_there_is_told_without_its_url(told: Told, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unavailable_service_is_reported_without_its_url(told: Told, caplog: pytest.LogCaptureFixture) -> None:
     told.urls(f"json://anna:{TOKEN}@127.0.0.1:1/{TOKEN}", f"slack://{TOKEN}", f"nonsense://{TOKEN}")
     told.pass_(TRIPPED)
     message = told.store.notifications.delivery().message
@@ -172,7 +172,7 @@ def test_a_service_that_is_not_there_is_told_without_its_url(told: Told, caplog:
     assert caplog.records[-1].levelno == logging.WARNING
 
 
-def test_a_service_that_hangs_holds_up_neither_the_loop_nor_the_others(told: Told, mail: tuple[str, Mailbox]) -> None:
+def test_a_hanging_service_blocks_neither_the_loop_nor_the_others(told: Told, mail: tuple[str, Mailbox]) -> None:
     from autoscaler.background import on_thread
 
     url, box = mail
@@ -226,7 +226,7 @@ def arrays(count: int) -> Memory:
     return Memory(stopped={f"a{number}": "no such image" for number in range(count)})
 
 
-def test_there_is_one_message_in_an_interval(told: Told, program: Program) -> None:
+def test_at_most_one_message_is_sent_in_an_interval(told: Told, program: Program) -> None:
     for count in range(1, 5):
         told.pass_(arrays(count), after=20)
     assert len(program.calls) == 2
@@ -252,7 +252,7 @@ def test_attempts_become_rarer_and_end_after_a_day(told: Told, program: Program)
     assert 24 < len(program.calls) < 40
 
 
-def test_messages_that_wait_are_bounded(told: Told, program: Program) -> None:
+def test_waiting_messages_are_bounded(told: Told, program: Program) -> None:
     program.why = "refused"
     told.pass_(arrays(MOST_WAITING))
     told.pass_(Memory(stopped=arrays(MOST_WAITING).stopped, brake=TRIPPED.brake), after=1)
@@ -260,24 +260,24 @@ def test_messages_that_wait_are_bounded(told: Told, program: Program) -> None:
     assert (state.waiting, state.dropped) == (MOST_WAITING, 1)
 
 
-def test_a_message_tells_some_and_counts_the_rest(told: Told, program: Program) -> None:
+def test_a_message_lists_some_and_counts_the_rest(told: Told, program: Program) -> None:
     told.pass_(arrays(25))
     assert "and 5 more notifications" in str(program.calls[0][2]["body"])
 
 
-def test_an_outage_is_notified_of_without_a_pass(told: Told, program: Program) -> None:
+def test_an_outage_is_notified_without_a_pass(told: Told, program: Program) -> None:
     told.made.failed(GridEngineNotObservable("qstat got no answer"), NOW)
     told.made.failed(GridEngineNotObservable("qstat got no answer"), NOW + BLIND_FOR)
     assert "qstat got no answer" in str(program.calls[0][2]["body"])
 
 
-def test_without_a_file_nothing_is_kept(told: Told, program: Program) -> None:
+def test_without_a_file_nothing_is_stored(told: Told, program: Program) -> None:
     told.made.settings = NotificationSettings()
     told.pass_(TRIPPED)
     assert told.store.notifications.known().watched == {}
 
 
-def test_a_restart_within_the_hour_repeats_nothing(told: Told, program: Program) -> None:
+def test_a_restart_within_the_hour_sends_nothing_twice(told: Told, program: Program) -> None:
     told.pass_(TRIPPED)
     told.start()
     told.pass_(Memory(), after=100)
@@ -297,6 +297,6 @@ def test_a_restart_within_the_hour_repeats_nothing(told: Told, program: Program)
         ("json://h/p", "Max retries exceeded with https://h/p?token=1"),
     ),
 )
-def test_nothing_of_a_url_is_left_in_what_a_service_says(url: str, words: str) -> None:
+def test_no_part_of_a_url_is_left_in_the_answer_of_a_service(url: str, words: str) -> None:
     said = without_secrets(words, url).lower()
     assert not any(part in said for part in ("t0ken", "cdef", "x1234", "anna", "pass word", "bob", "token=1"))

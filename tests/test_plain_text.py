@@ -68,22 +68,22 @@ def harmless(said: str) -> bool:
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_plain_text_is_one_line_of_characters_that_show_and_stays_as_it_is(hostile: str) -> None:
+def test_plain_text_is_one_printable_line_and_idempotent(hostile: str) -> None:
     once = plain(hostile)
     assert (harmless(once), len(once.splitlines()), plain(once)) == (True, 1, once)
 
 
-def test_words_of_any_language_stay_as_they_are() -> None:
+def test_words_of_any_language_are_not_changed() -> None:
     for words in ("jüßß", "日本語", "naïve—“x”", "a b", "C:\\new", "→ 5 %"):
         assert plain(words) == words
 
 
-def test_lines_of_our_own_stay_lines() -> None:
+def test_plain_lines_keep_their_line_breaks() -> None:
     assert plain_lines("a\n  - b\x1b[0m") == "a\n  - b\\x1b[0m"
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_json_says_the_same(hostile: str) -> None:
+def test_escaped_json_has_the_same_values(hostile: str) -> None:
     document = plain_json(json.dumps({"name": hostile}, indent=2, ensure_ascii=False))
     assert (json.loads(document), harmless(document)) == ({"name": hostile}, True)
 
@@ -105,7 +105,7 @@ def _logging_as_before() -> Iterator[None]:
 @pytest.mark.usefixtures("_logging_as_before")
 @pytest.mark.parametrize("hostile", HOSTILE)
 @pytest.mark.parametrize("as_json", (False, True))
-def test_the_log_and_its_file(hostile: str, as_json: bool, tmp_path: Path) -> None:
+def test_the_log_and_its_file_are_harmless(hostile: str, as_json: bool, tmp_path: Path) -> None:
     console = io.StringIO()
     configure_log(Process(log_directory=tmp_path), {}, console=console, as_json=as_json)
     logger = logging.getLogger("autoscaler.test")
@@ -142,7 +142,7 @@ def record(folder: Path, hostile: str) -> Path:
 
 @pytest.mark.usefixtures("environ")
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_every_command_that_tells_of_jobs_and_hosts(
+def test_every_command_that_shows_jobs_or_hosts_is_harmless(
     hostile: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = record(tmp_path / "record", hostile)
@@ -156,7 +156,7 @@ def test_every_command_that_tells_of_jobs_and_hosts(
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_the_sentence_of_a_reason(hostile: str) -> None:
+def test_the_sentence_of_a_reason_is_harmless(hostile: str) -> None:
     for fact in (hostile, (hostile, "b")):
         assert harmless(text(because(Code.IGNORED, what=fact, why="odd")))
 
@@ -175,14 +175,14 @@ class Heard:
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_a_jobs_context(hostile: str) -> None:
+def test_the_context_of_a_job_is_harmless(hostile: str) -> None:
     runner = Heard()
     Administrator(runner).set_context(["4"], "autoscaler_reason", f"asks for {hostile}")
     assert harmless(runner.argv[2])
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_a_mail_to_a_jobs_owner(hostile: str) -> None:
+def test_a_mail_to_a_job_owner_is_harmless(hostile: str) -> None:
     class Finds:
         def owner(self, job: int) -> JobOwner:
             return JobOwner(job, "ann", hostile, addresses=("ann@example.org",))
@@ -197,7 +197,7 @@ def test_a_mail_to_a_jobs_owner(hostile: str) -> None:
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_the_line_that_systemctl_shows(hostile: str, tmp_path: Path) -> None:
+def test_the_status_line_of_systemd_is_harmless(hostile: str, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
         heard.bind(str(tmp_path / "notify"))
         Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")}).status(hostile)
@@ -206,7 +206,9 @@ def test_the_line_that_systemctl_shows(hostile: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_tables_pairs_requests_and_the_demos_lines(hostile: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_pairs_requests_and_lines_of_the_demo_are_harmless(
+    hostile: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     print_blocks([Block(columns=("name", hostile), rows=[(hostile, "b")], lines=[hostile])])
     print_blocks([pairs_block([(hostile, hostile)])])
     Lines(Console()).say(hostile)
@@ -225,7 +227,7 @@ URLS = (
 
 
 @pytest.mark.parametrize("url", URLS)
-def test_the_journal_of_calls_and_how_it_is_shown(
+def test_the_journal_of_calls_is_harmless(
     url: str, environ: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Whoever reaches the address can have a line written, without any password."""
@@ -254,7 +256,7 @@ def test_the_journal_of_calls_and_how_it_is_shown(
 # -- no edge is forgotten ------------------------------------------------------------------------------------------
 
 
-def test_no_command_prints_but_through_the_one_function() -> None:
+def test_commands_print_only_through_one_module() -> None:
     """Those that are left print plain parts with colours of their own, or what a shell is to run."""
     here = Path(entry.__file__).parent
     found = {
@@ -264,7 +266,7 @@ def test_no_command_prints_but_through_the_one_function() -> None:
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_an_error_that_ends_a_command(
+def test_an_error_message_of_a_command_is_harmless(
     hostile: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from autoscaler.errors import NotFound

@@ -45,7 +45,7 @@ def beside(act: Callable[[], object], begun: list[Thread]) -> Callable[[], None]
 
 
 @pytest.mark.parametrize("what", ("looked at", "ended"))
-def test_a_machine_of_aws_whose_host_starts_has_neither_shut_down_nor_outlives_its_end(
+def test_an_aws_machine_whose_host_is_starting_is_not_ended_and_does_not_outlive_its_end(
     monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     from tests.clouds.aws import machines as aws  # moto's import computes for a second, in every worker of a run
@@ -74,7 +74,7 @@ def test_a_machine_of_aws_whose_host_starts_has_neither_shut_down_nor_outlives_i
     assert (ended, hosts.living) == ([], what == "looked at")
 
 
-def test_nobody_lists_a_run_whose_host_starts() -> None:
+def test_a_run_is_listed_only_once_its_host_has_started() -> None:
     platform, master = usual_platform()
     begun: list[Thread] = []
     listed: list[str] = []

@@ -51,12 +51,12 @@ def found(*dependencies: dict[str, Any]) -> str:
     return json.dumps({"dependencies": dependencies, "fixes": []})
 
 
-def test_a_known_vulnerability_fails_the_audit_and_is_told_with_its_mend() -> None:
+def test_a_known_vulnerability_fails_the_audit_and_is_reported_with_its_fix() -> None:
     passed, told = audited(found(SOUND, VULNERABLE))
     assert (passed, "jinja2 3.0 has CVE-2099-1; fixed in 3.1" in told) == (False, True)
 
 
-def test_sound_versions_pass() -> None:
+def test_versions_without_vulnerabilities_pass() -> None:
     assert audited(found(SOUND)) == (True, "run.txt: 1 of 1 versions audited, 0 vulnerable")
 
 
@@ -75,12 +75,14 @@ def test_sound_versions_pass() -> None:
         (found(UNKNOWN), "", "not audited, since the database does not know the version: odd"),
     ),
 )
-def test_what_could_not_be_audited_is_told_and_fails_nothing(stdout: str | Exception, stderr: str, said: str) -> None:
+def test_what_could_not_be_audited_is_reported_and_fails_nothing(
+    stdout: str | Exception, stderr: str, said: str
+) -> None:
     passed, told = audited(stdout, stderr)
     assert (passed, said in told) == (True, True)
 
 
-def test_what_pypi_does_not_know_is_asked_of_osv() -> None:
+def test_versions_unknown_to_pypi_are_looked_up_in_osv() -> None:
     asked, told = [], list[str]()
 
     def run(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
@@ -106,7 +108,7 @@ def test_the_document_is_valid_cyclonedx(document: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("broken", sample(("component", "hash", "dependency"), "hash"))
-def test_a_document_that_is_not_is_refused(document: dict[str, Any], broken: str) -> None:
+def test_an_invalid_document_is_refused(document: dict[str, Any], broken: str) -> None:
     changed = copy.deepcopy(document)
     if broken == "component":
         changed["components"][0]["type"] = "thing"
@@ -126,7 +128,7 @@ def test_it_has_every_pinned_version_with_hashes_and_licence(document: dict[str,
         assert each["licenses"], each["name"]
 
 
-def test_it_says_which_package_needs_which(document: dict[str, Any]) -> None:
+def test_it_lists_the_dependencies_of_each_package(document: dict[str, Any]) -> None:
     needs = {each["ref"]: set(each["dependsOn"]) for each in document["dependencies"]}
     names = {each["bom-ref"]: each["name"] for each in document["components"]}
     reached, new = set[str](), {PROGRAM}

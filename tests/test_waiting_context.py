@@ -29,7 +29,7 @@ class Refusing(SimulatedCluster):
 
 
 @pytest.mark.parametrize("restarted", (False, True), ids=("the same process", "another process"))
-def test_what_qmaster_did_not_take_is_written_ten_minutes_later(tmp_path: Path, restarted: bool) -> None:
+def test_a_reason_that_qmaster_refused_is_written_ten_minutes_later(tmp_path: Path, restarted: bool) -> None:
     world = World(tmp_path / "store.sqlite")
     array = replace(world.policy.node_arrays[0], limits=Limits(max_workers=1))
     world.policy = replace(world.policy, job_context=True, node_arrays=(array,))

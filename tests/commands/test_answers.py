@@ -96,7 +96,7 @@ def running(environ: dict[str, str], service: World) -> Iterator[World]:
 
 
 @pytest.mark.parametrize("words", QUESTIONS, ids=lambda words: words[0])
-def test_the_running_autoscaler_answers_and_says_of_when(
+def test_the_running_autoscaler_answers_with_the_time_of_its_pass(
     running: World, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == 0
@@ -106,14 +106,16 @@ def test_the_running_autoscaler_answers_and_says_of_when(
 
 
 @pytest.mark.parametrize("words", QUESTIONS, ids=lambda words: words[0])
-def test_policy_requests_imports_next_to_nothing(service: World, environ: dict[str, str], words: list[str]) -> None:
+def test_commands_that_ask_the_service_import_next_to_nothing(
+    service: World, environ: dict[str, str], words: list[str]
+) -> None:
     modules, _ = imported_by(words, environ={**environ, answer_client.SOCKET_ENV: str(service.path)})
     assert modules.isdisjoint(LIGHT), modules & set(LIGHT)
     assert not [name for name in modules if name.startswith("autoscaler.core")]
 
 
 @pytest.mark.parametrize("question", ("jobs", "workers"))
-def test_json_is_what_the_same_command_says_of_the_same_world_by_itself(
+def test_json_from_the_service_has_the_same_keys_as_json_of_a_record(
     running: World, question: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main([question, "--json"])
@@ -128,19 +130,19 @@ def test_what_the_service_does_not_know_is_not_found(running: World, capsys: pyt
     assert "job 1000000 neither waits nor runs" in capsys.readouterr().err
 
 
-def test_history_can_be_had_as_csv(running: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_history_is_available_as_csv(running: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert (main(["history", "--csv"]), capsys.readouterr().out.startswith("at,observed_s,")) == (0, True)
 
 
 @pytest.mark.usefixtures("environ")
-def test_without_a_service_it_is_said_plainly_and_the_state_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_service_a_command_says_so_and_reads_the_state(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status"]) == 0
     assert "not running" in capsys.readouterr().out
     assert main(["history"]) == 0
     assert "no autoscaler serves cell default of master:6444 on this machine" in capsys.readouterr().err
 
 
-def test_a_service_that_has_died_is_said_and_the_state_is_read(
+def test_with_a_dead_service_a_command_says_so_and_reads_the_state(
     environ: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state = str(tmp_path / "state")
@@ -189,7 +191,7 @@ def listening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
 
 
 @pytest.mark.timeout(120)
-def test_a_service_that_hangs_is_said_and_its_state_is_read(
+def test_with_a_hanging_service_a_command_says_so_and_reads_the_state(
     environ: dict[str, str], tmp_path: Path, listening: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     state, path = str(tmp_path / "state"), str(listening("hangs"))
@@ -201,7 +203,7 @@ def test_a_service_that_hangs_is_said_and_its_state_is_read(
 
 
 @pytest.mark.thorough
-def test_a_service_that_works_is_waited_for(listening: Callable[[str], Path]) -> None:
+def test_a_busy_service_is_waited_for(listening: Callable[[str], Path]) -> None:
     assert answer_client.ask(answer_client.Place(str(listening("works"))), "status") == {"answers": 1}
 
 
@@ -242,14 +244,14 @@ def site(
 
 @pytest.mark.usefixtures("site")
 @pytest.mark.parametrize("words", QUESTIONS, ids=lambda words: words[0])
-def test_a_submit_host_is_answered_over_https_with_a_token(
+def test_a_submit_host_with_a_token_is_answered_over_https(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == 0
     assert "as of the pass at " in capsys.readouterr().err
 
 
-def test_the_site_may_name_address_and_token_in_a_file(
+def test_a_client_file_names_address_and_token_of_the_site(
     site: tuple[str, Path], certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in (answer_client.URL_ENV, answer_client.TOKEN_ENV, answer_client.CA_ENV):
@@ -266,7 +268,7 @@ def test_the_site_may_name_address_and_token_in_a_file(
 
 
 @pytest.mark.parametrize("body", (b"[" * 100_000, b"nonsense", b"\xff", b'"text"', b"[]"))
-def test_what_is_no_answer_is_said_in_a_line(body: bytes, tmp_path: Path) -> None:
+def test_a_malformed_answer_of_the_service_is_an_error_not_a_crash(body: bytes, tmp_path: Path) -> None:
     """Whoever listens there."""
     path = tmp_path / "any.sock"
 
@@ -289,7 +291,7 @@ def test_what_is_no_answer_is_said_in_a_line(body: bytes, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("pasted", ("sgea_paddedSECRET==", "SECRET=x", "sgea_SECRET"))
-def test_a_token_in_place_of_a_line_of_the_sites_file_is_not_shown(tmp_path: Path, pasted: str) -> None:
+def test_a_token_pasted_into_the_client_file_is_not_shown(tmp_path: Path, pasted: str) -> None:
     file = tmp_path / "client"
     file.write_text(f"{pasted}\n")
     with pytest.raises(SettingsError, match="line 1: the name there is none of") as raised:
@@ -298,7 +300,7 @@ def test_a_token_in_place_of_a_line_of_the_sites_file_is_not_shown(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("mode", "how"), ((0o646, "may be written by everybody"), (0o664, "written by group")))
-def test_the_sites_file_is_not_used_where_others_could_write_it(tmp_path: Path, mode: int, how: str) -> None:
+def test_a_client_file_that_others_can_write_is_refused(tmp_path: Path, mode: int, how: str) -> None:
     file = tmp_path / "client"
     file.write_text(f"{answer_client.URL_ENV}=https://localhost:1\n")
     file.chmod(mode)
@@ -309,7 +311,7 @@ def test_the_sites_file_is_not_used_where_others_could_write_it(tmp_path: Path, 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a file away")
-def test_the_sites_file_is_not_used_where_it_belongs_to_another(tmp_path: Path) -> None:
+def test_a_client_file_of_another_user_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "client"
     file.write_text(f"{answer_client.URL_ENV}=https://localhost:1\n")
     os.chown(file, 1, -1)
@@ -318,7 +320,7 @@ def test_the_sites_file_is_not_used_where_it_belongs_to_another(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ("token", "login", "ca"))
-def test_what_proves_who_asks_is_not_used_where_others_could_write_it(tmp_path: Path, name: str) -> None:
+def test_a_token_login_or_ca_file_that_others_can_write_is_refused(tmp_path: Path, name: str) -> None:
     file = tmp_path / name
     file.write_text("ann:word\n")
     file.chmod(0o666)
@@ -327,7 +329,7 @@ def test_what_proves_who_asks_is_not_used_where_others_could_write_it(tmp_path: 
         answer_client.ask(place, "status")
 
 
-def test_a_password_that_everybody_may_read_is_not_used_and_the_sites_token_is(tmp_path: Path) -> None:
+def test_a_login_file_that_everybody_can_read_is_refused_and_a_token_file_of_root_is_not(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_text("ann:word\n")
     file.chmod(0o644)
@@ -338,7 +340,7 @@ def test_a_password_that_everybody_may_read_is_not_used_and_the_sites_token_is(t
 
 
 @pytest.mark.parametrize("url", ("http://grid.example.org:8651", "http://192.0.2.1", "http://[2001:db8::1]:1"))
-def test_no_token_goes_through_a_network_in_the_clear_unless_a_setting_says_so(tmp_path: Path, url: str) -> None:
+def test_no_token_is_sent_over_plain_http_unless_a_setting_allows_it(tmp_path: Path, url: str) -> None:
     file = tmp_path / "client"
     file.write_text(f"{answer_client.URL_ENV}={url}\n{answer_client.TOKEN_ENV}={tmp_path / 'none'}\n")
     place = answer_client.remote({}, file)
@@ -351,7 +353,7 @@ def test_no_token_goes_through_a_network_in_the_clear_unless_a_setting_says_so(t
         answer_client.ask(place, "status")
 
 
-def test_each_failure_is_one_plain_line_and_no_token_is_in_it(
+def test_each_failure_is_one_line_without_the_token(
     site: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, token_file = site
@@ -390,7 +392,7 @@ def test_each_failure_is_one_plain_line_and_no_token_is_in_it(
     assert "cannot be used" in said(2, CA_FILE=str(tmp_path / "none"))
 
 
-def test_a_token_of_the_site_sees_no_jobs_where_they_are_their_owners(
+def test_with_owner_only_details_a_site_token_sees_no_jobs(
     site: tuple[str, Path], service: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     service.answers.owners_only = True

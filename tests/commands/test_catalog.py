@@ -55,17 +55,17 @@ def types(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("file")
-def test_the_operators_own_file_is_shown_with_what_comes_with_us(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_catalogue_merges_the_own_file_with_the_built_in_one(capsys: pytest.CaptureFixture[str]) -> None:
     shown = types(capsys)
     assert (shown["c9.large"]["on_demand"], "c5.large" in shown) == (0.2, True)
 
 
 @pytest.mark.usefixtures("file")
-def test_a_family_is_shown_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_family_filters_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(types(capsys, "--family", "c9")) == ["c9.large"]
 
 
-def test_a_refreshed_catalogue_has_the_clouds_prices_not_its_own_old_ones(
+def test_a_refreshed_catalogue_has_the_prices_of_the_cloud_not_its_own_old_ones(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["catalog", "refresh"]) == 0
@@ -73,7 +73,7 @@ def test_a_refreshed_catalogue_has_the_clouds_prices_not_its_own_old_ones(
     assert types(capsys, "--family", "c9")["c9.large"]["on_demand"] == 0.1
 
 
-def test_a_catalogue_elsewhere_says_how_to_use_it(
+def test_a_catalogue_written_elsewhere_comes_with_the_setting_to_use_it(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = tmp_path / "new" / "other.toml"
@@ -82,7 +82,7 @@ def test_a_catalogue_elsewhere_says_how_to_use_it(
     assert (load_catalog(other).offers["c9.large"].spot, "0.2" in file.read_text()) == (0.04, True)
 
 
-def test_a_provider_that_tells_no_prices_is_refused(
+def test_a_provider_without_prices_cannot_refresh_a_catalogue(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CP_CAP_AUTOSCALE_PROVIDER", "fake")
@@ -108,7 +108,7 @@ SKUS = [
 ] + [{"resourceType": "disks", "name": "P10"}]
 
 
-def test_a_file_of_vm_sizes_is_made_of_azures_list_and_reads_back(
+def test_a_file_of_vm_sizes_is_made_from_the_azure_list_and_reads_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "skus.json").write_text(json.dumps(SKUS))
@@ -134,7 +134,7 @@ def test_a_file_of_vm_sizes_is_made_of_azures_list_and_reads_back(
         ([{**SKUS[0], "capabilities": [{"name": "vCPUs", "value": "two"}]}], [], "[0].capabilities.vCPUs: a number"),
     ),
 )
-def test_a_list_that_cannot_be_used_is_refused_and_nothing_is_written(
+def test_an_unusable_list_of_vm_sizes_is_refused_and_nothing_is_written(
     skus: object, words: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "skus.json").write_text(json.dumps(skus))

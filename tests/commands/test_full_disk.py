@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.thorough
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
 @pytest.mark.cell
-def test_no_command_shows_a_traceback_where_nothing_can_be_written(environ: dict[str, str], tmp_path: Path) -> None:
+def test_on_a_full_disk_no_command_shows_a_traceback(environ: dict[str, str], tmp_path: Path) -> None:
     full = tmp_path / "full"
     full.mkdir()
     lines = [
@@ -55,7 +55,7 @@ def test_no_command_shows_a_traceback_where_nothing_can_be_written(environ: dict
         assert "room" in said or words[0] == "record", (words, said)
 
 
-def test_a_log_on_a_full_disk_is_said_once_and_goes_on_later(
+def test_a_log_on_a_full_disk_is_reported_once_and_continues_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     handler = LogFile(tmp_path / "log", encoding="utf-8")
@@ -88,7 +88,7 @@ class _Refusing:
 
 @pytest.mark.usefixtures("environ")
 @pytest.mark.parametrize(("number", "lines"), ((errno.ENOSPC, 1), (errno.EDQUOT, 1), (errno.EROFS, 1)))
-def test_what_cannot_be_written_is_one_line(
+def test_a_failed_write_is_one_line(
     number: int, lines: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def full(*_: object, **__: object) -> None:
@@ -101,7 +101,7 @@ def test_what_cannot_be_written_is_one_line(
 
 
 @pytest.mark.usefixtures("environ")
-def test_another_error_of_the_system_stays_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_system_error_still_shows_as_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise OSError(errno.EMFILE, "too many files")
 

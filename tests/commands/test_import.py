@@ -69,7 +69,7 @@ def notes(said: str) -> dict[str, str]:
     return dict(re.findall(r"^note: ([^:]+): (.*)$", said, re.MULTILINE))
 
 
-def test_the_settings_are_those_of_the_file_and_are_good(file: Path, tmp_path: Path) -> None:
+def test_the_imported_settings_are_those_of_the_file_and_are_valid(file: Path, tmp_path: Path) -> None:
     assert main(["config", "import", str(file), "--to", str(tmp_path / "made")]) == 0
     (tmp_path / "password").write_text("x")
     made = tmp_path / "made" / "settings.toml"
@@ -84,7 +84,7 @@ def test_the_settings_are_those_of_the_file_and_are_good(file: Path, tmp_path: P
     assert {queue.boot_timeout for queue in settings.queues.values()} == {3600.0}
 
 
-def test_the_rules_are_read_again_with_node_arrays_in_our_names(file: Path, tmp_path: Path) -> None:
+def test_the_imported_rules_read_back_with_our_names_of_node_arrays(file: Path, tmp_path: Path) -> None:
     assert main(["config", "import", str(file), "--to", str(tmp_path / "made")]) == 0
     rules = load_rules(tmp_path / "made" / "rules.json")
     assert [(one.name, one.value, one.changes) for one in rules.default_resources] == [
@@ -111,7 +111,7 @@ def test_the_rules_are_read_again_with_node_arrays_in_our_names(file: Path, tmp_
     assert (rules.idle_timeout.default, dict(rules.idle_timeout.named)) == (600, {"execute": 60, "gone": 90})
 
 
-def test_each_key_without_meaning_is_told_once_with_its_place(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_ignored_key_is_reported_once_with_its_place(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "import", str(file)]) == 0
     said = capsys.readouterr().err
     assert set(notes(said)) == {
@@ -158,7 +158,7 @@ def test_no_secret_is_printed_or_written(file: Path, tmp_path: Path, capsys: pyt
         ({"username": 7}, "username: text is expected, not 7"),
     ),
 )
-def test_what_cannot_be_understood_is_refused_with_its_place_and_nothing_is_written(
+def test_an_invalid_value_is_refused_with_its_place_and_nothing_is_written(
     change: dict[str, Any], says: str, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file.write_text(json.dumps(DOCUMENT | change))
@@ -168,21 +168,21 @@ def test_what_cannot_be_understood_is_refused_with_its_place_and_nothing_is_writ
     assert "hunter2!" not in said
 
 
-def test_files_that_are_there_are_left_alone(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_existing_files_are_not_overwritten(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "rules.json").write_text("mine")
     code = main(["config", "import", str(file), "--to", str(tmp_path)])
     assert (code, "is there already" in capsys.readouterr().err) == (2, True)
     assert ((tmp_path / "rules.json").read_text(), (tmp_path / "settings.toml").exists()) == ("mine", False)
 
 
-def test_a_file_of_a_server_alone_needs_no_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_with_only_a_server_needs_no_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.json").write_text('{"cluster_name": "c", "url": "https://x", "username": "u"}')
     assert main(["config", "import", str(tmp_path / "a.json")]) == 0
     said = capsys.readouterr()
     assert ("rules.json" in said.out, "NODE_ARRAYS" in said.err) == (False, True)
 
 
-def test_groups_and_parallel_environments_are_told_what_to_write_instead(
+def test_host_groups_and_pes_are_reported_with_the_settings_to_use(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     grid_engine = {"hostgroups": {"@hpc": {}}, "pes": {"mpi": {"requires_placement_groups": True}}}
@@ -193,7 +193,7 @@ def test_groups_and_parallel_environments_are_told_what_to_write_instead(
     assert "CP_CAP_AUTOSCALE_GROUP_PES" in told["gridengine.pes"]
 
 
-def test_a_node_array_that_is_named_twice_is_taken_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_node_array_named_twice_is_mapped_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A second queue that names it is told so: it can serve one."""
     first, second = ({"constraints": [{"node.nodearray": names}]} for names in (["a", "b", "a"], ["c", "b"]))
     select = {"node.nodearray": ["a", "b"]}
@@ -214,7 +214,7 @@ def test_a_node_array_that_is_named_twice_is_taken_once(tmp_path: Path, capsys: 
 @pytest.mark.parametrize(
     ("pairs", "taken"), (("execute=a,execute=a", ("execute=a",)), ("execute=a,execute_1=a", "a serves several"))
 )
-def test_a_pair_may_stand_twice_but_an_array_serves_one_of_ours(pairs: str, taken: object, tmp_path: Path) -> None:
+def test_a_pair_may_be_repeated_but_an_array_serves_only_one_of_ours(pairs: str, taken: object, tmp_path: Path) -> None:
     (tmp_path / "password").write_text("x")
     given = {"URL": "https://x", "USERNAME": "u", "CLUSTER": "c", "NODE_ARRAYS": pairs}
     given |= {"PASSWORD": f"file:{tmp_path / 'password'}"}

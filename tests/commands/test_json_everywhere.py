@@ -58,12 +58,12 @@ EVERY = tuple(walked(cli, click.Context(cli)))
 
 
 @pytest.mark.parametrize("words", EVERY, ids=" ".join)
-def test_every_command_has_json_or_a_reason_why_not(words: tuple[str, ...]) -> None:
+def test_every_command_has_json_or_a_stated_reason_why_not(words: tuple[str, ...]) -> None:
     options = {option for parameter in found(words).params for option in parameter.opts}
     assert ("--json" in options) != (" ".join(words) in WITHOUT)
 
 
-def test_no_exception_is_left_of_a_command_that_went() -> None:
+def test_no_exemption_is_left_of_a_removed_command() -> None:
     assert set(WITHOUT) <= {" ".join(words) for words in EVERY}
 
 
@@ -98,7 +98,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> dict
     return document
 
 
-def test_jetpack_names_its_files(
+def test_jetpack_names_its_files_in_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = jetpack.Place(tmp_path, tmp_path)
@@ -114,7 +114,7 @@ def test_jetpack_names_its_files(
     ("words", "value", "default"),
     ((["a.b"], "1", False), (["a"], {"b": "1", "c": "x"}, False), (["d", "else"], "else", True)),
 )
-def test_a_workers_configuration_is_a_value_or_an_object(
+def test_a_worker_configuration_key_is_a_value_or_an_object_in_json(
     words: list[str],
     value: object,
     default: bool,
@@ -128,12 +128,12 @@ def test_a_workers_configuration_is_a_value_or_an_object(
     assert (document["value"], document["default"]) == (value, default)
 
 
-def test_cells_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cells_are_listed_in_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(cell_folder, "living", lambda: ["one", "two"])
     assert said(capsys, "cell", "list")["cells"] == ["one", "two"]
 
 
-def test_a_check_of_settings_tells_errors_and_notes(
+def test_config_check_has_errors_and_notes_in_json(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, value in {**WELL, "CP_CAP_AUTOSCALE_HEALTH_CHECK": "/no/such/program"}.items():
@@ -148,14 +148,16 @@ def test_a_check_of_settings_tells_errors_and_notes(
         assert name in str(document["errors"])
 
 
-def test_pages_that_are_out_of_date_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_check_of_stale_pages_is_not_done_and_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "conf").mkdir()
     stale = said(capsys, "config", "docs", "--check", "--root", str(tmp_path), code=1)
     assert (stale["done"], not any(tmp_path.glob("*/*"))) == (False, True)
 
 
-def test_an_import_tells_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_import_names_its_files_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document = tmp_path / "autoscale.json"
     document.write_text('{"cluster_name": "c", "url": "https://127.0.0.1"}')
     dry = said(capsys, "config", "import", str(document))
@@ -164,7 +166,7 @@ def test_an_import_tells_its_files(tmp_path: Path, capsys: pytest.CaptureFixture
     assert (done["done"], (tmp_path / "to" / "settings.toml").exists()) == (True, True)
 
 
-def test_sizes_are_a_text_or_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sizes_are_printed_or_written_to_the_named_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     skus = tmp_path / "skus.json"
     skus.write_text(json.dumps(SKUS))
     file = tmp_path / "sizes.json"
@@ -173,7 +175,7 @@ def test_sizes_are_a_text_or_a_file(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert file.exists()
 
 
-def test_a_stop_that_waits_tells_an_object_a_line(
+def test_a_waiting_stop_prints_an_object_a_line(
     environ: dict[str, str], store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def carried_out(_: float) -> None:

@@ -60,7 +60,7 @@ def asked(port: int, path: str) -> int:
         connection.close()
 
 
-def test_a_loop_listens_at_the_socket_alone(environ: dict[str, str], loop_of: Callable[[Invocation], Loop]) -> None:
+def test_a_loop_serves_its_socket(environ: dict[str, str], loop_of: Callable[[Invocation], Loop]) -> None:
     invocation = Invocation(environ)
     loop = loop_of(invocation)
     with listening(invocation, loop):
@@ -68,7 +68,7 @@ def test_a_loop_listens_at_the_socket_alone(environ: dict[str, str], loop_of: Ca
     assert (status, "nodearrays" in document) == (200, True)
 
 
-def test_a_loop_listens_at_no_address_and_names_the_command_that_does(
+def test_a_loop_serves_no_address_and_names_the_command_that_does(
     environ: dict[str, str], loop_of: Callable[[Invocation], Loop], caplog: pytest.LogCaptureFixture
 ) -> None:
     rest, door = free_port(), free_port()
@@ -82,13 +82,13 @@ def test_a_loop_listens_at_no_address_and_names_the_command_that_does(
     assert ["`sge-autoscaler serve` does" in each for each in told] == [True, True]
 
 
-def test_an_address_at_which_somebody_listens_is_not_told(environ: dict[str, str]) -> None:
+def test_an_address_at_which_somebody_listens_is_not_reported(environ: dict[str, str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         rest = other.getsockname()[1]
         assert list(unserved(Invocation({**environ, "CP_CAP_AUTOSCALE_HTTP": f":{rest}"}))) == []
 
 
-def test_what_other_machines_reach_is_up_until_it_ends(
+def test_the_addresses_of_serve_are_open_until_it_ends(
     environ: dict[str, str], loop_of: Callable[[Invocation], Loop], tmp_path: Path
 ) -> None:
     rest, door = free_port(), free_port()
@@ -108,7 +108,7 @@ def test_what_other_machines_reach_is_up_until_it_ends(
     assert [listens(rest), listens(door)] == [False, False]
 
 
-def test_whoever_answers_workers_hears_of_each_pass_of_another_process(
+def test_auto_stop_follows_each_pass_of_another_process(
     environ: dict[str, str], loop_of: Callable[[Invocation], Loop]
 ) -> None:
     invocation = Invocation(environ)
@@ -125,7 +125,7 @@ def test_whoever_answers_workers_hears_of_each_pass_of_another_process(
         assert wait_for(lambda: heard[-1] == 2, 30)
 
 
-def test_a_dry_run_listens_nowhere(environ: dict[str, str], loop_of: Callable[[Invocation], Loop]) -> None:
+def test_a_dry_run_opens_no_socket(environ: dict[str, str], loop_of: Callable[[Invocation], Loop]) -> None:
     invocation = Invocation({**environ, "CP_CAP_AUTOSCALE_HTTP": f"127.0.0.1:{free_port()}"})
     loop = loop_of(invocation)
     loop.dry_run = True
@@ -133,7 +133,7 @@ def test_a_dry_run_listens_nowhere(environ: dict[str, str], loop_of: Callable[[I
         assert not socket_path(invocation).exists()
 
 
-def test_where_one_cannot_be_had_none_stays(environ: dict[str, str], tmp_path: Path) -> None:
+def test_if_one_address_cannot_be_opened_none_stays_open(environ: dict[str, str], tmp_path: Path) -> None:
     door = free_port()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         more = {
@@ -157,7 +157,7 @@ def test_where_one_cannot_be_had_none_stays(environ: dict[str, str], tmp_path: P
         ({}, ("fake", "fake")),
     ),
 )
-def test_callers_are_told_region_and_subnet_as_the_loop_knows_them_or_the_providers_name(
+def test_region_and_subnet_are_those_of_the_loop_or_the_name_of_the_provider(
     environ: dict[str, str], settings: dict[str, object], place: tuple[str, str]
 ) -> None:
     environ["CP_CAP_AUTOSCALE_PROVIDER"] = "fake"

@@ -48,7 +48,7 @@ def tripped(environ: dict[str, str], *, failing: str = "") -> None:
     store.close()
 
 
-def test_a_test_message_is_sent_to_each_service_and_says_what_came_of_it(
+def test_a_test_message_goes_to_each_service_and_its_result_is_shown(
     urls: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with mail_server() as (mail, box), web_server(500) as web:
@@ -62,7 +62,7 @@ def test_a_test_message_is_sent_to_each_service_and_says_what_came_of_it(
 
 
 @pytest.mark.usefixtures("environ")
-def test_without_a_file_a_test_says_which_setting_names_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_test_without_a_file_names_the_setting(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["notify", "--test"]) == 2
     assert "CP_CAP_AUTOSCALE_NOTIFICATIONS" in capsys.readouterr().err
 
@@ -77,7 +77,7 @@ def test_without_a_file_a_test_says_which_setting_names_one(capsys: pytest.Captu
     ),
     ids=("empty", "others may read it", "no service", "sound"),
 )
-def test_doctor_checks_the_file_and_calls_nobody(
+def test_doctor_checks_the_notification_file(
     urls: Path, environ: dict[str, str], text: str, mode: int, words: str
 ) -> None:
     urls.write_text(text)
@@ -88,7 +88,7 @@ def test_doctor_checks_the_file_and_calls_nobody(
     assert TOKEN not in found.found
 
 
-def test_doctor_and_status_say_that_nothing_can_be_sent(
+def test_doctor_and_status_report_that_nothing_can_be_sent(
     urls: Path, environ: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     urls.write_text("json://h/x\n")
@@ -99,12 +99,12 @@ def test_doctor_and_status_say_that_nothing_can_be_sent(
     assert (found.level, "connection refused" in found.found, "connection refused" in line) == (Level.FAIL, True, True)
 
 
-def test_without_services_doctor_says_nothing_of_them(environ: dict[str, str]) -> None:
+def test_without_a_notification_file_doctor_has_no_finding(environ: dict[str, str]) -> None:
     assert notification_findings(Invocation(environ)) == ()
 
 
 @pytest.mark.usefixtures("urls")
-def test_what_holds_is_shown_with_what_to_do(environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_current_causes_are_shown_with_what_to_do(environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     tripped(environ)
     assert main(["notify"]) == 0
     assert "circuit breaker since" in (said := capsys.readouterr().out)

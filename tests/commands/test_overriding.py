@@ -91,7 +91,7 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
 
 
 @as_root
-def test_a_manager_who_may_not_write_the_state_acts_through_the_running_autoscaler(site: Told) -> None:
+def test_a_manager_who_may_not_write_the_state_acts_through_the_service(site: Told) -> None:
     site.managers.append(MANAGER)
     site.store.memory.save(site.store.memory.load(), 4e9)  # a pass has just been made
     done = [command_as(MANAGER, *words) for words in (["pause"], ["drain", "fake-1"], ["stop", "--now", "--no-wait"])]
@@ -112,14 +112,14 @@ def test_a_manager_who_may_not_write_the_state_acts_through_the_running_autoscal
 
 @as_root
 @pytest.mark.parametrize("words", (["pause"], ["resume"], ["retry"], ["keep", "fake-1"], ["drain", "fake-1"]))
-def test_who_is_no_manager_is_told_who_may(site: Told, words: list[str]) -> None:
+def test_a_user_who_is_not_a_manager_is_refused_with_who_may_act(site: Told, words: list[str]) -> None:
     done = command_as(OTHER, *words)
     assert (done.code, done.out, done.err.count("\n"), site.in_force()) == (1, "", 1, [])
     assert "nobody may read, but not act on the autoscaler: only root" in done.err
 
 
 @as_root
-def test_a_user_who_may_not_stop_it_is_refused_and_not_advised_to_add_no_wait(site: Told) -> None:
+def test_a_refused_stop_does_not_advise_no_wait(site: Told) -> None:
     refused, sent = (command_as(OTHER, "stop", "--now", *more) for more in ((), ("--no-wait",)))
     assert (refused.code, sent.code, refused.out, site.in_force()) == (1, 1, "", [])
     assert "nobody may read, but not stop the autoscaler: ask root" in refused.err
@@ -128,14 +128,14 @@ def test_a_user_who_may_not_stop_it_is_refused_and_not_advised_to_add_no_wait(si
 
 @as_root
 @pytest.mark.parametrize("words", (["pause"], ["stop", "--now"], ["stop", "--now", "--no-wait"]))
-def test_a_socket_that_is_closed_to_a_user_is_a_refusal(site: Told, words: list[str]) -> None:
+def test_a_socket_closed_to_a_user_is_a_refusal(site: Told, words: list[str]) -> None:
     site.path.chmod(0o700)
     done = command_as(OTHER, *words)
     assert (done.code, "is closed to you: ask root" in done.err) == (1, True)
 
 
 @as_root
-def test_top_offers_to_act_to_managers_and_to_nobody_else(site: Told) -> None:
+def test_top_offers_actions_to_managers_only(site: Told) -> None:
     site.managers.append(MANAGER)
 
     def offered() -> int:
@@ -145,7 +145,7 @@ def test_top_offers_to_act_to_managers_and_to_nobody_else(site: Told) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_what_is_stored_for_an_autoscaler_that_hangs_is_said_to_be_late(
+def test_an_override_stored_for_a_hanging_service_is_reported_as_late(
     environ: dict[str, str], store: Store, listening: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     invocation = Invocation(environ)
@@ -158,7 +158,7 @@ def test_what_is_stored_for_an_autoscaler_that_hangs_is_said_to_be_late(
 
 
 @pytest.mark.timeout(120)
-def test_who_can_only_ask_one_that_hangs_is_told_that_it_does_not_act_later(
+def test_a_user_of_a_hanging_service_learns_that_it_will_not_act_later(
     environ: dict[str, str],
     store: Store,
     listening: Callable[[str], Path],
@@ -182,13 +182,13 @@ def test_who_can_only_ask_one_that_hangs_is_told_that_it_does_not_act_later(
     )
 
 
-def test_what_nobody_could_receive_is_not_said_to_be_carried_out_later(tmp_path: Path) -> None:
+def test_a_command_that_nobody_received_is_not_promised_for_later(tmp_path: Path) -> None:
     with pytest.raises(answer_client.Unanswered) as told:
         _sent(Place(path=str(tmp_path / "none.sock")), OperatorCommand(Verb.PAUSE))
     assert "if it received" not in str(told.value)
 
 
-def test_an_autoscaler_that_observed_nothing_for_long_is_said_to_be_late(
+def test_a_service_without_recent_observations_is_reported_as_late(
     site: Told, capsys: pytest.CaptureFixture[str]
 ) -> None:
     site.store.memory.save(site.store.memory.load(), 1.0)
@@ -196,7 +196,7 @@ def test_an_autoscaler_that_observed_nothing_for_long_is_said_to_be_late(
     assert "takes effect at the next pass of the autoscaler, and that is late: the last" in capsys.readouterr().out
 
 
-def test_from_another_machine_whoever_proves_to_be_an_admin_acts(
+def test_from_another_machine_only_a_proven_admin_may_act(
     site: Told, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept = tmp_path / "tokens"

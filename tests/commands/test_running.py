@@ -45,13 +45,13 @@ def theirs(environ: dict[str, str], tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-def test_a_pause_reaches_the_running_autoscaler_whatever_the_work_directory_is(theirs: Store, tmp_path: Path) -> None:
+def test_a_pause_reaches_the_running_autoscaler_whatever_the_work_directory(theirs: Store, tmp_path: Path) -> None:
     assert (main(["pause"]), theirs.overrides.load().paused, (tmp_path / "mine").exists()) == (0, True, False)
 
 
 @pytest.mark.usefixtures("environ")
 @pytest.mark.parametrize("words", (["pause"], ["resume"], ["retry"], ["stop", "--now", "--no-wait"]))
-def test_a_command_says_that_no_autoscaler_applies_it(
+def test_without_an_autoscaler_a_command_says_that_nothing_applies_it(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(words)
@@ -61,13 +61,13 @@ def test_a_command_says_that_no_autoscaler_applies_it(
 
 
 @pytest.mark.usefixtures("theirs")
-def test_it_says_nothing_of_the_kind_where_one_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_an_autoscaler_there_is_no_such_warning(capsys: pytest.CaptureFixture[str]) -> None:
     main(["pause"])
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.usefixtures("theirs")
-def test_state_of_another_user_is_named_and_nobody_is_sent_elsewhere(
+def test_unwritable_state_of_a_running_autoscaler_is_refused_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refused = str(tmp_path / "theirs")
@@ -77,7 +77,7 @@ def test_state_of_another_user_is_named_and_nobody_is_sent_elsewhere(
 
 
 @pytest.mark.usefixtures("theirs")
-def test_readers_judge_by_the_settings_of_the_running_autoscaler_and_name_what_differs(
+def test_readers_use_the_settings_of_the_running_autoscaler_and_name_differences(
     environ: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     judged = as_running(Invocation(environ))
@@ -88,7 +88,7 @@ def test_readers_judge_by_the_settings_of_the_running_autoscaler_and_name_what_d
     assert "CP_CAP_AUTOSCALE_PROVIDER" not in said
 
 
-def test_without_a_running_autoscaler_this_shell_is_judged_by_and_that_is_said(
+def test_without_a_running_autoscaler_a_reader_uses_its_own_settings_and_says_so(
     environ: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     invocation = Invocation(environ)
@@ -96,7 +96,7 @@ def test_without_a_running_autoscaler_this_shell_is_judged_by_and_that_is_said(
     assert "this command uses the settings of this shell" in capsys.readouterr().err
 
 
-def test_what_is_said_of_the_settings_is_said_once_however_often_a_command_looks(
+def test_a_warning_about_settings_is_printed_once_per_command(
     environ: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     invocation = Invocation(environ)
@@ -109,7 +109,7 @@ def test_what_is_said_of_the_settings_is_said_once_however_often_a_command_looks
     assert [said.count("no autoscaler serves cell") for said in (judged, kept)] == [1, 1]
 
 
-def test_secrets_are_never_handed_on_and_a_reader_keeps_its_own(tmp_path: Path) -> None:
+def test_secrets_are_not_shared_and_a_reader_keeps_its_own(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text('CP_CAP_AUTOSCALE_WORKERS = 7\nCP_CAP_AUTOSCALE_PROVIDER = "local"\n')
     service = {"CP_CAP_AUTOSCALE_CONFIG": str(file), "CP_CAP_AUTOSCALE_CYCLECLOUD_PASSWORD": "hush", "HOME": "/root"}
@@ -120,7 +120,7 @@ def test_secrets_are_never_handed_on_and_a_reader_keeps_its_own(tmp_path: Path) 
     assert differing(reader, shared) == {"CP_CAP_AUTOSCALE_MAX_CORES": ("4", None)}
 
 
-def test_a_note_that_anybody_could_have_written_leads_nowhere(
+def test_a_lock_note_of_an_untrusted_user_is_ignored(
     environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cell = Invocation(environ).cell
@@ -132,7 +132,7 @@ def test_a_note_that_anybody_could_have_written_leads_nowhere(
     assert found.state == ""
 
 
-def test_a_lock_that_its_holder_left_behind_is_no_running_autoscaler(environ: dict[str, str]) -> None:
+def test_a_lock_left_behind_is_not_a_running_autoscaler(environ: dict[str, str]) -> None:
     cell = Invocation(environ).cell
     with hold(cell, lock_directory()):
         pass

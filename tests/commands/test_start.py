@@ -47,19 +47,19 @@ def imported_by(*lines: list[str], environ: Mapping[str, str] | None = None) -> 
     return set(modules), said
 
 
-def test_the_list_of_commands_and_the_version_import_no_command() -> None:
+def test_the_command_list_and_the_version_import_no_command() -> None:
     modules, _ = imported_by(["--help"], ["--version"])
     of_commands = {name for name in modules if name.startswith("autoscaler.commands.")}
     assert of_commands <= {f"autoscaler.commands.{name}" for name in ("main", "context", "_output")}
     assert modules.isdisjoint(HEAVY)
 
 
-def test_the_help_of_a_command_imports_nothing_that_it_needs_later() -> None:
+def test_the_help_of_a_command_imports_nothing_heavy() -> None:
     modules, _ = imported_by(*([name, "--help"] for name in QUICK))
     assert modules.isdisjoint(HEAVY)
 
 
-def test_status_imports_no_server_no_cloud_and_nothing_that_decides(tmp_path: Path) -> None:
+def test_status_imports_no_server_no_cloud_and_no_planning(tmp_path: Path) -> None:
     modules, said = imported_by(
         ["status"],
         environ=cell_files(tmp_path)
@@ -73,7 +73,7 @@ def test_status_imports_no_server_no_cloud_and_nothing_that_decides(tmp_path: Pa
     assert modules.isdisjoint((*SERVICE, *CLOUDS, *DECIDING))
 
 
-def test_the_list_describes_commands_as_they_describe_themselves() -> None:
+def test_the_command_list_has_the_descriptions_of_the_commands() -> None:
     with click.Context(cli) as context:
         for name in cli.list_commands(context):
             command = cli.get_command(context, name)

@@ -27,16 +27,16 @@ def said(*words: str) -> str:
     return done.output
 
 
-def test_the_sentence_does_not_say_that_no_job_waits(record: Path) -> None:
+def test_the_sentence_reports_jobs_that_could_not_be_read(record: Path) -> None:
     assert said("plan", "--from", str(record)).startswith(f"plan: {TOLD}; nothing to do\n")
 
 
-def test_the_list_of_jobs_is_not_said_to_be_empty(record: Path) -> None:
+def test_the_job_list_reports_jobs_that_could_not_be_read(record: Path) -> None:
     assert said("jobs", "--from", str(record)) == f"{TOLD}\n"
     (note,) = json.loads(said("jobs", "--json", "--from", str(record)))["notes"]
     assert (note["code"], note["facts"]["count"]) == ("JOBS_NOT_READ", 2)
 
 
-def test_a_job_that_is_not_found_may_be_one_of_them(record: Path) -> None:
+def test_a_job_not_found_may_be_one_that_could_not_be_read(record: Path) -> None:
     with pytest.raises(NotFound, match=r"neither waits nor runs in .*; 2 jobs could not be read: "):
         said("explain", "8", "--from", str(record))

@@ -181,7 +181,7 @@ class TestPrometheus:
         assert lived.values(expression), title
 
     @pytest.mark.parametrize("selector", selectors_of_alerts())
-    def test_every_alert_asks_for_what_is_there(self, lived: Prometheus, selector: str) -> None:
+    def test_every_alert_selector_returns_data(self, lived: Prometheus, selector: str) -> None:
         assert lived.values(selector)
 
     def test_every_metric_is_stored_with_its_type_and_help(self, lived: Prometheus) -> None:
@@ -190,20 +190,20 @@ class TestPrometheus:
             (found,) = told[PREFIX + metric.name]
             assert (found["type"], found["help"]) == (metric.kind.value, metric.help)
 
-    def test_prometheus_judges_every_alert_without_an_error(self, lived: Prometheus) -> None:
+    def test_prometheus_evaluates_every_alert_without_an_error(self, lived: Prometheus) -> None:
         def judged() -> list[str]:
             return [rule["health"] for group in lived.get("rules")["groups"] for rule in group["rules"]]
 
         wait_for(lambda: "unknown" not in judged(), 30.0)
         assert set(judged()) == {"ok"}
 
-    def test_the_dashboard_offers_the_instances(self, lived: Prometheus) -> None:
+    def test_the_dashboard_lists_the_instances(self, lived: Prometheus) -> None:
         (variable,) = (each for each in DASHBOARD["templating"]["list"] if each["name"] == "instance")
         metric = variable["query"]["query"].removeprefix("label_values(").partition(",")[0]
         assert lived.get("label/instance/values", **{"match[]": metric})
 
 
-def test_every_metric_is_shown_or_alerted_on() -> None:
+def test_every_metric_is_shown_or_used_in_an_alert() -> None:
     """Else nobody would notice if it were wrong."""
     used = "".join(expression for _, expression in panels()) + ALERTS.read_text(encoding="utf-8")
     suffixed = {metric.name: metric.name for metric in METRICS if metric.kind is not Kind.HISTOGRAM}
@@ -214,7 +214,7 @@ def test_every_metric_is_shown_or_alerted_on() -> None:
     }
 
 
-def test_panels_do_not_overlap_and_have_ids_of_their_own() -> None:
+def test_panels_do_not_overlap_and_have_unique_ids() -> None:
     ids = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(set(ids)) == len(ids)
     taken: set[tuple[int, int]] = set()

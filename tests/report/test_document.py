@@ -39,7 +39,7 @@ def full() -> dict[str, Any]:
     return parsed
 
 
-def test_a_document_is_as_declared() -> None:
+def test_a_document_matches_its_declaration() -> None:
     assert PlanDocument.model_validate(full()).model_dump(mode="json", by_alias=True) == full()
 
 
@@ -48,31 +48,31 @@ def test_every_kind_of_action_is_in_a_document() -> None:
     assert {part["kind"] for part in full()["actions"]} == set(declared) == {action.kind for action in ONE_OF_EACH}
 
 
-def test_an_action_on_many_jobs_is_told_by_the_first_few() -> None:
+def test_an_action_on_many_jobs_names_the_first_three() -> None:
     jobs = tuple(str(number) for number in range(1, 101))
     assert (subject_of(Hold(jobs, WHY)), subject_of(Hold(jobs[:2], WHY))) == ("1, 2, 3 and 97 more", "1, 2")
 
 
-def test_the_shipped_schema_is_the_declared_one() -> None:
+def test_the_shipped_schema_is_up_to_date() -> None:
     assert json.loads((ROOT / "conf" / "plan.schema.json").read_text()) == json_schema()
 
 
-def test_now_carries_its_offset() -> None:
+def test_now_has_its_utc_offset() -> None:
     told = document(snapshot(), plan(), {}, zone=timezone(timedelta(hours=5, minutes=30)))
     assert told["now"] == "2026-11-21T14:40:00+05:30"
 
 
-def test_timings_not_measured_are_null() -> None:
+def test_unmeasured_timings_are_null() -> None:
     assert document(snapshot(), plan(), {"read": 0.12345})["timings"] == {"read": 0.123, "parse": None, "decide": None}
 
 
-def test_kinds_are_the_public_ones() -> None:
+def test_the_kinds_in_json_are_fixed() -> None:
     worker = ["launch", "enrol", "enable", "disable", "remove", "terminate", "restart", "reimage"]
     jobs = ["ask", "annotate", "tell_waiting", "hold", "release", "kill", "push_back"]
     assert [action_part(action)["kind"] for action in ONE_OF_EACH] == [*worker, *jobs]
 
 
-def test_a_launch_tells_type_count_array_and_price_of_one() -> None:
+def test_a_launch_has_type_count_array_and_price_each() -> None:
     told = action_part(launch(2))
     assert [told[name] for name in ("instance_type", "count", "node_array", "price_per_hour")] == [
         "c5.4xlarge",
@@ -82,14 +82,14 @@ def test_a_launch_tells_type_count_array_and_price_of_one() -> None:
     ]
 
 
-def test_a_launch_names_the_created_nodes_that_it_is_for() -> None:
+def test_a_launch_names_the_created_nodes_it_is_for() -> None:
     assert [action_part(each)["nodes"] for each in (replace(launch(2), nodes=("n-1", "n-2")), launch(1))] == [
         ["n-1", "n-2"],
         [],
     ]
 
 
-def test_a_reason_is_code_text_facts_and_what_was_added() -> None:
+def test_a_reason_has_code_text_facts_and_trail() -> None:
     told = reason_part(because(Code.DEMAND, slots=6).then(because(Code.CAPPED, cap="max_workers", limit=2)))
     assert (told["code"], told["facts"], [link["code"] for link in told["trail"]], bool(told["text"])) == (
         "DEMAND",
@@ -103,14 +103,14 @@ def array_verdict() -> JobCategoryVerdict:
     return JobCategoryVerdict(ARRAY.jobs, ARRAY.tasks, ARRAY.ask, ARRAY.count, True, 60.0, because(Code.EXPIRED))
 
 
-def test_array_jobs_are_told_with_their_waiting_tasks() -> None:
+def test_array_jobs_have_their_waiting_tasks() -> None:
     told = document(snapshot(ARRAY), plan(job_categories=(array_verdict(),)), {})
     assert [(row["jobs"], row["count"], row["tasks"]) for row in told["shapes"]] == [
         (["13.1-100:3", "14.1-3:1,7"], 2, 38)
     ]
 
 
-def test_by_job_each_job_has_its_own_row_and_wait() -> None:
+def test_by_job_each_job_has_its_own_row_and_waiting_time() -> None:
     told = document(snapshot(ARRAY), plan(job_categories=(array_verdict(),)), {}, by_job=True)
     assert [(row["jobs"], row["tasks"], row["waited_s"]) for row in told["shapes"]] == [
         (["13.1-100:3"], 34, 60.0),
@@ -118,12 +118,12 @@ def test_by_job_each_job_has_its_own_row_and_wait() -> None:
     ]
 
 
-def test_by_job_a_job_waits_since_it_could_run() -> None:
+def test_by_job_waiting_time_counts_since_the_job_could_run() -> None:
     able = replace(plan(job_categories=(array_verdict(),)), memory=Memory(able_since={13: NOW - 5}))
     assert document(snapshot(ARRAY), able, {}, by_job=True)["shapes"][0]["waited_s"] == 5.0
 
 
 @pytest.mark.parametrize("number", (None, 812))
-def test_the_sentence_is_that_of_the_log(number: int | None) -> None:
+def test_the_sentence_of_the_document_starts_with_its_pass_number(number: int | None) -> None:
     head = "plan: " if number is None else "pass 812: "
     assert document(snapshot(), plan(disable("w1")), {}, pass_number=number)["sentence"].startswith(head)

@@ -40,7 +40,7 @@ def store() -> Store:
     return store
 
 
-def test_a_deleted_job_is_explained_by_what_was_done_with_it(store: Store) -> None:
+def test_a_deleted_job_is_explained_by_its_actions(store: Store) -> None:
     told = explain_past(12, Past(store.history.explanation(12)), store.journal.outcomes_of_job(12))
     assert told is not None
     assert ([(act["kind"], act["result"], act["reason"]["code"]) for act in told["done"]], told["state"]) == (
@@ -49,20 +49,20 @@ def test_a_deleted_job_is_explained_by_what_was_done_with_it(store: Store) -> No
     )
 
 
-def test_its_lines_say_so(store: Store) -> None:
+def test_the_lines_of_a_deleted_job_show_its_actions(store: Store) -> None:
     told = explain_past(12, Past(store.history.explanation(12)), store.journal.outcomes_of_job(12))
     assert told is not None
     lines = list(job_lines(told))
     assert any(line.startswith("kill at ") and line.endswith(": done:") for line in lines)
 
 
-def test_a_job_that_was_never_seen_waiting_is_explained_by_what_was_done_with_it(store: Store) -> None:
+def test_a_job_never_seen_waiting_is_explained_by_its_actions(store: Store) -> None:
     told = explain_past(14, Past(), store.journal.outcomes_of_job(14))
     assert told is not None
     assert ([act["kind"] for act in told["done"]], told["waiting"]) == (["hold"], [])
 
 
-def test_of_a_job_that_nobody_knows_nothing_is_told(store: Store) -> None:
+def test_an_unknown_job_is_not_explained(store: Store) -> None:
     assert explain_past(99, Past(store.history.explanation(99)), store.journal.outcomes_of_job(99)) is None
 
 
@@ -74,13 +74,13 @@ def test_of_a_job_that_nobody_knows_nothing_is_told(store: Store) -> None:
         (plan(Kill(("112",), WHY), job_categories=(waiting(1),)), []),
     ),
 )
-def test_a_waiting_job_is_explained_with_what_this_pass_would_do(made: Plan, kinds: list[str]) -> None:
+def test_a_waiting_job_is_explained_with_the_planned_actions(made: Plan, kinds: list[str]) -> None:
     told = explain_job(a_snapshot(a_job(12)), made, 12)
     assert told is not None
     assert [action["kind"] for action in told["actions"]] == kinds
 
 
-def test_of_a_worker_times_are_told_as_times_and_lengths_as_lengths() -> None:
+def test_explain_worker_formats_times_and_durations() -> None:
     world = a_snapshot(a_worker("w1", used=1))
     made = decide(world)
     ((worker_id, note),) = made.memory.workers.items()
@@ -104,7 +104,7 @@ def test_of_a_worker_times_are_told_as_times_and_lengths_as_lengths() -> None:
 ENDED = JobEnd("main.q", "w1", 0, 1_795_252_000.0, 1_795_252_300.0, 1_795_252_360.0, failed=0, exit_status=3, slots=2)
 
 
-def test_an_ended_job_is_told_from_its_wait_to_its_end(store: Store) -> None:
+def test_an_ended_job_is_explained_from_waiting_to_end(store: Store) -> None:
     told = explain_past(12, Past(store.history.explanation(12), (), (ENDED,)), ())
     assert told is not None
     lines = list(job_lines(told))
@@ -117,26 +117,26 @@ def test_an_ended_job_is_told_from_its_wait_to_its_end(store: Store) -> None:
     ]
 
 
-def test_a_task_that_was_asked_about_is_called_by_its_own_name() -> None:
+def test_a_single_task_is_named_with_its_number() -> None:
     told = explain_past(7, Past(ended=(replace(ENDED, task=5),)), ())
     assert told is not None
     lines = [*job_lines(told), *job_lines(told | {"job": "7.5"})]
     assert [line.partition(" ran ")[0] for line in lines if " ran on " in line] == ["job 7.5", "job 7.5"]
 
 
-def test_an_ended_job_that_was_never_seen_is_told_from_accounting() -> None:
+def test_an_ended_job_never_seen_is_explained_from_accounting() -> None:
     told = explain_past(7, Past(ended=(replace(ENDED, started_at=None, failed=8),)), ())
     assert told is not None
     assert list(job_lines(told))[-1] == "job 7 was not started on main.q@w1, 2 slots: exit status 3, failed: in prolog"
 
 
-def test_the_end_of_a_single_task_has_its_number_once() -> None:
+def test_a_task_number_is_printed_once() -> None:
     told = explain_past(7, Past(ended=(replace(ENDED, task=3),)), ())
     assert told is not None
     assert any(line.startswith("job 7.3 ran on ") for line in job_lines({**told, "job": "7.3"}))
 
 
-def test_of_a_job_that_runs_it_is_told_what_becomes_of_its_worker() -> None:
+def test_explain_of_a_running_job_shows_the_verdict_on_its_worker() -> None:
     world = a_snapshot(a_worker("w1", used=1, heard=False))
     told = explain_job(world, decide(world), 9000, UTC)
     assert told is not None
@@ -144,18 +144,18 @@ def test_of_a_job_that_runs_it_is_told_what_becomes_of_its_worker() -> None:
     assert any(line.startswith("w1 (i-w1): ") for line in job_lines(told))
 
 
-def test_a_job_that_starts_without_a_launch_gets_no_worker_of_it() -> None:
+def test_a_job_that_needs_no_launch_is_not_linked_to_one() -> None:
     world = a_snapshot(a_host("h1", slots=1), a_job(1, slots=1), a_job(2, slots=2))
     made = decide(world)
     told = {job: explain_job(world, made, job, UTC) for job in (1, 2)}
     assert {job: bool(each and each["launches"]) for job, each in told.items()} == {1: False, 2: True}
 
 
-def test_letters_of_a_queue_instance_are_told_with_what_they_mean() -> None:
+def test_queue_states_are_shown_with_their_meaning() -> None:
     assert (in_words("au"), in_words("")) == ("au (load alarm, no load report)", "")
 
 
-def test_a_job_is_told_who_limits_the_node_array_that_may_serve_it_and_until_when() -> None:
+def test_explain_job_shows_who_limits_its_node_array_and_until_when() -> None:
     sets = (RequestSet("nightly", "ann", 0.0, NOW + 60, (), ("execute",)),)
     arrays = (ArrayDefinition("execute", max_count=1, said_by=(("max_count", "nightly"),)), ArrayDefinition("other"))
     world = replace(a_snapshot(a_job(1)), requests=Requests(sets, arrays))
@@ -166,7 +166,7 @@ def test_a_job_is_told_who_limits_the_node_array_that_may_serve_it_and_until_whe
     assert list(job_lines(told))[-1] == f"execute is limited to 1 (MaxCount), set by ann in nightly until {until}"
 
 
-def test_a_job_that_was_rescheduled_from_a_host_that_is_gone_had_started() -> None:
+def test_a_job_rescheduled_from_a_lost_host_is_not_shown_as_never_started() -> None:
     told = explain_past(7, Past(ended=(replace(ENDED, started_at=None, failed=25, exit_status=0),)), ())
     assert told is not None
     assert list(job_lines(told))[-1].startswith("job 7 was rescheduled from main.q@w1, 2 slots: ")

@@ -30,7 +30,7 @@ def world(tmp_path: Path) -> CostWorld:
     return world
 
 
-def test_a_jobs_cost_is_its_row_of_the_table(world: CostWorld) -> None:
+def test_the_cost_of_a_job_equals_its_row_in_the_table(world: CostWorld) -> None:
     rows = {row.key: row for table in world.report(9000, "array").tables for row in table.sorted()}
     for job in (1, 2, 3, 4, 6):
         found = job_cost(world.store, job, None, NOW + 9000)
@@ -40,7 +40,7 @@ def test_a_jobs_cost_is_its_row_of_the_table(world: CostWorld) -> None:
         assert told["slot_h"] == pytest.approx(rows[str(job)].slot_ms / 3.6e6, abs=1e-5), job
 
 
-def test_a_tasks_cost_is_its_own_and_a_parallel_jobs_that_of_all_its_workers(world: CostWorld) -> None:
+def test_a_task_has_its_own_cost_and_a_parallel_job_that_of_all_its_workers(world: CostWorld) -> None:
     whole, task = (job_cost(world.store, 4, each, NOW + 9000) for each in (None, 2))
     assert whole is not None
     assert task is not None
@@ -50,7 +50,7 @@ def test_a_tasks_cost_is_its_own_and_a_parallel_jobs_that_of_all_its_workers(wor
     assert parallel["workers"] == 2
 
 
-def test_it_is_told_with_its_currency_and_what_is_not_known_is_said(world: CostWorld) -> None:
+def test_a_cost_has_its_currency_and_unknown_prices_are_stated(world: CostWorld) -> None:
     def lines(job: int, state: str = "ended") -> list[str]:
         end = {"started_at": "2026-11-23T09:00:00+00:00"}
         return list(cost_lines({"cost": job_cost(world.store, job, None, NOW + 9000), "ended": [end], "state": state}))

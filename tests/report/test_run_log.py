@@ -38,7 +38,7 @@ def attached(root: logging.Logger) -> Iterator[Callable[[Callable[[str], None]],
         run_log.close()
 
 
-def test_what_is_logged_is_told_in_its_order(attached: Callable[[Callable[[str], None]], RunLog]) -> None:
+def test_log_records_are_forwarded_in_order(attached: Callable[[Callable[[str], None]], RunLog]) -> None:
     told: list[str] = []
     run_log = attached(told.append)
     log.info("pass 1")
@@ -48,7 +48,7 @@ def test_what_is_logged_is_told_in_its_order(attached: Callable[[Callable[[str],
     assert [line.rsplit(" ", 2)[-2:] for line in told] == [["pass", "1"], ["pass", "2"]]
 
 
-def test_a_platform_that_is_gone_is_said_once_and_breeds_no_lines(
+def test_an_unreachable_platform_is_logged_once(
     attached: Callable[[Callable[[str], None]], RunLog], caplog: pytest.LogCaptureFixture
 ) -> None:
     tried: list[str] = []
@@ -65,7 +65,7 @@ def test_a_platform_that_is_gone_is_said_once_and_breeds_no_lines(
     assert caplog.text.count("cannot write") == 1
 
 
-def test_a_platform_that_hangs_holds_nobody(attached: Callable[[Callable[[str], None]], RunLog]) -> None:
+def test_a_hanging_platform_blocks_no_logging(attached: Callable[[Callable[[str], None]], RunLog]) -> None:
     answer = threading.Event()
 
     def tell(_: str) -> None:
@@ -77,7 +77,7 @@ def test_a_platform_that_hangs_holds_nobody(attached: Callable[[Callable[[str], 
     answer.set()
 
 
-def test_it_takes_part_again_after_the_log_was_set_up_anew(
+def test_the_run_log_is_attached_again_after_reconfiguration(
     attached: Callable[[Callable[[str], None]], RunLog], root: logging.Logger
 ) -> None:
     told: list[str] = []

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 TABLES = ("autoscaler/settings/process_settings.py", "autoscaler/settings/queue_settings.py")
 
 
-def test_every_strategy_of_the_settings_has_a_function_and_the_reverse() -> None:
+def test_strategies_in_the_settings_and_their_functions_match() -> None:
     assert set(STRATEGIES) == set(Strategy)
 
 
@@ -60,7 +60,7 @@ FILLED_BY: Mapping[type[Any], tuple[type[Section], ...]] = MappingProxyType(
 
 
 @pytest.mark.parametrize("kind", FILLED_BY)
-def test_every_field_of_the_policy_is_a_setting_of_its_name_or_says_why_not(kind: type[Any]) -> None:
+def test_every_field_of_the_policy_is_a_setting_or_a_stated_exception(kind: type[Any]) -> None:
     settings = {name for section in FILLED_BY[kind] for name in section.model_fields}
     assert {field.name for field in fields(kind)} - settings == set(WITHOUT_SETTING[kind])
 

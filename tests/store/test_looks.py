@@ -24,7 +24,7 @@ def seen(world: World, passes: int) -> LastObservation:
     return last_observation(snapshot, observed, done.plan, provider="fake")
 
 
-def test_a_look_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_the_last_observation_reads_back_as_stored(tmp_path: Path) -> None:
     told = seen(World(tmp_path / "s", boot_delay=0.0), 4)
     store = Store.open(tmp_path / "s")
     store.looks.keep(told, 100.0)
@@ -32,7 +32,7 @@ def test_a_look_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert [(each.phase, each.decisive) for each in told.workers] == [(Phase.READY, None)] * 2
 
 
-def test_an_order_whose_workers_came_and_are_gone_is_awaited_no_more(tmp_path: Path) -> None:
+def test_an_order_whose_workers_came_and_left_is_not_outstanding(tmp_path: Path) -> None:
     world = World(tmp_path / "s", boot_delay=0.0)
     world.cluster.submit(count=5)
     loop = start(world)
@@ -49,12 +49,12 @@ def test_an_order_whose_workers_came_and_are_gone_is_awaited_no_more(tmp_path: P
     assert gone.isdisjoint(order.id for order in told.orders)
 
 
-def test_what_an_array_may_not_use_is_left_out(tmp_path: Path) -> None:
+def test_types_that_an_array_may_not_use_are_left_out(tmp_path: Path) -> None:
     told = seen(World(tmp_path / "s"), 1)
     assert list(told.arrays[0].types) == ["m5.large"]
 
 
-def test_a_look_that_says_nothing_new_is_not_written_again(tmp_path: Path) -> None:
+def test_an_unchanged_observation_is_not_written_again(tmp_path: Path) -> None:
     store, other = Store.open(tmp_path / "s"), Store.open(tmp_path / "s")
     store.looks.keep(LastObservation("fake"), 1.0)
     before = other.database.changes_by_others
@@ -62,7 +62,7 @@ def test_a_look_that_says_nothing_new_is_not_written_again(tmp_path: Path) -> No
     assert other.database.changes_by_others == before
 
 
-def test_a_newer_look_takes_the_place_of_an_older_one(tmp_path: Path) -> None:
+def test_a_newer_observation_replaces_the_older_one(tmp_path: Path) -> None:
     store, other = Store.open(tmp_path / "s"), Store.open(tmp_path / "s")
     store.looks.keep(LastObservation("fake"), 1.0)
     first = other.looks.load()
@@ -70,11 +70,11 @@ def test_a_newer_look_takes_the_place_of_an_older_one(tmp_path: Path) -> None:
     assert (first, other.looks.load()) == (LastObservation("fake"), LastObservation("fake", stopping=True))
 
 
-def test_where_no_loop_has_looked_there_is_no_look() -> None:
+def test_before_the_first_observation_there_is_none() -> None:
     assert Store.open(None).looks.load() is None
 
 
-def test_a_look_that_another_version_wrote_is_none(tmp_path: Path) -> None:
+def test_an_observation_of_another_version_reads_as_none(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "s")
     store.database.execute("INSERT INTO looks VALUES (1, 7, 1.0, '{\"workers\": 3}')")
     before = store.looks.load()

@@ -97,7 +97,7 @@ def hangs(folder: Path) -> bool:
 
 
 @pytest.mark.parametrize("workers", ("0", "1"))
-def test_a_run_that_is_killed_has_named_what_failed_until_then(folder: Path, workers: str) -> None:
+def test_a_killed_run_has_named_its_failures_so_far(folder: Path, workers: str) -> None:
     run = started(folder, "-n", workers, HANG="yes")
     try:
         assert wait_for(lambda: hangs(folder), 30), (folder / "output").read_text()
@@ -112,7 +112,7 @@ def test_a_run_that_is_killed_has_named_what_failed_until_then(folder: Path, wor
 
 
 @pytest.mark.thorough
-def test_what_a_worker_died_of_is_named_and_another_goes_on(folder: Path) -> None:
+def test_a_crash_of_a_worker_is_named_and_another_worker_continues(folder: Path) -> None:
     run = started(folder, "-n", "2", DIE="yes")
     assert run.wait(300) == 1
     lines = (folder / "output").read_text().splitlines()
@@ -123,7 +123,7 @@ def test_what_a_worker_died_of_is_named_and_another_goes_on(folder: Path) -> Non
     assert {"test_good", "test_left_out", *FAILED} <= known.keys()
 
 
-def test_the_file_tells_failures_errors_and_what_was_left_out(folder: Path) -> None:
+def test_the_junit_file_has_failures_errors_and_skips(folder: Path) -> None:
     assert started(folder).wait(300) == 1
     assert told(folder) == {
         "test_good": [],
@@ -135,7 +135,7 @@ def test_the_file_tells_failures_errors_and_what_was_left_out(folder: Path) -> N
     }
 
 
-def test_a_file_of_an_earlier_run_is_replaced_and_keeps_its_owner(folder: Path) -> None:
+def test_the_file_of_an_earlier_run_is_replaced_and_keeps_its_inode(folder: Path) -> None:
     file = folder / "told" / "junit.xml"
     file.parent.mkdir()
     file.write_text("x" * 100_000)

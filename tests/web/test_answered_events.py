@@ -63,7 +63,7 @@ def kinds(made: World, **query: str) -> list[str]:
     return [one["kind"] for one in made.ask("events", **query)["document"]["events"]]
 
 
-def test_events_are_of_a_job_a_host_or_all(served: World) -> None:
+def test_events_are_filtered_by_job_and_host(served: World) -> None:
     assert kinds(served) == ["submitted", "ordered", "joined", "started", "started"]
     assert kinds(served, job="4") == ["submitted", "ordered", "joined", "started"]
     assert kinds(served, host="w2") == ["started"]
@@ -71,14 +71,14 @@ def test_events_are_of_a_job_a_host_or_all(served: World) -> None:
     assert kinds(served, job="12345") == []
 
 
-def test_only_what_is_new_is_sent_to_who_says_what_is_known(served: World) -> None:
+def test_only_events_after_the_given_id_are_sent(served: World) -> None:
     first = served.ask("events")["document"]["events"]
     assert kinds(served, after=str(first[2]["id"])) == ["started", "started"]
     assert kinds(served, after=str(first[-1]["id"])) == []
     assert kinds(served, last="1") == ["started"]
 
 
-def test_events_of_a_length_of_time_are_those_that_were_noticed_in_it(served: World) -> None:
+def test_events_since_a_duration_are_those_noticed_within_it(served: World) -> None:
     served.answers.clock = lambda: NOW + 100
     happened(served.store, an_event(EventKind.JOINED, at=NOW + 60, hosts=("w9",), worker_id="i-9", message="m5"))
     assert kinds(served, since="50") == ["joined"]
@@ -86,7 +86,7 @@ def test_events_of_a_length_of_time_are_those_that_were_noticed_in_it(served: Wo
     assert kinds(served, since="50", job="4") == []
 
 
-def test_for_people_each_event_is_a_line_and_none_is_said(served: World) -> None:
+def test_text_shows_an_event_a_line_and_says_when_there_is_none(served: World) -> None:
     (block,) = served.ask("events", host="w2", form="text")["blocks"]
     assert block[3] == ["2023-11-14 22:13:20 UTC job 8 of bob started on main.q@w2"]
     (block,) = served.ask("events", host="none", form="text")["blocks"]
@@ -94,7 +94,7 @@ def test_for_people_each_event_is_a_line_and_none_is_said(served: World) -> None
 
 
 @as_root
-def test_where_details_are_the_owners_nobody_else_sees_what_happened_to_a_job() -> None:
+def test_with_owner_only_details_others_do_not_see_the_events_of_a_job() -> None:
     with world(owners_only=True) as made:
         happened(
             made.store,
@@ -121,7 +121,7 @@ def test_where_details_are_the_owners_nobody_else_sees_what_happened_to_a_job() 
         assert "4-8" not in str(asked_as(USER, made.path, "/answers/v1/events?job=5&form=text")[1])
 
 
-def test_explain_of_a_job_tells_what_happened_to_it(served: World) -> None:
+def test_explain_job_shows_the_events_of_the_job(served: World) -> None:
     assert served.loop.decided is not None
     job = first_job(served.loop.decided[0])
     happened(served.store, an_event(EventKind.COUNTED, job, "ann", code="COUNTED"))
@@ -131,7 +131,7 @@ def test_explain_of_a_job_tells_what_happened_to_it(served: World) -> None:
     assert f"  2023-11-14 22:13:20 UTC job {job} of ann counts as demand [COUNTED]" in block[3]
 
 
-def test_explain_knows_a_job_of_which_only_events_are_left(served: World) -> None:
+def test_explain_shows_a_job_known_only_from_events(served: World) -> None:
     document = served.ask("explain", subject="7")["document"]
     assert (document["state"], [one["kind"] for one in document["events"]]) == (
         "ended",
@@ -139,7 +139,7 @@ def test_explain_knows_a_job_of_which_only_events_are_left(served: World) -> Non
     )
 
 
-def test_what_waits_is_told_by_reason_and_all_of_it_once(served: World) -> None:
+def test_queue_counts_each_waiting_task_once_under_its_reason(served: World) -> None:
     assert served.loop.decided is not None
     seen = served.loop.decided[0]
     document = served.ask("queue")["document"]
@@ -153,7 +153,7 @@ def test_what_waits_is_told_by_reason_and_all_of_it_once(served: World) -> None:
 
 
 @as_root
-def test_where_details_are_the_owners_others_are_a_number_of_the_queue() -> None:
+def test_with_owner_only_details_queue_shows_other_tasks_only_as_a_number() -> None:
     with world(owners_only=True) as made:
         seen: ObservedPlan = made.loop.see(WAITING)
         job_categories = tuple(seen.plan.job_categories)
@@ -163,7 +163,7 @@ def test_where_details_are_the_owners_others_are_a_number_of_the_queue() -> None
         assert (said["document"]["reasons"], said["document"]["not_shown"]) == ([], tasks)
 
 
-def test_passes_tell_what_was_decided_oldest_first(served: World) -> None:
+def test_passes_are_shown_oldest_first(served: World) -> None:
     for number in (3, 4, 5):
         served.store.history.add_pass(number, NOW + number, f"pass {number}: fine", {})
     document = served.ask("passes", last="2")["document"]
@@ -183,7 +183,7 @@ HEARD = (
 
 
 @as_root
-def test_where_details_are_the_owners_what_passes_said_names_no_job_and_no_owner() -> None:
+def test_with_owner_only_details_pass_sentences_name_no_job_or_owner_of_others() -> None:
     with world(owners_only=True) as made:
         made.store.history.add_pass(8, NOW, SAID, {})
         made.answers.status = lambda: {"sentence": SAID, "troubles": ["job 41 is odd"], "budgets": []}
@@ -198,13 +198,13 @@ def test_where_details_are_the_owners_what_passes_said_names_no_job_and_no_owner
 
 
 @pytest.mark.parametrize("case", sorted(CASES.glob("*/*/expect.toml")), ids=lambda case: case.parent.name)
-def test_no_sentence_of_a_pass_names_a_job_once_names_are_taken_out(case: Path) -> None:
+def test_a_pass_sentence_names_no_job_after_names_are_removed(case: Path) -> None:
     snapshot = read_record(whole(str(case.parent.relative_to(CASES))))
     assert not re.search(r"\bjobs? [0-9]", without_names(sentence(plan(snapshot), 8)))
 
 
 @as_root
-def test_where_details_are_the_owners_no_reason_names_another_owner() -> None:
+def test_with_owner_only_details_no_reason_names_another_owner() -> None:
     """Neither a note beside the jobs, nor why a worker is suspected."""
     budgets = [
         because(Code.BUDGET_LEVEL, owner=owner, level=100, budget=5.0, currency="USD")
@@ -232,7 +232,7 @@ def test_where_details_are_the_owners_no_reason_names_another_owner() -> None:
 
 
 @as_root
-def test_where_details_are_the_owners_a_job_is_explained_without_others() -> None:
+def test_with_owner_only_details_explain_job_shows_nothing_of_other_jobs() -> None:
     """Neither jobs that are held with it, nor launches for others' jobs that ask for the same."""
     with world(owners_only=True) as made:
         seen = owned_by(made.loop.see(WAITING), USER)
@@ -265,7 +265,7 @@ def test_workers_have_phase_conditions_and_load(served: World) -> None:
         assert (row["phase"] is None) == (row["id"] is None)
 
 
-def test_a_launch_is_explained_by_its_order(served: World) -> None:
+def test_explain_order_shows_its_launch(served: World) -> None:
     store = served.store
     store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=NOW)
     (order,) = store.journal.orders(0.0)

@@ -141,7 +141,7 @@ def owned_by(seen: ObservedPlan, owner: str) -> ObservedPlan:
     )
 
 
-def test_an_answer_says_of_when_it_is(served: World) -> None:
+def test_an_answer_states_its_pass_and_age(served: World) -> None:
     said = served.ask("jobs")
     seen = served.loop.decided
     assert seen is not None
@@ -149,7 +149,7 @@ def test_an_answer_says_of_when_it_is(served: World) -> None:
     assert said["document"] == json.loads(json.dumps(seen[0].jobs()))
 
 
-def test_an_answer_says_why_there_is_no_newer_one(served: World) -> None:
+def test_an_answer_states_why_there_is_no_newer_observation(served: World) -> None:
     served.loop.unobserved = "qstat did not answer"
     try:
         assert served.ask("workers")["trouble"] == "qstat did not answer"
@@ -157,7 +157,7 @@ def test_an_answer_says_why_there_is_no_newer_one(served: World) -> None:
         served.loop.unobserved = ""
 
 
-def test_documents_are_those_of_a_command_that_looks_for_itself(served: World) -> None:
+def test_answers_equal_those_of_a_command_that_observes_itself(served: World) -> None:
     assert served.loop.decided is not None
     seen = served.loop.decided[0]
     assert served.ask("workers")["document"] == json.loads(json.dumps(seen.workers()))
@@ -167,12 +167,12 @@ def test_documents_are_those_of_a_command_that_looks_for_itself(served: World) -
     assert block[3][0].startswith(f"job {job}")
 
 
-def test_an_ended_job_is_found_in_the_accounting(served: World) -> None:
+def test_an_ended_job_is_found_in_accounting(served: World) -> None:
     document = served.ask("explain", subject="905")["document"]
     assert (document["state"], [end["host"] for end in document["ended"]]) == ("ended", ["w1"])
 
 
-def test_an_ended_job_is_told_with_what_it_cost(served: World) -> None:
+def test_explain_shows_what_an_ended_job_cost(served: World) -> None:
     store, began = served.store, 1_700_000_000.0
     worker = Worker(
         "i-9", InstanceType("m5", "m5", 4, 1), "execute", MachineState.RUNNING, began, name="w9", price_per_hour=2.0
@@ -185,7 +185,7 @@ def test_an_ended_job_is_told_with_what_it_cost(served: World) -> None:
     assert "it cost 1.00 EUR, for 2.00 slot hours on 1 worker (an estimate)" in block[3]
 
 
-def test_others_are_answered_while_the_cost_of_many_jobs_is_summed_up(
+def test_other_callers_are_answered_while_the_cost_of_many_jobs_is_computed(
     served: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, end = threading.Event(), threading.Event()
@@ -210,18 +210,18 @@ def test_others_are_answered_while_the_cost_of_many_jobs_is_summed_up(
     assert found[0]["document"]["by"] == "user"
 
 
-def test_who_asks_for_cost_waits_longer_for_it() -> None:
+def test_a_client_waits_longer_for_cost_than_for_status() -> None:
     assert answer_client._timeout("/answers/v1/cost?by=user") > answer_client._timeout("/answers/v1/status")
 
 
-def test_what_does_not_exist_is_said_with_what_may_be_meant(served: World) -> None:
+def test_an_unknown_job_or_host_is_reported_as_such(served: World) -> None:
     with pytest.raises(NotFound, match="job 1000000 neither waits nor runs"):
         served.ask("explain", subject="1000000")
     with pytest.raises(NotFound, match="Grid Engine has no host"):
         served.ask("explain", subject="nowhere")
 
 
-def test_history_and_status_are_answered_before_the_first_pass() -> None:
+def test_history_and_status_are_answered_before_the_first_pass_and_jobs_are_not() -> None:
     with world() as fresh:
         assert fresh.ask("status")["as_of"] is None
         assert "periods" in fresh.ask("history", since="60")["document"]
@@ -241,14 +241,14 @@ def test_history_and_status_are_answered_before_the_first_pass() -> None:
     ),
 )
 @pytest.mark.parametrize("form", ("document", "text", "csv"))
-def test_cost_of_a_time_that_has_no_date_is_refused_in_words(query: dict[str, str], form: str) -> None:
+def test_cost_refuses_a_time_outside_the_calendar_with_a_message(query: dict[str, str], form: str) -> None:
     with world() as made:
         reply = made.answers.answer("cost", {**query, "form": form}, Asker("eve", lambda: False))
     assert reply.status == 400
     assert "only times from 1970 to 9998" in json.loads(b"".join(reply.parts))["error"]
 
 
-def test_an_account_is_neither_a_formula_nor_a_row_of_ours() -> None:
+def test_an_account_never_reads_as_a_formula_or_a_summary_row() -> None:
     formulas = ["=2+5", "@SUM(1)", "-2+3", "+1", "\uff1d1", "\u200b=1", "\ufeff+1", "\xad@a", "\ufe631", "\u22121"]
     accounts = [*formulas, "(idle)", "(none)", "a\x1b[31mb", "plain"]
     with world() as made:
@@ -270,7 +270,7 @@ def test_an_account_is_neither_a_formula_nor_a_row_of_ours() -> None:
     assert shown & {"(idle)", "(none)"} == set()
 
 
-def test_cost_shows_the_jobs_of_others_as_one_row_where_details_are_for_owners() -> None:
+def test_with_owner_only_details_cost_shows_the_jobs_of_others_as_one_row() -> None:
     with world() as made:
         began = made.answers.clock() - 7200
         kind = InstanceType("m5.xlarge", "m5", 4, 16 << 30)
@@ -325,7 +325,7 @@ def cost_rows(said: dict[str, Any]) -> list[dict[str, Any]]:
         ("nothing", 404),
     ),
 )
-def test_a_wrong_question_is_refused_and_never_a_defect(served: World, question: str, status: int) -> None:
+def test_a_wrong_question_is_refused_with_its_status_and_an_error(served: World, question: str, status: int) -> None:
     said = asked_here(served, f"/answers/v1/{question}")
     assert said[0] == status
     assert said[1]["error"]
@@ -345,19 +345,19 @@ def asked_here(served: World, target: str) -> tuple[int, dict[str, Any]]:
 @pytest.mark.parametrize(
     "question", ("status", "jobs", "queue", "workers", "explain?subject=905", "history", "events", "passes", "cost")
 )
-def test_every_user_of_the_machine_may_look(served: World, question: str) -> None:
+def test_every_local_user_may_read(served: World, question: str) -> None:
     assert asked_as(USER, served.path, f"/answers/v1/{question}")[0] == 200
 
 
 @as_root
-def test_a_user_may_only_look(served: World) -> None:
+def test_an_ordinary_user_may_only_read(served: World) -> None:
     status, said = asked_as(USER, served.path, "/autoscale", method="POST", body=NOTHING)
     assert (status, said["error"]) == (403, f"{USER} is a reader: this takes a caller")
     assert asked_as(USER, served.path, "/requests/standard", method="DELETE")[0] == 403
 
 
 @as_root
-def test_a_manager_of_grid_engine_may_act_and_is_asked_about_seldom() -> None:
+def test_a_grid_engine_manager_may_act_and_the_manager_list_is_read_once() -> None:
     with world() as made:
         made.managers.append(USER)
         for _ in range(3):
@@ -367,7 +367,7 @@ def test_a_manager_of_grid_engine_may_act_and_is_asked_about_seldom() -> None:
 
 
 @as_root
-def test_members_of_the_group_may_act() -> None:
+def test_members_of_the_socket_group_may_act() -> None:
     gid = grp.getgrnam("games").gr_gid
     with world(gid) as made:
         assert asked_as(USER, made.path, "/autoscale", method="POST", body=NOTHING, groups=(gid,))[0] == 200
@@ -375,7 +375,7 @@ def test_members_of_the_group_may_act() -> None:
 
 
 @as_root
-def test_where_details_are_the_owners_nobody_else_sees_a_job() -> None:
+def test_with_owner_only_details_others_do_not_see_a_job() -> None:
     with world(owners_only=True) as made:
         seen = made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         made.loop.decided = owned_by(seen, USER), 8
@@ -397,7 +397,7 @@ def test_where_details_are_the_owners_nobody_else_sees_a_job() -> None:
 
 
 @as_root
-def test_where_details_are_the_owners_nobody_else_sees_what_they_spent() -> None:
+def test_with_owner_only_details_others_do_not_see_what_an_owner_spent() -> None:
     with world(owners_only=True) as made:
         told = made.answers.status()
         owners = ("the cell", f"user {USER}", f"user {OTHER}", "project wind")
@@ -412,7 +412,7 @@ def test_where_details_are_the_owners_nobody_else_sees_what_they_spent() -> None
 
 
 @as_root
-def test_nobody_passes_for_another_by_a_header() -> None:
+def test_a_header_does_not_let_a_user_pass_for_another() -> None:
     with world(owners_only=True) as made:
         seen = made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         made.loop.decided = owned_by(seen, USER), 8
@@ -423,7 +423,7 @@ def test_nobody_passes_for_another_by_a_header() -> None:
         assert asked_as("root", made.path, target, X_Asked_By=OTHER, X_Asked_Role="reader")[0] == 403
 
 
-def test_a_server_without_a_loop_passes_questions_on_as_who_asks() -> None:
+def test_a_server_without_a_loop_relays_questions_as_their_asker() -> None:
     with world(owners_only=True) as made:
         seen = made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         made.loop.decided = owned_by(seen, "ann"), 8
@@ -437,7 +437,7 @@ def test_a_server_without_a_loop_passes_questions_on_as_who_asks() -> None:
 
 
 @pytest.mark.parametrize("name", ("GRID\\ann", "ann@grid.example.org", "ann%5C", "a" * 80))
-def test_a_server_without_a_loop_passes_on_every_name_whole(name: str) -> None:
+def test_a_server_without_a_loop_relays_user_names_unshortened(name: str) -> None:
     with world(owners_only=True) as made:
         seen = made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         made.loop.decided = owned_by(seen, name), 8
@@ -446,7 +446,7 @@ def test_a_server_without_a_loop_passes_on_every_name_whole(name: str) -> None:
         assert [relay.answer("explain", asked, who).status for who in askers] == [200, 403]
 
 
-def test_hosts_that_ask_with_one_token_through_a_server_are_told_apart() -> None:
+def test_hosts_that_share_a_token_through_a_relay_are_rate_limited_separately() -> None:
     with world() as made:
         made.answers.turns = Turns(lambda: 0.0)
         relay = RelayedAnswers(lambda: str(made.path))
@@ -455,7 +455,7 @@ def test_hosts_that_ask_with_one_token_through_a_server_are_told_apart() -> None
         assert relay.answer("status", {}, calm).status == 200
 
 
-def test_one_pass_is_answered_from_one_making(served: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_answers_of_a_pass_are_computed_once(served: World, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
     jobs = ObservedPlan.jobs
 
@@ -473,7 +473,7 @@ def test_one_pass_is_answered_from_one_making(served: World, monkeypatch: pytest
     served.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
 
 
-def test_who_asks_in_floods_is_told_to_wait_and_others_are_answered(served: World) -> None:
+def test_a_user_who_asks_too_often_is_refused_and_others_are_answered(served: World) -> None:
     frozen = Turns(lambda: 0.0)
     served.answers.turns = frozen
     flood = Asker("flood", lambda: False)
@@ -484,7 +484,7 @@ def test_who_asks_in_floods_is_told_to_wait_and_others_are_answered(served: Worl
 
 @as_root
 @pytest.mark.slow
-def test_one_user_who_holds_many_questions_open_leaves_places_for_others() -> None:
+def test_a_user_with_many_open_questions_leaves_room_for_others() -> None:
     """The socket is real, and so are both users; the first answer is not made before the others were judged."""
     asked, judged = 20, Semaphore(0)
     with world() as made, ThreadPoolExecutor(asked + 1) as many:
@@ -509,7 +509,7 @@ def test_one_user_who_holds_many_questions_open_leaves_places_for_others() -> No
         assert {each.result() for each in floods} == {200, 429}
 
 
-def test_one_token_leaves_places_for_others_and_each_of_its_hosts_has_some() -> None:
+def test_a_token_leaves_room_for_others_and_for_each_of_its_hosts() -> None:
     line = Line()
     hosts = [Asker("token:site", lambda: False, f"10.0.0.{number}") for number in range(9)]
     taken = [[line.enter(host) is None for _ in range(6)].count(True) for host in hosts]
@@ -520,12 +520,12 @@ def test_one_token_leaves_places_for_others_and_each_of_its_hosts_has_some() -> 
     assert [line.enter(hosts[8]) is None, line.enter(hosts[8]) is None] == [True, False]
 
 
-def test_a_network_of_ipv6_is_one_place() -> None:
+def test_an_ipv6_network_counts_as_one_place() -> None:
     one, other = (Asker("token:site", lambda: False, address) for address in ("2001:db8::1", "2001:db8::ffff:2"))
     assert one.place == other.place != Asker("token:site", lambda: False, "2001:db8:1::1").place
 
 
-def test_who_asks_for_what_is_large_may_ask_more_seldom() -> None:
+def test_a_user_who_asks_for_large_answers_may_ask_less_often() -> None:
     now = [0.0]
     turns = Turns(lambda: now[0])
     assert turns.take("large")
@@ -536,7 +536,7 @@ def test_who_asks_for_what_is_large_may_ask_more_seldom() -> None:
 
 
 @as_root
-def test_one_users_silent_connections_leave_room_for_others(served: World) -> None:
+def test_silent_connections_of_a_user_leave_room_for_others(served: World) -> None:
     """Root's are not limited: it is the service's own user's machine."""
     assert SOCKET.of_user is not None
     program = f"""
@@ -553,9 +553,7 @@ sys.stdout.write(told.decode().split(" ")[1])
 
 @as_root
 @pytest.mark.parametrize("target", ("/metrics", "/requests", "/settings", "/nothing", "/answers/v1/status"))
-def test_one_user_who_looks_in_floods_is_told_to_wait_whatever_they_look_at(
-    target: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_user_who_reads_too_often_is_refused_whatever_they_read(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dependencies, "Turns", lambda: Turns(lambda: 0.0))
     with world() as made:
         program = f"""
@@ -574,7 +572,7 @@ for _ in range({BURST + 5}):
         assert asked_here(made, "/requests")[0] == 200
 
 
-def test_no_one_manages_while_grid_engine_does_not_say_who() -> None:
+def test_nobody_counts_as_manager_while_grid_engine_does_not_list_managers() -> None:
     def broken() -> list[str]:
         raise GridEngineNotObservable("qconf hangs")
 
@@ -587,7 +585,7 @@ def test_no_one_manages_while_grid_engine_does_not_say_who() -> None:
     assert roles.manages("ann")
 
 
-def test_a_new_manager_counts_soon_and_one_who_is_known_asks_grid_engine_no_more_than_once_a_minute() -> None:
+def test_a_new_manager_counts_soon_and_a_known_one_is_checked_at_most_once_a_minute() -> None:
     asked, now, managers = 0, 0.0, ["ann"]
 
     def read() -> list[str]:
@@ -610,7 +608,7 @@ def test_a_new_manager_counts_soon_and_one_who_is_known_asks_grid_engine_no_more
 
 
 @as_root
-def test_a_qmaster_that_hangs_holds_one_who_asks_and_nobody_else() -> None:
+def test_a_hanging_qmaster_delays_only_the_caller_whose_role_is_read() -> None:
     asked, go = Semaphore(0), Event()
 
     def hanging() -> list[str]:

@@ -115,7 +115,9 @@ def _meaning_us(case: Any) -> None:
 
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_every_answer_is_as_described(fuzzed: Served, added: list[int], name: str, mode: GenerationMode) -> None:
+def test_every_answer_matches_the_openapi_document(
+    fuzzed: Served, added: list[int], name: str, mode: GenerationMode
+) -> None:
     @given(case=OPERATIONS[name].as_strategy(generation_mode=mode), ours=st.sampled_from((True, True, True, False)))
     @settings(
         max_examples=EXAMPLES if "{" in name or "POST" in name else 3,
@@ -136,7 +138,7 @@ def test_every_answer_is_as_described(fuzzed: Served, added: list[int], name: st
     _every_node_is_there_once_or_ended(fuzzed, added)
 
 
-def test_of_nodes_that_were_created_each_is_there_once_or_ended(fuzzed: Served, added: list[int]) -> None:
+def test_every_created_node_exists_once_or_has_ended(fuzzed: Served, added: list[int]) -> None:
     """Also after an operation that took all the room, and one that stopped the autoscaler."""
     added.append(_created(fuzzed, SMALL, ROOM + 1))
     assert fuzzed.client.ask("POST", "/overrides/v1/stop-drain").status_code == 200

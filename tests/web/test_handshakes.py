@@ -54,7 +54,7 @@ def answered(url: str, certificate: tuple[Path, Path]) -> int:
 
 
 @pytest.mark.parametrize("sent", (b"", CLIENT_HELLO), ids=["nothing", "half a greeting"])
-def test_of_more_handshakes_than_may_be_under_way_those_that_took_longest_are_ended(
+def test_beyond_the_limit_the_oldest_unfinished_handshakes_are_ended(
     url: str, certificate: tuple[Path, Path], strangers: ExitStack, sent: bytes
 ) -> None:
     waiting = [connected(url, strangers, sent) for _ in range(handshakes.UNDER_WAY + 30)]
@@ -63,7 +63,7 @@ def test_of_more_handshakes_than_may_be_under_way_those_that_took_longest_are_en
     assert answered(url, certificate) == 401
 
 
-def test_a_handshake_that_is_not_done_in_its_time_is_ended(
+def test_a_handshake_that_takes_too_long_is_ended(
     url: str, certificate: tuple[Path, Path], strangers: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handshakes, "HANDSHAKE", 0.3)
@@ -88,7 +88,7 @@ def left_alone_after(limit: float, url: str, certificate: tuple[Path, Path]) -> 
             return False
 
 
-def test_who_is_greeted_is_left_alone(
+def test_a_connection_whose_handshake_is_done_is_left_open(
     url: str, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the first limit in which this machine can do a handshake at all."""
@@ -100,9 +100,7 @@ def test_who_is_greeted_is_left_alone(
     assert any(left_alone(limit) for limit in (0.3, 3.0, 15.0))
 
 
-def test_handshakes_that_failed_take_nobodys_place(
-    url: str, certificate: tuple[Path, Path], strangers: ExitStack
-) -> None:
+def test_failed_handshakes_take_no_place(url: str, certificate: tuple[Path, Path], strangers: ExitStack) -> None:
     first = connected(url, strangers)
     for _ in range(handshakes.UNDER_WAY * 2):
         connected(url, strangers, b"GET / HTTP/1.1\r\n\r\n").recv(65536)

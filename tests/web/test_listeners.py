@@ -105,7 +105,7 @@ def both(path: str) -> bool:
     return path.partition("/{request_set")[0] in AT_BOTH or path.startswith(("/answers/", "/overrides/"))
 
 
-def test_every_route_is_there_at_its_listeners_and_at_no_other(
+def test_every_route_exists_at_its_listeners_and_at_no_other(
     connections: dict[Listener, HTTPConnection],
 ) -> None:
     """401 and 400 are answers of a route; where it does not exist there is 404, whatever the method."""
@@ -129,7 +129,7 @@ def test_every_route_is_there_at_its_listeners_and_at_no_other(
     assert (found, len(found) >= 18) == (expected, True)
 
 
-def test_local_callers_see_how_nodes_stand_as_others_do_with_a_password(
+def test_local_callers_see_the_same_status_as_callers_with_a_password(
     connections: dict[Listener, HTTPConnection],
 ) -> None:
     told, login = [], {"Authorization": "Basic " + b64encode(f"{USER}:{PASSWORD}".encode()).decode()}
@@ -139,13 +139,13 @@ def test_local_callers_see_how_nodes_stand_as_others_do_with_a_password(
     assert (told[0], "nodearrays" in told[0]) == (told[1], True)
 
 
-def test_another_cluster_is_told_by_name(connections: dict[Listener, HTTPConnection]) -> None:
+def test_a_call_for_another_cluster_is_refused_by_name(connections: dict[Listener, HTTPConnection]) -> None:
     connections[SOCKET].request("GET", "/clusters/other/status")
     answer = connections[SOCKET].getresponse()
     assert (answer.status, json.loads(answer.read())) == (404, {"error": "there is no cluster other; this is demo"})
 
 
-def test_what_workers_ask_is_there_for_workers_only(connections: dict[Listener, HTTPConnection]) -> None:
+def test_the_route_of_auto_stop_exists_at_its_listener_only(connections: dict[Listener, HTTPConnection]) -> None:
     assert {each.name: status(connections[each], "GET", path_of()) for each in connections} == {
         "http": 404,
         "requests": 404,
@@ -153,13 +153,13 @@ def test_what_workers_ask_is_there_for_workers_only(connections: dict[Listener, 
     }
 
 
-def test_a_call_that_came_in_at_no_listener_finds_nothing() -> None:
+def test_a_call_that_came_through_no_listener_matches_no_route() -> None:
     routes = [each.original_route for each in iter_route_contexts(make_app(Api()).routes)]
     scope = {"type": "http", "method": "GET", "path": "/requests", "root_path": "", "headers": []}
     assert {str(route.matches(scope)[0]) for route in routes} == {"Match.NONE"}
 
 
-def test_workers_calls_are_not_written_down(application: FastAPI, connections: dict[Listener, HTTPConnection]) -> None:
+def test_calls_of_workers_are_not_journalled(application: FastAPI, connections: dict[Listener, HTTPConnection]) -> None:
     calls: CallLog = application.state.api.calls
     status(connections[WORKERS], "GET", path_of())
     status(connections[TCP], "GET", "/operations/")
@@ -167,7 +167,7 @@ def test_workers_calls_are_not_written_down(application: FastAPI, connections: d
     assert [call.target for call in calls.newest()] == ["/operations/"]
 
 
-def test_a_worker_cannot_say_that_it_speaks_for_another_address(auto_stops: AutoStops) -> None:
+def test_a_worker_cannot_claim_another_address(auto_stops: AutoStops) -> None:
     """uvicorn believes a proxy on the loopback, unless it is told not to."""
     auto_stops.passed([worker(address="10.9.9.9")], Memory())
     door = Door(Endpoint("127.0.0.1", 0), auto_stops)
@@ -207,7 +207,7 @@ def test_a_hundred_workers_wait_for_one_pass(store: Store, auto_stops: AutoStops
     assert told == {200}
 
 
-def test_callers_whose_bodies_trickle_take_no_places_of_the_socket(
+def test_callers_whose_bodies_arrive_slowly_take_no_places_of_the_socket(
     application: FastAPI, connections: dict[Listener, HTTPConnection], tmp_path: Path
 ) -> None:
     trickling = [socket.socket(socket.AF_UNIX) for _ in range(2 * SOCKET.places)]
@@ -222,7 +222,7 @@ def test_callers_whose_bodies_trickle_take_no_places_of_the_socket(
 
 
 @pytest.mark.parametrize("method", ("PUT", "PATCH"))
-def test_a_refusal_is_json_wherever_answers_are(connections: dict[Listener, HTTPConnection], method: str) -> None:
+def test_a_refusal_is_json_where_answers_are_json(connections: dict[Listener, HTTPConnection], method: str) -> None:
     kinds = {}
     for listener, connection in connections.items():
         connection.request(method, "/requests")

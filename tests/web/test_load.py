@@ -48,7 +48,7 @@ def caller(url: str, number: int) -> tuple[int, list[str]]:
 
 
 @pytest.mark.thorough
-def test_of_nodes_that_many_create_and_end_at_once_none_is_lost_or_double(tmp_path: Path) -> None:
+def test_with_many_callers_at_once_no_created_node_is_lost_or_doubled(tmp_path: Path) -> None:
     array = replace(POLICY.node_arrays[0], limits=Limits(max_workers=ROOM), scale_up_batch=ROOM, scale_down_batch=ROOM)
     policy = replace(POLICY, node_arrays=(array,), brake=Brake(600, None, None, None))
     world = World(tmp_path / "store.sqlite", policy=policy)

@@ -51,7 +51,7 @@ def status(logins: Logins, header: str, peer: str = "10.0.0.1") -> int:
 # -- guessing ------------------------------------------------------------------------------------------------------
 
 
-def test_who_proved_a_password_never_waits_for_those_who_guess(logins: Logins, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proven_caller_never_waits_for_callers_that_guess(logins: Logins, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long a guess takes: here none ends before the proven caller was answered."""
     assert status(logins, RIGHT) == 200
     answered, began = threading.Event(), threading.Semaphore(0)
@@ -73,7 +73,7 @@ def test_who_proved_a_password_never_waits_for_those_who_guess(logins: Logins, m
 
 
 @pytest.mark.thorough
-def test_sixty_who_guess_over_http_keep_no_proven_caller_waiting(api: Served, tmp_path: Path) -> None:
+def test_sixty_guessing_callers_over_http_do_not_delay_a_proven_one(api: Served, tmp_path: Path) -> None:
     """As a load test does it: real scrypt, one address, 60 callers that repeat their guesses."""
     assert api.client.get("status").status_code == 200
     ended, tries = threading.Event(), 20 if thorough() else 7
@@ -92,7 +92,7 @@ def test_sixty_who_guess_over_http_keep_no_proven_caller_waiting(api: Served, tm
     assert answers == [200] * tries
 
 
-def test_guesses_of_one_address_are_limited_and_others_still_log_in(logins: Logins) -> None:
+def test_guesses_from_one_address_are_limited_and_others_still_log_in(logins: Logins) -> None:
     told = [status(logins, basic(USER, f"no{number}")) for number in range(BURST + 3)]
     assert told == [401] * BURST + [429] * 3
     assert (status(logins, RIGHT), status(logins, RIGHT, "10.0.0.2"), status(logins, RIGHT)) == (429, 200, 200)
@@ -109,7 +109,7 @@ def test_an_address_may_try_again_after_a_while(tmp_path: Path) -> None:
     assert (status(logins, RIGHT), now[0] <= EVERY + 1) == (200, True)
 
 
-def test_right_passwords_cost_an_address_nothing(tmp_path: Path) -> None:
+def test_right_passwords_do_not_use_up_the_budget_of_an_address(tmp_path: Path) -> None:
     path = tmp_path / "passwords"
     path.touch(mode=0o600)
     path.write_text("".join(f"u{number}:{hashed('p', cost=2)}\n" for number in range(3 * BURST)))
@@ -130,7 +130,7 @@ def test_wrong_logins_are_counted_and_logged_once_a_minute(logins: Logins, caplo
     assert "wrong login from 10.0.0.1 as x\\x1b]0;0" in caplog.text
 
 
-def test_whose_line_stays_stays_proven_when_another_users_changes(tmp_path: Path) -> None:
+def test_a_user_stays_proven_when_the_line_of_another_user_changes(tmp_path: Path) -> None:
     path = tmp_path / "passwords"
     for user in ("anna", "ben"):
         set_password(path, user, "one")
@@ -143,7 +143,7 @@ def test_whose_line_stays_stays_proven_when_another_users_changes(tmp_path: Path
 # -- tokens --------------------------------------------------------------------------------------------------------
 
 
-def test_a_token_lets_its_owner_in_with_its_role_and_is_not_in_the_file(tmp_path: Path) -> None:
+def test_a_token_grants_its_role_and_is_not_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
     token = tokens.create(path, "ci", Role.READER, time.time() + 60)
     told = Logins(None, Tokens(path)).caller(f"Bearer {token}", "10.0.0.1")
@@ -151,7 +151,7 @@ def test_a_token_lets_its_owner_in_with_its_role_and_is_not_in_the_file(tmp_path
     assert (token in path.read_text(), path.stat().st_mode & 0o777, token.startswith("sgea_")) == (False, 0o600, True)
 
 
-def test_a_token_ends_when_it_expires_or_is_revoked(tmp_path: Path) -> None:
+def test_a_token_is_invalid_once_it_expires_or_is_revoked(tmp_path: Path) -> None:
     path, now = tmp_path / "tokens", [1000.0]
     first, second = (tokens.create(path, name, Role.ADMIN, 2000.0) for name in ("a", "b"))
     known = Tokens(path, clock=lambda: now[0])
@@ -162,14 +162,14 @@ def test_a_token_ends_when_it_expires_or_is_revoked(tmp_path: Path) -> None:
     assert (before, revoked, known.owner(second)) == ([True, True, False, False], None, None)
 
 
-def test_a_token_of_a_name_that_is_taken_or_none_is_not_made(tmp_path: Path) -> None:
+def test_a_token_with_a_taken_or_invalid_name_is_not_created(tmp_path: Path) -> None:
     tokens.create(tmp_path / "tokens", "ci", Role.ADMIN, 2000.0)
     for name in ("ci", "", "a b", "a\nb ADMIN 2999-01-01T00:00:00Z x", "token:x"):
         with pytest.raises(SettingsError):
             tokens.create(tmp_path / "tokens", name, Role.ADMIN, 2000.0)
 
 
-def test_tokens_that_others_may_change_let_nobody_in(tmp_path: Path) -> None:
+def test_a_token_file_that_others_can_write_is_not_used(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
     token = tokens.create(path, "ci", Role.ADMIN, time.time() + 60)
     known = Tokens(path)
@@ -179,7 +179,7 @@ def test_tokens_that_others_may_change_let_nobody_in(tmp_path: Path) -> None:
         Tokens(path)
 
 
-def test_wrong_tokens_are_limited_as_wrong_passwords_are(logins: Logins) -> None:
+def test_wrong_tokens_are_limited_like_wrong_passwords(logins: Logins) -> None:
     told = [status(logins, f"Bearer sgea_{number}") for number in range(BURST + 1)]
     assert told == [401] * BURST + [429]
 
@@ -218,13 +218,13 @@ CHANGING = (
 )
 
 
-def test_a_reader_sees_all_and_changes_nothing(api: Served, callers: dict[str, dict[str, str]]) -> None:
+def test_a_reader_may_read_everything_and_change_nothing(api: Served, callers: dict[str, dict[str, str]]) -> None:
     looked = {ask(api, callers["reader"], "GET", path).status_code for path in LOOKING}
     changed = {ask(api, callers["reader"], method, path).status_code for method, path in CHANGING}
     assert (looked, changed, api.store.nodes.live()) == ({200}, {403}, ())
 
 
-def test_every_call_that_changes_something_asks_for_a_role(api: Served, callers: dict[str, dict[str, str]]) -> None:
+def test_a_reader_is_refused_every_operation_that_is_not_a_get(api: Served, callers: dict[str, dict[str, str]]) -> None:
     """Whatever is added later: a method that is no GET is refused to a reader."""
     document = ask(api, callers["reader"], "GET", "/openapi.json").json()
     for operation in (each for path in document["paths"].values() for each in path.values()):
@@ -237,7 +237,7 @@ def test_every_call_that_changes_something_asks_for_a_role(api: Served, callers:
             assert ask(api, callers["reader"], method.upper(), filled, data="{}").status_code == 403, (method, path)
 
 
-def test_operator_overrides_are_for_admins_from_no_other_site_and_are_written_down(
+def test_operator_overrides_need_an_admin_from_the_same_site_and_are_journalled(
     api: Served, callers: dict[str, dict[str, str]]
 ) -> None:
     path = f"{OVERRIDES}/pause"
@@ -252,7 +252,7 @@ def test_operator_overrides_are_for_admins_from_no_other_site_and_are_written_do
     assert [ask(api, callers[name], "GET", OVERRIDES).json()["may"] for name in ("caller", "admin")] == [False, True]
 
 
-def test_a_caller_ends_only_the_nodes_that_it_asked_for(api: Served, callers: dict[str, dict[str, str]]) -> None:
+def test_a_caller_terminates_only_the_nodes_that_it_created(api: Served, callers: dict[str, dict[str, str]]) -> None:
     api.see(worker("i-1"))
     body = '{"sets": [{"count": 1, "nodearray": "execute"}]}'
     for name in ("caller", "other"):
@@ -270,7 +270,7 @@ def test_a_caller_ends_only_the_nodes_that_it_asked_for(api: Served, callers: di
     assert {each["status"] for each in all_ended} == {"OK"}
 
 
-def test_a_caller_changes_no_request_set_of_another(api: Served, callers: dict[str, dict[str, str]]) -> None:
+def test_a_caller_does_not_change_the_request_set_of_another(api: Served, callers: dict[str, dict[str, str]]) -> None:
     body = '{"arrays": [{"Name": "execute", "TargetCount": 2}], "request_set": "mine"}'
     told = [
         ask(api, callers["caller"], "POST", "/autoscale", data=body).status_code,
@@ -283,7 +283,7 @@ def test_a_caller_changes_no_request_set_of_another(api: Served, callers: dict[s
 
 
 @pytest.mark.parametrize("given", ('"MaxCount": 0', '"MachineType": "p3.2xlarge"', '"KeepAlive": true'))
-def test_a_caller_defines_no_node_array_of_the_settings_or_of_others(
+def test_a_caller_may_not_define_a_node_array_of_the_settings_or_of_another(
     api: Served, callers: dict[str, dict[str, str]], given: str
 ) -> None:
     """What it says of one would hold for everybody, and longer than its own request set lives."""
@@ -319,7 +319,7 @@ def test_the_journal_of_calls_names_the_token(api: Served, callers: dict[str, di
     assert until(lambda: [call.who for call in api.calls.newest()] == ["token:reader"])
 
 
-def test_a_token_in_a_url_does_not_stand_in_the_journal(api: Served, callers: dict[str, dict[str, str]]) -> None:
+def test_a_token_in_a_url_is_masked_in_the_journal(api: Served, callers: dict[str, dict[str, str]]) -> None:
     """It proves nothing there, and is good all the same."""
     token = callers["reader"]["Authorization"].removeprefix("Bearer ")
     for path in (f"/operations/?token={token}", f"/clusters/demo/nodes/{token}"):
@@ -328,7 +328,7 @@ def test_a_token_in_a_url_does_not_stand_in_the_journal(api: Served, callers: di
         assert (token.removeprefix("sgea_") in told, "sgea_..." in told) == (False, True)
 
 
-def test_a_role_stands_in_the_password_file_and_stays_with_a_new_password(tmp_path: Path) -> None:
+def test_the_role_in_the_password_file_survives_a_new_password(tmp_path: Path) -> None:
     path = tmp_path / "passwords"
     set_password(path, "anna", "one", Role.READER)
     set_password(path, "anna", "two")
@@ -337,7 +337,7 @@ def test_a_role_stands_in_the_password_file_and_stays_with_a_new_password(tmp_pa
     assert [known.role(user, "two") for user in ("anna", "ben")] == [Role.READER, Role.ADMIN]
 
 
-def test_a_line_without_a_role_is_an_admins_and_one_of_no_role_is_refused(tmp_path: Path) -> None:
+def test_a_line_without_a_role_means_admin_and_an_unknown_role_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "passwords"
     path.touch(mode=0o600)
     path.write_text(f"anna:{hashed('x', cost=2)}\n")

@@ -19,7 +19,7 @@ def names(model: type[BaseModel]) -> set[str]:
     return {field.alias or name for name, field in model.model_fields.items()}
 
 
-def test_bodies_have_the_references_names_and_no_other() -> None:
+def test_request_bodies_have_exactly_the_names_of_the_reference() -> None:
     ours = [names(model) for model in (NodeCreationRequest, NodeSet, NodeDefinition, NodeManagementRequest)]
     theirs = (reference.CREATION, reference.SET, reference.DEFINITION, reference.MANAGEMENT)
     assert ours == [set(each) for each in theirs]
@@ -33,7 +33,7 @@ def lacking(theirs: dict[str, Any], ours: dict[str, Any]) -> set[str]:
     return theirs.keys() - ours.keys()
 
 
-def test_status_and_nodes_have_every_name_that_the_other_server_tells(api: Served) -> None:
+def test_status_and_nodes_have_every_name_that_the_reference_server_returns(api: Served) -> None:
     other = Cluster("demo")
     other.create({"sets": [{"count": 1, "nodearray": "execute", "placementGroupId": "pg0"}]})
     theirs = other.status(with_nodes=True)

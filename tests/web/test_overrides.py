@@ -79,7 +79,7 @@ def site() -> Iterator[Told]:
 
 
 @as_root
-def test_a_manager_of_grid_engine_who_is_not_root_acts_by_their_own_name(
+def test_a_grid_engine_manager_who_is_not_root_acts_under_their_own_name(
     site: Told, caplog: pytest.LogCaptureFixture
 ) -> None:
     site.managers.append(MANAGER)
@@ -99,7 +99,7 @@ def test_a_manager_of_grid_engine_who_is_not_root_acts_by_their_own_name(
 
 @as_root
 @pytest.mark.parametrize("verb", list(Verb))
-def test_who_may_only_look_is_refused_every_command_and_told_who_may(site: Told, verb: Verb) -> None:
+def test_a_reader_is_refused_every_command_with_who_may_act(site: Told, verb: Verb) -> None:
     site.managers.append(MANAGER)
     status, said = site.tell(OTHER, f"/{verb}?host=fake-1")
     assert status == 403
@@ -111,7 +111,7 @@ def test_who_may_only_look_is_refused_every_command_and_told_who_may(site: Told,
     assert (site.calls.newest(), site.rings) == ((), [])
 
 
-def test_what_was_asked_by_one_who_has_gone_is_not_carried_out(site: Told, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_command_of_a_disconnected_caller_is_not_carried_out(site: Told, caplog: pytest.LogCaptureFixture) -> None:
     """So a service that hung does nothing hours later of which its caller was told that nobody answers."""
     call = f"POST {OVERRIDES}/{{}} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     for verb, stays in (("stop-drain", False), ("pause", True)):
@@ -148,7 +148,7 @@ def test_a_manager_sets_the_log_level_of_the_running_service(site: Told) -> None
 
 
 @as_root
-def test_nobody_becomes_a_manager_by_what_they_say_of_themselves(site: Told) -> None:
+def test_a_header_does_not_make_a_user_a_manager(site: Told) -> None:
     site.managers.append(MANAGER)
     assert site.tell(OTHER, "/pause", X_Asked_By=MANAGER, X_Asked_Role="admin")[0] == 403
     assert site.tell(MANAGER, "/pause", X_Asked_By="root")[0] == 200
@@ -156,7 +156,7 @@ def test_nobody_becomes_a_manager_by_what_they_say_of_themselves(site: Told) -> 
 
 
 @as_root
-def test_while_grid_engine_does_not_say_who_manages_it_the_refusal_says_so(site: Told) -> None:
+def test_while_managers_cannot_be_read_the_refusal_says_so(site: Told) -> None:
     now = 0.0
 
     def managers() -> list[str]:
@@ -174,13 +174,13 @@ def test_while_grid_engine_does_not_say_who_manages_it_the_refusal_says_so(site:
 
 
 @as_root
-def test_all_are_told_whether_they_may_act(site: Told) -> None:
+def test_every_user_can_ask_whether_they_may_act(site: Told) -> None:
     site.managers.append(MANAGER)
     assert [site.tell(user, "", "GET")[1]["may"] for user in (MANAGER, OTHER, "root")] == [True, False, True]
 
 
 @as_root
-def test_a_manager_who_acts_in_floods_is_told_to_wait_whatever_name_they_give(site: Told) -> None:
+def test_a_manager_who_acts_too_often_is_refused_whatever_name_they_give(site: Told) -> None:
     site.managers.append(MANAGER)
     now = 0.0
     site.app_api.acts._stopwatch = lambda: now
@@ -203,15 +203,13 @@ def test_a_manager_who_acts_in_floods_is_told_to_wait_whatever_name_they_give(si
         ("/reboot", 400, "verb: Input should be"),
     ),
 )
-def test_a_command_that_means_nothing_is_refused_and_changes_nothing(
-    site: Told, command: str, status: int, error: str
-) -> None:
+def test_an_invalid_command_is_refused_and_changes_nothing(site: Told, command: str, status: int, error: str) -> None:
     answered, said = site.tell("root", command)
     assert (answered, said["error"][: len(error)], site.in_force()) == (status, error, [])
 
 
 @as_root
-def test_each_command_does_what_it_does_on_the_command_line(site: Told) -> None:
+def test_each_command_acts_as_on_the_command_line(site: Told) -> None:
     said = [
         site.tell("root", command)[1]["message"]
         for command in (

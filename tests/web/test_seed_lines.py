@@ -25,7 +25,7 @@ def said(api: Served, line: str, **others: str) -> tuple[int, Any]:
     return int(status), json.loads(body) if body.startswith(("{", "[")) else body
 
 
-def test_the_documentations_lines_work_with_url_cluster_and_credentials_put_in(api: Served) -> None:
+def test_the_lines_of_the_documentation_work_with_placeholders_filled_in(api: Served) -> None:
     api.see(arrays=(array("ondemand"),))
     status, told = said(api, STATUS)
     buckets = told["nodearrays"][0]["buckets"]
@@ -47,7 +47,7 @@ def test_the_documentations_lines_work_with_url_cluster_and_credentials_put_in(a
     assert (status, told["nodes"]) == (202, [{"id": created["NodeId"], "name": "ondemand-1", "status": "OK"}])
 
 
-def test_the_second_creating_line_is_a_repetition_of_the_first_as_it_stands(api: Served) -> None:
+def test_the_second_create_line_of_the_documentation_repeats_the_first(api: Served) -> None:
     """Both carry one request id: the reference says 409 to the second, and so do we."""
     api.see(arrays=(array("ondemand"),))
     said(api, CREATE)
@@ -55,7 +55,7 @@ def test_the_second_creating_line_is_a_repetition_of_the_first_as_it_stands(api:
     assert (status, "was made before" in told, len(api.client.nodes())) == (409, True, 1)
 
 
-def test_every_name_of_the_documentations_status_is_in_ours(api: Served) -> None:
+def test_our_status_has_every_name_of_the_documented_status(api: Served) -> None:
     _, told = said(api, STATUS)
     cluster = {"state", "targetState", "maxCount", "maxCoreCount", "nodearrays"}
     node_array = {"name", "maxCount", "maxCoreCount", "buckets"}

@@ -60,7 +60,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         yield Scene(world, api, loop)
 
 
-def test_a_created_node_becomes_a_worker_in_service(scene: Scene) -> None:
+def test_a_created_node_becomes_a_ready_worker(scene: Scene) -> None:
     scene.client.create(1, request_id="r")
     scene.run(lambda: scene.statuses() == ["Ready"])
     (node,) = scene.client.nodes(request_id="r")
@@ -71,7 +71,7 @@ def test_a_created_node_becomes_a_worker_in_service(scene: Scene) -> None:
     )
 
 
-def test_a_created_node_is_not_removed_for_idleness(scene: Scene) -> None:
+def test_a_created_node_is_not_removed_when_idle(scene: Scene) -> None:
     scene.client.create(1)
     scene.run(lambda: scene.statuses() == ["Ready"])
     for _ in range(20):
@@ -86,7 +86,7 @@ def test_no_node_gets_two_workers(scene: Scene) -> None:
     assert len(scene.world.cloud.machines) == 2
 
 
-def test_a_terminated_node_ends_once_its_job_has_ended(scene: Scene) -> None:
+def test_a_terminated_node_ends_after_its_job(scene: Scene) -> None:
     scene.client.create(1)
     scene.run(lambda: scene.statuses() == ["Ready"])
     (job,) = scene.world.cluster.submit(seconds=60.0)
@@ -98,7 +98,7 @@ def test_a_terminated_node_ends_once_its_job_has_ended(scene: Scene) -> None:
     assert (before, job.ended, job.starts) == (("OK", "Terminated", False), True, (node["Hostname"],))
 
 
-def test_a_node_that_is_terminated_while_it_boots_leaves_no_machine(scene: Scene) -> None:
+def test_a_node_terminated_while_booting_leaves_no_machine(scene: Scene) -> None:
     scene.client.create(1)
     scene.run(lambda: bool(scene.world.cloud.machines))
     scene.client.post("nodes/terminate", {"names": ["execute-1"]})
@@ -107,7 +107,7 @@ def test_a_node_that_is_terminated_while_it_boots_leaves_no_machine(scene: Scene
     assert scene.client.nodes() == []
 
 
-def test_a_node_that_is_terminated_while_it_is_ordered_leaves_no_machine(scene: Scene) -> None:
+def test_a_node_terminated_while_ordered_leaves_no_machine(scene: Scene) -> None:
     """The order is out and nobody knows yet which machine it brings."""
     scene.client.create(1)
     scene.loop.pass_once()
@@ -119,7 +119,7 @@ def test_a_node_that_is_terminated_while_it_is_ordered_leaves_no_machine(scene: 
     assert scene.client.nodes() == []
 
 
-def test_a_node_that_is_terminated_before_it_is_ordered_is_never_ordered(scene: Scene) -> None:
+def test_a_node_terminated_before_its_order_is_never_ordered(scene: Scene) -> None:
     scene.client.create(1)
     scene.client.post("nodes/terminate", {"names": ["execute-1"]})
     for _ in range(5):
@@ -128,7 +128,7 @@ def test_a_node_that_is_terminated_before_it_is_ordered_is_never_ordered(scene: 
     assert scene.world.cloud.machines == {}
 
 
-def test_a_worker_of_the_queue_is_ended_by_a_caller(scene: Scene) -> None:
+def test_a_caller_can_terminate_a_worker_of_the_queue(scene: Scene) -> None:
     (job,) = scene.world.cluster.submit(seconds=20.0)
     scene.run(lambda: job.host is not None)
     (node,) = scene.client.nodes()
@@ -137,7 +137,7 @@ def test_a_worker_of_the_queue_is_ended_by_a_caller(scene: Scene) -> None:
     assert job.ended
 
 
-def test_a_person_may_take_a_callers_end_back(scene: Scene) -> None:
+def test_a_person_can_undo_the_drain_that_a_caller_requested(scene: Scene) -> None:
     scene.client.create(1)
     scene.run(lambda: scene.statuses() == ["Ready"])
     (node,) = scene.client.nodes()
@@ -147,7 +147,7 @@ def test_a_person_may_take_a_callers_end_back(scene: Scene) -> None:
     assert scene.api.store.overrides.in_force() == ()
 
 
-def test_an_end_that_a_person_takes_back_keeps_the_machine_and_not_the_node(scene: Scene) -> None:
+def test_after_a_person_undoes_a_terminate_call_the_machine_stays_and_the_node_ends(scene: Scene) -> None:
     scene.client.create(1)
     scene.run(lambda: scene.statuses() == ["Ready"])
     (job,) = scene.world.cluster.submit(seconds=30.0)
@@ -175,7 +175,7 @@ def lost(scene: Scene) -> dict[str, Any]:
     return node
 
 
-def test_a_node_whose_machine_is_lost_has_failed_and_is_not_replaced(scene: Scene) -> None:
+def test_a_node_whose_machine_is_lost_fails_and_is_not_replaced(scene: Scene) -> None:
     node = lost(scene)
     for _ in range(5):
         scene.loop.pass_once()
@@ -188,13 +188,13 @@ def test_a_node_whose_machine_is_lost_has_failed_and_is_not_replaced(scene: Scen
     assert (scene.statuses(), len(scene.world.cloud.machines)) == (["Failed"], 1)
 
 
-def test_a_failed_node_is_gone_once_its_caller_ends_it(scene: Scene) -> None:
+def test_a_failed_node_is_gone_once_its_caller_terminates_it(scene: Scene) -> None:
     lost(scene)
     answer = scene.client.post("nodes/terminate", {"filter": 'Status === "Failed"'})
     assert (answer.json()["nodes"][0]["status"], scene.client.nodes()) == ("OK", [])
 
 
-def test_a_failed_node_takes_nobodys_room(scene: Scene) -> None:
+def test_a_failed_node_does_not_count_against_availability(scene: Scene) -> None:
     (array,) = scene.client.get("status").json()["nodearrays"]
     lost(scene)
     (after,) = scene.client.get("status").json()["nodearrays"]
@@ -203,7 +203,7 @@ def test_a_failed_node_takes_nobodys_room(scene: Scene) -> None:
     assert counted[0] == counted[1]
 
 
-def test_a_lost_node_that_is_tried_again_gets_another_machine_under_its_name(scene: Scene) -> None:
+def test_a_retried_lost_node_gets_another_machine_under_its_name(scene: Scene) -> None:
     before = lost(scene)
     scene.client.ask("POST", "/cloud/actions/retry/demo")
     scene.run(lambda: scene.statuses() == ["Ready"])
@@ -217,7 +217,7 @@ def test_a_lost_node_that_is_tried_again_gets_another_machine_under_its_name(sce
     assert (len(scene.world.cloud.machines), again in scene.world.cloud.machines, running(scene)) == (2, True, [])
 
 
-def test_a_node_that_never_comes_up_has_failed_and_says_so(tmp_path: Path) -> None:
+def test_a_node_that_never_comes_up_fails_with_a_message(tmp_path: Path) -> None:
     world = World(tmp_path / "store.sqlite", boot_delay=1e6)
     with served(world.store_file, clock=world.clock) as api:
         scene = Scene(world, api, start(world))
@@ -237,7 +237,7 @@ def test_nodes_are_served_by_the_next_process_after_a_crash(scene: Scene) -> Non
     assert (repeated.status_code, len(scene.world.cloud.machines)) == (409, 2)
 
 
-def test_a_drain_by_id_is_fulfilled_once_its_worker_is_gone(scene: Scene) -> None:
+def test_a_drain_by_id_ends_once_its_worker_is_gone(scene: Scene) -> None:
     scene.client.create(1)
     scene.run(lambda: scene.statuses() == ["Ready"])
     scene.client.post("nodes/terminate", {"names": ["execute-1"]})
@@ -261,7 +261,7 @@ def test_a_drain_by_id_is_fulfilled_once_its_worker_is_gone(scene: Scene) -> Non
     ),
     ids=["a pause", "a type that rests"],
 )
-def test_a_node_for_which_nothing_is_launched_says_why(
+def test_a_node_for_which_nothing_is_launched_states_why(
     scene: Scene, held_back: Callable[[Scene], object], why: str, status: str
 ) -> None:
     held_back(scene)
@@ -270,7 +270,7 @@ def test_a_node_for_which_nothing_is_launched_says_why(
     assert scene.statuses() == [status]
 
 
-def test_a_failed_node_is_tried_again_when_a_caller_says_so(scene: Scene) -> None:
+def test_a_failed_node_is_retried_on_request(scene: Scene) -> None:
     sold_out = scene.world.cloud.faults.out_of_capacity
     sold_out.add("m5.large")
     scene.client.create(1)
@@ -284,7 +284,7 @@ def test_a_failed_node_is_tried_again_when_a_caller_says_so(scene: Scene) -> Non
     assert still == ["Failed"]
 
 
-def test_what_rests_is_not_promised_until_it_is_tried_again(scene: Scene) -> None:
+def test_a_type_in_backoff_is_not_promised_until_it_is_retried(scene: Scene) -> None:
     scene.world.cloud.faults.out_of_capacity.add("m5.large")
     scene.client.create(1)
     scene.run(lambda: scene.statuses() == ["Failed"], passes=8)
@@ -296,7 +296,7 @@ def test_what_rests_is_not_promised_until_it_is_tried_again(scene: Scene) -> Non
     assert (told["added"], "no m5.large is left" in told["message"], again) == (0, True, {"added": 1})
 
 
-def test_nodes_beyond_what_an_hour_may_bring_say_so_and_the_others_do_not(tmp_path: Path) -> None:
+def test_only_nodes_beyond_the_hourly_launch_limit_state_it(tmp_path: Path) -> None:
     array = replace(POLICY.node_arrays[0], limits=Limits(max_workers=3, max_launches_per_hour=2))
     world = World(tmp_path / "store.sqlite", boot_delay=7.0, policy=replace(POLICY, node_arrays=(array,)))
     with served(world.store_file, clock=world.clock) as api:
@@ -308,7 +308,7 @@ def test_nodes_beyond_what_an_hour_may_bring_say_so_and_the_others_do_not(tmp_pa
     assert (told[:2], "launches" in (told[2] or "")) == ([None, None], True)
 
 
-def test_a_node_says_nothing_more_of_a_pause_that_is_over(scene: Scene) -> None:
+def test_a_node_no_longer_mentions_a_pause_that_is_over(scene: Scene) -> None:
     scene.api.store.overrides.ask(Verb.PAUSE, who="ben", at=scene.world.clock())
     scene.client.create(1)
     scene.run(lambda: "StatusMessage" in scene.client.nodes()[0], passes=3)
@@ -318,7 +318,7 @@ def test_a_node_says_nothing_more_of_a_pause_that_is_over(scene: Scene) -> None:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl here")
-def test_the_documentations_nodes_of_a_placement_group_come_all_and_are_counted_in_it(tmp_path: Path) -> None:
+def test_all_documented_nodes_of_a_placement_group_come_and_are_counted_in_it(tmp_path: Path) -> None:
     """The provider has no placement groups: this one is a name that its nodes share, and more nodes may join it."""
     array = replace(POLICY.node_arrays[0], limits=Limits(max_workers=6))
     world = World(tmp_path / "store.sqlite", policy=replace(POLICY, node_arrays=(array,)))
