@@ -106,8 +106,8 @@ class CostWorld:
         snapshot = self._snapshot(at)
         observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
         slots = {worker.worker.id: count for worker in observed.known if (count := slots_of(worker.host))}
-        heard = [one.worker_id for one in self.machines if one.began + one.joins <= at]
-        self.store.history.note_workers(snapshot.fleet.workers, heard, snapshot.now, slots, "USD")
+        joined = [one.worker_id for one in self.machines if one.began + one.joins <= at]
+        self.store.history.note_workers(snapshot.fleet.workers, joined, snapshot.now, slots, "USD")
         self.keeper.note(snapshot, observed)
 
     def _snapshot(self, at: float) -> Snapshot:

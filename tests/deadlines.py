@@ -19,7 +19,7 @@ MOST = 20.0
 """No limit is stretched further: a fact that never comes must fail the test some day."""
 MEASURED_FOR = 2.0
 """Seconds that a measurement stands for."""
-LOOKS = 4
+CHECKS = 4
 """How often the work is measured before a limit is over."""
 
 
@@ -57,7 +57,7 @@ class Deadline:
 
     def __init__(self, seconds: float, machine: Machine = THIS, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds, self._machine, self._clock = seconds, machine, clock
-        self._began, self._most, self._looks = clock(), 1.0, 0
+        self._began, self._most, self._checks = clock(), 1.0, 0
 
     @property
     def waited(self) -> float:
@@ -66,9 +66,9 @@ class Deadline:
 
     def over(self) -> bool:
         """Whether all that time has gone by: that of the slowest moment since it was set."""
-        looks = int(self.waited * LOOKS / self.seconds) if self.seconds else LOOKS
-        if looks > self._looks:
-            self._looks = looks
+        checks = int(self.waited * CHECKS / self.seconds) if self.seconds else CHECKS
+        if checks > self._checks:
+            self._checks = checks
             self._most = max(self._most, self._machine.slower())
         return self.waited > self.seconds * self._most
 

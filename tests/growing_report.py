@@ -34,9 +34,9 @@ class JUnitFile:
     def close(self) -> None:
         self._file.close()
 
-    def _write(self, told: str) -> None:
+    def _write(self, text: str) -> None:
         """In one call, end included: a kill finds the file before it or after it. It only grows, so nothing is cut."""
-        grown = told.encode()
+        grown = text.encode()
         self._file.seek(self._end)
         self._file.write(grown + TAIL.encode())
         self._end += len(grown)
@@ -53,8 +53,8 @@ def _outcome(report: pytest.TestReport) -> list[str]:
     if report.failed:
         kind = "error" if _around(report) else "failure"
         sections = (f"---- {title} ----\n{content}" for title, content in report.sections)
-        told = _text("\n".join((report.longreprtext, *sections)))
-        return [f"<{kind} message={quoteattr(_text(headline(report)))}>{escape(told)}</{kind}>"]
+        result = _text("\n".join((report.longreprtext, *sections)))
+        return [f"<{kind} message={quoteattr(_text(headline(report)))}>{escape(result)}</{kind}>"]
     if report.skipped:
         return [f"<skipped message={quoteattr(_text(_why_skipped(report)))}/>"]
     return []
@@ -75,12 +75,12 @@ def headline(report: pytest.TestReport) -> str:
     """What went wrong, in one line."""
     crash = getattr(report.longrepr, "reprcrash", None)
     text = report.longrepr if isinstance(report.longrepr, str) else report.longreprtext  # a str: its worker died
-    said = (crash.message if crash is not None else text).strip()
-    return str(said.splitlines()[0]) if said else ""
+    result = (crash.message if crash is not None else text).strip()
+    return str(result.splitlines()[0]) if result else ""
 
 
-def _text(told: str) -> str:
-    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", told)
+def _text(text: str) -> str:
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 class GrowingReport:

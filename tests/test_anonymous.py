@@ -143,8 +143,8 @@ def test_an_anonymous_record_has_no_job_text_no_unknown_host_and_no_address(tmp_
     assert [word for word in (*SECRET, *WORDS) if word in texts(tmp_path / "case")] == []
     made = read_record(tmp_path / "case")
     assert made.policy.rules is not None
-    (told,) = made.memory.details.values()
-    assert made.policy.rules.apply[0].who.is_of_context(told.context)
+    (result,) = made.memory.details.values()
+    assert made.policy.rules.apply[0].who.is_of_context(result.context)
     assert_same_but_for_names(before, tmp_path / "case")
 
 
@@ -160,12 +160,12 @@ def test_the_plan_of_an_anonymous_record_differs_only_in_names(folder: Path, tmp
 def assert_same_but_for_names(before: Path, after: Path) -> None:
     """Whatever one name was is one name, and of no two the same; all else is equal, in the same order."""
     renamed: dict[str, str] = {}
-    one, other = (_told(folder) for folder in (before, after))
+    one, other = (_plan_document(folder) for folder in (before, after))
     _compare(one, other, "", renamed)
     assert len(set(renamed.values())) == len(renamed), renamed
 
 
-def _told(folder: Path) -> object:
+def _plan_document(folder: Path) -> object:
     snapshot = read_record(folder)
     return json.loads(json.dumps(document(snapshot, plan(snapshot), {}, by_job=True)))
 

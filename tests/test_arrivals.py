@@ -49,8 +49,8 @@ def test_a_clock_set_back_does_not_delay_the_observation() -> None:
 
 def test_a_worker_is_expected_while_one_is_booting() -> None:
     arrivals = Arrivals()
-    told = [arrivals.expected]
+    results = [arrivals.expected]
     for code in (Code.BOOTING, Code.IDLE):
         arrivals.next_observation([verdict(code)], 100.0, 0.01)
-        told.append(arrivals.expected)
-    assert told == [False, True, False]
+        results.append(arrivals.expected)
+    assert results == [False, True, False]

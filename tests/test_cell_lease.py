@@ -76,12 +76,12 @@ def test_a_lease_that_is_renewed_never_expires(machines: Machines) -> None:
 def test_an_expired_lease_is_taken_by_the_clock_of_the_watcher(machines: Machines) -> None:
     first, second = machines.autoscaler(ANNA, ahead=1e9), machines.autoscaler(BEN)
     first.check()
-    said = [acts(second)]
+    results = [acts(second)]
     machines.now += EXPIRES - 1
-    said.append(acts(second))
+    results.append(acts(second))
     machines.now += 1
-    said.append(acts(second))
-    assert said == [False, False, True]
+    results.append(acts(second))
+    assert results == [False, False, True]
 
 
 def test_a_suspended_holder_does_not_act_after_another_took_the_lease(machines: Machines) -> None:

@@ -72,8 +72,8 @@ def called(page: Path) -> list[tuple[str, set[str]]]:
 
 def named(words: str) -> str | None:
     """The command that a call begins with; None where there is none."""
-    said = words.split()
-    return next((name for long in (3, 2, 1) if (name := " ".join(said[:long])) in COMMANDS), None)
+    result = words.split()
+    return next((name for long in (3, 2, 1) if (name := " ".join(result[:long])) in COMMANDS), None)
 
 
 def test_the_table_of_commands_has_every_command_and_every_option() -> None:

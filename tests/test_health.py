@@ -66,7 +66,7 @@ class Bench:
         self.checks.begin(world.fleet.workers, world.memory, world.policy)
 
     @property
-    def said(self) -> list[tuple[bool, str]]:
+    def results(self) -> list[tuple[bool, str]]:
         return [(health.healthy, health.message) for health in self.store.findings(self.now).health.values()]
 
 
@@ -103,7 +103,7 @@ def test_only_workers_in_service_are_checked(bench: Bench, worker: Thing) -> Non
 
 
 @pytest.mark.parametrize(
-    ("code", "output", "said"),
+    ("code", "output", "expected"),
     (
         (0, b"all is well\n", [(True, "")]),
         (1, b"no /data\nlook there\n", [(False, "no /data")]),
@@ -114,11 +114,11 @@ def test_only_workers_in_service_are_checked(bench: Bench, worker: Thing) -> Non
     ),
 )
 def test_exit_0_is_healthy_1_is_sick_and_others_are_unknown(
-    bench: Bench, code: int, output: bytes, said: list[tuple[bool, str]]
+    bench: Bench, code: int, output: bytes, expected: list[tuple[bool, str]]
 ) -> None:
     bench.answers.code, bench.answers.output = code, output
     bench.begin()
-    assert bench.said == said
+    assert bench.results == expected
 
 
 def test_a_check_that_times_out_has_no_result_and_is_logged_once(
@@ -128,7 +128,7 @@ def test_a_check_that_times_out_has_no_result_and_is_logged_once(
     for _ in range(3):
         bench.begin()
         bench.now += 60
-    assert (bench.said, len(caplog.records), bench.rung) == ([], 1, 0)
+    assert (bench.results, len(caplog.records), bench.rung) == ([], 1, 0)
 
 
 def test_a_sick_worker_wakes_the_loop(bench: Bench) -> None:

@@ -45,7 +45,7 @@ def a_service(store: Store) -> LogLevelOverride:
     return LogLevelOverride(store.overrides, PassReporter(), Process())
 
 
-def told(store: Store, level: LogLevel) -> None:
+def set_level(store: Store, level: LogLevel) -> None:
     store.overrides.set_log_level(level, who="ann", at=1.0)
 
 
@@ -73,7 +73,7 @@ def test_a_level_takes_effect_at_the_next_pass_and_survives_reload_and_restart(
     service = a_service(store)
     service.apply()
     assert seen(printed) == ["info", "warning"]
-    told(store, level)
+    set_level(store, level)
     service.apply()
     assert (seen(printed), service.reporter.verbose) == (shown, verbose)
     configure_log(Process(), {}, console=printed)
@@ -89,15 +89,15 @@ def test_a_level_takes_effect_at_the_next_pass_and_survives_reload_and_restart(
 def test_settings_decide_again_after_the_level_is_reset(store: Store, printed: io.StringIO) -> None:
     service = a_service(store)
     service.process = Process().model_copy(update={"verbose": True})
-    told(store, LogLevel.ERROR)
+    set_level(store, LogLevel.ERROR)
     service.apply()
-    told(store, LogLevel.SETTINGS)
+    set_level(store, LogLevel.SETTINGS)
     service.apply()
     assert (seen(printed), service.reporter.verbose) == (["info", "warning"], True)
 
 
 def test_status_names_who_set_the_level(store: Store) -> None:
-    told(store, LogLevel.VERBOSE)
+    set_level(store, LogLevel.VERBOSE)
     document = status(store, Now(1.0, "cell", "local", True, None))
     assert document["log_level"] == {"level": "verbose", "by": "ann"}
     assert dict(status_pairs(document))["log level"].startswith("verbose, by ann; ")

@@ -186,8 +186,8 @@ def test_without_an_observation_nothing_is_launched(world: World, caplog: pytest
     loop = looping(world, until=1, decide=launching)
     loop.poll = 0.02
     loop.run()
-    told = [message for message in caplog.messages if message.startswith("cannot observe")]
-    assert (len(told), world.cluster.unobservable, world.cloud.calls.count("launch")) == (1, 0, 0)
+    logged = [message for message in caplog.messages if message.startswith("cannot observe")]
+    assert (len(logged), world.cluster.unobservable, world.cloud.calls.count("launch")) == (1, 0, 0)
 
 
 def test_on_a_full_disk_nothing_is_launched_and_one_error_is_logged(
@@ -206,8 +206,8 @@ def test_on_a_full_disk_nothing_is_launched_and_one_error_is_logged(
     (pages,) = loop.store.database.rows("PRAGMA page_count")[0]
     loop.store.database.rows(f"PRAGMA max_page_count={pages}")
     loop.run()
-    told = [record.levelname for record in caplog.records if "disk is full" in record.message]
-    assert (world.cloud.calls.count("launch"), len(attempts), told) == (0, 3, ["ERROR"])
+    logged = [record.levelname for record in caplog.records if "disk is full" in record.message]
+    assert (world.cloud.calls.count("launch"), len(attempts), logged) == (0, 3, ["ERROR"])
 
 
 def test_an_outage_is_logged_once_and_again_when_its_kind_changes(
@@ -262,8 +262,8 @@ def test_a_full_disk_is_logged_once_and_is_no_defect(world: World, caplog: pytes
 
     loop = start(world, decide=full)
     pauses = [loop._guarded_pass() for _ in range(3)]
-    said = [record for record in caplog.records if record.levelname == "ERROR"]
-    assert (len(said), "the disk is full" in caplog.text, "Traceback" in caplog.text) == (1, True, False)
+    logged = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert (len(logged), "the disk is full" in caplog.text, "Traceback" in caplog.text) == (1, True, False)
     assert (pauses[0] < pauses[2], loop.unobserved.startswith("the disk is full")) == (True, True)
 
 
@@ -356,11 +356,11 @@ def test_an_override_wakes_the_loop(world: World) -> None:
     loop = looping(world, until=2)
     loop.poll = PATIENCE
     other = world.open_store()
-    wisher = threading.Timer(0.2, lambda: other.overrides.ask(Verb.PAUSE, who="ann", at=1.0))
-    wisher.start()
+    person = threading.Timer(0.2, lambda: other.overrides.ask(Verb.PAUSE, who="ann", at=1.0))
+    person.start()
     began = time.monotonic()
     loop.run()
-    wisher.join()
+    person.join()
     assert time.monotonic() - began < PATIENCE / 2
 
 
@@ -393,27 +393,27 @@ def storm(loop: Loop) -> Iterator[None]:
         thread.join()
 
 
-class Calm:
-    """A guard that says what it is told to say."""
+class FixedGuard:
+    """A guard with fixed answers."""
 
-    def __init__(self, rest: float = 0.0, times: float = 1.0, trouble: str = "") -> None:
-        self.resting, self.times, self.said = rest, times, trouble
+    def __init__(self, pause_s: float = 0.0, times: float = 1.0, trouble: str = "") -> None:
+        self.pause_s, self.times, self.reason = pause_s, times, trouble
 
     def pause(self, poll: float) -> float:
-        return self.resting
+        return self.pause_s
 
     def slowed(self, poll: float) -> float:
         return poll * self.times
 
     def trouble(self, poll: float) -> str:
-        return self.said
+        return self.reason
 
 
 def test_a_burst_of_events_waits_for_the_pause_of_qmaster(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """An event is no person, for whom the wait is cut short."""
     monkeypatch.setattr("autoscaler.engine.loop.PERSONS_WAIT", 0.0)
     loop = looping(world, until=2)
-    loop.guard, loop.poll = Calm(rest=1.5), PATIENCE
+    loop.guard, loop.poll = FixedGuard(pause_s=1.5), PATIENCE
     began = time.monotonic()
     with storm(loop):
         loop.run()
@@ -425,18 +425,18 @@ def test_a_command_of_a_person_hardly_waits_for_the_pause_of_qmaster(
 ) -> None:
     monkeypatch.setattr("autoscaler.engine.loop.PERSONS_WAIT", 0.0)
     loop = looping(world, until=2)
-    loop.guard, loop.poll = Calm(rest=PATIENCE), PATIENCE
+    loop.guard, loop.poll = FixedGuard(pause_s=PATIENCE), PATIENCE
 
-    def wish() -> None:
+    def pause() -> None:
         while loop._last is None:
             time.sleep(0.01)
         world.open_store().overrides.ask(Verb.PAUSE, who="ann", at=1.0)
 
-    wisher = threading.Thread(target=wish)
-    wisher.start()
+    person = threading.Thread(target=pause)
+    person.start()
     began = time.monotonic()
     loop.run()
-    wisher.join()
+    person.join()
     assert time.monotonic() - began < PATIENCE / 2
 
 
@@ -444,7 +444,7 @@ def test_a_removed_worker_hardly_waits_for_the_pause_of_qmaster(world: World, mo
     """Its machine costs until the next pass terminates it."""
     monkeypatch.setattr("autoscaler.engine.loop.PERSONS_WAIT", 0.0)
     loop = start(world, decide=nothing)
-    loop.guard, loop.stopwatch = Calm(rest=PATIENCE), time.monotonic
+    loop.guard, loop.stopwatch = FixedGuard(pause_s=PATIENCE), time.monotonic
     removed = Outcome(Remove("i-1", "w1", because(Code.IDLE)), Result.DONE)
     done = loop.pass_once()
     monkeypatch.setattr(Loop, "pass_once", lambda _: replace(done, outcomes=(removed,)))
@@ -460,7 +460,7 @@ def test_a_worker_on_its_way_hardly_waits_for_the_pause_of_qmaster(
 ) -> None:
     monkeypatch.setattr("autoscaler.engine.loop.PERSONS_WAIT", 0.0)
     loop = start(world, decide=nothing)
-    loop.guard, loop.stopwatch = Calm(rest=PATIENCE), time.monotonic
+    loop.guard, loop.stopwatch = FixedGuard(pause_s=PATIENCE), time.monotonic
     loop._arrivals.next_observation([WorkerVerdict("w", "w", "wait", because(code))], world.clock.now, 0.01)
     began = time.monotonic()
     loop._wait(0.0, at_least=0.0)
@@ -470,19 +470,19 @@ def test_a_worker_on_its_way_hardly_waits_for_the_pause_of_qmaster(
 def test_a_long_pause_for_qmaster_is_logged_once_until_it_is_over(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    loop, guard = start(world, decide=nothing), Calm(rest=3 * LONG_PAUSE)
+    loop, guard = start(world, decide=nothing), FixedGuard(pause_s=3 * LONG_PAUSE)
     loop.guard = guard
     loop._report_troubles()
     loop._report_troubles()
     assert (loop._troubles, caplog.messages.count(COMMANDS_SLOW)) == ((COMMANDS_SLOW,), 1)
-    loop.guard = Calm()
+    loop.guard = FixedGuard()
     loop._report_troubles()
     assert loop._troubles == ()
 
 
 def test_a_slow_qmaster_is_polled_less_often(world: World) -> None:
     loop = looping(world)
-    loop.guard, loop.poll = Calm(times=4.0), 10.0
+    loop.guard, loop.poll = FixedGuard(times=4.0), 10.0
     assert loop._guarded_pass() == 40.0
 
 
@@ -490,7 +490,7 @@ def test_with_nothing_to_scale_passes_are_rarer_while_events_arrive(world: World
     loop, events = start(world), News()
     alone = loop._guarded_pass()
     loop.listen(events)
-    heard = loop._guarded_pass()
+    with_events = loop._guarded_pass()
     events.trouble = "qevent: it fell silent"
     lost = loop._guarded_pass()
     events.trouble, loop.asks_policies = "", True
@@ -498,7 +498,7 @@ def test_with_nothing_to_scale_passes_are_rarer_while_events_arrive(world: World
     loop.asks_policies = False
     world.cluster.submit(slots=1)
     pending = loop._guarded_pass()
-    assert ((alone, heard, lost, asked), pending <= loop.poll) == ((10.0, IDLE * 10.0, 10.0, 10.0), True)
+    assert ((alone, with_events, lost, asked), pending <= loop.poll) == ((10.0, IDLE * 10.0, 10.0, 10.0), True)
 
 
 def test_the_reason_for_polling_is_logged_once_and_in_status_until_it_is_over(
@@ -506,16 +506,16 @@ def test_the_reason_for_polling_is_logged_once_and_in_status_until_it_is_over(
 ) -> None:
     caplog.set_level(logging.INFO)
     loop = looping(world, until=99)
-    guard, events = Calm(trouble="qmaster is slow"), News("MAX_DYN_EC is reached")
+    guard, events = FixedGuard(trouble="qmaster is slow"), News("MAX_DYN_EC is reached")
     loop.guard = guard
     loop.listen(events)
     for _ in range(2):
         loop.pass_once()
-    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    logged = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     shown = loop.store.looks.troubles()
-    guard.said = events.trouble = ""
+    guard.reason = events.trouble = ""
     loop.pass_once()
-    assert (told, shown, loop.store.looks.troubles()) == (
+    assert (logged, shown, loop.store.looks.troubles()) == (
         ["no events of Grid Engine (MAX_DYN_EC is reached): it is polled every 0.01 s", "qmaster is slow"],
         ("no events of Grid Engine (MAX_DYN_EC is reached): it is polled every 0.01 s", "qmaster is slow"),
         (),
@@ -602,24 +602,24 @@ def test_systemd_is_notified_of_ready_status_and_stopping(world: World, tmp_path
         loop = looping(world, until=1)
         loop.notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")})
         loop.run()
-        told = [systemd.recv(1000).decode().partition("=")[0] for _ in range(3)]
-    assert told == ["READY", "STATUS", "STOPPING"]
+        results = [systemd.recv(1000).decode().partition("=")[0] for _ in range(3)]
+    assert results == ["READY", "STATUS", "STOPPING"]
 
 
 def test_several_rings_wake_the_loop_once() -> None:
-    bell = Wakeup()
+    wakeup = Wakeup()
     for _ in range(5):
-        bell.ring()
-    assert [bell.wait(0), bell.wait(0)] == [True, False]
+        wakeup.ring()
+    assert [wakeup.wait(0), wakeup.wait(0)] == [True, False]
 
 
 def test_a_wakeup_works_with_many_open_files() -> None:
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     files = [os.open(os.devnull, os.O_RDONLY) for _ in range(min(1100, limit - 100))]
     try:
-        bell = Wakeup()
-        bell.ring()
-        assert bell.wait(0)
+        wakeup = Wakeup()
+        wakeup.ring()
+        assert wakeup.wait(0)
     finally:
         for file in files:
             os.close(file)

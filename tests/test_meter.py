@@ -321,8 +321,8 @@ def test_histogram_buckets_are_cumulative() -> None:
     (metric,) = (metric for metric in METRICS if metric.name == "worker_boot_seconds")
     measures.observe(metric.name, [5.0, 10.0, 11.0, 9e9], metric.buckets)
     lines = exposition(measures).decode().splitlines()
-    told = [line.removeprefix(PREFIX) for line in lines if line.startswith(PREFIX + "worker_boot_seconds")]
-    assert [line for line in told if 'le="10' in line or 'le="20' in line or "Inf" in line or "count" in line] == [
+    results = [line.removeprefix(PREFIX) for line in lines if line.startswith(PREFIX + "worker_boot_seconds")]
+    assert [line for line in results if 'le="10' in line or 'le="20' in line or "Inf" in line or "count" in line] == [
         'worker_boot_seconds_bucket{le="10"} 2.0',
         'worker_boot_seconds_bucket{le="20"} 3.0',
         'worker_boot_seconds_bucket{le="+Inf"} 4.0',
@@ -374,9 +374,9 @@ def test_calls_to_the_cloud_are_counted_across_a_restart(world: World) -> None:
 def test_failed_and_dropped_notifications_are_measured(world: World) -> None:
     loop = measured(world)
     step(world, loop)
-    told = loop.store.notifications
+    result = loop.store.notifications
     for _ in range(3):
-        told.failed(0, (), "no route", world.clock(), world.clock())
+        result.failed(0, (), "no route", world.clock(), world.clock())
     step(world, loop)
     assert value(read(loop.store), "notification_failures_in_a_row") == 3
     loop.store.database.execute("UPDATE notification_state SET dropped = 5, attempts = 0")

@@ -29,11 +29,11 @@ def test_the_history_has_what_ran_and_what_it_cost(world: World) -> None:
     settle(world, loop)
     loop.pass_once()
     now = world.clock.now
-    told = merged(loop.store.samples.between(now - 3600, now, now=now), 0.0)
+    result = merged(loop.store.samples.between(now - 3600, now, now=now), 0.0)
     lifetimes = loop.store.history.lifetimes()
     cost = sum(lifetime.cost(now) or 0.0 for lifetime in lifetimes)
-    assert (told.started, told.arrays["execute"].most) == (2, len(lifetimes))
-    assert told.cost == pytest.approx(cost, rel=0.2)  # a machine is first seen at a look, and ends between two
+    assert (result.started, result.arrays["execute"].most) == (2, len(lifetimes))
+    assert result.cost == pytest.approx(cost, rel=0.2)  # a machine is first seen at a look, and ends between two
 
 
 def test_a_new_process_does_not_count_the_time_in_which_none_ran(world: World) -> None:

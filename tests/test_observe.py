@@ -260,7 +260,7 @@ def test_a_snapshot_has_one_interruption_notice_a_worker(world: World) -> None:
 @pytest.mark.parametrize(
     ("missing", "result", "gone"),
     ((True, Result.DONE, True), (True, Result.FAILED, False), (False, Result.DONE, False)),
-    ids=("asked to end and listed no more", "the call failed", "it was still listed"),
+    ids=("terminated and no longer listed", "the call failed", "it was still listed"),
 )
 def test_a_worker_is_certainly_gone_once_terminated_and_not_listed(
     missing: bool, result: Result, gone: bool, world: World
@@ -280,9 +280,9 @@ def test_a_snapshot_has_the_current_rules_and_sizes(world: World, tmp_path: Path
     rules.write_text('{"idle_timeout": 7}')
     (type_,) = {bucket.type.name for bucket in observer(world).observe().snapshot.fleet.buckets[:1]}
     sizes.write_text(json.dumps({"*": {type_: {"capabilities": {"GPUs": 3}}}}))
-    looks = observer(world, rule_files=RuleFiles.load(rules, sizes))
+    watching = observer(world, rule_files=RuleFiles.load(rules, sizes))
     rules.write_text('{"idle_timeout": 8}')
-    snapshot = looks.observe().snapshot
+    snapshot = watching.observe().snapshot
     assert (snapshot.policy.node_arrays[0].idle_timeout, snapshot.fleet.buckets[0].type.gpus) == (8, 3)
     assert snapshot.policy.rules is not None
 

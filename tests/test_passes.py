@@ -189,8 +189,8 @@ def test_machines_that_die_after_acceptance_lead_to_backoff_and_are_reported(wor
     limit = world.policy.node_arrays[0].unavailability_count_failure
     assert 0 < len(world.cloud.machines) == len(failures) <= limit
     assert sum(CAUSE in each for each in sentences) >= len(failures)
-    told = shown(world, loop)
-    assert CAUSE in told["launches"]
+    result = shown(world, loop)
+    assert CAUSE in result["launches"]
 
 
 def test_after_the_backoff_a_recovered_type_is_launched(world: World) -> None:
@@ -235,16 +235,18 @@ def test_a_throttled_launch_is_reported_and_dropped_when_its_job_is_deleted(worl
     world.cluster.submit(1)
     limited = Limited(FakeSettings(), cell=TAG, cloud=world.cloud)
     loop = start(world, provider=limited)
-    told = []
+    results = []
     for _ in range(5):
-        told.append(sentence(loop.pass_once().plan))
+        results.append(sentence(loop.pass_once().plan))
         world.cluster.advance(2.0)
     tried, during = world.cloud.calls.count("launch"), shown(world, loop)
     world.cluster.jobs.clear()
     for _ in range(20):
         step(world, loop)
     assert (tried, world.cloud.calls.count("launch")) == (2, 2)
-    assert any("the provider accepts no launch now: too many calls; the next attempt is after" in each for each in told)
+    assert any(
+        "the provider accepts no launch now: too many calls; the next attempt is after" in each for each in results
+    )
     assert "too many calls" in during["launches"]
 
 
@@ -265,9 +267,9 @@ def test_a_launch_without_an_answer_is_reported_as_such(world: World) -> None:
     limited.error = Unreachable
     world.cluster.submit(1)
     loop = start(world, provider=limited)
-    told = [sentence(done.plan) for _ in range(4) if (done := step(world, loop)) is not None]
+    sentences = [sentence(done.plan) for _ in range(4) if (done := step(world, loop)) is not None]
     assert any(
         ("no answer to an order of 1 m5.large: too many calls; the autoscaler asks again after") in each
-        for each in told
+        for each in sentences
     )
     assert "too many calls" in shown(world, loop)["no answer"]

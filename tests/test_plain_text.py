@@ -62,9 +62,9 @@ HOSTILE = (
 COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def harmless(said: str) -> bool:
+def harmless(text: str) -> bool:
     """No command to the terminal, and no line that begins as one of our log's."""
-    return COMMANDS.search(said) is None and not any(line.startswith(FORGED[:10]) for line in said.splitlines())
+    return COMMANDS.search(text) is None and not any(line.startswith(FORGED[:10]) for line in text.splitlines())
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
@@ -115,9 +115,9 @@ def test_the_log_and_its_file_are_harmless(hostile: str, as_json: bool, tmp_path
         raise ValueError(hostile)
     except ValueError:
         logger.exception("a defect")
-    for said in (console.getvalue(), (tmp_path / "sge-autoscaler.log").read_text(encoding="utf-8")):
-        own = [line for line in said.splitlines() if as_json or line[:2] == "20"]
-        assert (len(own), COMMANDS.search(said), FORGED in [line[:40] for line in own]) == (3, None, False)
+    for result in (console.getvalue(), (tmp_path / "sge-autoscaler.log").read_text(encoding="utf-8")):
+        own = [line for line in result.splitlines() if as_json or line[:2] == "20"]
+        assert (len(own), COMMANDS.search(result), FORGED in [line[:40] for line in own]) == (3, None, False)
 
 
 def record(folder: Path, hostile: str) -> Path:
@@ -150,9 +150,9 @@ def test_every_command_that_shows_jobs_or_hosts_is_harmless(
     for words in spoken:
         for form in ([], ["--json"]):
             main([*words, "--from", str(folder), *form])
-            said = capsys.readouterr()
-            assert harmless(said.out), (words, form)
-            assert harmless(said.err), (words, form)
+            printed = capsys.readouterr()
+            assert harmless(printed.out), (words, form)
+            assert harmless(printed.err), (words, form)
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
@@ -161,7 +161,7 @@ def test_the_sentence_of_a_reason_is_harmless(hostile: str) -> None:
         assert harmless(text(because(Code.IGNORED, what=fact, why="odd")))
 
 
-class Heard:
+class Recorder:
     """Runs nothing; keeps what it was told to."""
 
     def __init__(self) -> None:
@@ -176,7 +176,7 @@ class Heard:
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_the_context_of_a_job_is_harmless(hostile: str) -> None:
-    runner = Heard()
+    runner = Recorder()
     Administrator(runner).set_context(["4"], "autoscaler_reason", f"asks for {hostile}")
     assert harmless(runner.argv[2])
 
@@ -190,7 +190,7 @@ def test_a_mail_to_a_job_owner_is_harmless(hostile: str) -> None:
         def mailer(self) -> str:
             return "/bin/mail"
 
-    runner = Heard()
+    runner = Recorder()
     notices = Notices(OwnerNotice.MAIL, Finds(), runner)  # type: ignore[arg-type]
     notices.notify(("4",), "held", because(Code.IGNORED, what=hostile, why="odd"))
     assert harmless(runner.stdin.decode())
@@ -198,11 +198,11 @@ def test_a_mail_to_a_job_owner_is_harmless(hostile: str) -> None:
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_the_status_line_of_systemd_is_harmless(hostile: str, tmp_path: Path) -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
-        heard.bind(str(tmp_path / "notify"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
         Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")}).status(hostile)
-        said = heard.recv(4096).decode()
-    assert (harmless(said), "\n" in said) == (True, False)
+        result = systemd.recv(4096).decode()
+    assert (harmless(result), "\n" in result) == (True, False)
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
@@ -247,8 +247,8 @@ def test_the_journal_of_calls_is_harmless(
         refused = answer.startswith(b"HTTP/1.1 400")
         assert refused or until(lambda: len(calls.newest()) == 1)
     main(["serve", "calls"])
-    said = capsys.readouterr().out
-    assert (harmless(said), len(said.splitlines())) == (True, 0 if refused else 1)
+    printed = capsys.readouterr().out
+    assert (harmless(printed), len(printed.splitlines())) == (True, 0 if refused else 1)
     assert all(harmless(call.target) and harmless(call.method) for call in calls.newest())
     calls.close()
 

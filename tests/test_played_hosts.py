@@ -44,7 +44,7 @@ def beside(act: Callable[[], object], begun: list[Thread]) -> Callable[[], None]
     return begin
 
 
-@pytest.mark.parametrize("what", ("looked at", "ended"))
+@pytest.mark.parametrize("what", ("listed", "ended"))
 def test_an_aws_machine_whose_host_is_starting_is_not_ended_and_does_not_outlive_its_end(
     monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
@@ -59,7 +59,7 @@ def test_an_aws_machine_whose_host_is_starting_is_not_ended_and_does_not_outlive
             create_vpc=lambda _: SimpleNamespace(id="vpc"), create_subnet=lambda *_, **__: SimpleNamespace(id="subnet")
         ),
     )
-    doing = {"looked at": lambda: layer.on_look([MACHINE]), "ended": lambda: layer.on_ended(MACHINE)}
+    doing = {"listed": lambda: layer.on_look([MACHINE]), "ended": lambda: layer.on_ended(MACHINE)}
     hosts = SlowHosts(beside(doing[what], begun))
     monkeypatch.setattr(aws, "RealHosts", SimpleNamespace(of=lambda _: hosts))
     monkeypatch.setattr(aws, "serve_metadata", lambda _: None)
@@ -71,7 +71,7 @@ def test_an_aws_machine_whose_host_is_starting_is_not_ended_and_does_not_outlive
         launching.on_launched(MACHINE, {"InstanceType": "c5.large"})
     begun[0].join(60)
 
-    assert (ended, hosts.living) == ([], what == "looked at")
+    assert (ended, hosts.living) == ([], what == "listed")
 
 
 def test_a_run_is_listed_only_once_its_host_has_started() -> None:

@@ -89,8 +89,8 @@ def timed_out(program: str, begun: Path) -> tuple[float, str]:
 
 def test_a_timeout_error_has_the_last_output_of_the_command(tmp_path: Path) -> None:
     begun = tmp_path / "begun"
-    limit, said = timed_out(f"echo waiting for the moon >&2; : > {begun}; sleep 600", begun)
-    assert re.search(f"{limit:g} s.*waiting for the moon", said)
+    limit, result = timed_out(f"echo waiting for the moon >&2; : > {begun}; sleep 600", begun)
+    assert re.search(f"{limit:g} s.*waiting for the moon", result)
 
 
 def test_a_timeout_kills_all_processes_of_the_command(tmp_path: Path) -> None:
@@ -202,15 +202,15 @@ def test_a_held_child_sees_the_end_of_its_input_when_closed() -> None:
 
 
 def test_a_held_child_sees_the_end_of_its_input_when_its_owner_is_killed(tmp_path: Path) -> None:
-    told = tmp_path / "told"
+    result = tmp_path / "told"
     program = (
         "import sys, time; from autoscaler.process import start;"
-        f"child = start(('sh', '-c', 'cat; touch {told}'), held=True); print('up', flush=True); time.sleep(60)"
+        f"child = start(('sh', '-c', 'cat; touch {result}'), held=True); print('up', flush=True); time.sleep(60)"
     )
     owner = start(python(program))
     next(owner.lines)
     os.kill(owner.pid, signal.SIGKILL)
-    assert wait_for(told.exists, 5)
+    assert wait_for(result.exists, 5)
     owner.terminate()
 
 

@@ -43,7 +43,7 @@ class Played:
     def __init__(self) -> None:
         self.runner = Slow()
         self.guard = QmasterGuard(self.runner, lambda: self.runner.now)
-        self.rests: list[float] = []
+        self.pauses: list[float] = []
 
     def passes(self, seconds: float, *, poll: float = POLL, commands: int = 3) -> int:
         """Pass after pass, woken all the time, for so long; how many there were."""
@@ -52,8 +52,8 @@ class Played:
             for _ in range(commands):
                 self.guard(("qstat", "-f"), timeout=30.0)
             made += 1
-            self.rests.append(self.guard.pause(poll))
-            self.runner.now += max(self.rests[-1], 0.2)
+            self.pauses.append(self.guard.pause(poll))
+            self.runner.now += max(self.pauses[-1], 0.2)
         return made
 
 
@@ -71,19 +71,19 @@ def test_in_a_burst_of_events_commands_take_a_twentieth_of_the_time(played: Play
 
 def test_a_burst_after_a_quiet_time_is_not_delayed(played: Played) -> None:
     played.passes(20.0)
-    assert max(played.rests) == 0.0
+    assert max(played.pauses) == 0.0
 
 
 def test_no_pause_is_longer_than_a_minute_however_slow_qmaster_is(played: Played) -> None:
     played.runner.takes = 30.0
     played.passes(HOUR)
-    assert max(played.rests) == LONGEST_PAUSE
+    assert max(played.pauses) == LONGEST_PAUSE
 
 
 def test_frequent_polling_is_never_starved(played: Played) -> None:
     played.runner.takes = 0.3
     assert played.passes(600.0, poll=0.3) > 100
-    assert max(played.rests) <= PAUSE_OF_POLL * 0.3
+    assert max(played.pauses) <= PAUSE_OF_POLL * 0.3
 
 
 def test_an_outage_is_paid_off_within_minutes(played: Played) -> None:
@@ -129,11 +129,11 @@ def test_polling_slows_down_only_to_a_limit(played: Played) -> None:
 
 def test_a_qmaster_that_stays_slow_is_not_reported_at_every_listing(played: Played) -> None:
     listings(played, 1.0, 30)
-    told = set()
+    result = set()
     for takes in (9.0, 9.1, 9.2, 9.3, 9.4, 9.5):
         listings(played, takes, 1)
-        told.add(played.guard.trouble(POLL))
-    assert len(told) == 3, "as often as polling slows down"
+        result.add(played.guard.trouble(POLL))
+    assert len(result) == 3, "as often as polling slows down"
 
 
 def test_small_delays_are_not_reported(played: Played) -> None:

@@ -49,7 +49,7 @@ OPERATE = " ".join((PAGE.parent / "docs" / "operate" / "security.md").read_text(
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     (
         f"has {logins.BURST} wrong logins, and one more every {logins.EVERY:g} s; then it gets 429",
         f"{['', '', '', '', 'Four'][logins.AT_ONCE]} logins are judged at once; further ones get 503",
@@ -59,5 +59,5 @@ OPERATE = " ".join((PAGE.parent / "docs" / "operate" / "security.md").read_text(
         f"sge-autoscaler serve token create ci --role {Role.READER.name.lower()}",
     ),
 )
-def test_numbers_on_the_page_for_operators_match_the_code(said: str) -> None:
-    assert said in OPERATE
+def test_numbers_on_the_page_for_operators_match_the_code(message: str) -> None:
+    assert message in OPERATE

@@ -56,8 +56,8 @@ def test_without_any_pass_the_amount_spent_is_unknown(world: CostWorld) -> None:
     world.restart(lost=True)
     reader = SpendingReader(world.store)
     before = reader.read(policy(*BUDGETS), NOW + 1700)
-    told = Now(NOW + 1700, "cell", "local", True, None, policy=policy(*BUDGETS), spending=before)
-    document = status(world.store, told)
+    result = Now(NOW + 1700, "cell", "local", True, None, policy=policy(*BUDGETS), spending=before)
+    document = status(world.store, result)
     lines = [value for name, value in status_pairs(document) if name == "budget"]
     assert {budget["spent"] for budget in document["budgets"]} == {None}
     assert lines[1] == (
@@ -110,8 +110,8 @@ def test_a_new_reader_finds_the_same_amount_as_an_old_one(world: CostWorld) -> N
         world.see(at)
         fresh = SpendingReader(world.store).read(policy(*BUDGETS), NOW + at)
         assert kept.read(policy(*BUDGETS), NOW + at) == fresh
-    told = {row.key: row.used for row in world.report(at, "user").tables[0].sorted()}
-    assert fresh.spent["user ann"] == told["ann"] / 1e6
+    result = {row.key: row.used for row in world.report(at, "user").tables[0].sorted()}
+    assert fresh.spent["user ann"] == result["ann"] / 1e6
 
 
 def test_a_budget_starts_again_each_month(world: CostWorld) -> None:

@@ -27,14 +27,14 @@ def test_a_file_that_only_we_may_write_is_accepted(file: Path) -> None:
     assert exposure(file) is None
 
 
-@pytest.mark.parametrize(("mode", "mend"), ((0o646, "chmod o-w"), (0o664, "chmod g-w")), ids=("everybody", "a group"))
+@pytest.mark.parametrize(("mode", "remedy"), ((0o646, "chmod o-w"), (0o664, "chmod g-w")), ids=("everybody", "a group"))
 @pytest.mark.parametrize("which", ("a.toml", "sge", "etc"))
-def test_a_path_that_others_may_write_is_named_with_the_remedy(file: Path, which: str, mode: int, mend: str) -> None:
+def test_a_path_that_others_may_write_is_named_with_the_remedy(file: Path, which: str, mode: int, remedy: str) -> None:
     exposed = next(each for each in (file, *file.parents) if each.name == which)
     exposed.chmod(mode | (0o111 if exposed.is_dir() else 0))
     found = exposure(file)
     assert found is not None
-    assert (found.path, found.remedy) == (exposed, f"{mend} {exposed}")
+    assert (found.path, found.remedy) == (exposed, f"{remedy} {exposed}")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -101,10 +101,10 @@ def test_an_unknown_group_is_reported(file: Path) -> None:
         exposure(file, group="nosuchgroup")
 
 
-@pytest.mark.parametrize(("mode", "told"), ((0o644, True), (0o640, False), (0o600, False)))
-def test_a_secret_may_not_be_read_by_everybody(file: Path, mode: int, told: bool) -> None:
+@pytest.mark.parametrize(("mode", "expected"), ((0o644, True), (0o640, False), (0o600, False)))
+def test_a_secret_may_not_be_read_by_everybody(file: Path, mode: int, expected: bool) -> None:
     file.chmod(mode)
-    assert (exposure(file, private=True) is not None) is told
+    assert (exposure(file, private=True) is not None) is expected
 
 
 def test_a_missing_file_is_not_exposed(tmp_path: Path) -> None:

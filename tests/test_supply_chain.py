@@ -43,8 +43,8 @@ def audited(stdout: str | Exception, stderr: str = "") -> tuple[bool, str]:
             raise stdout
         return subprocess.CompletedProcess(argv, 1, stdout, stderr)
 
-    told: list[str] = []
-    return audit(REQUIREMENTS, told.append, run), "\n".join(told)
+    results: list[str] = []
+    return audit(REQUIREMENTS, results.append, run), "\n".join(results)
 
 
 def found(*dependencies: dict[str, Any]) -> str:
@@ -52,8 +52,8 @@ def found(*dependencies: dict[str, Any]) -> str:
 
 
 def test_a_known_vulnerability_fails_the_audit_and_is_reported_with_its_fix() -> None:
-    passed, told = audited(found(SOUND, VULNERABLE))
-    assert (passed, "jinja2 3.0 has CVE-2099-1; fixed in 3.1" in told) == (False, True)
+    passed, result = audited(found(SOUND, VULNERABLE))
+    assert (passed, "jinja2 3.0 has CVE-2099-1; fixed in 3.1" in result) == (False, True)
 
 
 def test_versions_without_vulnerabilities_pass() -> None:
@@ -61,7 +61,7 @@ def test_versions_without_vulnerabilities_pass() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stdout", "stderr", "said"),
+    ("stdout", "stderr", "message"),
     (
         ("", "Traceback …\nrequests.exceptions.ConnectionError: no route", "not audited: requests.exceptions"),
         ("", "", "not audited: no answer"),
@@ -76,22 +76,22 @@ def test_versions_without_vulnerabilities_pass() -> None:
     ),
 )
 def test_what_could_not_be_audited_is_reported_and_fails_nothing(
-    stdout: str | Exception, stderr: str, said: str
+    stdout: str | Exception, stderr: str, message: str
 ) -> None:
-    passed, told = audited(stdout, stderr)
-    assert (passed, said in told) == (True, True)
+    passed, output = audited(stdout, stderr)
+    assert (passed, message in output) == (True, True)
 
 
 def test_versions_unknown_to_pypi_are_looked_up_in_osv() -> None:
-    asked, told = [], list[str]()
+    asked, results = [], list[str]()
 
     def run(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
         asked.append(argv[argv.index("--vulnerability-service") + 1])
         answer = found(UNKNOWN) if asked[-1] == "pypi" else found(SOUND, VULNERABLE)
         return subprocess.CompletedProcess(argv, 0, answer, "")
 
-    assert not audit(REQUIREMENTS, told.append, run)
-    assert (asked, "jinja2 3.0 has CVE-2099-1" in "".join(told)) == (["pypi", "osv"], True)
+    assert not audit(REQUIREMENTS, results.append, run)
+    assert (asked, "jinja2 3.0 has CVE-2099-1" in "".join(results)) == (["pypi", "osv"], True)
 
 
 # -- SBOM --------------------------------------------------------------------------------------------------------------

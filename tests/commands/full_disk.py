@@ -17,10 +17,10 @@ from pathlib import Path
 def main(directory: Path, lines: list[list[str]]) -> None:
     """The first line runs while there is room, the others when there is none left."""
     subprocess.run(("mount", "-t", "tmpfs", "-o", "size=2m", "none", str(directory)), check=True, timeout=60)
-    said = [run(lines[0])]
+    results = [run(lines[0])]
     fill(directory)
-    said += [run(line) for line in lines[1:]]
-    print(json.dumps(said))
+    results += [run(line) for line in lines[1:]]
+    print(json.dumps(results))
 
 
 def fill(directory: Path) -> None:

@@ -57,7 +57,7 @@ def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def service() -> Iterator[World]:
     with world() as made:
-        made.loop.see(HYBRID)
+        made.loop.observe(HYBRID)
         made.answers.status = lambda: json.loads(STATUS)
         yield made
 
@@ -100,9 +100,9 @@ def test_the_running_autoscaler_answers_with_the_time_of_its_pass(
     running: World, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == 0
-    said = capsys.readouterr()
-    assert said.out.strip()
-    assert (said.err.startswith("as of the pass at "), said.err.rstrip().endswith("(pass 7)")) == (True, True)
+    printed = capsys.readouterr()
+    assert printed.out.strip()
+    assert (printed.err.startswith("as of the pass at "), printed.err.rstrip().endswith("(pass 7)")) == (True, True)
 
 
 @pytest.mark.parametrize("words", QUESTIONS, ids=lambda words: words[0])
@@ -148,8 +148,8 @@ def test_with_a_dead_service_a_command_says_so_and_reads_the_state(
     state = str(tmp_path / "state")
     with hold(Invocation(environ).cell, lock_directory(), state=state, socket_path=str(tmp_path / "gone.sock")):
         assert main(["status"]) == 0
-    said = capsys.readouterr().err
-    assert "does not answer: No such file or directory: this command shows what it has stored" in said
+    printed = capsys.readouterr().err
+    assert "does not answer: No such file or directory: this command shows what it has stored" in printed
 
 
 LISTENING = """
@@ -179,9 +179,9 @@ def listening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
         path = tmp_path / "other.sock"
         argv = (sys.executable, "-c", LISTENING, str(path), how)
         started.append(subprocess.Popen(argv, stdout=subprocess.PIPE))
-        said = started[-1].stdout
-        assert said is not None
-        assert said.readline() == b"listening\n"
+        output = started[-1].stdout
+        assert output is not None
+        assert output.readline() == b"listening\n"
         return path
 
     yield start
@@ -197,9 +197,9 @@ def test_with_a_hanging_service_a_command_says_so_and_reads_the_state(
     state, path = str(tmp_path / "state"), str(listening("hangs"))
     with hold(Invocation(environ).cell, lock_directory(), state=state, socket_path=path):
         assert main(["status"]) == 0
-    said = capsys.readouterr()
-    assert "does not answer: it hangs, or was stopped: this command shows what it has stored" in said.err
-    assert "does not answer, and may hang: process" in said.out
+    printed = capsys.readouterr()
+    assert "does not answer: it hangs, or was stopped: this command shows what it has stored" in printed.err
+    assert "does not answer, and may hang: process" in printed.out
 
 
 @pytest.mark.thorough
@@ -359,37 +359,37 @@ def test_each_failure_is_one_line_without_the_token(
     _, token_file = site
     secret = token_file.read_text().strip()
 
-    def said(code: int, **changed: str) -> str:
+    def error_of(code: int, **changed: str) -> str:
         with monkeypatch.context() as changing:
             for name, value in changed.items():
                 changing.setenv(f"CP_CAP_AUTOSCALE_{name}", value)
             assert main(["status"]) == code
-        told = capsys.readouterr()
-        assert (secret not in told.err, told.err.count("\n"), told.out) == (True, 1, "")
-        return told.err
+        printed = capsys.readouterr()
+        assert (secret not in printed.err, printed.err.count("\n"), printed.out) == (True, 1, "")
+        return printed.err
 
     kept = tmp_path / "tokens"
     ended = tmp_path / "ended"
     ended.write_text(tokens.create(kept, "ended", Role.READER, time.time() - 60))
     wrong = tmp_path / "wrong"
     wrong.write_text("sgea_nonsense")
-    assert "refuses the connection: nobody listens there" in said(4, URL="https://localhost:1")
-    assert "names no file" not in said(2, TOKEN_FILE=secret)
-    assert "(not shown" in said(2, TOKEN_FILE=secret)
-    assert "(not shown" in said(2, TOKEN_FILE=f"/{secret}/x")
-    assert "must not contain a name and password" in said(2, URL=f"https://me:{secret}@localhost")
-    assert "(not shown" in said(2, URL=secret)
-    assert "(not shown" in said(2, URL=f"https://localhost:{secret}")
-    assert "(not shown" in said(2, URL=f"https://[{secret}")
-    assert "cannot be reached" in said(4, URL="https://no-such-host.invalid:1")
-    assert "is not trusted" in said(4, CA_FILE="")
-    assert "refuses the token in" in said(1, TOKEN_FILE=str(ended))
-    assert "this token has expired" in said(1, TOKEN_FILE=str(ended))
-    assert "this token is not known" in said(1, TOKEN_FILE=str(wrong))
-    assert "a caller without credentials" in said(1, TOKEN_FILE="")
-    assert "cannot read" in said(2, TOKEN_FILE=str(tmp_path / "none"))
-    assert "is not an address" in said(2, URL="localhost:8651")
-    assert "cannot be used" in said(2, CA_FILE=str(tmp_path / "none"))
+    assert "refuses the connection: nobody listens there" in error_of(4, URL="https://localhost:1")
+    assert "names no file" not in error_of(2, TOKEN_FILE=secret)
+    assert "(not shown" in error_of(2, TOKEN_FILE=secret)
+    assert "(not shown" in error_of(2, TOKEN_FILE=f"/{secret}/x")
+    assert "must not contain a name and password" in error_of(2, URL=f"https://me:{secret}@localhost")
+    assert "(not shown" in error_of(2, URL=secret)
+    assert "(not shown" in error_of(2, URL=f"https://localhost:{secret}")
+    assert "(not shown" in error_of(2, URL=f"https://[{secret}")
+    assert "cannot be reached" in error_of(4, URL="https://no-such-host.invalid:1")
+    assert "is not trusted" in error_of(4, CA_FILE="")
+    assert "refuses the token in" in error_of(1, TOKEN_FILE=str(ended))
+    assert "this token has expired" in error_of(1, TOKEN_FILE=str(ended))
+    assert "this token is not known" in error_of(1, TOKEN_FILE=str(wrong))
+    assert "a caller without credentials" in error_of(1, TOKEN_FILE="")
+    assert "cannot read" in error_of(2, TOKEN_FILE=str(tmp_path / "none"))
+    assert "is not an address" in error_of(2, URL="localhost:8651")
+    assert "cannot be used" in error_of(2, CA_FILE=str(tmp_path / "none"))
 
 
 def test_with_owner_only_details_a_site_token_sees_no_jobs(

@@ -33,8 +33,8 @@ class Priced(FakeProvider):
         self.own = settings.catalog
 
     def offers(self, as_of: str) -> Sequence[Offer]:
-        told = Offer(C9, "aws", "eu-west-1", "USD", as_of, on_demand=0.1, spot=0.04)
-        return [told] if self.own is None else list(load_catalog(self.own).offers.values())
+        result = Offer(C9, "aws", "eu-west-1", "USD", as_of, on_demand=0.1, spot=0.04)
+        return [result] if self.own is None else list(load_catalog(self.own).offers.values())
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_a_file_of_vm_sizes_is_made_from_the_azure_list_and_reads_back(
 
 
 @pytest.mark.parametrize(
-    ("skus", "words", "says"),
+    ("skus", "words", "message"),
     (
         (SKUS, ["--size", "Standard_F2", "--size", "Standard_E32"], "it has no Standard_E32"),
         ([{"resourceType": "disks", "name": "P10"}], [], "az vm list-skus"),
@@ -135,9 +135,9 @@ def test_a_file_of_vm_sizes_is_made_from_the_azure_list_and_reads_back(
     ),
 )
 def test_an_unusable_list_of_vm_sizes_is_refused_and_nothing_is_written(
-    skus: object, words: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    skus: object, words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "skus.json").write_text(json.dumps(skus))
     made = tmp_path / "sizes.json"
     code = main(["catalog", "sizes", str(tmp_path / "skus.json"), "--output", str(made), *words])
-    assert (code, says in capsys.readouterr().err, made.exists()) == (2, True, False)
+    assert (code, message in capsys.readouterr().err, made.exists()) == (2, True, False)

@@ -120,8 +120,8 @@ def test_an_unreadable_state_is_reported_in_one_line(
 
     monkeypatch.setattr(Path, "exists", refuse)
     code = main(["status"])
-    told = "sge-autoscaler: /var/lib/x.sqlite: you may not read it: ask root, or the user who runs the autoscaler\n"
-    assert (code, capsys.readouterr().err) == (1, told)
+    result = "sge-autoscaler: /var/lib/x.sqlite: you may not read it: ask root, or the user who runs the autoscaler\n"
+    assert (code, capsys.readouterr().err) == (1, result)
 
 
 @pytest.mark.usefixtures("environ")
@@ -165,11 +165,11 @@ def test_resume_is_stored_for_the_circuit_breaker(store: Store) -> None:
 
 
 def test_retry_names_the_buckets_and_arrays_to_retry(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    rests = [
+    backoffs = [
         Backoff(BucketKey("m5.large", zone=zone), time.time() + 600, 5, FailureKind.CAPACITY, "none left")
         for zone in "ab"
     ]
-    store.memory.save(Memory(rests=tuple(rests), stopped={"gpu": "no such image"}), 1.0)
+    store.memory.save(Memory(rests=tuple(backoffs), stopped={"gpu": "no such image"}), 1.0)
     main(["retry"])
     assert capsys.readouterr().out == "tried again: m5.large (none left), gpu (no such image)\n"
     assert store.overrides.load().retried_at is not None
@@ -206,7 +206,7 @@ def test_a_keep_or_drain_of_a_host_can_be_undone(store: Store, command: str) -> 
 def test_stop_ends_earlier_keeps(store: Store) -> None:
     main(["keep", "fake-1"])
     main(["stop", "--now", "--no-wait"])
-    assert [wish.verb for wish in store.overrides.in_force()] == [Verb.STOP_NOW]
+    assert [override.verb for override in store.overrides.in_force()] == [Verb.STOP_NOW]
 
 
 @pytest.mark.parametrize("shell", ("bash", "zsh", "fish"))

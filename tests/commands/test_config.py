@@ -57,8 +57,8 @@ def test_check_finds_addresses_that_cannot_be_listened_at(name: str, value: str)
 def test_check_notes_a_missing_health_check_program(tmp_path: Path) -> None:
     (tmp_path / "check").write_text("#!/bin/sh\n")
     done = CliRunner().invoke(command, ["check"], env={**WELL, "CP_CAP_AUTOSCALE_HEALTH_CHECK": f"{tmp_path}/check -x"})
-    said = f"note: CP_CAP_AUTOSCALE_HEALTH_CHECK = {tmp_path}/check: this host has no executable program at this path"
-    assert (done.exit_code, said in done.output) == (0, True), done.output
+    result = f"note: CP_CAP_AUTOSCALE_HEALTH_CHECK = {tmp_path}/check: this host has no executable program at this path"
+    assert (done.exit_code, result in done.output) == (0, True), done.output
     (tmp_path / "check").chmod(0o755)
     done = CliRunner().invoke(command, ["check"], env={**WELL, "CP_CAP_AUTOSCALE_HEALTH_CHECK": f"{tmp_path}/check -x"})
     assert "note" not in done.output
@@ -74,7 +74,7 @@ def test_the_help_of_check_says_that_it_logs_in_to_the_provider() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "mode", "said"),
+    ("text", "mode", "message"),
     (
         (None, 0, "cannot be read: No such file"),
         ("", 0o600, "has no URL"),
@@ -83,13 +83,13 @@ def test_the_help_of_check_says_that_it_logs_in_to_the_provider() -> None:
     ),
     ids=("none", "empty", "others may read it", "no service"),
 )
-def test_check_finds_errors_in_the_notification_file(tmp_path: Path, text: str | None, mode: int, said: str) -> None:
+def test_check_finds_errors_in_the_notification_file(tmp_path: Path, text: str | None, mode: int, message: str) -> None:
     urls = tmp_path / "urls"
     if text is not None:
         urls.write_text(text)
         urls.chmod(mode)
     done = CliRunner().invoke(command, ["check"], env={**WELL, "CP_CAP_AUTOSCALE_NOTIFICATIONS": str(urls)})
-    assert (done.exit_code, said in done.output, "secret" in done.output) == (2, True, False), done.output
+    assert (done.exit_code, message in done.output, "secret" in done.output) == (2, True, False), done.output
     urls.write_text("json://h/x\n")
     urls.chmod(0o600)
     done = CliRunner().invoke(command, ["check"], env={**WELL, "CP_CAP_AUTOSCALE_NOTIFICATIONS": str(urls)})
@@ -107,5 +107,5 @@ def test_check_finds_errors_in_the_rules(tmp_path: Path) -> None:
     rules = tmp_path / "rules.toml"
     rules.write_text("[[apply]]\nqueue = 'main.q'\nconstraints = { exclusive = 2 }\n")
     done = CliRunner().invoke(command, ["check"], env={**WELL, "CP_CAP_AUTOSCALE_RULES": str(rules)})
-    said = f"error: {rules}: apply[0].constraints.exclusive: true or false is expected, not 2"
-    assert (done.exit_code, said in done.output) == (2, True), done.output
+    result = f"error: {rules}: apply[0].constraints.exclusive: true or false is expected, not 2"
+    assert (done.exit_code, result in done.output) == (2, True), done.output

@@ -86,13 +86,13 @@ def test_json_and_csv_of_every_grouping_add_up(filled: Store, by: str, capsys: p
 
 def test_a_month_without_workers_says_that_there_was_no_cost(filled: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cost", "--month", "2001-02"]) == 0
-    said = last(capsys)
-    assert "from 2001-02-01 00:00:00 UTC to 2001-03-01 00:00:00 UTC" in said
-    assert "no worker of known price was rented" in said
+    result = last(capsys)
+    assert "from 2001-02-01 00:00:00 UTC to 2001-03-01 00:00:00 UTC" in result
+    assert "no worker of known price was rented" in result
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     (
         (["--month", "November"], "'November' is not a month: write 2026-11"),
         (["--month", "2026-11", "--since", "7d"], "give a month, or since and until, not both"),
@@ -101,10 +101,10 @@ def test_a_month_without_workers_says_that_there_was_no_cost(filled: Store, caps
     ),
 )
 def test_an_invalid_time_is_refused(
-    filled: Store, words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+    filled: Store, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["cost", *words]) == 2
-    assert says in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_the_longest_possible_time_can_be_requested(filled: Store, capsys: pytest.CaptureFixture[str]) -> None:

@@ -105,8 +105,8 @@ def followed(
     replace_sleep(monkeypatch, "autoscaler.commands.events", sleep)
     with pytest.raises(Enough):
         command.main(["--follow", "--last", "2"], obj=invocation, standalone_mode=False)
-    said = capsys.readouterr()
-    return [line.partition("UTC ")[2] for line in said.out.splitlines()], said.err
+    printed = capsys.readouterr()
+    return [line.partition("UTC ")[2] for line in printed.out.splitlines()], printed.err
 
 
 def later(store: Store, job: int) -> None:

@@ -93,13 +93,13 @@ def test_a_file_that_others_can_write_stops_the_start_and_doctor_names_the_remed
     kind: str, files: dict[str, str], tmp_path: Path
 ) -> None:
     made(files)
-    path, mend = exposed(files, tmp_path, kind)
+    path, remedy = exposed(files, tmp_path, kind)
     with pytest.raises(SettingsError) as refused, serving(Invocation(files)):
         pass
     assert (str(path) in str(refused.value), "chmod o" in str(refused.value)) == (True, True)
     found = mode_findings(Invocation(files))
     assert [each.level for each in found] == [Level.FAIL]
-    assert mend in f"{found[0].remedy} {found[0].found}" or f"chmod o= {path}" in found[0].remedy
+    assert remedy in f"{found[0].remedy} {found[0].found}" or f"chmod o= {path}" in found[0].remedy
 
 
 def test_a_socket_in_a_directory_that_others_can_write_is_refused(files: dict[str, str], tmp_path: Path) -> None:
@@ -148,8 +148,8 @@ def test_no_command_reads_a_settings_file_that_everybody_can_write(
 ) -> None:
     monkeypatch.setenv("CP_CAP_AUTOSCALE_CONFIG", files["CP_CAP_AUTOSCALE_CONFIG"])
     (tmp_path / "etc" / "settings.toml").chmod(0o666)
-    code, said = main(["config", "show"]), capsys.readouterr().err
-    assert (code, f"chmod o-w {tmp_path}/etc/settings.toml" in said) == (2, True)
+    code, printed = main(["config", "show"]), capsys.readouterr().err
+    assert (code, f"chmod o-w {tmp_path}/etc/settings.toml" in printed) == (2, True)
 
 
 def test_a_trusted_group_of_the_environment_may_write_settings_and_rules(files: dict[str, str], tmp_path: Path) -> None:

@@ -50,9 +50,9 @@ def test_on_a_full_disk_no_command_shows_a_traceback(environ: dict[str, str], tm
     )
     first, *others = json.loads(done.stdout)
     assert first[0] == 0
-    for words, (code, said) in zip(lines[1:], others, strict=True):
-        assert (code in (1, 2, 4), "Traceback" in said) == (True, False), (words, said)
-        assert "room" in said or words[0] == "record", (words, said)
+    for words, (code, result) in zip(lines[1:], others, strict=True):
+        assert (code in (1, 2, 4), "Traceback" in result) == (True, False), (words, result)
+        assert "room" in result or words[0] == "record", (words, result)
 
 
 def test_a_log_on_a_full_disk_is_reported_once_and_continues_later(
@@ -71,8 +71,8 @@ def test_a_log_on_a_full_disk_is_reported_once_and_continues_later(
         handler.emit(record)
         handler.emit(record)
         handler.stream = stream
-    told = capsys.readouterr().err
-    assert (told.count("\n"), "No space left on device; make room there" in told) == (1, True)
+    printed = capsys.readouterr().err
+    assert (printed.count("\n"), "No space left on device; make room there" in printed) == (1, True)
     handler.emit(record)
     handler.close()
     assert "a line" in (tmp_path / "log").read_text()
@@ -96,8 +96,8 @@ def test_a_failed_write_is_one_line(
 
     monkeypatch.setattr(cli, "main", full)
     assert main(["status"]) == 1
-    told = capsys.readouterr().err
-    assert (told.count("\n"), "/somewhere/file" in told, "make room there" in told) == (lines, True, True)
+    printed = capsys.readouterr().err
+    assert (printed.count("\n"), "/somewhere/file" in printed, "make room there" in printed) == (lines, True, True)
 
 
 @pytest.mark.usefixtures("environ")

@@ -65,8 +65,8 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def notes(said: str) -> dict[str, str]:
-    return dict(re.findall(r"^note: ([^:]+): (.*)$", said, re.MULTILINE))
+def notes(text: str) -> dict[str, str]:
+    return dict(re.findall(r"^note: ([^:]+): (.*)$", text, re.MULTILINE))
 
 
 def test_the_imported_settings_are_those_of_the_file_and_are_valid(file: Path, tmp_path: Path) -> None:
@@ -113,8 +113,8 @@ def test_the_imported_rules_read_back_with_our_names_of_node_arrays(file: Path, 
 
 def test_each_ignored_key_is_reported_once_with_its_place(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "import", str(file)]) == 0
-    said = capsys.readouterr().err
-    assert set(notes(said)) == {
+    printed = capsys.readouterr().err
+    assert set(notes(printed)) == {
         "CP_CAP_AUTOSCALE_INSTANCE_TYPE",
         "CP_CAP_AUTOSCALE_WORKERS",
         "api_token",
@@ -134,7 +134,7 @@ def test_each_ignored_key_is_reported_once_with_its_place(file: Path, capsys: py
         "password",
         "the resource nodearray",
     }
-    assert len(said.splitlines()) == len(notes(said))
+    assert len(printed.splitlines()) == len(notes(printed))
 
 
 def test_no_secret_is_printed_or_written(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,7 +145,7 @@ def test_no_secret_is_printed_or_written(file: Path, tmp_path: Path, capsys: pyt
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     (
         ({"url": "https://scaler:hunter2!@cyclecloud.example.org"}, "url: it holds a password"),
         ({"default_resources": [{"name": "a", "value": "`os.getenv('X')`"}]}, "default_resources[0].value: "),
@@ -159,13 +159,15 @@ def test_no_secret_is_printed_or_written(file: Path, tmp_path: Path, capsys: pyt
     ),
 )
 def test_an_invalid_value_is_refused_with_its_place_and_nothing_is_written(
-    change: dict[str, Any], says: str, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    change: dict[str, Any], message: str, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file.write_text(json.dumps(DOCUMENT | change))
     code = main(["config", "import", str(file), "--to", str(tmp_path / "made")])
-    said = "".join(capsys.readouterr())
-    assert (code, f"{file}: " in said, says in said, (tmp_path / "made").exists()) == (2, True, True, False), said
-    assert "hunter2!" not in said
+    printed = "".join(capsys.readouterr())
+    assert (code, f"{file}: " in printed, message in printed, (tmp_path / "made").exists()) == (2, True, True, False), (
+        printed
+    )
+    assert "hunter2!" not in printed
 
 
 def test_existing_files_are_not_overwritten(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -178,8 +180,8 @@ def test_existing_files_are_not_overwritten(file: Path, tmp_path: Path, capsys: 
 def test_a_file_with_only_a_server_needs_no_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.json").write_text('{"cluster_name": "c", "url": "https://x", "username": "u"}')
     assert main(["config", "import", str(tmp_path / "a.json")]) == 0
-    said = capsys.readouterr()
-    assert ("rules.json" in said.out, "NODE_ARRAYS" in said.err) == (False, True)
+    printed = capsys.readouterr()
+    assert ("rules.json" in printed.out, "NODE_ARRAYS" in printed.err) == (False, True)
 
 
 def test_host_groups_and_pes_are_reported_with_the_settings_to_use(
@@ -188,9 +190,9 @@ def test_host_groups_and_pes_are_reported_with_the_settings_to_use(
     grid_engine = {"hostgroups": {"@hpc": {}}, "pes": {"mpi": {"requires_placement_groups": True}}}
     (tmp_path / "a.json").write_text(json.dumps({"gridengine": grid_engine}))
     assert main(["config", "import", str(tmp_path / "a.json")]) == 0
-    told = notes(capsys.readouterr().err)
-    assert "CP_CAP_SGE_HOSTLIST_NAME" in told["gridengine.hostgroups"]
-    assert "CP_CAP_AUTOSCALE_GROUP_PES" in told["gridengine.pes"]
+    printed = notes(capsys.readouterr().err)
+    assert "CP_CAP_SGE_HOSTLIST_NAME" in printed["gridengine.hostgroups"]
+    assert "CP_CAP_AUTOSCALE_GROUP_PES" in printed["gridengine.pes"]
 
 
 def test_a_node_array_named_twice_is_mapped_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -203,12 +205,12 @@ def test_a_node_array_named_twice_is_mapped_once(tmp_path: Path, capsys: pytest.
     }
     (tmp_path / "a.json").write_text(json.dumps(document))
     assert main(["config", "import", str(tmp_path / "a.json")]) == 0
-    said = capsys.readouterr()
-    assert 'CYCLECLOUD_NODE_ARRAYS = "execute=a,execute=b,execute_1=c"' in said.out
-    assert json.loads(said.out.partition("rules.json\n")[2])["default_resources"][0]["select"] == {
+    printed = capsys.readouterr()
+    assert 'CYCLECLOUD_NODE_ARRAYS = "execute=a,execute=b,execute_1=c"' in printed.out
+    assert json.loads(printed.out.partition("rules.json\n")[2])["default_resources"][0]["select"] == {
         "node.nodearray": ["execute"]
     }
-    assert re.search(r"two\.q\.constraints: b: it serves execute already", said.err)
+    assert re.search(r"two\.q\.constraints: b: it serves execute already", printed.err)
 
 
 @pytest.mark.parametrize(

@@ -27,12 +27,12 @@ def a_fake() -> FakeProvider:
     return FakeProvider(FakeSettings(), cell="cell")
 
 
-def told(**environ: str) -> list[str]:
+def problems(**environ: str) -> list[str]:
     return list(unknown_types(load_settings({**FAKE, **environ}), a_fake().buckets()))
 
 
 @pytest.mark.parametrize(
-    ("environ", "says"),
+    ("environ", "message"),
     (
         (
             {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.lrage"},
@@ -59,14 +59,14 @@ def told(**environ: str) -> list[str]:
         ),
     ),
 )
-def test_an_unknown_type_or_family_is_reported_with_similar_ones(environ: dict[str, str], says: str) -> None:
-    (found,) = told(**environ)
-    assert found.startswith(says)
+def test_an_unknown_type_or_family_is_reported_with_similar_ones(environ: dict[str, str], message: str) -> None:
+    (found,) = problems(**environ)
+    assert found.startswith(message)
 
 
 def test_a_known_type_or_family_is_not_reported() -> None:
-    assert told(CP_CAP_AUTOSCALE_INSTANCE_TYPE="m5.large") == []
-    assert told(CP_CAP_AUTOSCALE_HYBRID="true", CP_CAP_AUTOSCALE_HYBRID_FAMILY="m5") == []
+    assert problems(CP_CAP_AUTOSCALE_INSTANCE_TYPE="m5.large") == []
+    assert problems(CP_CAP_AUTOSCALE_HYBRID="true", CP_CAP_AUTOSCALE_HYBRID_FAMILY="m5") == []
 
 
 def test_a_provider_without_a_list_of_types_proves_nothing() -> None:

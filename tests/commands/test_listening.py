@@ -51,7 +51,7 @@ def listens(port: int) -> bool:
         return made.connect_ex(("127.0.0.1", port)) == 0
 
 
-def asked(port: int, path: str) -> int:
+def status_of(port: int, path: str) -> int:
     connection = HTTPConnection("127.0.0.1", port, timeout=120)
     try:
         connection.request("GET", path)
@@ -71,41 +71,41 @@ def test_a_loop_serves_its_socket(environ: dict[str, str], loop_of: Callable[[In
 def test_a_loop_serves_no_address_and_names_the_command_that_does(
     environ: dict[str, str], loop_of: Callable[[Invocation], Loop], caplog: pytest.LogCaptureFixture
 ) -> None:
-    rest, door = free_port(), free_port()
-    more = {"CP_CAP_AUTOSCALE_HTTP": f"127.0.0.1:{rest}", "CP_CAP_AUTOSCALE_AUTOSTOP": f"127.0.0.1:{door}"}
+    http, auto_stop = free_port(), free_port()
+    more = {"CP_CAP_AUTOSCALE_HTTP": f"127.0.0.1:{http}", "CP_CAP_AUTOSCALE_AUTOSTOP": f"127.0.0.1:{auto_stop}"}
     invocation = Invocation({**environ, **more})
     loop = loop_of(invocation)
     with listening(invocation, loop):
-        found = (listens(rest), listens(door), call(socket_path(invocation), "GET", "/requests")[0])
-    told = [record.message for record in caplog.records if record.message.startswith("no process listens at ")]
+        found = (listens(http), listens(auto_stop), call(socket_path(invocation), "GET", "/requests")[0])
+    logged = [record.message for record in caplog.records if record.message.startswith("no process listens at ")]
     assert found == (False, False, 200)
-    assert ["`sge-autoscaler serve` does" in each for each in told] == [True, True]
+    assert ["`sge-autoscaler serve` does" in each for each in logged] == [True, True]
 
 
 def test_an_address_at_which_somebody_listens_is_not_reported(environ: dict[str, str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
-        rest = other.getsockname()[1]
-        assert list(unserved(Invocation({**environ, "CP_CAP_AUTOSCALE_HTTP": f":{rest}"}))) == []
+        http = other.getsockname()[1]
+        assert list(unserved(Invocation({**environ, "CP_CAP_AUTOSCALE_HTTP": f":{http}"}))) == []
 
 
 def test_the_addresses_of_serve_are_open_until_it_ends(
     environ: dict[str, str], loop_of: Callable[[Invocation], Loop], tmp_path: Path
 ) -> None:
-    rest, door = free_port(), free_port()
-    more = {"CP_CAP_AUTOSCALE_HTTP": f"127.0.0.1:{rest}", "CP_CAP_AUTOSCALE_AUTOSTOP": f"127.0.0.1:{door}"}
+    http, auto_stop = free_port(), free_port()
+    more = {"CP_CAP_AUTOSCALE_HTTP": f"127.0.0.1:{http}", "CP_CAP_AUTOSCALE_AUTOSTOP": f"127.0.0.1:{auto_stop}"}
     invocation = Invocation({**environ, **more}, imports_provider=False)
     loop_of(Invocation(environ))
     password_file(tmp_path / "state" / "http-passwords")
     with network(invocation) as (server, _), server.beside():
-        url, login = f"http://127.0.0.1:{rest}/clusters/default/status", HTTPBasicAuth(USER, PASSWORD)
-        told = (
+        url, login = f"http://127.0.0.1:{http}/clusters/default/status", HTTPBasicAuth(USER, PASSWORD)
+        result = (
             requests.get(url, auth=login, timeout=120).status_code,
-            asked(door, f"/autostop/0abc/{'0' * 64}?instance=i-1"),
-            asked(door, "/requests"),
-            asked(rest, f"/autostop/0abc/{'0' * 64}?instance=i-1"),
+            status_of(auto_stop, f"/autostop/0abc/{'0' * 64}?instance=i-1"),
+            status_of(auto_stop, "/requests"),
+            status_of(http, f"/autostop/0abc/{'0' * 64}?instance=i-1"),
         )
-    assert told == (200, 403, 404, 404)
-    assert [listens(rest), listens(door)] == [False, False]
+    assert result == (200, 403, 404, 404)
+    assert [listens(http), listens(auto_stop)] == [False, False]
 
 
 def test_auto_stop_follows_each_pass_of_another_process(
@@ -113,16 +113,16 @@ def test_auto_stop_follows_each_pass_of_another_process(
 ) -> None:
     invocation = Invocation(environ)
     loop = loop_of(invocation)
-    heard: list[int] = []
+    observed: list[int] = []
 
-    class Told:
+    class Follower:
         def passed(self, workers: Sequence[Worker], memory: Memory) -> None:
-            heard.append(memory.passes)
+            observed.append(memory.passes)
 
-    with invocation.store() as store, following_passes(cast("AutoStops", Told()), store):
-        assert wait_for(lambda: heard == [1], 30)
+    with invocation.store() as store, following_passes(cast("AutoStops", Follower()), store):
+        assert wait_for(lambda: observed == [1], 30)
         loop.pass_once()
-        assert wait_for(lambda: heard[-1] == 2, 30)
+        assert wait_for(lambda: observed[-1] == 2, 30)
 
 
 def test_a_dry_run_opens_no_socket(environ: dict[str, str], loop_of: Callable[[Invocation], Loop]) -> None:
@@ -134,18 +134,18 @@ def test_a_dry_run_opens_no_socket(environ: dict[str, str], loop_of: Callable[[I
 
 
 def test_if_one_address_cannot_be_opened_none_stays_open(environ: dict[str, str], tmp_path: Path) -> None:
-    door = free_port()
+    auto_stop = free_port()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         more = {
             "CP_CAP_AUTOSCALE_HTTP": f"127.0.0.1:{taken.getsockname()[1]}",
-            "CP_CAP_AUTOSCALE_AUTOSTOP": f"127.0.0.1:{door}",
+            "CP_CAP_AUTOSCALE_AUTOSTOP": f"127.0.0.1:{auto_stop}",
         }
         invocation = Invocation({**environ, **more})
         (tmp_path / "state").mkdir()
         password_file(tmp_path / "state" / "http-passwords")
         with pytest.raises(SettingsError, match="cannot listen at"), network(invocation):
             pass
-    assert not listens(door)
+    assert not listens(auto_stop)
 
 
 @pytest.mark.parametrize(

@@ -19,15 +19,15 @@ DAY = 86_400.0
 
 
 @pytest.mark.parametrize(
-    ("days", "level", "said"),
+    ("days", "level", "message"),
     ((-30, Level.OK, "holds until"), (0, Level.WARN, "expires on"), (2, Level.FAIL, "has expired on")),
 )
 def test_a_certificate_is_reported_before_and_after_it_expires(
-    tmp_path: Path, days: int, level: Level, said: str
+    tmp_path: Path, days: int, level: Level, message: str
 ) -> None:
     make_certificate(tmp_path / "cert.pem", tmp_path / "key.pem")
     found = certificate_finding(tmp_path / "cert.pem", time.time() + days * DAY)
-    assert (found.level, said in found.found) == (level, True), found
+    assert (found.level, message in found.found) == (level, True), found
 
 
 def test_a_file_that_is_not_a_certificate_is_reported(tmp_path: Path) -> None:

@@ -54,11 +54,11 @@ def test_a_test_message_goes_to_each_service_and_its_result_is_shown(
     with mail_server() as (mail, box), web_server(500) as web:
         urls.write_text(f"{mail}\n{web.url(TOKEN)}\n")
         code = main(["notify", "--test"])
-    said = capsys.readouterr()
+    printed = capsys.readouterr()
     assert (code, len(box.mails), len(web.posts)) == (1, 1, 1)
-    assert said.out.splitlines()[0] == "line 1, mailto: sent"
-    assert "500" in said.out.splitlines()[1]
-    assert TOKEN not in said.out + said.err
+    assert printed.out.splitlines()[0] == "line 1, mailto: sent"
+    assert "500" in printed.out.splitlines()[1]
+    assert TOKEN not in printed.out + printed.err
 
 
 @pytest.mark.usefixtures("environ")
@@ -107,8 +107,8 @@ def test_without_a_notification_file_doctor_has_no_finding(environ: dict[str, st
 def test_current_causes_are_shown_with_what_to_do(environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     tripped(environ)
     assert main(["notify"]) == 0
-    assert "circuit breaker since" in (said := capsys.readouterr().out)
-    assert "→ Find the cause" in said
+    assert "circuit breaker since" in (printed := capsys.readouterr().out)
+    assert "→ Find the cause" in printed
     assert main(["notify", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [(each["kind"], each["reason"]["code"]) for each in document["causes"]] == [("brake", "CIRCUIT_BREAKER")]

@@ -29,8 +29,8 @@ def record(tmp_path: Path) -> Path:
 
 def test_each_orphan_is_listed_with_its_machine_and_reason(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["orphans", "--from", str(record), "--json"])
-    told = json.loads(capsys.readouterr().out)
-    (row,) = told["orphans"]
+    printed = json.loads(capsys.readouterr().out)
+    (row,) = printed["orphans"]
     shown = {name: row[name] for name in ("id", "host", "busy", "instance_type", "node_array", "age_s")}
     assert (code, row["reason"]["code"], shown) == (
         0,

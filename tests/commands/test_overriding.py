@@ -35,7 +35,7 @@ from autoscaler.store.store import Store
 from tests.cell_files import cell_files
 from tests.commands.test_answers import listening
 from tests.commands.test_commands import environ, store
-from tests.web.test_overrides import MANAGER, OTHER, Told, as_root, told
+from tests.web.test_overrides import MANAGER, OTHER, Site, a_site, as_root
 
 __all__ = ("environ", "listening", "store")
 
@@ -76,9 +76,9 @@ def command_as(user: str, *words: str) -> Done:
 
 
 @pytest.fixture
-def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     """The autoscaler of a cell whose files every user reads, in a state that root alone writes."""
-    with told() as made:
+    with a_site() as made:
         for name, value in cell_files(made.folder / "sge").items():
             monkeypatch.setenv(name, value)
         for name in (URL_ENV, TOKEN_ENV, SOCKET_ENV, "CP_CAP_AUTOSCALE_WORKDIR", "SUDO_USER"):
@@ -91,7 +91,7 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
 
 
 @as_root
-def test_a_manager_who_may_not_write_the_state_acts_through_the_service(site: Told) -> None:
+def test_a_manager_who_may_not_write_the_state_acts_through_the_service(site: Site) -> None:
     site.managers.append(MANAGER)
     site.store.memory.save(site.store.memory.load(), 4e9)  # a pass has just been made
     done = [command_as(MANAGER, *words) for words in (["pause"], ["drain", "fake-1"], ["stop", "--now", "--no-wait"])]
@@ -112,14 +112,14 @@ def test_a_manager_who_may_not_write_the_state_acts_through_the_service(site: To
 
 @as_root
 @pytest.mark.parametrize("words", (["pause"], ["resume"], ["retry"], ["keep", "fake-1"], ["drain", "fake-1"]))
-def test_a_user_who_is_not_a_manager_is_refused_with_who_may_act(site: Told, words: list[str]) -> None:
+def test_a_user_who_is_not_a_manager_is_refused_with_who_may_act(site: Site, words: list[str]) -> None:
     done = command_as(OTHER, *words)
     assert (done.code, done.out, done.err.count("\n"), site.in_force()) == (1, "", 1, [])
     assert "nobody may read, but not act on the autoscaler: only root" in done.err
 
 
 @as_root
-def test_a_refused_stop_does_not_advise_no_wait(site: Told) -> None:
+def test_a_refused_stop_does_not_advise_no_wait(site: Site) -> None:
     refused, sent = (command_as(OTHER, "stop", "--now", *more) for more in ((), ("--no-wait",)))
     assert (refused.code, sent.code, refused.out, site.in_force()) == (1, 1, "", [])
     assert "nobody may read, but not stop the autoscaler: ask root" in refused.err
@@ -128,14 +128,14 @@ def test_a_refused_stop_does_not_advise_no_wait(site: Told) -> None:
 
 @as_root
 @pytest.mark.parametrize("words", (["pause"], ["stop", "--now"], ["stop", "--now", "--no-wait"]))
-def test_a_socket_closed_to_a_user_is_a_refusal(site: Told, words: list[str]) -> None:
+def test_a_socket_closed_to_a_user_is_a_refusal(site: Site, words: list[str]) -> None:
     site.path.chmod(0o700)
     done = command_as(OTHER, *words)
     assert (done.code, "is closed to you: ask root" in done.err) == (1, True)
 
 
 @as_root
-def test_top_offers_actions_to_managers_only(site: Told) -> None:
+def test_top_offers_actions_to_managers_only(site: Site) -> None:
     site.managers.append(MANAGER)
 
     def offered() -> int:
@@ -152,8 +152,8 @@ def test_an_override_stored_for_a_hanging_service_is_reported_as_late(
     state, path = str(invocation.state_directory), str(listening("hangs"))
     with hold(invocation.cell, lock_directory(), state=state, socket_path=path):
         assert main(["pause"]) == 0
-    said = capsys.readouterr().out
-    assert ("takes effect at the next pass" in said, "it hangs, or was stopped" in said) == (True, True)
+    printed = capsys.readouterr().out
+    assert ("takes effect at the next pass" in printed, "it hangs, or was stopped" in printed) == (True, True)
     assert store.overrides.load().paused
 
 
@@ -170,11 +170,11 @@ def test_a_user_of_a_hanging_service_learns_that_it_will_not_act_later(
     monkeypatch.setattr(os, "access", lambda at, mode, real=os.access: str(at) != state and real(at, mode))
     with hold(invocation.cell, lock_directory(), state=state, socket_path=path):
         assert main(["pause"]) == 4
-    said = capsys.readouterr()
+    printed = capsys.readouterr()
     assert (
-        said.out,
-        "it hangs, or was stopped" in said.err,
-        "carries out no command whose caller has gone" in said.err,
+        printed.out,
+        "it hangs, or was stopped" in printed.err,
+        "carries out no command whose caller has gone" in printed.err,
     ) == (
         "",
         True,
@@ -183,13 +183,13 @@ def test_a_user_of_a_hanging_service_learns_that_it_will_not_act_later(
 
 
 def test_a_command_that_nobody_received_is_not_promised_for_later(tmp_path: Path) -> None:
-    with pytest.raises(answer_client.Unanswered) as told:
+    with pytest.raises(answer_client.Unanswered) as a_site:
         _sent(Place(path=str(tmp_path / "none.sock")), OperatorCommand(Verb.PAUSE))
-    assert "if it received" not in str(told.value)
+    assert "if it received" not in str(a_site.value)
 
 
 def test_a_service_without_recent_observations_is_reported_as_late(
-    site: Told, capsys: pytest.CaptureFixture[str]
+    site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
     site.store.memory.save(site.store.memory.load(), 1.0)
     assert main(["pause"]) == 0
@@ -197,7 +197,7 @@ def test_a_service_without_recent_observations_is_reported_as_late(
 
 
 def test_from_another_machine_only_a_proven_admin_may_act(
-    site: Told, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept = tmp_path / "tokens"
     api = site.app_api

@@ -62,7 +62,7 @@ def live(store: Store) -> tuple[RequestSet, ...]:
     return store.requests.load(time.time()).sets
 
 
-def told(capsys: pytest.CaptureFixture[str]) -> str:
+def printed(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out.strip()
 
 
@@ -74,7 +74,7 @@ def test_vcpus_are_requested_by_corecount(served: Store, capsys: pytest.CaptureF
 def test_a_request_prints_its_set_and_how_long_it_lasts(served: Store, capsys: pytest.CaptureFixture[str]) -> None:
     main(["autoscale", "--name=execute", "--count=2", "--request-set=mine", "--expiration=2h"])
     (mine,) = live(served)
-    assert (mine.name, round((mine.expires_at or 0) - mine.at), told(capsys)[:31]) == (
+    assert (mine.name, round((mine.expires_at or 0) - mine.at), printed(capsys)[:31]) == (
         "mine",
         7200,
         "request set mine: execute for 7"[:31],
@@ -123,7 +123,7 @@ def test_without_a_service_the_request_is_stored_and_the_command_says_so(
     store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = main(["autoscale", "--name=execute", "--count=2"])
-    assert (code, live(store)[0].targets, "no autoscaler serves this cell now" in told(capsys)) == (
+    assert (code, live(store)[0].targets, "no autoscaler serves this cell now" in printed(capsys)) == (
         0,
         (Target("execute", count=2),),
         True,
@@ -135,7 +135,7 @@ def test_a_loop_without_a_socket_finds_the_request_in_the_store(
 ) -> None:
     with hold(invocation.cell, lock_directory()):
         main(["autoscale", "--name=execute", "--count=2"])
-    assert (len(live(store)), "no autoscaler" in told(capsys)) == (1, False)
+    assert (len(live(store)), "no autoscaler" in printed(capsys)) == (1, False)
 
 
 def test_a_socket_left_by_a_crash_is_ignored(invocation: Invocation, store: Store) -> None:
@@ -158,13 +158,13 @@ def test_for_a_hanging_service_requests_are_stored_and_ended(
     hanging: Invocation, store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["autoscale", "--name=execute", "--count=2"]) == 0
-    said = capsys.readouterr()
-    assert ("request set standard: execute" in said.out, said.err.count("it hangs, or was stopped")) == (True, 1)
-    assert "this command stores this for when it goes on" in said.err
+    output = capsys.readouterr()
+    assert ("request set standard: execute" in output.out, output.err.count("it hangs, or was stopped")) == (True, 1)
+    assert "this command stores this for when it goes on" in output.err
     assert [one.targets for one in live(store)] == [(Target("execute", count=2),)]
     assert main(["requests"]) == 0
-    said = capsys.readouterr()
-    assert ("execute" in said.out, "this command shows what it has stored" in said.err) == (True, True)
+    output = capsys.readouterr()
+    assert ("execute" in output.out, "this command shows what it has stored" in output.err) == (True, True)
     assert main(["requests", "--end", "standard"]) == 0
     assert "stores this for when it goes on" in capsys.readouterr().err
     assert live(store) == ()
@@ -177,9 +177,9 @@ def test_a_user_who_may_not_store_is_told_that_a_hanging_service_got_nothing(
 ) -> None:
     monkeypatch.setattr(_service, "_ours_to_write", lambda invocation: False)
     assert main(words) == 4
-    said = capsys.readouterr()
-    assert (said.out, said.err.count("\n")) == ("", 1)
-    assert "it hangs, or was stopped; nothing was requested: let it go on, or start it again" in said.err
+    output = capsys.readouterr()
+    assert (output.out, output.err.count("\n")) == ("", 1)
+    assert "it hangs, or was stopped; nothing was requested: let it go on, or start it again" in output.err
 
 
 def test_a_wrong_request_is_refused_without_a_service_too(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
@@ -197,7 +197,7 @@ def test_a_configured_address_that_does_not_answer_stores_nothing_locally(
 def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     capsys.readouterr()
     assert main(["requests", "--json"]) == 0
-    document: dict[str, Any] = json.loads(told(capsys))
+    document: dict[str, Any] = json.loads(printed(capsys))
     return document
 
 
@@ -223,7 +223,7 @@ def test_the_text_shows_requests_by_caller_and_end(store: Store, capsys: pytest.
     ask(store, arrays[:1], Caller("bob", now, ("execute",)), request_set="b", expiration_interval=60)
     ask(store, [], Caller("eve", now, ("execute",)), request_set="c", expiration_interval=60)
     main(["requests"])
-    lines = [line.partition("until 2")[0] for line in told(capsys).splitlines()]
+    lines = [line.partition("until 2")[0] for line in printed(capsys).splitlines()]
     assert lines == [
         "a: requested by alice, until it is ended",
         "  execute: 1 worker",
@@ -248,7 +248,7 @@ def test_the_text_shows_limits_of_requests_and_their_callers(store: Store, capsy
     ask(store, bare, Caller("eve", now, ("execute",)), request_set="c")
     main(["requests"])
     moment = datetime.fromtimestamp(now + 300, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    assert told(capsys).splitlines()[-1] == (
+    assert printed(capsys).splitlines()[-1] == (
         f"  execute: 9 workers; at most 2 workers (MaxCount), set by bob in b until {moment}"
         " and 12 vCPUs (MaxCoreCount), set by alice in a"
     )
@@ -259,7 +259,7 @@ def test_without_requests_the_command_says_so_and_creates_no_file(
     invocation: Invocation, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["requests"])
-    assert (told(capsys), invocation.store_file.exists()) == ("there are no live requests", False)
+    assert (printed(capsys), invocation.store_file.exists()) == ("there are no live requests", False)
 
 
 @pytest.mark.parametrize("listens", (True, False))
@@ -268,9 +268,9 @@ def test_a_set_is_ended_once(request: pytest.FixtureRequest, capsys: pytest.Capt
     main(["autoscale", "--name=execute", "--count=2", "--request-set=a/b c"])
     capsys.readouterr()
     codes = [main(["requests", "--end", "a/b c"]) for _ in range(2)]
-    said = capsys.readouterr()
-    assert (codes, said.out, live(store)) == ([0, 3], "request set a/b c has ended\n", ())
-    assert "request set a/b c does not exist; there are: none" in said.err
+    output = capsys.readouterr()
+    assert (codes, output.out, live(store)) == ([0, 3], "request set a/b c has ended\n", ())
+    assert "request set a/b c does not exist; there are: none" in output.err
 
 
 @pytest.fixture
@@ -295,8 +295,8 @@ def test_without_a_service_an_ordinary_user_is_refused_and_nothing_is_stored(
     as_anybody: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (code,) = {main(words) for words in (["autoscale", "--name=execute", "--count=2"], ["requests", "--end", "a"])}
-    told = capsys.readouterr().err
-    assert (code, "you may not write its state" in told, (tmp_path / "home").exists()) == (4, True, False)
+    printed = capsys.readouterr().err
+    assert (code, "you may not write its state" in printed, (tmp_path / "home").exists()) == (4, True, False)
 
 
 def test_root_listens_at_the_well_known_path(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,10 +23,10 @@ def shown(*words: str) -> str:
     return done.output
 
 
-def asked(constraint: str, record: Path = QUEUE) -> dict[str, Any]:
+def reasons_by_type(constraint: str, record: Path = QUEUE) -> dict[str, Any]:
     """By type, what is told of a constraint; None: it is met."""
-    told = json.loads(shown("buckets", "--json", "--from", str(record), "--constraint", constraint))
-    return {row["instance_type"]: row["constraint"] and row["constraint"]["text"] for row in told["buckets"]}
+    result = json.loads(shown("buckets", "--json", "--from", str(record), "--constraint", constraint))
+    return {row["instance_type"]: row["constraint"] and row["constraint"]["text"] for row in result["buckets"]}
 
 
 def ruled(rules: object, folder: Path, record: Path = IDLE) -> Path:
@@ -45,17 +45,17 @@ def ruled(rules: object, folder: Path, record: Path = IDLE) -> Path:
     ),
 )
 def test_buckets_shows_which_types_meet_a_constraint(constraint: str, met: set[str]) -> None:
-    assert {type_ for type_, why in asked(constraint).items() if why is None} == met
+    assert {type_ for type_, why in reasons_by_type(constraint).items() if why is None} == met
 
 
 def test_buckets_shows_why_a_type_does_not_meet_a_constraint() -> None:
-    assert asked('{"node.vcpu_count": 4}')["m5.large"] == "its node.vcpu_count is 2, and 4 is requested"
+    assert reasons_by_type('{"node.vcpu_count": 4}')["m5.large"] == "its node.vcpu_count is 2, and 4 is requested"
 
 
 def test_buckets_applies_the_default_resources_of_the_rules(tmp_path: Path) -> None:
     rules = {"default_resources": [{"select": {"node.vcpu_count": 2}, "name": "ngpus", "value": 3}]}
     record = ruled(rules, tmp_path, QUEUE)
-    assert {type_ for type_, why in asked('{"ngpus": 2}', record).items() if why is None} == {"m5.large"}
+    assert {type_ for type_, why in reasons_by_type('{"ngpus": 2}', record).items() if why is None} == {"m5.large"}
 
 
 def test_the_buckets_table_shows_constraints_too() -> None:
@@ -75,10 +75,10 @@ def test_explain_job_shows_which_nodes_meet_its_rules() -> None:
 
 
 def test_explain_job_shows_why_a_node_does_not_meet_a_rule() -> None:
-    said = shown("explain", "12", "--from", str(QUEUE))
+    explained = shown("explain", "12", "--from", str(QUEUE))
     assert (
         "not by execute/m5.large (on_demand): its node.vm_size is m5.large, and m5.4xlarge or m5.8xlarge is requested"
-        in said
+        in explained
     )
 
 

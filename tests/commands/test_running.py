@@ -55,9 +55,9 @@ def test_without_an_autoscaler_a_command_says_that_nothing_applies_it(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(words)
-    said = capsys.readouterr().err
-    assert "no autoscaler serves cell default of master:6444 on this machine" in said
-    assert str(tmp_path / "mine") in said
+    printed = capsys.readouterr().err
+    assert "no autoscaler serves cell default of master:6444 on this machine" in printed
+    assert str(tmp_path / "mine") in printed
 
 
 @pytest.mark.usefixtures("theirs")
@@ -72,8 +72,13 @@ def test_unwritable_state_of_a_running_autoscaler_is_refused_by_name(
 ) -> None:
     refused = str(tmp_path / "theirs")
     monkeypatch.setattr(os, "access", lambda path, mode, real=os.access: str(path) != refused and real(path, mode))
-    code, said = main(["pause"]), capsys.readouterr().err
-    assert (code, refused in said, "run this command as the user" in said, "WORKDIR" in said) == (1, True, True, False)
+    code, printed = main(["pause"]), capsys.readouterr().err
+    assert (code, refused in printed, "run this command as the user" in printed, "WORKDIR" in printed) == (
+        1,
+        True,
+        True,
+        False,
+    )
 
 
 @pytest.mark.usefixtures("theirs")
@@ -81,11 +86,11 @@ def test_readers_use_the_settings_of_the_running_autoscaler_and_name_differences
     environ: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     judged = as_running(Invocation(environ))
-    said = capsys.readouterr().err
+    printed = capsys.readouterr().err
     assert [array.limits.max_workers for array in judged.policy.node_arrays] == [3]
     assert [array.instance_type for array in judged.policy.node_arrays] == ["m5.large"]
-    assert "CP_CAP_AUTOSCALE_WORKERS (10 here, 3 there)" in said
-    assert "CP_CAP_AUTOSCALE_PROVIDER" not in said
+    assert "CP_CAP_AUTOSCALE_WORKERS (10 here, 3 there)" in printed
+    assert "CP_CAP_AUTOSCALE_PROVIDER" not in printed
 
 
 def test_without_a_running_autoscaler_a_reader_uses_its_own_settings_and_says_so(
@@ -106,7 +111,7 @@ def test_a_warning_about_settings_is_printed_once_per_command(
     for _ in range(2):
         warn_unless_running(invocation)
     kept = capsys.readouterr().err
-    assert [said.count("no autoscaler serves cell") for said in (judged, kept)] == [1, 1]
+    assert [result.count("no autoscaler serves cell") for result in (judged, kept)] == [1, 1]
 
 
 def test_secrets_are_not_shared_and_a_reader_keeps_its_own(tmp_path: Path) -> None:

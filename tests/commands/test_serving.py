@@ -105,8 +105,8 @@ def test_a_boot_script_has_the_configuration_and_the_auto_stop_address(invocatio
         script = boot_script(invocation, store, order)
     key = order_key(cell_secret(invocation.store_file.with_suffix(".secret")), "0abc")
     values = ("app.version\t1.2.3\n", "cyclecloud.node.group_id\texecute:64-1\n")
-    told = [text in script for text in (*values, "http://10.0.0.1:8650/autostop/0abc", key)]
-    assert told == [True, True, True, True]
+    results = [text in script for text in (*values, "http://10.0.0.1:8650/autostop/0abc", key)]
+    assert results == [True, True, True, True]
 
 
 def test_a_boot_script_for_a_joining_image_has_them_and_starts_no_execd(invocation: Invocation) -> None:
@@ -114,8 +114,10 @@ def test_a_boot_script_for_a_joining_image_has_them_and_starts_no_execd(invocati
     with invocation.store() as store:
         order = OrderRecord("0abc", "execute", 100.0, (), (), closed=False)
         script = boot_script(invocation, store, order, joins=False)
-    told = [text in script for text in ("cyclecloud.node.template\texecute\n", "/autostop/0abc", "sge_execd", "watch")]
-    assert told == [True, True, False, False]
+    results = [
+        text in script for text in ("cyclecloud.node.template\texecute\n", "/autostop/0abc", "sge_execd", "watch")
+    ]
+    assert results == [True, True, False, False]
 
 
 def test_the_secret_of_a_cell_is_made_once_and_readable_by_its_owner_only(tmp_path: Path) -> None:

@@ -86,8 +86,8 @@ def test_acting_commands_report_in_json_whether_they_acted(
     words: list[str], done: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*words, "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert (said["schema"], said["done"], bool(said["message"])) == (1, done, True)
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["schema"], printed["done"], bool(printed["message"])) == (1, done, True)
 
 
 @pytest.mark.usefixtures("store")
@@ -108,9 +108,9 @@ def test_ending_an_unknown_request_set_exits_with_3_and_names_the_known_ones(
     main(["autoscale", "--name", "execute", "--count", "1", "--request-set", "nightly"])
     capsys.readouterr()
     assert (main(["requests", "--end", "nightl"]), main(["requests", "--end", "other"])) == (3, 3)
-    told = capsys.readouterr().err
-    assert "request set nightl does not exist; did you mean nightly?" in told
-    assert "request set other does not exist; there are: nightly" in told
+    printed = capsys.readouterr().err
+    assert "request set nightl does not exist; did you mean nightly?" in printed
+    assert "request set other does not exist; there are: nightly" in printed
     assert main(["requests", "--end", "nightly", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["request_set"] == "nightly"
 
@@ -153,5 +153,5 @@ def test_a_waiting_stop_names_the_workers_that_a_person_disabled(
     replace_sleep(monkeypatch, "autoscaler.commands.stop", lambda _: next(rounds)())
     with hold(Invocation(environ).cell, lock_directory(), state=str(Invocation(environ).state_directory)):
         assert main(["stop", "--now"]) == 0
-    said = capsys.readouterr().out
-    assert said.count("waiting for w1, w2, w3 and 2 more: a person disabled them") == 1
+    printed = capsys.readouterr().out
+    assert printed.count("waiting for w1, w2, w3 and 2 more: a person disabled them") == 1

@@ -25,9 +25,9 @@ QUICK = (
 PROGRAM = """
 import contextlib, io, json, sys
 from autoscaler.commands.main import main
-with contextlib.redirect_stdout(io.StringIO()) as said:
+with contextlib.redirect_stdout(io.StringIO()) as printed:
     codes = [main(line) for line in json.loads(sys.argv[1])]
-print(json.dumps([codes, said.getvalue(), sorted(sys.modules)]))
+print(json.dumps([codes, printed.getvalue(), sorted(sys.modules)]))
 """
 
 
@@ -42,9 +42,9 @@ def imported_by(*lines: list[str], environ: Mapping[str, str] | None = None) -> 
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    codes, said, modules = json.loads(done.stdout)
+    codes, output, modules = json.loads(done.stdout)
     assert codes == [0] * len(lines), done.stderr
-    return set(modules), said
+    return set(modules), output
 
 
 def test_the_command_list_and_the_version_import_no_command() -> None:
@@ -60,7 +60,7 @@ def test_the_help_of_a_command_imports_nothing_heavy() -> None:
 
 
 def test_status_imports_no_server_no_cloud_and_no_planning(tmp_path: Path) -> None:
-    modules, said = imported_by(
+    modules, result = imported_by(
         ["status"],
         environ=cell_files(tmp_path)
         | {
@@ -69,7 +69,7 @@ def test_status_imports_no_server_no_cloud_and_no_planning(tmp_path: Path) -> No
             "CP_CAP_AUTOSCALE_PROVIDER": "local",
         },
     )
-    assert "no pass has been made yet" in said
+    assert "no pass has been made yet" in result
     assert modules.isdisjoint((*SERVICE, *CLOUDS, *DECIDING))
 
 

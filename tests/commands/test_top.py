@@ -95,8 +95,12 @@ def test_top_shows_the_running_autoscaler_and_restores_the_terminal(
 
 def test_without_an_autoscaler_top_says_what_to_do(environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["top"]) == 3
-    said = capsys.readouterr().err
-    assert ("no autoscaler was found" in said, "`sge-autoscaler run`" in said, said.count("\n")) == (True, True, 1)
+    printed = capsys.readouterr().err
+    assert ("no autoscaler was found" in printed, "`sge-autoscaler run`" in printed, printed.count("\n")) == (
+        True,
+        True,
+        1,
+    )
 
 
 def test_a_dead_autoscaler_is_reported_as_not_answering(
@@ -116,9 +120,9 @@ def test_without_a_terminal_top_names_the_alternative(capsys: pytest.CaptureFixt
 @pytest.mark.usefixtures("running")
 def test_json_is_one_complete_document(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["top", "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert {"schema", "now", "status", "queue", "workers", "events", "passes"} <= said.keys()
-    assert said["queue"]["reasons"][0]["tasks"] > 0
+    printed = json.loads(capsys.readouterr().out)
+    assert {"schema", "now", "status", "queue", "workers", "events", "passes"} <= printed.keys()
+    assert printed["queue"]["reasons"][0]["tasks"] > 0
 
 
 @pytest.mark.usefixtures("site")

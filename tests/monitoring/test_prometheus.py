@@ -185,9 +185,9 @@ class TestPrometheus:
         assert lived.values(selector)
 
     def test_every_metric_is_stored_with_its_type_and_help(self, lived: Prometheus) -> None:
-        told = lived.get("metadata")
+        result = lived.get("metadata")
         for metric in METRICS:
-            (found,) = told[PREFIX + metric.name]
+            (found,) = result[PREFIX + metric.name]
             assert (found["type"], found["help"]) == (metric.kind.value, metric.help)
 
     def test_prometheus_evaluates_every_alert_without_an_error(self, lived: Prometheus) -> None:

@@ -33,7 +33,7 @@ from tests.core.test_constraints import CONSTRAINTS
 GIB = 1024**3
 
 
-def told(document: str, *, toml: bool = False) -> str:
+def error_in(document: str, *, toml: bool = False) -> str:
     with pytest.raises(SettingsError) as raised:
         read_rules(document, toml=toml)
     return str(raised.value)
@@ -88,7 +88,7 @@ def told(document: str, *, toml: bool = False) -> str:
 def test_an_error_names_its_place_inside_a_constraint(constraint: str, error: str) -> None:
     shared = '[{"name": "lic", "initial_value": 2, "current_value": 1}]'
     document = f'{{"shared_resources": {shared}, "constraints": [{{}}, {constraint}]}}'
-    assert told(document).startswith(f"constraints[1]{error}")
+    assert error_in(document).startswith(f"constraints[1]{error}")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_misspelt_keyword_is_not_taken_for_a_resource(head: str, constraint: s
         "apply[0].constraints": '{"apply": [{"user": "ann", "constraints": %s}]}',
         "default_resources[0].select": '{"default_resources": [{"name": "n", "value": 1, "select": %s}]}',
     }
-    assert told(documents[head] % constraint).startswith(f"{head}.{place}: did you mean {meant}?")
+    assert error_in(documents[head] % constraint).startswith(f"{head}.{place}: did you mean {meant}?")
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_defined_resource_may_resemble_a_keyword(defined: str) -> None:
 )
 def test_an_error_names_its_place_inside_a_default_resource(entry: str, error: str) -> None:
     document = f'{{"default_resources": [{{"name": "a", "value": 1}}, {{{entry}}}]}}'
-    assert told(document).startswith(f"default_resources[1]{error}")
+    assert error_in(document).startswith(f"default_resources[1]{error}")
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_an_error_names_its_place_inside_a_default_resource(entry: str, error: s
     ),
 )
 def test_an_error_names_its_place_inside_the_document(document: str, error: str) -> None:
-    assert told(document).startswith(error)
+    assert error_in(document).startswith(error)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_an_error_names_its_place_inside_the_document(document: str, error: str)
     ),
 )
 def test_malformed_json_is_reported_with_its_place(document: str, error: str) -> None:
-    assert told(document).startswith(error)
+    assert error_in(document).startswith(error)
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_toml_and_json_read_alike() -> None:
 
 
 def test_malformed_toml_is_reported_with_its_line() -> None:
-    assert "line 2" in told("[[constraints]]\nncpus = many\n", toml=True)
+    assert "line 2" in error_in("[[constraints]]\nncpus = many\n", toml=True)
 
 
 def test_changes_keep_the_order_of_the_document() -> None:
@@ -524,9 +524,9 @@ def test_changes_beside_an_expression_apply_after_it() -> None:
     ),
 )
 def test_an_unsupported_expression_is_refused_with_its_place_and_a_hint(value: str, error: str) -> None:
-    said = told(json.dumps({"default_resources": [{"name": "a", "value": value}]}))
-    assert said.startswith("default_resources[0].value: ")
-    assert error in said
+    result = error_in(json.dumps({"default_resources": [{"name": "a", "value": value}]}))
+    assert result.startswith("default_resources[0].value: ")
+    assert error in result
 
 
 LONG = (

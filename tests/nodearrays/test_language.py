@@ -276,7 +276,7 @@ def of_special(rules: str) -> object:
 
 
 @pytest.mark.parametrize(
-    ("broken", "told"),
+    ("broken", "message"),
     (
         (BY_SIZE, "the document: text follows after the end"),
         (SPECIAL_FIRST, "select: expecting ',' delimiter (line 2, column 27)"),
@@ -289,10 +289,10 @@ def of_special(rules: str) -> object:
         (PROXIED, "the document: the text ends inside this: close what is open"),
     ),
 )
-def test_malformed_examples_are_refused_with_their_place(broken: str, told: str) -> None:
+def test_malformed_examples_are_refused_with_their_place(broken: str, message: str) -> None:
     with pytest.raises(SettingsError) as raised:
         read_document(broken)
-    assert str(raised.value).startswith(told)
+    assert str(raised.value).startswith(message)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def defined(**given: Any) -> ArrayDefinition:
     return definition
 
 
-def told(*elements: Mapping[str, Any], dynamic: Mapping[str, ArrayDefinition] | None = None) -> str:
+def error_in(*elements: Mapping[str, Any], dynamic: Mapping[str, ArrayDefinition] | None = None) -> str:
     with pytest.raises(SettingsError) as raised:
         read(*elements, dynamic=dynamic)
     return str(raised.value)
@@ -96,9 +96,9 @@ def test_any_other_attribute_is_kept_unchanged() -> None:
     }
 
 
-@pytest.mark.parametrize("said", (True, False, None))
-def test_keepalive_is_read(said: bool | None) -> None:
-    assert defined(KeepAlive=said).keep_alive == (() if said is None else (("standard", said),))
+@pytest.mark.parametrize("given", (True, False, None))
+def test_keepalive_is_read(given: bool | None) -> None:
+    assert defined(KeepAlive=given).keep_alive == (() if given is None else (("standard", given),))
 
 
 def test_with_groups_keepalive_applies_to_the_array_of_the_groups() -> None:
@@ -251,12 +251,12 @@ def test_one_array_may_have_targets_for_several_group_sizes_and_for_workers() ->
     ),
 )
 def test_an_error_names_its_place(elements: list[Any], error: str) -> None:
-    assert told(*elements).startswith(error)
+    assert error_in(*elements).startswith(error)
 
 
 def test_a_cycle_through_existing_arrays_is_refused() -> None:
     there = {"b": ArrayDefinition("b", dynamic=True, extends="new")}
-    assert told({**NEW, "Extends": "b"}, dynamic=there) == "[0].Extends: new would extend itself"
+    assert error_in({**NEW, "Extends": "b"}, dynamic=there) == "[0].Extends: new would extend itself"
 
 
 @pytest.mark.parametrize(
@@ -322,8 +322,10 @@ def test_groups_sized_in_vcpus_and_in_workers_share_an_array_of_that_size() -> N
 
 def test_groups_that_share_an_array_must_have_the_same_attributes() -> None:
     other = {"Name": "execute", "TargetGroupCount": 2, "GroupInstanceCount": 16, "MachineType": "m5.large"}
-    said = told({"Name": "execute", "TargetGroupCount": 1, "GroupCoreCount": 16, "MachineType": "m5.xlarge"}, other)
-    assert said.startswith("[1]: execute:16 is named twice")
+    result = error_in(
+        {"Name": "execute", "TargetGroupCount": 1, "GroupCoreCount": 16, "MachineType": "m5.xlarge"}, other
+    )
+    assert result.startswith("[1]: execute:16 is named twice")
 
 
 TOO_MUCH = {"a": "x" * 8192}

@@ -43,8 +43,8 @@ def fleet(type_: InstanceType = ODD) -> Fleet:
 def test_wrong_rules_stop_the_start_with_file_and_place(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as raised:
         files(tmp_path, {"apply": [{"queue": "main.q", "constraints": {"node.vmsize": "m5.large"}}]})
-    said = "apply[0].constraints.node.vmsize: node.vmsize is not known; did you mean node.vm_size?"
-    assert str(raised.value) == f"{tmp_path / 'rules.json'}: {said}"
+    result = "apply[0].constraints.node.vmsize: node.vmsize is not known; did you mean node.vm_size?"
+    assert str(raised.value) == f"{tmp_path / 'rules.json'}: {result}"
 
 
 def test_wrong_vm_sizes_stop_the_start_with_file_and_place(tmp_path: Path) -> None:
@@ -100,8 +100,8 @@ def test_a_higher_gpu_count_in_the_file_overrides_the_provider(tmp_path: Path, l
 
 
 def test_a_lower_gpu_count_in_the_file_changes_nothing(tmp_path: Path) -> None:
-    told = fleet(replace(ODD, gpus=8))
-    assert files(tmp_path).sized(told) == told
+    result = fleet(replace(ODD, gpus=8))
+    assert files(tmp_path).sized(result) == result
 
 
 def test_a_size_known_to_the_provider_by_name_only_comes_from_the_file(tmp_path: Path) -> None:
@@ -110,8 +110,8 @@ def test_a_size_known_to_the_provider_by_name_only_comes_from_the_file(tmp_path:
 
 
 def test_an_unknown_size_is_left_out_and_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    ours, told = files(tmp_path), fleet(InstanceType("strange", "odd", 0, 0))
-    assert [ours.sized(told).buckets for _ in range(2)] == [(), ()]
+    ours, result = files(tmp_path), fleet(InstanceType("strange", "odd", 0, 0))
+    assert [ours.sized(result).buckets for _ in range(2)] == [(), ()]
     assert len(caplog.records) == 1
 
 

@@ -21,7 +21,7 @@ OWN = {
     "*": {"F2": {"capabilities": {"vCPUs": 2, "vCPUsPerCore": 2, "MemoryGB": 4}}},
 }  # fmt: skip
 SIZES = vm_sizes_from(OWN)
-TOLD = InstanceType("NC6", "NC", 6, 50 * GIB, gpus=0, arch="lx-arm64")
+REPORTED = InstanceType("NC6", "NC", 6, 50 * GIB, gpus=0, arch="lx-arm64")
 
 
 def test_our_size_file_agrees_with_the_catalogue() -> None:
@@ -69,12 +69,12 @@ def test_a_size_unknown_to_the_provider_comes_from_the_file() -> None:
 
 
 def test_the_provider_overrides_the_file_except_for_a_higher_gpu_count() -> None:
-    assert SIZES.type_of("eastus", "NC6", TOLD) == InstanceType("NC6", "NC", 6, 50 * GIB, gpus=1, arch="lx-arm64")
+    assert SIZES.type_of("eastus", "NC6", REPORTED) == InstanceType("NC6", "NC", 6, 50 * GIB, gpus=1, arch="lx-arm64")
 
 
 def test_a_lower_gpu_count_in_the_file_is_ignored() -> None:
-    told = InstanceType("NC6", "NC", 6, 50 * GIB, gpus=4)
-    assert SIZES.type_of("eastus", "NC6", told) == told
+    result = InstanceType("NC6", "NC", 6, 50 * GIB, gpus=4)
+    assert SIZES.type_of("eastus", "NC6", result) == result
 
 
 def test_available_cores_override_total_cores() -> None:
@@ -88,7 +88,7 @@ def test_default_resources_override_provider_and_file() -> None:
         {"select": {"node.vm_size": "NC6"}, "name": "ngpus", "value": 8},
         {"name": "ngpus", "value": "node.gpu_count"}]}""")
     candidate, = candidates_of(
-        [Bucket(BucketKey("NC6", "execute"), TOLD)], rules.default_resources, location="eastus", sizes=SIZES
+        [Bucket(BucketKey("NC6", "execute"), REPORTED)], rules.default_resources, location="eastus", sizes=SIZES
     )  # fmt: skip
     assert (candidate.properties.gpu_count, candidate.node("execute-1").resources["ngpus"]) == (1, 8)
 

@@ -49,11 +49,11 @@ class Clock:
         return self.now
 
 
-def told(*looks: tuple[float, Tasks], before: int = 0, **given: str) -> list[int]:
+def requested(*readings: tuple[float, Tasks], before: int = 0, **given: str) -> list[int]:
     """What is asked for at each look, at a time in seconds, when so much was asked for before each."""
-    clock, found = Clock(), iter(tasks for _, tasks in looks)
+    clock, found = Clock(), iter(tasks for _, tasks in readings)
     policy, asked = CeleryQueue(settings(**given), lambda: next(found), clock), []
-    for clock.now in (1000.0 + at for at, _ in looks):
+    for clock.now in (1000.0 + at for at, _ in readings):
         asked.append(_cores(policy, before))
     return asked
 
@@ -77,32 +77,32 @@ def _cores(policy: AutoscalePolicy, before: int) -> int:
 def test_cores_are_requested_for_waiting_and_taken_tasks(
     tasks: Tasks, before: int, given: dict[str, str], wanted: int
 ) -> None:
-    assert told((0, tasks), before=before, **given) == [wanted]
+    assert requested((0, tasks), before=before, **given) == [wanted]
 
 
 BUSY, FREE = Tasks(0, {"c1": 1, "c2": 0}), Tasks(0, {"c1": 0, "c2": 0})
 
 
 def test_cores_stay_requested_until_celery_was_idle_for_a_while() -> None:
-    assert told((0, BUSY), (10, FREE), (29, FREE), (31, FREE), before=8) == [8, 8, 8, 0]
+    assert requested((0, BUSY), (10, FREE), (29, FREE), (31, FREE), before=8) == [8, 8, 8, 0]
 
 
 def test_a_task_in_between_restarts_the_idle_time() -> None:
-    assert told((0, BUSY), (20, FREE), (25, BUSY), (50, FREE), (56, FREE), before=8) == [8, 8, 8, 8, 0]
+    assert requested((0, BUSY), (20, FREE), (25, BUSY), (50, FREE), (56, FREE), before=8) == [8, 8, 8, 8, 0]
 
 
 def test_a_silent_celery_worker_counts_as_busy_for_a_while() -> None:
     one = Tasks(0, {"c2": 0})
-    assert told((0, FREE), (60, one), (119, one), (121, one), (150, one), before=8) == [8, 8, 8, 8, 0]
+    assert requested((0, FREE), (60, one), (119, one), (121, one), (150, one), before=8) == [8, 8, 8, 8, 0]
 
 
 def test_without_any_answer_taken_tasks_count_as_running_for_a_while() -> None:
-    looks = ((0, Tasks(3, {})), (10, Tasks(0, {})), (119, Tasks(0, {})), (121, Tasks(0, {})))
-    assert told(*looks, before=8) == [8, 8, 8, 0]
+    readings = ((0, Tasks(3, {})), (10, Tasks(0, {})), (119, Tasks(0, {})), (121, Tasks(0, {})))
+    assert requested(*readings, before=8) == [8, 8, 8, 0]
 
 
 def test_a_new_process_does_not_lower_the_request_at_its_first_reading() -> None:
-    assert told((0, FREE), (31, FREE), before=8) == [8, 0]
+    assert requested((0, FREE), (31, FREE), before=8) == [8, 0]
 
 
 def test_a_node_array_of_its_own_is_defined() -> None:

@@ -48,8 +48,8 @@ def test_valid_options_pass(config: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_invalid_options_are_errors_before_a_start(
     config: Path, capsys: pytest.CaptureFixture[str], given: dict[str, str], words: str
 ) -> None:
-    code, told = checked(config, capsys, **given)
-    assert (code, words in told) == (2, True), told
+    code, result = checked(config, capsys, **given)
+    assert (code, words in result) == (2, True), result
 
 
 def test_options_are_shown_and_passwords_are_not(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

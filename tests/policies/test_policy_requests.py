@@ -136,9 +136,9 @@ def test_an_empty_answer_writes_nothing() -> None:
 )
 def test_a_failing_policy_is_logged_once_and_its_request_lapses(broken: Any, caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench([TWO, *[broken] * 40, THREE])
-    told = [bench.wanted(10) for _ in range(41)]
-    held = told.index(None)
-    assert (told, len(caplog.records)) == ([2] * held + [None] * (41 - held), 1)
+    results = [bench.wanted(10) for _ in range(41)]
+    held = results.index(None)
+    assert (results, len(caplog.records)) == ([2] * held + [None] * (41 - held), 1)
     assert 10 * (held - 1) < VALID <= 10 * held
     assert bench.wanted() == 3
 
@@ -180,8 +180,8 @@ def test_a_hanging_policy_is_logged_once_gets_no_second_thread_and_its_request_l
     bench = Bench([TWO, THREE], later)
     bench.ask()
     later.calls[0]()
-    told = [bench.wanted(10) for _ in range(50)]
-    assert (told[0], told[-1], len(later.calls), len(caplog.records)) == (2, None, 2, 1)
+    results = [bench.wanted(10) for _ in range(50)]
+    assert (results[0], results[-1], len(later.calls), len(caplog.records)) == (2, None, 2, 1)
 
 
 def test_an_outdated_answer_is_ignored() -> None:

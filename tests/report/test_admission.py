@@ -76,10 +76,10 @@ def test_a_job_of_a_group_pe_is_changed_to_request_any_group(tmp_path: Path) -> 
     assert verifier(tmp_path).correction({"pe_name": "mpi"}) == {"pe_name": "mpi*"}
 
 
-@pytest.mark.parametrize("told", ({}, {"pe_name": "local"}, {"pe_name": "mpi*"}, {"pe_name": "mpi_execute_4-1"}))
-def test_other_jobs_are_not_changed(tmp_path: Path, told: Mapping[str, str]) -> None:
+@pytest.mark.parametrize("given", ({}, {"pe_name": "local"}, {"pe_name": "mpi*"}, {"pe_name": "mpi_execute_4-1"}))
+def test_other_jobs_are_not_changed(tmp_path: Path, given: Mapping[str, str]) -> None:
     kept(tmp_path, in_groups("local", "mpi", "mpi_execute_4-1"))
-    assert verifier(tmp_path).correction(told) == {}
+    assert verifier(tmp_path).correction(given) == {}
 
 
 def test_without_group_pes_no_job_is_changed(tmp_path: Path) -> None:
@@ -96,11 +96,11 @@ def test_without_a_fresh_file_no_job_is_changed(tmp_path: Path) -> None:
 def test_a_stale_file_refuses_no_job(tmp_path: Path, poll: float) -> None:
     file, one = kept(tmp_path, poll=poll).file, verifier(tmp_path)
     fresh_for = max(60.0, 12 * poll)
-    told = []
+    results = []
     for seconds in (fresh_for - 5, fresh_for + 5, 0.0, -3600.0):
         age(file, seconds)
-        told.append(one.refusal(TOO_LARGE))
-    assert told == [SENTENCE, None, SENTENCE, None]
+        results.append(one.refusal(TOO_LARGE))
+    assert results == [SENTENCE, None, SENTENCE, None]
 
 
 @pytest.mark.parametrize(
@@ -233,18 +233,18 @@ def test_the_archive_needs_only_the_standard_library(tmp_path: Path) -> None:
     place.script.write_text(place.script_text())
     place.script.chmod(0o755)
     AdmissionFile(place.file, "cell", lambda: place.installed).keep(WORLD, 10.0)
-    said = "START\nPARAM pe_name local\nPARAM pe_min 64\nPARAM pe_max 64\nBEGIN\n"
+    result = "START\nPARAM pe_name local\nPARAM pe_min 64\nPARAM pe_max 64\nBEGIN\n"
     with subprocess.Popen([place.script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={}) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        limit, heard = Deadline(10), [""]
-        while "REJECT" not in heard[-1] and not limit.over():
-            process.stdin.write(said)
+        limit, replies = Deadline(10), [""]
+        while "REJECT" not in replies[-1] and not limit.over():
+            process.stdin.write(result)
             process.stdin.flush()
-            heard = [process.stdout.readline().strip() for _ in range(2)]
+            replies = [process.stdout.readline().strip() for _ in range(2)]
         process.stdin.close()
         assert process.wait(120) == 0
-    assert heard == ["STARTED", f"RESULT STATE REJECT {SENTENCE}"]
+    assert replies == ["STARTED", f"RESULT STATE REJECT {SENTENCE}"]
 
 
 def test_without_a_program_the_script_accepts(tmp_path: Path) -> None:

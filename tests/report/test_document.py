@@ -28,14 +28,14 @@ ARRAY = JobCategory(JobRequest("qw", array=True), (13, 14), ("1-100:3", "1-3:1,7
 
 def full() -> dict[str, Any]:
     """A document with everything in it, through JSON and back."""
-    told = plan(
+    planned = plan(
         *ONE_OF_EACH,
         job_categories=(waiting(2), waiting(1, first=50, reason=because(Code.HELD, state="hqw"), counted=False)),
         workers=(kept("w2"), replace(kept("p1", because(Code.PERSISTENT)), id=None)),
         notes=(because(Code.IGNORED, what="job 9", why="cut short"),),
     )
-    told = replace(told, buckets=(BucketVerdict(BucketKey("m5.large"), False, because(Code.BUCKET_NOT_ALLOWED)),))
-    parsed: dict[str, Any] = json.loads(json.dumps(document(snapshot(), told, {"read": 0.5, "parse": 0.25})))
+    planned = replace(planned, buckets=(BucketVerdict(BucketKey("m5.large"), False, because(Code.BUCKET_NOT_ALLOWED)),))
+    parsed: dict[str, Any] = json.loads(json.dumps(document(snapshot(), planned, {"read": 0.5, "parse": 0.25})))
     return parsed
 
 
@@ -58,8 +58,8 @@ def test_the_shipped_schema_is_up_to_date() -> None:
 
 
 def test_now_has_its_utc_offset() -> None:
-    told = document(snapshot(), plan(), {}, zone=timezone(timedelta(hours=5, minutes=30)))
-    assert told["now"] == "2026-11-21T14:40:00+05:30"
+    result = document(snapshot(), plan(), {}, zone=timezone(timedelta(hours=5, minutes=30)))
+    assert result["now"] == "2026-11-21T14:40:00+05:30"
 
 
 def test_unmeasured_timings_are_null() -> None:
@@ -73,8 +73,8 @@ def test_the_kinds_in_json_are_fixed() -> None:
 
 
 def test_a_launch_has_type_count_array_and_price_each() -> None:
-    told = action_part(launch(2))
-    assert [told[name] for name in ("instance_type", "count", "node_array", "price_per_hour")] == [
+    result = action_part(launch(2))
+    assert [result[name] for name in ("instance_type", "count", "node_array", "price_per_hour")] == [
         "c5.4xlarge",
         2,
         "execute",
@@ -90,8 +90,8 @@ def test_a_launch_names_the_created_nodes_it_is_for() -> None:
 
 
 def test_a_reason_has_code_text_facts_and_trail() -> None:
-    told = reason_part(because(Code.DEMAND, slots=6).then(because(Code.CAPPED, cap="max_workers", limit=2)))
-    assert (told["code"], told["facts"], [link["code"] for link in told["trail"]], bool(told["text"])) == (
+    result = reason_part(because(Code.DEMAND, slots=6).then(because(Code.CAPPED, cap="max_workers", limit=2)))
+    assert (result["code"], result["facts"], [link["code"] for link in result["trail"]], bool(result["text"])) == (
         "DEMAND",
         {"slots": 6},
         ["CAPPED"],
@@ -104,15 +104,15 @@ def array_verdict() -> JobCategoryVerdict:
 
 
 def test_array_jobs_have_their_waiting_tasks() -> None:
-    told = document(snapshot(ARRAY), plan(job_categories=(array_verdict(),)), {})
-    assert [(row["jobs"], row["count"], row["tasks"]) for row in told["shapes"]] == [
+    result = document(snapshot(ARRAY), plan(job_categories=(array_verdict(),)), {})
+    assert [(row["jobs"], row["count"], row["tasks"]) for row in result["shapes"]] == [
         (["13.1-100:3", "14.1-3:1,7"], 2, 38)
     ]
 
 
 def test_by_job_each_job_has_its_own_row_and_waiting_time() -> None:
-    told = document(snapshot(ARRAY), plan(job_categories=(array_verdict(),)), {}, by_job=True)
-    assert [(row["jobs"], row["tasks"], row["waited_s"]) for row in told["shapes"]] == [
+    result = document(snapshot(ARRAY), plan(job_categories=(array_verdict(),)), {}, by_job=True)
+    assert [(row["jobs"], row["tasks"], row["waited_s"]) for row in result["shapes"]] == [
         (["13.1-100:3"], 34, 60.0),
         (["14.1-3:1,7"], 4, 20.0),
     ]

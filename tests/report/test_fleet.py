@@ -22,9 +22,9 @@ def test_queues_on_one_machine_share_the_slots_of_its_host(used: int, consumable
     assert [(row["used"], row["slots"]) for row in rows] == [(used, slots)]
 
 
-@pytest.mark.parametrize(("told", "load"), (("0.27", 0.27), ("", None), ("nan", None), ("heavy", None)))
-def test_a_worker_row_has_phase_conditions_and_load(told: str, load: float | None) -> None:
-    host = a_host("w1", load={"load_avg": told})
+@pytest.mark.parametrize(("reported", "load"), (("0.27", 0.27), ("", None), ("nan", None), ("heavy", None)))
+def test_a_worker_row_has_phase_conditions_and_load(reported: str, load: float | None) -> None:
+    host = a_host("w1", load={"load_avg": reported})
     snapshot = a_snapshot(a_worker("w1", host=host))
     (row,) = worker_rows(snapshot, [{"id": "i-w1", "name": "w1"}], None)
     (state,) = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now).workers

@@ -35,9 +35,9 @@ def test_the_cost_of_a_job_equals_its_row_in_the_table(world: CostWorld) -> None
     for job in (1, 2, 3, 4, 6):
         found = job_cost(world.store, job, None, NOW + 9000)
         assert found is not None
-        (told,) = found["currencies"]
-        assert told["cost"] == pytest.approx(rows[str(job)].used / 1e6, abs=5e-6), job
-        assert told["slot_h"] == pytest.approx(rows[str(job)].slot_ms / 3.6e6, abs=1e-5), job
+        (result,) = found["currencies"]
+        assert result["cost"] == pytest.approx(rows[str(job)].used / 1e6, abs=5e-6), job
+        assert result["slot_h"] == pytest.approx(rows[str(job)].slot_ms / 3.6e6, abs=1e-5), job
 
 
 def test_a_task_has_its_own_cost_and_a_parallel_job_that_of_all_its_workers(world: CostWorld) -> None:

@@ -51,16 +51,16 @@ def test_levels_above_info_are_printed() -> None:
 def test_log_lines_can_be_json(how: dict[str, Any]) -> None:
     console = logged(**how)
     logging.getLogger("autoscaler").info("pass %d", 1)
-    told = json.loads(console.getvalue())
-    assert (set(told), told["event"], told["level"]) == ({"event", "level", "time"}, "pass 1", "info")
+    result = json.loads(console.getvalue())
+    assert (set(result), result["event"], result["level"]) == ({"event", "level", "time"}, "pass 1", "info")
 
 
 def test_a_json_line_has_fields_that_a_plain_line_does_not_have() -> None:
     fields = {"pass": 7, "code": "HELD", "job": "5", "owner": "ann", "host": "w1"}
     as_json = logged(as_json=True)
     logging.getLogger("autoscaler.pass").info("job 5 is held", extra={**fields, "secret": "x"})
-    told = json.loads(as_json.getvalue())
-    assert ({name: told[name] for name in fields}, "secret" in told) == (fields, False)
+    result = json.loads(as_json.getvalue())
+    assert ({name: result[name] for name in fields}, "secret" in result) == (fields, False)
     plain = logged()
     logging.getLogger("autoscaler.pass").info("job 5 is held", extra=fields)
     assert plain.getvalue()[19:] == " job 5 is held\n"
@@ -96,9 +96,9 @@ def test_a_secret_is_masked_wherever_it_occurs(as_json: bool) -> None:
     except RuntimeError:
         log.exception("failed")
     log.info("refused", extra={"host": "hunter22"})
-    said = console.getvalue()
-    shown, hidden = said.count("hunter22"), said.count("(secret)")  # hidden: argument, source line, message, field
-    assert (shown, hidden, "plainly" in said) == (0, 3 + as_json, True)
+    result = console.getvalue()
+    shown, hidden = result.count("hunter22"), result.count("(secret)")  # hidden: argument, source line, message, field
+    assert (shown, hidden, "plainly" in result) == (0, 3 + as_json, True)
 
 
 def linked(place: Path) -> None:

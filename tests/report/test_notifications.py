@@ -11,9 +11,9 @@ from autoscaler.report.notifications import body, subject_line
 
 @pytest.mark.parametrize("name", ("@everyone", "@here", "@channel", "@all", "x@Everyone"))
 def test_a_job_name_mentions_nobody_in_a_chat(name: str) -> None:
-    told = Notification("unsatisfiable_job", f"job 4 {name}", 1_700_000_000.0, because(Code.HELD))
-    assert name not in subject_line("default", [told]) + body([told])
-    assert name.replace("@", "@ ") in body([told])
+    notification = Notification("unsatisfiable_job", f"job 4 {name}", 1_700_000_000.0, because(Code.HELD))
+    assert name not in subject_line("default", [notification]) + body([notification])
+    assert name.replace("@", "@ ") in body([notification])
 
 
 @pytest.mark.parametrize(
@@ -30,11 +30,11 @@ def test_a_job_name_mentions_nobody_in_a_chat(name: str) -> None:
     ),
 )
 def test_a_job_name_mentions_nobody_in_the_syntax_of_any_chat(name: str, shown: str) -> None:
-    told = Notification("unsatisfiable_job", f"job 4 {name}", 1_700_000_000.0, because(Code.HELD))
-    for text in (subject_line("default", [told]), body([told])):
+    notification = Notification("unsatisfiable_job", f"job 4 {name}", 1_700_000_000.0, because(Code.HELD))
+    for text in (subject_line("default", [notification]), body([notification])):
         assert (name in text, shown in text) == (False, True)
 
 
 def test_other_names_are_not_changed() -> None:
-    told = Notification("unsatisfiable_job", "main.q@w1 @allhosts", 1_700_000_000.0, because(Code.HELD))
-    assert "main.q@w1 @allhosts" in subject_line("default", [told])
+    notification = Notification("unsatisfiable_job", "main.q@w1 @allhosts", 1_700_000_000.0, because(Code.HELD))
+    assert "main.q@w1 @allhosts" in subject_line("default", [notification])

@@ -87,8 +87,8 @@ def test_an_aws_bill_of_either_format_is_explained_by_worker(tmp_path: Path, sec
         "i-stranger": (0.096, 0.0, 0.0, 0.096),
         "(other things of the cell)": (0.04, 0.0, 0.0, 0.04),
     }
-    said = {one.worker_id: one.said for one in found}
-    assert (said["i-3"], said["i-stranger"]) == (NOT_BILLED, NOT_KNOWN)
+    result = {one.worker_id: one.said for one in found}
+    assert (result["i-3"], result["i-stranger"]) == (NOT_BILLED, NOT_KNOWN)
     assert sum(one.billed for one in found) == 266_000
     assert datetime.fromtimestamp(bill.since, UTC).isoformat() == "2026-11-03T00:00:00+00:00"
 
@@ -132,8 +132,8 @@ def test_a_worker_of_unknown_price_still_shows_what_was_billed(tmp_path: Path) -
 def test_a_bill_in_another_currency_is_not_compared(tmp_path: Path) -> None:
     bill = read_bill(written(tmp_path / "cur.csv", CUR, aws(*LINES[0])), ["i-1"], TAG)
     assert [len(block.lines) for block in reconciled_blocks([], bill, "USD")] == [1]
-    ((_, said),) = [block.lines for block in reconciled_blocks([], bill, "EUR")]
-    assert said.startswith("the bill is in USD, the estimate in EUR")
+    ((_, results),) = [block.lines for block in reconciled_blocks([], bill, "EUR")]
+    assert results.startswith("the bill is in USD, the estimate in EUR")
 
 
 def test_a_name_that_starts_with_a_worker_name_is_another_machine(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_gzipped_bill_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "says"),
+    ("lines", "message"),
     (
         (["a,b", "1,2"], "no columns of a known kind"),
         ([], "no columns of a known kind"),
@@ -166,8 +166,8 @@ def test_a_gzipped_bill_is_read(tmp_path: Path) -> None:
         ([CUR, "x,soon,later,BoxUsage,i-1,1,USD,1,Hrs,t"], "line 2"),
     ),
 )
-def test_an_unknown_bill_format_is_refused(tmp_path: Path, lines: list[str], says: str) -> None:
-    with pytest.raises(SettingsError, match=says):
+def test_an_unknown_bill_format_is_refused(tmp_path: Path, lines: list[str], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
         read_bill(written(tmp_path / "bill.csv", *lines), ["i-1"], TAG)
 
 

@@ -28,8 +28,8 @@ def root() -> Iterator[logging.Logger]:
 def attached(root: logging.Logger) -> Iterator[Callable[[Callable[[str], None]], RunLog]]:
     made: list[RunLog] = []
 
-    def make(tell: Callable[[str], None]) -> RunLog:
-        made.append(RunLog(tell))
+    def make(send: Callable[[str], None]) -> RunLog:
+        made.append(RunLog(send))
         made[-1].attach("INFO")
         return made[-1]
 
@@ -39,13 +39,13 @@ def attached(root: logging.Logger) -> Iterator[Callable[[Callable[[str], None]],
 
 
 def test_log_records_are_forwarded_in_order(attached: Callable[[Callable[[str], None]], RunLog]) -> None:
-    told: list[str] = []
-    run_log = attached(told.append)
+    results: list[str] = []
+    run_log = attached(results.append)
     log.info("pass 1")
     log.debug("too low")
     log.info("pass 2")
     run_log.close()
-    assert [line.rsplit(" ", 2)[-2:] for line in told] == [["pass", "1"], ["pass", "2"]]
+    assert [line.rsplit(" ", 2)[-2:] for line in results] == [["pass", "1"], ["pass", "2"]]
 
 
 def test_an_unreachable_platform_is_logged_once(
@@ -53,11 +53,11 @@ def test_an_unreachable_platform_is_logged_once(
 ) -> None:
     tried: list[str] = []
 
-    def tell(line: str) -> None:
+    def send(line: str) -> None:
         tried.append(line)
         raise Unreachable("no answer")
 
-    run_log = attached(tell)
+    run_log = attached(send)
     for number in range(3):
         log.info("pass %d", number)
     run_log.close()
@@ -68,10 +68,10 @@ def test_an_unreachable_platform_is_logged_once(
 def test_a_hanging_platform_blocks_no_logging(attached: Callable[[Callable[[str], None]], RunLog]) -> None:
     answer = threading.Event()
 
-    def tell(_: str) -> None:
+    def send(_: str) -> None:
         answer.wait(120)
 
-    attached(tell)
+    attached(send)
     for number in range(CAPACITY + 10):
         log.info("pass %d", number)
     answer.set()
@@ -80,11 +80,11 @@ def test_a_hanging_platform_blocks_no_logging(attached: Callable[[Callable[[str]
 def test_the_run_log_is_attached_again_after_reconfiguration(
     attached: Callable[[Callable[[str], None]], RunLog], root: logging.Logger
 ) -> None:
-    told: list[str] = []
-    run_log = attached(told.append)
+    results: list[str] = []
+    run_log = attached(results.append)
     root.handlers.clear()
     run_log.attach("WARNING")
     log.info("too low")
     log.warning("told")
     run_log.close()
-    assert told == ["told"]
+    assert results == ["told"]

@@ -16,10 +16,10 @@ from tests.report.plans import disable, kept, launch, plan, waiting
 
 
 def test_a_sentence_has_demand_actions_and_kept_workers() -> None:
-    told = plan(
+    planned = plan(
         launch(2), disable("ip-10-0-3-7"), job_categories=(waiting(14),), workers=(kept("ip-10-0-3-9"),), fitting=9
     )
-    assert sentence(told, 812) == (
+    assert sentence(planned, 812) == (
         "pass 812: 14 jobs wait, 9 fit; launching 2 c5.4xlarge; disabling ip-10-0-3-7 (idle 11m > 10m); "
         "keeping ip-10-0-3-9 (job 4411 runs)"
     )
@@ -54,22 +54,22 @@ def test_unreadable_values_are_named_besides_everything_else() -> None:
         because(Code.IGNORED, what="host w1", why="cut short"),
         *(because(Code.CANNOT_BE_READ, what=f"bucket m{n}", value="vcpus -1", why="odd") for n in range(3)),
     )
-    told = sentence(plan(job_categories=job_categories, notes=notes), 3)
-    assert told.endswith("; nothing to do: no waiting job counts; cannot read job 99, host w1, bucket m0 and 2 more")
+    line = sentence(plan(job_categories=job_categories, notes=notes), 3)
+    assert line.endswith("; nothing to do: no waiting job counts; cannot read job 99, host w1, bucket m0 and 2 more")
 
 
 UNREAD = because(Code.JOBS_NOT_READ, count=365, why="it has no state", jobs=("1", "2", "3", "…"))
 
 
 def test_unread_jobs_are_not_reported_as_no_jobs() -> None:
-    told = sentence(plan(notes=(UNREAD,)), 3)
-    assert told == "pass 3: 365 jobs could not be read: it has no state (jobs 1, 2, 3, …); nothing to do"
+    line = sentence(plan(notes=(UNREAD,)), 3)
+    assert line == "pass 3: 365 jobs could not be read: it has no state (jobs 1, 2, 3, …); nothing to do"
     assert "could not be read" in news(plan(notes=(UNREAD,)))
 
 
 def test_unread_jobs_are_reported_besides_waiting_ones() -> None:
-    told = sentence(plan(job_categories=(waiting(2, reason=because(Code.FITS)),), fitting=2, notes=(UNREAD,)), 3)
-    assert told.startswith("pass 3: 2 jobs wait, 2 fit; 365 jobs could not be read: it has no state (")
+    line = sentence(plan(job_categories=(waiting(2, reason=because(Code.FITS)),), fitting=2, notes=(UNREAD,)), 3)
+    assert line.startswith("pass 3: 2 jobs wait, 2 fit; 365 jobs could not be read: it has no state (")
 
 
 def test_causes_of_unread_jobs_are_listed_with_their_counts() -> None:
@@ -85,13 +85,13 @@ def test_one_unread_job_is_reported_in_the_singular() -> None:
 
 
 def test_all_jobs_fitting_is_a_reason_to_do_nothing() -> None:
-    told = plan(job_categories=(waiting(2, reason=because(Code.FITS)),), fitting=2)
-    assert sentence(told, 3) == "pass 3: 2 jobs wait, 2 fit; nothing to do: all fit"
+    planned = plan(job_categories=(waiting(2, reason=because(Code.FITS)),), fitting=2)
+    assert sentence(planned, 3) == "pass 3: 2 jobs wait, 2 fit; nothing to do: all fit"
 
 
 def test_jobs_not_yet_expired_are_a_reason_to_do_nothing() -> None:
-    told = plan(job_categories=(waiting(1, reason=because(Code.NOT_EXPIRED, lacking=1, limit_s=90.0)),))
-    assert sentence(told, 3) == "pass 3: 1 job waits; nothing to do: not expired, 1m of 1m30s"
+    planned = plan(job_categories=(waiting(1, reason=because(Code.NOT_EXPIRED, lacking=1, limit_s=90.0)),))
+    assert sentence(planned, 3) == "pass 3: 1 job waits; nothing to do: not expired, 1m of 1m30s"
 
 
 @pytest.mark.parametrize("code", (Code.PAUSED, Code.CIRCUIT_BREAKER, Code.BATCH_DELAY, Code.NODE_ARRAY_STOPPED))
@@ -117,8 +117,8 @@ def test_a_batch_limit_is_named_after_its_launch() -> None:
     batched = (
         because(Code.DEMAND).then(because(Code.LAUNCH_WANTED, workers=3)).then(because(Code.SCALE_UP_BATCH, batch=1))
     )
-    told = sentence(plan(launch(1, batched), job_categories=(waiting(6),)), 3)
-    assert told == "pass 3: 6 jobs wait; launching 1 c5.4xlarge (wanted 3; 1 at a time)"
+    line = sentence(plan(launch(1, batched), job_categories=(waiting(6),)), 3)
+    assert line == "pass 3: 6 jobs wait; launching 1 c5.4xlarge (wanted 3; 1 at a time)"
 
 
 def test_machines_without_a_host_name_are_named_by_id() -> None:
@@ -165,18 +165,18 @@ def test_lost_jobs_are_reported_with_a_short_cause() -> None:
 def test_a_thousand_workers_are_summarised_in_one_line() -> None:
     workers = tuple(kept(f"ip-10-0-{n // 250}-{n % 250}", because(Code.RUNS_JOBS, jobs=(str(n),))) for n in range(990))
     leaving = tuple(disable(f"ip-10-1-0-{n}", idle_s=600.0 + n) for n in range(10))
-    told = plan(
+    planned = plan(
         launch(50), *leaving, job_categories=tuple(waiting(5, first=10 * n) for n in range(400)), workers=workers
     )
-    assert sentence(told, 99999) == (
+    assert sentence(planned, 99999) == (
         "pass 99999: 2000 jobs wait; launching 50 c5.4xlarge; disabling 10 hosts (idle); keeping 990 workers (busy)"
     )
 
 
 def test_many_requested_workers_are_summarised_without_their_sets() -> None:
     asked = because(Code.REQUESTED, sets=("nightly", "standard"), node_array="execute", workers=6)
-    told = plan(workers=tuple(kept(f"w{n}", asked) for n in range(6)))
-    assert sentence(told, 3) == "pass 3: no job waits; nothing to do; keeping 6 workers (requested)"
+    planned = plan(workers=tuple(kept(f"w{n}", asked) for n in range(6)))
+    assert sentence(planned, 3) == "pass 3: no job waits; nothing to do; keeping 6 workers (requested)"
 
 
 def test_many_kept_workers_are_summarised_by_reason() -> None:
@@ -220,10 +220,10 @@ def test_every_reason_code_can_be_summarised(code: Code) -> None:
 def test_actions_on_jobs_are_reported_with_their_cause() -> None:
     why = because(Code.UNKNOWN_PE, pe="mpi", queues=("main.q",), slots=100)
     asked = AskGridEngine((Question(12, "a"), Question(13, "b")), (), why)
-    told = plan(
+    planned = plan(
         Reschedule(("9", "10"), "i-1", "w1", because(Code.GONE)), Kill(("11",), why), Hold(("14", "15"), why), asked
     )
-    assert sentence(told, 1) == (
+    assert sentence(planned, 1) == (
         "pass 1: no job waits; rescheduling job 9 (gone), job 10 (gone); killing job 11 (PE unknown); holding job 14 "
         "(PE unknown), job 15 (PE unknown); asking Grid Engine about 2 jobs"
     )
@@ -257,14 +257,14 @@ def test_all_unknown_instance_types_are_named() -> None:
         waiting(1, first=n, reason=because(code, node_array="execute", asked=name), counted=False)
         for n, (code, name) in enumerate(zip(codes, asked, strict=True), start=50)
     ]
-    told = sentence(_folded(*job_categories), 3)
-    assert all(name in told for name in ("type m5.lrage", "type c5.lrage", "no worker allowed", "2 other"))
+    line = sentence(_folded(*job_categories), 3)
+    assert all(name in line for name in ("type m5.lrage", "type c5.lrage", "no worker allowed", "2 other"))
 
 
 def test_a_stopped_node_array_is_reported_besides_actions() -> None:
     stopped = because(Code.NODE_ARRAY_STOPPED, node_array="execute", message="key not found")
-    told = sentence(plan(launch(1), job_categories=(waiting(3),), notes=(because(Code.BATCH_DELAY), stopped)), 3)
-    assert told.endswith("; to fix: execute launches nothing until resumed: key not found")
+    line = sentence(plan(launch(1), job_categories=(waiting(3),), notes=(because(Code.BATCH_DELAY), stopped)), 3)
+    assert line.endswith("; to fix: execute launches nothing until resumed: key not found")
     alone = sentence(plan(job_categories=(waiting(3),), notes=(stopped,)), 3)
     assert alone.count("key not found") == 1
 
@@ -272,5 +272,5 @@ def test_a_stopped_node_array_is_reported_besides_actions() -> None:
 def test_a_queue_instance_in_error_is_named_among_many() -> None:
     codes = (Code.NO_LOAD_REPORT,) * 4 + (Code.DISABLED_BY_HAND,) * 3 + (Code.SILENT,) * 2 + (Code.INTERRUPTED,) * 2
     workers = [kept(f"w{n}", because(code)) for n, code in enumerate((*codes, Code.INSTANCE_IN_ERROR))]
-    told = sentence(plan(workers=tuple(workers)), 3)
-    assert "leaving alone 12 workers (1 queue instance in error, 4 no load report, 3 disabled by hand, …)" in told
+    line = sentence(plan(workers=tuple(workers)), 3)
+    assert "leaving alone 12 workers (1 queue instance in error, 4 no load report, 3 disabled by hand, …)" in line

@@ -16,12 +16,12 @@ TWO = {"instance_size": "m5.large", "CP_CAP_SGE_QUEUE_NAME_1": "gpu.q", "CP_CAP_
 PRICED = {"CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR": "0.1", "CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR_1": "0.1"}
 
 
-def told(**environ: str) -> list[str]:
+def warnings(**environ: str) -> list[str]:
     return [warning for warning in load_settings({**TWO, **environ}).warnings if "to each queue" in warning]
 
 
 def test_a_limit_of_two_queues_is_reported_with_its_sum() -> None:
-    assert told(**PRICED) == [
+    assert warnings(**PRICED) == [
         "CP_CAP_AUTOSCALE_WORKERS applies to each queue separately: main.q 2, gpu.q 3; together 5 workers. "
         "CP_CAP_AUTOSCALE_TOTAL_WORKERS limits the whole cell",
         "CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR applies to each queue separately: main.q 0.1, gpu.q 0.1; together 0.2 an "
@@ -30,17 +30,17 @@ def test_a_limit_of_two_queues_is_reported_with_its_sum() -> None:
 
 
 def test_the_sum_of_price_limits_has_its_currency() -> None:
-    assert any("together 0.2 EUR an hour. " in each for each in told(**PRICED, CP_CAP_AUTOSCALE_CURRENCY="EUR"))
+    assert any("together 0.2 EUR an hour. " in each for each in warnings(**PRICED, CP_CAP_AUTOSCALE_CURRENCY="EUR"))
 
 
 def test_a_queue_without_that_limit_is_named() -> None:
-    (_, price) = told(CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR="0.1")
+    (_, price) = warnings(CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR="0.1")
     assert "main.q 0.1; gpu.q without a limit" in price
 
 
 def test_with_a_limit_of_the_whole_cell_there_is_no_warning() -> None:
     total = {"CP_CAP_AUTOSCALE_TOTAL_WORKERS": "3", "CP_CAP_AUTOSCALE_TOTAL_PRICE_PER_HOUR": "0.1"}
-    assert told(**PRICED, **total) == []
+    assert warnings(**PRICED, **total) == []
 
 
 def test_with_one_queue_there_is_no_warning() -> None:

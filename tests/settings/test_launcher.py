@@ -14,7 +14,7 @@ from autoscaler.settings.queue_settings import QueueSettings
 from sge.prepare import Preparation, Present, differences
 from tests.core.building import COMPLEXES, LARGE
 
-TOLD_HERE = (
+WITHOUT_EFFECT = (
     "CP_CAP_SGE_EXTRA_PE_PATH",
     "CP_CAP_SGE_REPORTING_PARAMS",
     "CP_CAP_SGE_SCHEDULER_DEFAULT_QUEUE",
@@ -60,15 +60,15 @@ def test_a_mistyped_name_is_an_error_on_a_master_container_too() -> None:
 
 def test_an_unknown_name_is_an_error_unless_the_launcher_may_have_set_it() -> None:
     assert "is not a setting" in the_error(CP_CAP_SGE_FROBNICATE="1")
-    (told,) = load_settings({"CP_CAP_SGE_FROBNICATE": "1", "RUN_ID": "12"}, strict=True).warnings
-    assert "nothing in the autoscaler reads it" in told
+    (result,) = load_settings({"CP_CAP_SGE_FROBNICATE": "1", "RUN_ID": "12"}, strict=True).warnings
+    assert "nothing in the autoscaler reads it" in result
 
 
-@pytest.mark.parametrize("name", TOLD_HERE)
+@pytest.mark.parametrize("name", WITHOUT_EFFECT)
 def test_an_ignored_launcher_setting_is_reported_as_without_effect(name: str) -> None:
-    told = list(load_settings({name: "true"} if name[-4:] != "PATH" else {name: "/x"}, strict=True).warnings)
-    assert len(told) == 1, told
-    assert told[0].startswith(f"{name} is known but has no effect: ")
+    result = list(load_settings({name: "true"} if name[-4:] != "PATH" else {name: "/x"}, strict=True).warnings)
+    assert len(result) == 1, result
+    assert result[0].startswith(f"{name} is known but has no effect: ")
 
 
 def test_variables_with_the_type_of_a_parameter_are_ignored() -> None:

@@ -26,7 +26,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-def told(store: Store, answer: AutoStopAnswer, *, asked: float = NOW, at: float = NOW, reason: Reason = WHY) -> None:
+def ask_and_answer(
+    store: Store, answer: AutoStopAnswer, *, asked: float = NOW, at: float = NOW, reason: Reason = WHY
+) -> None:
     store.auto_stops.ask("i-1", asked)
     store.auto_stops.answer("i-1", answer, reason, at)
 
@@ -39,32 +41,32 @@ def test_a_question_is_open_until_it_is_answered(store: Store) -> None:
 
 
 def test_an_answer_based_on_an_earlier_observation_is_ignored(store: Store) -> None:
-    told(store, STAYS, asked=NOW, at=NOW - 0.5)
+    ask_and_answer(store, STAYS, asked=NOW, at=NOW - 0.5)
     assert (store.auto_stops.answered("i-1", NOW), store.auto_stops.open()) == (None, frozenset({"i-1"}))
 
 
 def test_a_worker_that_stays_may_ask_again_and_gets_a_new_answer(store: Store) -> None:
-    told(store, STAYS)
+    ask_and_answer(store, STAYS)
     store.auto_stops.ask("i-1", NOW + 5)
     assert (store.auto_stops.answered("i-1", NOW + 5), store.auto_stops.open()) == (None, frozenset({"i-1"}))
 
 
 def test_the_question_of_a_stopping_worker_is_open_until_it_is_gone(store: Store) -> None:
-    told(store, STOPS)
+    ask_and_answer(store, STOPS)
     before = store.auto_stops.open()
     store.auto_stops.end(["i-1"])
     assert (before, store.auto_stops.open()) == (frozenset({"i-1"}), frozenset())
 
 
 def test_a_stop_answer_is_never_withdrawn(store: Store) -> None:
-    told(store, STOPS)
-    told(store, STAYS, asked=NOW + 9, at=NOW + 9)
+    ask_and_answer(store, STOPS)
+    ask_and_answer(store, STAYS, asked=NOW + 9, at=NOW + 9)
     assert store.auto_stops.answered("i-1", NOW + 9) == Answered("i-1", NOW, STOPS, WHY)
 
 
 def test_enabling_the_worker_by_hand_withdraws_a_stop_answer(store: Store) -> None:
-    told(store, STOPS)
-    told(store, STAYS, asked=NOW + 10, at=NOW + 10, reason=because(Code.ENABLED_BY_HAND))
+    ask_and_answer(store, STOPS)
+    ask_and_answer(store, STAYS, asked=NOW + 10, at=NOW + 10, reason=because(Code.ENABLED_BY_HAND))
     found = store.auto_stops.answered("i-1", NOW)
     assert found is not None
     assert (found.answer, found.reason.code, store.auto_stops.open()) == (STAYS, Code.ENABLED_BY_HAND, frozenset())
@@ -85,7 +87,7 @@ def test_an_answer_is_stored_together_with_its_plan(store: Store, tmp_path: Path
 
 
 def test_only_closed_questions_are_forgotten(store: Store) -> None:
-    told(store, STAYS)
+    ask_and_answer(store, STAYS)
     store.auto_stops.ask("i-2", NOW)
     store.auto_stops.ask("i-3", NOW)
     store.auto_stops.answer("i-3", STOPS, WHY, NOW)

@@ -113,7 +113,7 @@ def test_another_process_knows_the_reported_events(table: EventTable) -> None:
     )
     keep(table, an_event(JOINED, worker_id="i-1"), an_event(ORDERED, "2", order_id="o-1"), ended=(over,))
     known = table.known({2, 3, 9, 77})
-    assert [sorted(told) for told in (known.submitted, known.counted, known.uncounted)] == [[2, 3, 9], [3], [2, 9]]
+    assert [sorted(result) for result in (known.submitted, known.counted, known.uncounted)] == [[2, 3, 9], [3], [2, 9]]
     assert (dict(known.runs), set(known.joined), set(known.orders)) == ({(3, "1"): run}, {"i-1"}, {"o-1"})
     assert known.since == float("-inf")
 

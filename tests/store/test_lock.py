@@ -150,9 +150,9 @@ def test_the_lock_directory_is_created_writable_by_its_owner_only(tmp_path: Path
 def test_the_lock_directory_of_root_is_not_writable_by_others() -> None:
     """On a machine as it is installed, whatever the fixtures of these tests set."""
     code = "from autoscaler.store.lock import lock_directory; print(lock_directory())"
-    told = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True, timeout=30).stdout
-    assert exposure(Path(told.strip())) is None
-    assert not any(each.stat().st_mode & 0o022 for each in Path(told.strip()).parents if each.exists())
+    output = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True, timeout=30).stdout
+    assert exposure(Path(output.strip())) is None
+    assert not any(each.stat().st_mode & 0o022 for each in Path(output.strip()).parents if each.exists())
 
 
 def test_a_tag_is_created_once_and_stored_beside_the_cell(tmp_path: Path) -> None:

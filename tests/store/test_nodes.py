@@ -49,16 +49,16 @@ def test_a_request_id_is_known_after_a_restart(tmp_path: Path) -> None:
 
 def test_a_worker_serves_one_node_and_a_node_has_one_worker(store: Store) -> None:
     store.nodes.create([node(), node("n2", "execute-2")])
-    told = [store.nodes.bind(*pair) for pair in (("n1", "w1"), ("n1", "w2"), ("n2", "w1"), ("n2", "w2"))]
-    assert (told, [each.worker_id for each in store.nodes.live()]) == ([True, False, False, True], ["w1", "w2"])
+    results = [store.nodes.bind(*pair) for pair in (("n1", "w1"), ("n1", "w2"), ("n2", "w1"), ("n2", "w2"))]
+    assert (results, [each.worker_id for each in store.nodes.live()]) == ([True, False, False, True], ["w1", "w2"])
 
 
 def test_an_ended_node_is_no_longer_live_and_ends_once(store: Store) -> None:
     store.nodes.create([node()])
-    told = [store.nodes.end("n1", at=200.0, by="anna"), store.nodes.end("n1", at=300.0, by="ben")]
+    results = [store.nodes.end("n1", at=200.0, by="anna"), store.nodes.end("n1", at=300.0, by="ben")]
     row = store.nodes.row("n1")
     assert row is not None
-    assert (told, store.nodes.live(), row.ended_at, row.ended_by) == ([True, False], (), 200.0, "anna")
+    assert (results, store.nodes.live(), row.ended_at, row.ended_by) == ([True, False], (), 200.0, "anna")
 
 
 def test_a_name_is_free_once_its_node_has_ended(store: Store) -> None:

@@ -40,13 +40,13 @@ def test_the_memory_of_an_older_store_equals_that_of_its_world(older: Store) -> 
 
 
 def test_the_last_observation_of_an_older_store_shows_the_phases_of_its_workers(older: Store) -> None:
-    look = older.looks.load()
-    assert look is not None
+    observation = older.looks.load()
+    assert observation is not None
     now = workers(older)
-    told = {seen.worker.id: (seen.phase, seen.decisive) for seen in look.workers}
-    expected = {key: (worker.phase, worker.decisive) for key, worker in now.items() if key in told}
-    assert told == expected
-    assert len(told) == len(now) - 2  # neither the one that is gone nor the one that is not listed
+    result = {seen.worker.id: (seen.phase, seen.decisive) for seen in observation.workers}
+    expected = {key: (worker.phase, worker.decisive) for key, worker in now.items() if key in result}
+    assert result == expected
+    assert len(result) == len(now) - 2  # neither the one that is gone nor the one that is not listed
 
 
 def test_the_sample_of_the_older_store_has_its_sixteen_states(older: Store) -> None:

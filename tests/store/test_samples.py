@@ -48,8 +48,10 @@ def test_every_resolution_has_the_same_totals(table: SampleTable) -> None:
     for at in range(1000, 9000, 20):
         table.add(replace(ONE, at=float(at), waiting=at % 7), until=at + 20.0, starts=Starts(1, 5.0, 5.0))
     rows = (merged(known(table, length=one.seconds), 0.0) for one in RESOLUTIONS)
-    told = {(one.seconds, round(one.waiting, 6), one.started, one.longest_waited, round(one.cost, 9)) for one in rows}
-    assert told == {(8000.0, round(sum(at % 7 for at in range(1000, 9000, 20)) / 400, 6), 400.0, 5.0, 1.111111111)}
+    results = {
+        (one.seconds, round(one.waiting, 6), one.started, one.longest_waited, round(one.cost, 9)) for one in rows
+    }
+    assert results == {(8000.0, round(sum(at % 7 for at in range(1000, 9000, 20)) / 400, 6), 400.0, 5.0, 1.111111111)}
 
 
 def test_starts_are_counted_once_however_many_rows_a_sample_spans(table: SampleTable) -> None:
@@ -105,13 +107,13 @@ def test_many_node_arrays_drop_the_oldest_of_the_finest_rows(
 
 @settings(max_examples=25)
 @given(st.lists(st.tuples(st.floats(0.2, 900.0), st.integers(0, 50)), min_size=1, max_size=12))
-def test_no_observed_second_is_lost_or_doubled(looks: list[tuple[float, int]]) -> None:
+def test_no_observed_second_is_lost_or_doubled(observed: list[tuple[float, int]]) -> None:
     table, at = Store.open(None).samples, 5000.0
-    for seconds, waiting in looks:
+    for seconds, waiting in observed:
         table.add(Sample(at, waiting=waiting), at + seconds)
         at += seconds
     total = merged(known(table, at + 1, length=60), 0.0)
-    held = [(min(seconds, HELD), waiting) for seconds, waiting in looks]
+    held = [(min(seconds, HELD), waiting) for seconds, waiting in observed]
     expected = sum(seconds * waiting for seconds, waiting in held)
     assert total.waiting * total.seconds == pytest.approx(expected, abs=1e-6)
 

@@ -107,7 +107,7 @@ def test_after_a_full_disk_the_store_continues(store: Store) -> None:
         store.history.add_pass(1, 0.0, "x" * 100_000, {})
     store.database.rows("PRAGMA max_page_count=1000000")
     store.history.add_pass(2, 0.0, "y" * 100_000, {})
-    assert [told.number for told in store.history.passes()] == [2]
+    assert [result.number for result in store.history.passes()] == [2]
 
 
 def test_memory_and_journal_of_a_plan_are_stored_together(store: Store, path: Path) -> None:
@@ -270,8 +270,8 @@ def verdict(*jobs: int, code: Code = Code.HELD, waited: float = 5.0) -> JobCateg
 def test_a_second_connection_in_the_process_hides_no_write_from_others(store: Store, path: Path) -> None:
     """The loop has one, the REST API another; a command that looks and ends must not take the log away from them."""
     second = Store.open(path)
-    look = "import sys; from pathlib import Path; from autoscaler.store.store import Store"
-    argv = (sys.executable, "-c", f"{look}; s = Store.open(Path(sys.argv[1])); print(s.memory.saved_at); s.close()")
+    imports = "import sys; from pathlib import Path; from autoscaler.store.store import Store"
+    argv = (sys.executable, "-c", f"{imports}; s = Store.open(Path(sys.argv[1])); print(s.memory.saved_at); s.close()")
     seen = []
     for number in range(1, 4):
         store.memory.save(MEMORY, float(number))
@@ -368,7 +368,7 @@ def test_passes_older_than_thirty_days_are_forgotten(store: Store) -> None:
 DAYS = 86_400.0
 
 
-def wishes(store: Store) -> list[tuple[str, float]]:
+def override_rows(store: Store) -> list[tuple[str, float]]:
     return [(row["verb"], row["at"]) for row in store.database.rows("SELECT verb, at FROM wishes ORDER BY id")]
 
 
@@ -385,7 +385,7 @@ def test_old_ended_overrides_are_forgotten_except_those_that_still_count(store: 
     store.overrides.ask(Verb.DRAIN, who="ann", at=7.0, host="w3")
     before = store.overrides.load()
     store.forget_old(40 * DAYS)
-    assert wishes(store) == [("drain", 1.0), ("retry", 4.0), ("pause", 5.0), ("keep", 6.0), ("drain", 7.0)]
+    assert override_rows(store) == [("drain", 1.0), ("retry", 4.0), ("pause", 5.0), ("keep", 6.0), ("drain", 7.0)]
     assert store.overrides.load() == before
     assert (store.overrides.ever(Verb.DRAIN, "i-served"), store.overrides.ever(Verb.DRAIN, "i-gone")) == (True, False)
 
@@ -395,4 +395,4 @@ def test_a_bounded_number_of_ended_overrides_is_kept(store: Store, monkeypatch: 
     for at in range(50):
         store.retry(who="a script", at=float(at))
     store.forget_old(100.0)
-    assert wishes(store) == [("retry", float(at)) for at in range(40, 50)]
+    assert override_rows(store) == [("retry", float(at)) for at in range(40, 50)]

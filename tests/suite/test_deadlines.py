@@ -54,10 +54,10 @@ def test_nothing_is_measured_early_in_a_wait() -> None:
 def test_load_that_ended_before_the_limit_still_counts() -> None:
     bench = Bench(slower=3)
     deadline = bench.deadline(10)
-    told = [bench.after(5, deadline)]
+    results = [bench.after(5, deadline)]
     bench.slower = 1
-    told += [bench.after(5.1, deadline), bench.after(19, deadline), bench.after(1, deadline)]
-    assert (told, bench.measured) == ([False, False, False, True], 3)
+    results += [bench.after(5.1, deadline), bench.after(19, deadline), bench.after(1, deadline)]
+    assert (results, bench.measured) == ([False, False, False, True], 3)
 
 
 def test_a_limit_of_zero_stays_zero() -> None:
@@ -68,12 +68,12 @@ def test_a_limit_of_zero_stays_zero() -> None:
 def test_load_that_comes_during_a_wait_counts_and_stays_counted() -> None:
     bench = Bench(slower=2)
     deadline = bench.deadline(10)
-    told = [bench.after(15, deadline)]
+    results = [bench.after(15, deadline)]
     bench.slower = 4
-    told += [bench.after(10, deadline)]
+    results += [bench.after(10, deadline)]
     bench.slower = 1
-    told += [bench.after(10, deadline), bench.after(6, deadline)]
-    assert told == [False, False, False, True]
+    results += [bench.after(10, deadline), bench.after(6, deadline)]
+    assert results == [False, False, False, True]
 
 
 def test_a_measurement_is_reused_for_a_while() -> None:

@@ -79,7 +79,7 @@ def started(folder: Path, *more: str, **environ: str) -> subprocess.Popen[str]:
         return subprocess.Popen(argv, cwd=folder, env=environ, stdout=output, stderr=output, text=True)
 
 
-def told(folder: Path) -> dict[str, list[str]]:
+def outcomes(folder: Path) -> dict[str, list[str]]:
     """Of each test of the file, what was told of it."""
     found: dict[str, list[str]] = {}
     for case in ElementTree.parse(folder / "told" / "junit.xml").getroot().iter("testcase"):
@@ -90,7 +90,7 @@ def told(folder: Path) -> dict[str, list[str]]:
 def hangs(folder: Path) -> bool:
     """Whether all before the test that hangs was told."""
     try:
-        known = told(folder)
+        known = outcomes(folder)
     except (FileNotFoundError, ElementTree.ParseError):
         return False  # not made yet, or made and its head not written yet; read strictly after the kill
     return "error" in known.get("test_that_leaves_something", ()) and FAILED[-1] in (folder / "output").read_text()
@@ -104,7 +104,7 @@ def test_a_killed_run_has_named_its_failures_so_far(folder: Path, workers: str) 
     finally:
         run.send_signal(signal.SIGKILL)
         run.wait(120)
-    assert "test_that_leaves_something" in told(folder)
+    assert "test_that_leaves_something" in outcomes(folder)
     lines = (folder / "output").read_text().splitlines()
     named = [line for line in lines if line.startswith("FAILED")]
     assert [line.split()[1].partition("::")[2] for line in named] == list(FAILED)
@@ -118,14 +118,14 @@ def test_a_crash_of_a_worker_is_named_and_another_worker_continues(folder: Path)
     lines = (folder / "output").read_text().splitlines()
     (named,) = (line for line in lines if line.startswith("FAILED") and "test_that_hangs after" in line)
     assert "crashed while running" in named
-    known = told(folder)
+    known = outcomes(folder)
     assert known["test_that_hangs"] == ["failure"]
     assert {"test_good", "test_left_out", *FAILED} <= known.keys()
 
 
 def test_the_junit_file_has_failures_errors_and_skips(folder: Path) -> None:
     assert started(folder).wait(300) == 1
-    assert told(folder) == {
+    assert outcomes(folder) == {
         "test_good": [],
         "test_bad": ["failure"],
         "test_in_need": ["error"],
@@ -141,4 +141,4 @@ def test_the_file_of_an_earlier_run_is_replaced_and_keeps_its_inode(folder: Path
     file.write_text("x" * 100_000)
     before = file.stat().st_ino
     started(folder, "-k", "good").wait(300)
-    assert (told(folder), file.stat().st_ino) == ({"test_good": []}, before)
+    assert (outcomes(folder), file.stat().st_ino) == ({"test_good": []}, before)

@@ -38,7 +38,7 @@ def api(served_app: tuple[FastAPI, str], tmp_path: Path) -> Iterator[Served]:
     with behind(tmp_path / "store.sqlite") as (operations, calls):
         app.state.api = Api(operations, Logins(app.state.api.logins.passwords), calls)
         made = Served(Client(url), operations, calls)
-        made.see()
+        made.observe()
         yield made
 
 

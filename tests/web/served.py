@@ -99,10 +99,10 @@ class Served:
     def store(self) -> Store:
         return self.operations.store
 
-    def see(self, *workers: SeenWorker, arrays: tuple[SeenArray, ...] = (), **known: Any) -> None:
+    def observe(self, *workers: SeenWorker, arrays: tuple[SeenArray, ...] = (), **known: Any) -> None:
         """Let a loop have looked: these workers and node arrays."""
-        look = LastObservation("fake", workers=workers, arrays=arrays or (array(),))
-        self.store.looks.keep(replace(look, **known), 100.0)
+        observation = LastObservation("fake", workers=workers, arrays=arrays or (array(),))
+        self.store.looks.keep(replace(observation, **known), 100.0)
 
 
 def password_file(path: Path) -> Path:
@@ -136,7 +136,7 @@ def serve_requests(service: RequestService, path: Path, group: str | None = None
     return served_locally(lambda: make_app(Api(requests=service)), path, group)
 
 
-class Door:
+class AutoStopServer:
     """What workers ask, served at an address until `end`."""
 
     def __init__(self, place: Endpoint, auto_stops: AutoStops) -> None:

@@ -35,7 +35,7 @@ class StockClient:
     buckets: list[StockBucket] = field(default_factory=list)
     taken: set[str] = field(default_factory=set)
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Read status and nodes. Raises KeyError for a name that the library reads without a default."""
         status = self.client.get("status", nodes="true").json()
         nodes = self.client.get("nodes").json()["nodes"]

@@ -56,8 +56,8 @@ def test_every_call_is_journalled_with_its_caller(api: Served) -> None:
     assert until(lambda: len(api.calls.newest()) == 2)
     requests.get(f"{api.client.url}/operations/", timeout=120)
     assert until(lambda: len(api.calls.newest()) == 3)
-    told = [(call.who, call.method, call.target, call.status, call.operation) for call in api.calls.newest()]
-    assert told == [
+    results = [(call.who, call.method, call.target, call.status, call.operation) for call in api.calls.newest()]
+    assert results == [
         ("", "GET", "/operations/", 401, ""),
         (USER, "GET", "/clusters/demo/nodes?request_id=none", 404, ""),
         (USER, "POST", "/clusters/demo/nodes/create", 202, operation),
@@ -93,10 +93,10 @@ def test_a_malformed_password_entry_matches_no_password(entry: str) -> None:
 
 def test_a_user_logs_in_with_a_written_password_that_the_file_does_not_contain(tmp_path: Path) -> None:
     path = tmp_path / "sub" / "passwords"
-    told = [set_password(path, "anna", "one"), set_password(path, "ben", "two"), set_password(path, "anna", "three")]
+    results = [set_password(path, "anna", "one"), set_password(path, "ben", "two"), set_password(path, "anna", "three")]
     passwords = Passwords(path)
     rights = [passwords.right(*pair) for pair in (("anna", "one"), ("anna", "three"), ("ben", "two"))]
-    assert (told, rights, "three" in path.read_text(), path.stat().st_mode & 0o777) == (
+    assert (results, rights, "three" in path.read_text(), path.stat().st_mode & 0o777) == (
         [True, True, False],
         [False, True, True],
         False,
@@ -196,9 +196,9 @@ def test_a_port_in_use_is_reported_before_serving() -> None:
 def test_an_invalid_certificate_is_reported(tmp_path: Path) -> None:
     for name in ("cert.pem", "key.pem"):
         (tmp_path / name).write_text("nothing")
-    with pytest.raises(SettingsError, match="TLS") as told:
+    with pytest.raises(SettingsError, match="TLS") as raised:
         Server(None, address("127.0.0.1:0", tmp_path / "cert.pem", tmp_path / "key.pem"))
-    assert isinstance(told.value.__cause__, ssl.SSLError | OSError)
+    assert isinstance(raised.value.__cause__, ssl.SSLError | OSError)
 
 
 @pytest.mark.timeout(60)

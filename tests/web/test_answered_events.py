@@ -28,7 +28,7 @@ from autoscaler.store.store import Store
 from tests.cases.whole import HERE as CASES
 from tests.cases.whole import whole
 from tests.store.test_store import LAUNCH, MEMORY, order_for
-from tests.web.asked_as import asked_as
+from tests.web.as_user import call_as
 from tests.web.test_answers import OTHER, USER, World, as_root, first_job, owned_by, world
 
 WAITING = whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores")
@@ -47,7 +47,7 @@ def an_event(kind: EventKind, jobs: str = "", owner: str = "", at: float = NOW, 
 @pytest.fixture
 def served() -> Iterator[World]:
     with world() as made:
-        made.loop.see(WAITING)
+        made.loop.observe(WAITING)
         happened(
             made.store,
             an_event(EventKind.SUBMITTED, "4-7", "ann"),
@@ -104,21 +104,21 @@ def test_with_owner_only_details_others_do_not_see_the_events_of_a_job() -> None
             an_event(EventKind.JOINED, hosts=("w1",), worker_id="i-1", order_id="o-1", message="m5.large"),
         )
 
-        def told(user: str, query: str = "") -> list[tuple[str, str]]:
-            status, said = asked_as(user, made.path, f"/answers/v1/events{query}")
+        def seen_by(user: str, query: str = "") -> list[tuple[str, str]]:
+            status, answer = call_as(user, made.path, f"/answers/v1/events{query}")
             assert status == 200
-            return [(one["kind"], one["jobs"]) for one in said["document"]["events"]]
+            return [(one["kind"], one["jobs"]) for one in answer["document"]["events"]]
 
-        assert told(USER) == [("submitted", "4-7"), ("ordered", ""), ("joined", "")]
-        assert told("root")[2] == ("ordered", "4-8")
-        assert asked_as(USER, made.path, "/answers/v1/events?job=8")[0] == 403
-        assert told(USER, "?job=5") == [("submitted", "4-7"), ("ordered", ""), ("joined", "")]
+        assert seen_by(USER) == [("submitted", "4-7"), ("ordered", ""), ("joined", "")]
+        assert seen_by("root")[2] == ("ordered", "4-8")
+        assert call_as(USER, made.path, "/answers/v1/events?job=8")[0] == 403
+        assert seen_by(USER, "?job=5") == [("submitted", "4-7"), ("ordered", ""), ("joined", "")]
         happened(
             made.store, an_event(EventKind.ORDERED, "8", OTHER, project="wind", order_id="o-2", message="1 m5.large")
         )
-        said = asked_as(USER, made.path, "/answers/v1/events?last=1")[1]["document"]["events"]
-        assert [(one["kind"], one["owner"], one["project"]) for one in said] == [("ordered", None, None)]
-        assert "4-8" not in str(asked_as(USER, made.path, "/answers/v1/events?job=5&form=text")[1])
+        answer = call_as(USER, made.path, "/answers/v1/events?last=1")[1]["document"]["events"]
+        assert [(one["kind"], one["owner"], one["project"]) for one in answer] == [("ordered", None, None)]
+        assert "4-8" not in str(call_as(USER, made.path, "/answers/v1/events?job=5&form=text")[1])
 
 
 def test_explain_job_shows_the_events_of_the_job(served: World) -> None:
@@ -155,12 +155,12 @@ def test_queue_counts_each_waiting_task_once_under_its_reason(served: World) -> 
 @as_root
 def test_with_owner_only_details_queue_shows_other_tasks_only_as_a_number() -> None:
     with world(owners_only=True) as made:
-        seen: ObservedPlan = made.loop.see(WAITING)
+        seen: ObservedPlan = made.loop.observe(WAITING)
         job_categories = tuple(seen.plan.job_categories)
         made.loop.decided = owned_by(seen, USER), 8
         tasks = sum(category.count for category in job_categories)
-        _, said = asked_as(OTHER, made.path, "/answers/v1/queue")
-        assert (said["document"]["reasons"], said["document"]["not_shown"]) == ([], tasks)
+        _, answer = call_as(OTHER, made.path, "/answers/v1/queue")
+        assert (answer["document"]["reasons"], answer["document"]["not_shown"]) == ([], tasks)
 
 
 def test_passes_are_shown_oldest_first(served: World) -> None:
@@ -170,12 +170,12 @@ def test_passes_are_shown_oldest_first(served: World) -> None:
     assert [(one["pass"], one["sentence"]) for one in document["passes"]] == [(4, "pass 4: fine"), (5, "pass 5: fine")]
 
 
-SAID = (
+WHOLE = (
     "pass 8: 3 jobs wait; holding job 41.2-9:1 (no host has 900G), job 42 (no host has 900G); "
     "keeping w1 (job 43 runs); cannot read job 44; jobs 45, 46.3 ended with it; 80 % of the budget of user ann b spent"
     "; nothing to do: w2: suspected to be broken; all these jobs are cy's, and none of that owner's ran"
 )
-HEARD = (
+WITHOUT_NAMES = (
     "pass 8: 3 jobs wait; holding a job (no host has 900G), a job (no host has 900G); keeping w1 (a job runs); "
     "cannot read a job; jobs ended with it; 80 % of the budget of a user spent"
     "; nothing to do: w2: suspected to be broken; all these jobs are one owner's, and none of that owner's ran"
@@ -185,16 +185,16 @@ HEARD = (
 @as_root
 def test_with_owner_only_details_pass_sentences_name_no_job_or_owner_of_others() -> None:
     with world(owners_only=True) as made:
-        made.store.history.add_pass(8, NOW, SAID, {})
-        made.answers.status = lambda: {"sentence": SAID, "troubles": ["job 41 is odd"], "budgets": []}
+        made.store.history.add_pass(8, NOW, WHOLE, {})
+        made.answers.status = lambda: {"sentence": WHOLE, "troubles": ["job 41 is odd"], "budgets": []}
 
-        def told(user: str) -> tuple[str, str, list[str]]:
-            (one,) = asked_as(user, made.path, "/answers/v1/passes")[1]["document"]["passes"]
-            status = asked_as(user, made.path, "/answers/v1/status")[1]["document"]
+        def seen_by(user: str) -> tuple[str, str, list[str]]:
+            (one,) = call_as(user, made.path, "/answers/v1/passes")[1]["document"]["passes"]
+            status = call_as(user, made.path, "/answers/v1/status")[1]["document"]
             return one["sentence"], status["sentence"], status["troubles"]
 
-        assert told(OTHER) == (HEARD, HEARD, ["a job is odd"])
-        assert told("root") == (SAID, SAID, ["job 41 is odd"])
+        assert seen_by(OTHER) == (WITHOUT_NAMES, WITHOUT_NAMES, ["a job is odd"])
+        assert seen_by("root") == (WHOLE, WHOLE, ["job 41 is odd"])
 
 
 @pytest.mark.parametrize("case", sorted(CASES.glob("*/*/expect.toml")), ids=lambda case: case.parent.name)
@@ -213,29 +213,29 @@ def test_with_owner_only_details_no_reason_names_another_owner() -> None:
     unread = because(Code.JOBS_NOT_READ, count=2, why="they have no state", jobs=("7654321", "7654322"))
     suspect = Reason(Code.SUSPECT, (), (because(Code.ONE_OWNER, owner="ann"),))
     with world(owners_only=True) as made:
-        seen = made.loop.see(whole("shrink/a-held-job-keeps-nobody"))
+        seen = made.loop.observe(whole("shrink/a-held-job-keeps-nobody"))
         workers = (replace(seen.plan.workers[0], reason=suspect), *seen.plan.workers[1:])
         made.loop.decided = replace(seen, plan=replace(seen.plan, notes=(*budgets, unread), workers=workers)), 8
         questions = ("jobs", "workers", f"explain?subject={workers[0].name}", "explain?subject=12345")
-        told = {
+        result = {
             user: "".join(
-                json.dumps(asked_as(user, made.path, f"/answers/v1/{each}{'&' if '?' in each else '?'}form={form}")[1])
+                json.dumps(call_as(user, made.path, f"/answers/v1/{each}{'&' if '?' in each else '?'}form={form}")[1])
                 for each in questions
                 for form in ("document", "text")
             )
             for user in (OTHER, "root")
         }
     secret = ("ann", "wind", "7654321")
-    assert [word for word in secret if re.search(rf"\b{word}\b", told[OTHER])] == []
-    assert [word for word in secret if re.search(rf"\b{word}\b", told["root"])] == list(secret)
-    assert [of for of in (f"user {OTHER}", "the cell") if of not in told[OTHER]] == []
+    assert [word for word in secret if re.search(rf"\b{word}\b", result[OTHER])] == []
+    assert [word for word in secret if re.search(rf"\b{word}\b", result["root"])] == list(secret)
+    assert [of for of in (f"user {OTHER}", "the cell") if of not in result[OTHER]] == []
 
 
 @as_root
 def test_with_owner_only_details_explain_job_shows_nothing_of_other_jobs() -> None:
     """Neither jobs that are held with it, nor launches for others' jobs that ask for the same."""
     with world(owners_only=True) as made:
-        seen = owned_by(made.loop.see(WAITING), USER)
+        seen = owned_by(made.loop.observe(WAITING), USER)
         mine = first_job(seen)
         held = Hold((mine, f"{mine}1.2"), because(Code.UNSATISFIABLE_LIMIT, most=5))
         made.loop.decided = replace(seen, plan=replace(seen.plan, actions=(held,))), 8
@@ -246,16 +246,18 @@ def test_with_owner_only_details_explain_job_shows_nothing_of_other_jobs() -> No
         made.store.history.explain(seen.plan.job_categories, NOW)
         made.store.accept(Plan((launch,), MEMORY), pass_number=7, at=NOW)
 
-        def told(user: str) -> tuple[list[list[str]], int]:
-            status, said = asked_as(user, made.path, f"/answers/v1/explain?subject={mine}")
+        def seen_by(user: str) -> tuple[list[list[str]], int]:
+            status, explained = call_as(user, made.path, f"/answers/v1/explain?subject={mine}")
             assert status == 200
-            return [action["jobs"] for action in said["document"]["actions"]], len(said["document"]["launched"])
+            return [action["jobs"] for action in explained["document"]["actions"]], len(
+                explained["document"]["launched"]
+            )
 
-        assert told("root") == ([[mine]], 1)
-        assert told(USER) == ([[mine]], 0)
+        assert seen_by("root") == ([[mine]], 1)
+        assert seen_by(USER) == ([[mine]], 0)
         (order,) = made.store.journal.orders(0.0)
         happened(made.store, an_event(EventKind.ORDERED, mine, order_id=order.id, message="2 m5.large of execute"))
-        assert told(USER) == ([[mine]], 1)
+        assert seen_by(USER) == ([[mine]], 1)
 
 
 def test_workers_have_phase_conditions_and_load(served: World) -> None:

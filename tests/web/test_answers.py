@@ -44,7 +44,7 @@ from autoscaler.store.store import Store
 from autoscaler.store.usages import Run, RunKey
 from tests.cases.whole import whole
 from tests.sge.test_job_ends import line
-from tests.web.asked_as import asked_as, python_as
+from tests.web.as_user import call_as, python_as
 
 USER, OTHER = "daemon", "nobody"
 NOTHING = '{"arrays": []}'
@@ -58,7 +58,7 @@ class Loop:
     decided: tuple[ObservedPlan, int] | None = None
     unobserved: str = ""
 
-    def see(self, record: Path, number: int = 7) -> ObservedPlan:
+    def observe(self, record: Path, number: int = 7) -> ObservedPlan:
         snapshot = read_record(record)
         seen = ObservedPlan(snapshot, plan(snapshot), {}, None)
         self.decided = seen, number
@@ -114,7 +114,7 @@ def world(
 @pytest.fixture(scope="module")
 def shared() -> Iterator[World]:
     with world() as made:
-        made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         yield made
 
 
@@ -142,11 +142,11 @@ def owned_by(seen: ObservedPlan, owner: str) -> ObservedPlan:
 
 
 def test_an_answer_states_its_pass_and_age(served: World) -> None:
-    said = served.ask("jobs")
+    answer = served.ask("jobs")
     seen = served.loop.decided
     assert seen is not None
-    assert (said["answers"], said["pass"], said["trouble"], said["age_s"] > 0) == (1, 7, "", True)
-    assert said["document"] == json.loads(json.dumps(seen[0].jobs()))
+    assert (answer["answers"], answer["pass"], answer["trouble"], answer["age_s"] > 0) == (1, 7, "", True)
+    assert answer["document"] == json.loads(json.dumps(seen[0].jobs()))
 
 
 def test_an_answer_states_why_there_is_no_newer_observation(served: World) -> None:
@@ -285,15 +285,15 @@ def test_with_owner_only_details_cost_shows_the_jobs_of_others_as_one_row() -> N
         asked = {"by": "job", "since": "1d"}
         nobody, ann = (Asker(name, lambda: False) for name in ("eve", "ann"))
         manager = Asker("root", lambda: True)
-        told = [
+        results = [
             {row["key"] for row in cost_rows(json.loads(b"".join(made.answers.answer("cost", asked, by).parts)))}
             for by in (nobody, ann, manager)
         ]
-        assert told == [{"(others)"}, {"1", "(others)"}, {"1", "2"}]
+        assert results == [{"(others)"}, {"1", "(others)"}, {"1", "2"}]
 
 
-def cost_rows(said: dict[str, Any]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = said["document"]["currencies"][0]["rows"]
+def cost_rows(text: dict[str, Any]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = text["document"]["currencies"][0]["rows"]
     return rows
 
 
@@ -326,9 +326,9 @@ def cost_rows(said: dict[str, Any]) -> list[dict[str, Any]]:
     ),
 )
 def test_a_wrong_question_is_refused_with_its_status_and_an_error(served: World, question: str, status: int) -> None:
-    said = asked_here(served, f"/answers/v1/{question}")
-    assert said[0] == status
-    assert said[1]["error"]
+    answer = asked_here(served, f"/answers/v1/{question}")
+    assert answer[0] == status
+    assert answer[1]["error"]
 
 
 def asked_here(served: World, target: str) -> tuple[int, dict[str, Any]]:
@@ -336,8 +336,8 @@ def asked_here(served: World, target: str) -> tuple[int, dict[str, Any]]:
         made.settimeout(120)
         made.connect(str(served.path))
         made.sendall(f"GET {target} HTTP/1.0\r\n\r\n".encode())
-        said = b"".join(iter(lambda: made.recv(65536), b""))
-    head, _, body = said.partition(b"\r\n\r\n")
+        result = b"".join(iter(lambda: made.recv(65536), b""))
+    head, _, body = result.partition(b"\r\n\r\n")
     return int(head.split(b" ")[1]), json.loads(body)
 
 
@@ -346,14 +346,14 @@ def asked_here(served: World, target: str) -> tuple[int, dict[str, Any]]:
     "question", ("status", "jobs", "queue", "workers", "explain?subject=905", "history", "events", "passes", "cost")
 )
 def test_every_local_user_may_read(served: World, question: str) -> None:
-    assert asked_as(USER, served.path, f"/answers/v1/{question}")[0] == 200
+    assert call_as(USER, served.path, f"/answers/v1/{question}")[0] == 200
 
 
 @as_root
 def test_an_ordinary_user_may_only_read(served: World) -> None:
-    status, said = asked_as(USER, served.path, "/autoscale", method="POST", body=NOTHING)
-    assert (status, said["error"]) == (403, f"{USER} is a reader: this takes a caller")
-    assert asked_as(USER, served.path, "/requests/standard", method="DELETE")[0] == 403
+    status, answer = call_as(USER, served.path, "/autoscale", method="POST", body=NOTHING)
+    assert (status, answer["error"]) == (403, f"{USER} is a reader: this takes a caller")
+    assert call_as(USER, served.path, "/requests/standard", method="DELETE")[0] == 403
 
 
 @as_root
@@ -361,8 +361,8 @@ def test_a_grid_engine_manager_may_act_and_the_manager_list_is_read_once() -> No
     with world() as made:
         made.managers.append(USER)
         for _ in range(3):
-            assert asked_as(USER, made.path, "/autoscale", method="POST", body=NOTHING)[0] == 200
-        assert asked_as(OTHER, made.path, "/autoscale", method="POST", body=NOTHING)[0] == 403
+            assert call_as(USER, made.path, "/autoscale", method="POST", body=NOTHING)[0] == 200
+        assert call_as(OTHER, made.path, "/autoscale", method="POST", body=NOTHING)[0] == 403
         assert len(made.asked_for_managers) == 1
 
 
@@ -370,28 +370,28 @@ def test_a_grid_engine_manager_may_act_and_the_manager_list_is_read_once() -> No
 def test_members_of_the_socket_group_may_act() -> None:
     gid = grp.getgrnam("games").gr_gid
     with world(gid) as made:
-        assert asked_as(USER, made.path, "/autoscale", method="POST", body=NOTHING, groups=(gid,))[0] == 200
-        assert asked_as(USER, made.path, "/autoscale", method="POST", body=NOTHING)[0] == 403
+        assert call_as(USER, made.path, "/autoscale", method="POST", body=NOTHING, groups=(gid,))[0] == 200
+        assert call_as(USER, made.path, "/autoscale", method="POST", body=NOTHING)[0] == 403
 
 
 @as_root
 def test_with_owner_only_details_others_do_not_see_a_job() -> None:
     with world(owners_only=True) as made:
-        seen = made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        seen = made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         made.loop.decided = owned_by(seen, USER), 8
         job = first_job(seen)
         there = len(seen.jobs()["jobs"])
-        mine, others = (asked_as(who, made.path, "/answers/v1/jobs")[1]["document"] for who in (USER, OTHER))
+        mine, others = (call_as(who, made.path, "/answers/v1/jobs")[1]["document"] for who in (USER, OTHER))
         assert ((len(mine["jobs"]), mine["not_shown"]), (len(others["jobs"]), others["not_shown"])) == (
             (there, 0),
             (0, there),
         )
-        assert [asked_as(who, made.path, f"/answers/v1/explain?subject={job}")[0] for who in (USER, OTHER, "root")] == [
+        assert [call_as(who, made.path, f"/answers/v1/explain?subject={job}")[0] for who in (USER, OTHER, "root")] == [
             200,
             403,
             200,
         ]
-        assert asked_as(OTHER, made.path, "/answers/v1/explain?subject=905")[0] == 403  # of ann, and ended
+        assert call_as(OTHER, made.path, "/answers/v1/explain?subject=905")[0] == 403  # of ann, and ended
         made.managers.append(OTHER)
         made.answers.turns = Turns()
 
@@ -399,13 +399,13 @@ def test_with_owner_only_details_others_do_not_see_a_job() -> None:
 @as_root
 def test_with_owner_only_details_others_do_not_see_what_an_owner_spent() -> None:
     with world(owners_only=True) as made:
-        told = made.answers.status()
+        answer = made.answers.status()
         owners = ("the cell", f"user {USER}", f"user {OTHER}", "project wind")
         one = {"budget": 9.0, "spent": 1.0, "level": 0, "action": "warn", "until": "2026-12-01T00:00:00+00:00"}
         budgets = [{"owner": owner, **one} for owner in owners]
-        made.answers.status = lambda: {**told, "troubles": [], "budgets": budgets}
+        made.answers.status = lambda: {**answer, "troubles": [], "budgets": budgets}
         seen = {
-            who: [each["owner"] for each in asked_as(who, made.path, "/answers/v1/status")[1]["document"]["budgets"]]
+            who: [each["owner"] for each in call_as(who, made.path, "/answers/v1/status")[1]["document"]["budgets"]]
             for who in ("root", USER, OTHER)
         }
         assert seen == {"root": list(owners), USER: list(owners[:2]), OTHER: [owners[0], owners[2]]}
@@ -414,18 +414,18 @@ def test_with_owner_only_details_others_do_not_see_what_an_owner_spent() -> None
 @as_root
 def test_a_header_does_not_let_a_user_pass_for_another() -> None:
     with world(owners_only=True) as made:
-        seen = made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        seen = made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         made.loop.decided = owned_by(seen, USER), 8
         job = first_job(seen)
         target = f"/answers/v1/explain?subject={job}"
-        assert asked_as(OTHER, made.path, target, X_Asked_By=USER, X_Asked_Role="admin")[0] == 403
-        assert asked_as("root", made.path, target, X_Asked_By=USER, X_Asked_Role="reader")[0] == 200
-        assert asked_as("root", made.path, target, X_Asked_By=OTHER, X_Asked_Role="reader")[0] == 403
+        assert call_as(OTHER, made.path, target, X_Asked_By=USER, X_Asked_Role="admin")[0] == 403
+        assert call_as("root", made.path, target, X_Asked_By=USER, X_Asked_Role="reader")[0] == 200
+        assert call_as("root", made.path, target, X_Asked_By=OTHER, X_Asked_Role="reader")[0] == 403
 
 
 def test_a_server_without_a_loop_relays_questions_as_their_asker() -> None:
     with world(owners_only=True) as made:
-        seen = made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        seen = made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         made.loop.decided = owned_by(seen, "ann"), 8
         relay = RelayedAnswers(lambda: str(made.path))
         asked = {"subject": first_job(seen)}
@@ -439,7 +439,7 @@ def test_a_server_without_a_loop_relays_questions_as_their_asker() -> None:
 @pytest.mark.parametrize("name", ("GRID\\ann", "ann@grid.example.org", "ann%5C", "a" * 80))
 def test_a_server_without_a_loop_relays_user_names_unshortened(name: str) -> None:
     with world(owners_only=True) as made:
-        seen = made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        seen = made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         made.loop.decided = owned_by(seen, name), 8
         relay, asked = RelayedAnswers(lambda: str(made.path)), {"subject": first_job(seen)}
         askers = [Asker(each, lambda: False) for each in (name, name[:64] + "b")]
@@ -464,13 +464,13 @@ def test_the_answers_of_a_pass_are_computed_once(served: World, monkeypatch: pyt
         return jobs(seen)
 
     monkeypatch.setattr(ObservedPlan, "jobs", counted)
-    served.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"), 8)
+    served.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"), 8)
     with ThreadPoolExecutor(4) as many:
         answers = list(many.map(lambda _: served.ask("jobs")["document"], range(12)))
     assert (len(made), all(each == answers[0] for each in answers)) == (1, True)
-    served.loop.see(whole("eligibility/held-jobs-do-not-count"), 9)
+    served.loop.observe(whole("eligibility/held-jobs-do-not-count"), 9)
     assert (served.ask("jobs")["pass"], len(made)) == (9, 2)
-    served.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+    served.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
 
 
 def test_a_user_who_asks_too_often_is_refused_and_others_are_answered(served: World) -> None:
@@ -488,7 +488,7 @@ def test_a_user_with_many_open_questions_leaves_room_for_others() -> None:
     """The socket is real, and so are both users; the first answer is not made before the others were judged."""
     asked, judged = 20, Semaphore(0)
     with world() as made, ThreadPoolExecutor(asked + 1) as many:
-        made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         go = Event()
         made.answers.status = lambda: {"schema": 1, "sentence": f"{go.wait(60)}"}
 
@@ -501,7 +501,7 @@ def test_a_user_with_many_open_questions_leaves_room_for_others() -> None:
         try:
             for _ in range(asked // 2):
                 assert judged.acquire(timeout=60), "the questions of one asker may all wait"
-            calm = many.submit(asked_as, OTHER, made.path, "/answers/v1/workers")
+            calm = many.submit(call_as, OTHER, made.path, "/answers/v1/workers")
             wait_for([calm], 3)  # refused at once, or in the line
         finally:
             go.set()
@@ -544,11 +544,11 @@ import socket, sys
 held = []
 for _ in range({SOCKET.of_user + 5}):
     one = socket.socket(socket.AF_UNIX); one.settimeout(60); one.connect({str(served.path)!r}); held.append(one)
-told = held[-1].recv(100)
-sys.stdout.write(told.decode().split(" ")[1])
+reply = held[-1].recv(100)
+sys.stdout.write(reply.decode().split(" ")[1])
 """
     done = python_as(USER, program)
-    assert (done.stdout, asked_as(OTHER, served.path, "/answers/v1/status")[0]) == (b"503", 200), done.stderr
+    assert (done.stdout, call_as(OTHER, served.path, "/answers/v1/status")[0]) == (b"503", 200), done.stderr
 
 
 @as_root
@@ -568,7 +568,7 @@ for _ in range({BURST + 5}):
             assert set(statuses) == {"404"}
             return
         assert (len(statuses), "429" in statuses[: BURST // 2], set(statuses[BURST:])) == (BURST + 5, False, {"429"})
-        assert asked_as(OTHER, made.path, "/requests")[0] == 200
+        assert call_as(OTHER, made.path, "/requests")[0] == 200
         assert asked_here(made, "/requests")[0] == 200
 
 
@@ -617,13 +617,13 @@ def test_a_hanging_qmaster_delays_only_the_caller_whose_role_is_read() -> None:
         return []
 
     with world(owners_only=True, managers_of=hanging) as made, ThreadPoolExecutor(1) as beside:
-        made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
-        first = beside.submit(asked_as, OTHER, made.path, "/answers/v1/jobs")
+        made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        first = beside.submit(call_as, OTHER, made.path, "/answers/v1/jobs")
         try:
             assert asked.acquire(timeout=60)
             assert made.ask("status")["document"]["sentence"] == "all is well"  # root waits for no turn
-            status, said = asked_as(USER, made.path, "/answers/v1/jobs")
-            assert (status, said["document"]["jobs"], first.done()) == (200, [], False)
+            status, answer = call_as(USER, made.path, "/answers/v1/jobs")
+            assert (status, answer["document"]["jobs"], first.done()) == (200, [], False)
         finally:
             go.set()
         assert first.result()[0] == 200

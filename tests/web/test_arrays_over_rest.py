@@ -69,5 +69,5 @@ def test_requests_without_a_login_are_refused(api: Served) -> None:
 def test_no_server_library_is_imported_before_serving() -> None:
     modules = "autoscaler.commands.main, autoscaler.commands.run, autoscaler.commands.serve, autoscaler.commands._http"
     code = f"import sys, {modules}; print([name for name in {SERVING} if name in sys.modules])"
-    told = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, timeout=120, check=True)
-    assert told.stdout.strip() == "[]"
+    output = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, timeout=120, check=True)
+    assert output.stdout.strip() == "[]"

@@ -26,7 +26,7 @@ from autoscaler.errors import SettingsError, StateNotKept
 from autoscaler.report.wording import text
 from autoscaler.store.store import Store
 from autoscaler.worker_configuration import order_key, stop_token
-from tests.web.served import Door as Listener
+from tests.web.served import AutoStopServer as Listener
 
 AT_ONCE_OF_ONE = WORKERS.of_one or 0
 SECRET = b"a secret of this cell"
@@ -98,8 +98,8 @@ def cluster(store: Store) -> Cluster:
 def test_a_worker_gets_the_decision_of_the_plan(store: Store, decision: AutoStopAnswer, stop: bool) -> None:
     cluster = Cluster(store, decides=lambda _: decision)
     cluster.pass_once()
-    says = cluster.auto_stops.reply_to(path_of(), "127.0.0.1").says
-    assert says == {"instance": "i-1", "stop": stop, "reason": text(WHY)}
+    result = cluster.auto_stops.reply_to(path_of(), "127.0.0.1").says
+    assert result == {"instance": "i-1", "stop": stop, "reason": text(WHY)}
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_without_a_later_pass_a_question_stays_open(store: Store) -> None:
     cluster = Cluster(store, patience=0.05)
     cluster.pass_once()
     reply = cluster.auto_stops.reply_to(path_of(), "127.0.0.1")
-    told = int(reply.status), reply.says["error"], set(store.auto_stops.open())
-    assert told == (503, "not decided yet: ask again", {"i-1"})
+    result = int(reply.status), reply.says["error"], set(store.auto_stops.open())
+    assert result == (503, "not decided yet: ask again", {"i-1"})
 
 
 def test_the_answer_of_a_later_pass_reaches_the_waiting_worker(store: Store) -> None:
@@ -220,8 +220,8 @@ def test_the_log_has_each_new_answer_once_and_no_token(cluster: Cluster, caplog:
     caplog.set_level(logging.DEBUG)
     for _ in range(3):
         cluster.status(path_of())
-    said = [record.getMessage() for record in caplog.records]
-    assert said == [f"w1.cluster asked to stop, but stays: {text(WHY)}"]
+    logged = [record.getMessage() for record in caplog.records]
+    assert logged == [f"w1.cluster asked to stop, but stays: {text(WHY)}"]
 
 
 def test_the_log_does_not_repeat_that_a_stopping_worker_asked(store: Store, caplog: pytest.LogCaptureFixture) -> None:
@@ -250,8 +250,8 @@ def test_exactly_the_surplus_workers_may_stop_however_many_ask_at_once(store: St
     cluster.pass_once()
     with ThreadPoolExecutor(40) as callers:
         replies = list(callers.map(lambda each: cluster.auto_stops.reply_to(path_of(each.id), "127.0.0.1"), workers))
-    told = {reply.says["instance"] for reply in replies if reply.says["stop"]}
-    assert (told, len(goes), {reply.status for reply in replies}) == (goes, 3, {200})
+    results = {reply.says["instance"] for reply in replies if reply.says["stop"]}
+    assert (results, len(goes), {reply.status for reply in replies}) == (goes, 3, {200})
 
 
 @pytest.mark.parametrize(

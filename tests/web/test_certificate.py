@@ -154,9 +154,9 @@ def test_corrected_permissions_take_effect_without_a_new_file(tmp_path: Path, ca
     looked_at(followed, 4)
     directory.chmod(0o755)
     looked_at(followed, 1)
-    told = [(each.levelname, each.getMessage()) for each in caplog.records]
-    assert [level for level, _ in told] == ["WARNING", "WARNING", "INFO"]
-    assert (f"chmod o= {key}" in told[0][1], f"chmod o-w {directory}" in told[1][1]) == (True, True), told
+    logged = [(each.levelname, each.getMessage()) for each in caplog.records]
+    assert [level for level, _ in logged] == ["WARNING", "WARNING", "INFO"]
+    assert (f"chmod o= {key}" in logged[0][1], f"chmod o-w {directory}" in logged[1][1]) == (True, True), logged
 
 
 def test_a_changed_file_of_the_same_time_and_length_is_noticed(

@@ -40,9 +40,9 @@ def test_created_nodes_are_listed_at_once_with_the_requested_attributes(api: Ser
     kind = {"machineType": LARGE.name}
     api.client.create(1, placementGroupId="pg0", request_id="r", definition=kind, nodeAttributes=attributes)
     (node,) = api.client.nodes(request_id="r")
-    told = {name: node[name] for name in ("Name", "Template", "MachineType", "CoreCount", "Memory", "Status")}
+    result = {name: node[name] for name in ("Name", "Template", "MachineType", "CoreCount", "Memory", "Status")}
     asked_for = {name: node[name] for name in ("TargetState", "KeepAlive", "Tags", "PlacementGroupId", "RequestId")}
-    assert told | asked_for == {
+    assert result | asked_for == {
         "Name": "execute-1",
         "Template": "execute",
         "MachineType": LARGE.name,
@@ -96,26 +96,26 @@ def test_an_offset_applies_to_default_names_too(api: Served) -> None:
 
 
 def test_rented_workers_never_take_a_name_that_a_caller_predicts(api: Served) -> None:
-    api.see(worker("i-1"), worker("i-2"))
+    api.observe(worker("i-1"), worker("i-2"))
     api.client.create(1)
     assert next(name for name in names(api) if name.startswith("execute-")) == "execute-1"
     assert len(set(names(api))) == 3
 
 
 def test_no_more_nodes_are_added_than_limits_allow(api: Served) -> None:
-    api.see(worker("i-1"), arrays=(array(max_workers=4),))
+    api.observe(worker("i-1"), arrays=(array(max_workers=4),))
     answer = api.client.create(5).json()["sets"][0]
     assert (answer["added"], "only 3 more" in answer["message"]) == (3, True)
 
 
 def test_no_more_nodes_are_added_than_the_provider_has(api: Served) -> None:
-    api.see(arrays=(array(available=2),))
+    api.observe(arrays=(array(available=2),))
     answers = [api.client.create(2, definition={"machineType": "c5.large"}) for _ in range(2)]
     assert [answer.json()["sets"][0]["added"] for answer in answers] == [2, 0]
 
 
 def test_a_limit_of_cores_holds_for_created_nodes(api: Served) -> None:
-    api.see(worker("i-1"), arrays=(array(max_cores=11),))
+    api.observe(worker("i-1"), arrays=(array(max_cores=11),))
     assert api.client.create(9, definition={"machineType": "c5.xlarge"}).json()["sets"][0]["added"] == 2
 
 
@@ -123,14 +123,14 @@ def test_during_a_stop_no_node_is_created(api: Served) -> None:
     api.store.overrides.ask(Verb.STOP_DRAIN, who="ann", at=1.0)
     created = api.client.create(2).json()["sets"][0]
     scaled = api.client.ask("POST", "/clusters/demo/scale/execute?totalNodeCount=2").json()["sets"][0]
-    told = (
+    result = (
         "the autoscaler is giving all workers back (`sge-autoscaler stop`) and launches nothing before the next `run`"
     )
-    assert (created, scaled, names(api)) == ({"added": 0, "message": told}, {"added": 0, "message": told}, [])
+    assert (created, scaled, names(api)) == ({"added": 0, "message": result}, {"added": 0, "message": result}, [])
 
 
 def test_arrays_that_share_limits_are_counted_together(api: Served) -> None:
-    api.see(arrays=(array(max_workers=3), array("batch", max_workers=3, extends="execute")))
+    api.observe(arrays=(array(max_workers=3), array("batch", max_workers=3, extends="execute")))
     api.client.create(2)
     answer = api.client.post("nodes/create", {"sets": [{"count": 2, "nodearray": "batch"}]})
     assert answer.json()["sets"][0]["added"] == 1
@@ -183,7 +183,7 @@ def test_a_body_of_any_content_type_is_read_as_json(api: Served) -> None:
 
 
 def test_a_price_type_that_the_array_does_not_guarantee_is_refused(api: Served) -> None:
-    api.see(
+    api.observe(
         arrays=(array(price_types=(PriceType.SPOT, PriceType.ON_DEMAND)), array("spot", price_types=(PriceType.SPOT,)))
     )
     sets = [{"count": 1, "nodearray": name, "nodeAttributes": {"Interruptible": True}} for name in ("execute", "spot")]
@@ -191,7 +191,7 @@ def test_a_price_type_that_the_array_does_not_guarantee_is_refused(api: Served) 
 
 
 def test_scaling_adds_the_nodes_missing_from_a_total(api: Served) -> None:
-    api.see(worker("i-1"))
+    api.observe(worker("i-1"))
     added = [api.client.post("scale/execute", None, **query).json()["sets"][0]["added"] for query in (
         {"totalNodeCount": "3"},
         {"totalNodeCount": "3"},
@@ -212,10 +212,10 @@ def test_scaling_takes_exactly_one_total(api: Served, query: dict[str, str]) -> 
 
 
 def test_a_count_with_a_zero_fraction_is_accepted(api: Served) -> None:
-    told = api.client.post("nodes/create", {"sets": [{"count": 2.0, "nodearray": "execute", "nameOffset": 5.0}]})
-    assert (told.status_code, [node["Name"] for node in api.client.nodes()]) == (202, ["execute-5", "execute-6"])
+    answer = api.client.post("nodes/create", {"sets": [{"count": 2.0, "nodearray": "execute", "nameOffset": 5.0}]})
+    assert (answer.status_code, [node["Name"] for node in api.client.nodes()]) == (202, ["execute-5", "execute-6"])
 
 
 def test_a_fractional_count_is_refused(api: Served) -> None:
-    told = api.client.post("nodes/create", {"sets": [{"count": 1.5, "nodearray": "execute"}]})
-    assert (told.status_code, "sets[0].count" in told.text) == (409, True)
+    answer = api.client.post("nodes/create", {"sets": [{"count": 1.5, "nodearray": "execute"}]})
+    assert (answer.status_code, "sets[0].count" in answer.text) == (409, True)

@@ -97,7 +97,7 @@ def _make_room(fuzzed: Served) -> None:
     leaves its successors something to do.
     """
     fuzzed.store.overrides.resume(who="the test", at=fuzzed.operations.clock())
-    fuzzed.see(worker("i-1"), arrays=(array(max_workers=len(fuzzed.store.nodes.live()) + ROOM),))
+    fuzzed.observe(worker("i-1"), arrays=(array(max_workers=len(fuzzed.store.nodes.live()) + ROOM),))
 
 
 def _meaning_us(case: Any) -> None:

@@ -72,11 +72,11 @@ def test_a_configured_host_name_is_accepted(tmp_path: object) -> None:
         Api(Operations(Store.open(None), Place("demo")), Logins(passwords), CallLog.open(None)), hosts=("sge.example",)
     )
     with Server(app, Address("127.0.0.1", 0)).beside() as server:
-        told = [
+        results = [
             requests.get(f"{server.url}/operations/", headers={"Host": host}, timeout=120).status_code
             for host in ("sge.example", "SGE.example.:8651", "other.example")
         ]
-    assert told == [401, 401, 421]
+    assert results == [401, 401, 421]
 
 
 def raw(api: Served, request: bytes) -> bytes:
@@ -127,8 +127,8 @@ def test_the_openapi_document_needs_a_login(api: Served) -> None:
 @pytest.mark.parametrize("header", ("Basic !!", "Basic /w==", "Basic gA==", "Bearer", "Digest x", "Basic"))
 def test_a_login_that_cannot_be_decoded_gets_our_own_answer(api: Served, header: str) -> None:
     answer = requests.get(f"{api.client.url}/operations/", headers={"Authorization": header}, timeout=120)
-    told = answer.status_code, answer.headers["WWW-Authenticate"], answer.text
-    assert told[:2] == (401, 'Basic realm="sge-autoscaler", charset="UTF-8"')
+    reply = answer.status_code, answer.headers["WWW-Authenticate"], answer.text
+    assert reply[:2] == (401, 'Basic realm="sge-autoscaler", charset="UTF-8"')
     assert "Invalid authentication" not in answer.text
 
 

@@ -28,7 +28,7 @@ from autoscaler.api.server import Address, Server
 from autoscaler.core.model.memory import Memory
 from autoscaler.store.calls import CallLog
 from autoscaler.store.store import Store
-from tests.web.served import PASSWORD, USER, Door, behind, password_file, until
+from tests.web.served import PASSWORD, USER, AutoStopServer, behind, password_file, until
 from tests.web.test_auto_stop import SECRET, STAYS, WHY, path_of, worker
 from tests.web.test_local_socket import _Connection
 
@@ -77,12 +77,12 @@ def connections(application: FastAPI, tmp_path: Path) -> Iterator[dict[Listener,
     path, loopback = tmp_path / "a.sock", Address("127.0.0.1", 0)
     with (
         Server(application, loopback).beside() as rest,
-        Server(application, loopback, WORKERS).beside() as door,
+        Server(application, loopback, WORKERS).beside() as server,
         served_locally(lambda: application, path),
     ):
         made: dict[Listener, HTTPConnection] = {SOCKET: _Connection(path)}
-        for listener, server in ((TCP, rest), (WORKERS, door)):
-            made[listener] = HTTPConnection(server.url.removeprefix("http://"), timeout=120)
+        for listener, at in ((TCP, rest), (WORKERS, server)):
+            made[listener] = HTTPConnection(at.url.removeprefix("http://"), timeout=120)
         yield made
         for each in made.values():
             each.close()
@@ -132,11 +132,11 @@ def test_every_route_exists_at_its_listeners_and_at_no_other(
 def test_local_callers_see_the_same_status_as_callers_with_a_password(
     connections: dict[Listener, HTTPConnection],
 ) -> None:
-    told, login = [], {"Authorization": "Basic " + b64encode(f"{USER}:{PASSWORD}".encode()).decode()}
+    results, login = [], {"Authorization": "Basic " + b64encode(f"{USER}:{PASSWORD}".encode()).decode()}
     for listener, headers in ((SOCKET, {}), (TCP, login)):
         connections[listener].request("GET", "/clusters/demo/status?nodes=true", headers=headers)
-        told.append(json.loads(connections[listener].getresponse().read()))
-    assert (told[0], "nodearrays" in told[0]) == (told[1], True)
+        results.append(json.loads(connections[listener].getresponse().read()))
+    assert (results[0], "nodearrays" in results[0]) == (results[1], True)
 
 
 def test_a_call_for_another_cluster_is_refused_by_name(connections: dict[Listener, HTTPConnection]) -> None:
@@ -170,26 +170,26 @@ def test_calls_of_workers_are_not_journalled(application: FastAPI, connections: 
 def test_a_worker_cannot_claim_another_address(auto_stops: AutoStops) -> None:
     """uvicorn believes a proxy on the loopback, unless it is told not to."""
     auto_stops.passed([worker(address="10.9.9.9")], Memory())
-    door = Door(Endpoint("127.0.0.1", 0), auto_stops)
+    server = AutoStopServer(Endpoint("127.0.0.1", 0), auto_stops)
     try:
-        connection = HTTPConnection(*door.server_address, timeout=120)
+        connection = HTTPConnection(*server.server_address, timeout=120)
         connection.request("GET", path_of(), headers={"X-Forwarded-For": "10.9.9.9"})
         answer = connection.getresponse()
-        told = answer.status, json.loads(answer.read())["error"]
+        reply = answer.status, json.loads(answer.read())["error"]
         connection.close()
     finally:
-        door.end()
-    assert told == (403, "i-1 asks from 10.9.9.9, not from 127.0.0.1")
+        server.end()
+    assert reply == (403, "i-1 asks from 10.9.9.9, not from 127.0.0.1")
 
 
 def test_a_hundred_workers_wait_for_one_pass(store: Store, auto_stops: AutoStops) -> None:
     """Each on a thread: anyio's own limit is 40."""
     workers = [worker(f"i-{number}", address=f"127.0.1.{number}") for number in range(100)]
     auto_stops.passed(workers, Memory())
-    door = Door(Endpoint("127.0.0.1", 0), auto_stops)
+    server = AutoStopServer(Endpoint("127.0.0.1", 0), auto_stops)
 
     def ask(number: int) -> int:
-        connection = HTTPConnection(*door.server_address, timeout=120, source_address=(f"127.0.1.{number}", 0))
+        connection = HTTPConnection(*server.server_address, timeout=120, source_address=(f"127.0.1.{number}", 0))
         try:
             return status(connection, "GET", path_of(f"i-{number}"))
         finally:
@@ -201,10 +201,10 @@ def test_a_hundred_workers_wait_for_one_pass(store: Store, auto_stops: AutoStops
             assert until(lambda: len(store.auto_stops.open()) == 100, 20)
             store.auto_stops.answer_all({each.id: (STAYS, WHY) for each in workers}, auto_stops.clock() + 60)
             auto_stops.passed(workers, Memory())
-            told = {each.result(120) for each in waiting}
+            results = {each.result(120) for each in waiting}
     finally:
-        door.end()
-    assert told == {200}
+        server.end()
+    assert results == {200}
 
 
 def test_callers_whose_bodies_arrive_slowly_take_no_places_of_the_socket(

@@ -65,10 +65,10 @@ def test_with_many_callers_at_once_no_created_node_is_lost_or_doubled(tmp_path: 
         calls = [pool.submit(caller, api.client.url, number) for number in range(CLIENTS)]
         while not all(call.done() for call in calls):
             passes()
-        told = [call.result() for call in calls]
+        results = [call.result() for call in calls]
         for _ in range(40):
             passes()
-        promised, ended = sum(count for count, _ in told), [node for _, nodes in told for node in nodes]
+        promised, ended = sum(count for count, _ in results), [node for _, nodes in results for node in nodes]
         nodes, live = api.client.nodes(), api.store.nodes.live()
     running = [worker.id for worker in world.provider().workers() if worker.state is MachineState.RUNNING]
     assert promised == len(ended) + len(live)

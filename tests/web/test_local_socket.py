@@ -94,9 +94,9 @@ def update(path: Path, *arrays: Any, **more: Any) -> tuple[int, dict[str, Any]]:
 
 
 def test_an_update_is_stored_and_wakes_the_loop(served: Store, path: Path, rings: Rings) -> None:
-    status, told = update(path, {"Name": "execute", "TargetCount": 2}, request_set="mine", expiration_interval=60)
+    status, result = update(path, {"Name": "execute", "TargetCount": 2}, request_set="mine", expiration_interval=60)
     (mine,) = served.requests.load(1001.0).sets
-    assert (status, told, mine.targets, rings.count) == (
+    assert (status, result, mine.targets, rings.count) == (
         200,
         {"request_set": "mine", "expires_at": 1060.0, "arrays": ["execute"], "note": ""},
         (Target("execute", count=2),),
@@ -111,8 +111,8 @@ def test_a_repeated_update_does_not_wake_the_loop(served: Store, path: Path, rin
 
 
 def test_a_null_expiration_does_not_mean_forever(served: Store, path: Path) -> None:
-    _, told = update(path, {"Name": "execute"}, request_set=None, expiration_interval=None)
-    assert (told["request_set"], told["expires_at"]) == ("standard", 1300.0)
+    _, result = update(path, {"Name": "execute"}, request_set=None, expiration_interval=None)
+    assert (result["request_set"], result["expires_at"]) == ("standard", 1300.0)
 
 
 def test_the_requester_is_the_user_that_the_kernel_reports(served: Store, path: Path) -> None:
@@ -127,8 +127,8 @@ def test_our_own_user_may_request_for_another_and_this_is_recorded(served: Store
 
 
 def test_a_wrong_update_is_refused_with_its_place_and_wakes_no_loop(served: Store, path: Path, rings: Rings) -> None:
-    status, told = update(path, {"Name": "execute"}, {"Name": "execute", "TargetCount": -1})
-    assert (status, told["error"].partition(":")[0], rings.count) == (400, "[1].TargetCount", 0)
+    status, result = update(path, {"Name": "execute"}, {"Name": "execute", "TargetCount": -1})
+    assert (status, result["error"].partition(":")[0], rings.count) == (400, "[1].TargetCount", 0)
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ def test_a_wrong_update_is_refused_with_its_place_and_wakes_no_loop(served: Stor
     ),
 )
 def test_a_malformed_update_is_refused(served: Store, path: Path, body: str | bytes, error: str) -> None:
-    status, told = call(path, "POST", "/autoscale", body)
-    assert (status, told["error"][: len(error)]) == (400, error)
+    status, answer = call(path, "POST", "/autoscale", body)
+    assert (status, answer["error"][: len(error)]) == (400, error)
 
 
 @pytest.mark.parametrize(("method", "place"), (("GET", "/"), ("POST", "/requests"), ("DELETE", "/requests/")))
@@ -184,8 +184,8 @@ def test_a_caller_that_disconnects_within_its_body_changes_nothing(served: Store
 def test_every_live_request_is_shown_with_the_sum_for_each_array(served: Store, path: Path) -> None:
     update(path, {"Name": "execute", "TargetCount": 2}, request_set="a")
     update(path, {"Name": "execute", "TargetCoreCount": 8, "MachineType": "m5.large"}, request_set="b")
-    _, told = call(path, "GET", "/requests")
-    assert ([one["name"] for one in told["request_sets"]], told["node_arrays"]) == (
+    _, answer = call(path, "GET", "/requests")
+    assert ([one["name"] for one in answer["request_sets"]], answer["node_arrays"]) == (
         ["a", "b"],
         [
             {
@@ -205,7 +205,7 @@ def test_every_live_request_is_shown_with_the_sum_for_each_array(served: Store, 
                     "machine_types": {
                         "request_set": "b",
                         "by": "root",
-                        "expires_at": told["request_sets"][1]["expires_at"],
+                        "expires_at": answer["request_sets"][1]["expires_at"],
                     }
                 },
             }
@@ -315,7 +315,7 @@ def test_updates_of_twenty_concurrent_callers_are_all_stored(served: Store, path
         return answers
 
     with ThreadPoolExecutor(20) as callers:
-        answers = [answer for told in callers.map(one, range(20)) for answer in told]
+        answers = [answer for result in callers.map(one, range(20)) for answer in result]
     sets = {each.name: each.targets[0].count for each in served.requests.load(1001.0).sets}
     shared = sets.pop("shared")
     assert ({status for status, _ in answers}, rings.count >= 200, sets, shared in range(20)) == (

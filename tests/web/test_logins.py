@@ -68,8 +68,8 @@ def test_a_proven_caller_never_waits_for_callers_that_guess(logins: Logins, monk
             assert began.acquire(timeout=300)
         proven = [status(logins, RIGHT, f"10.0.1.{n}") for n in range(60)]
         answered.set()
-        told = [guess.result(300) for guess in guesses]
-    assert (set(proven), set(told) <= {401, 503}, told.count(401) >= AT_ONCE) == ({200}, True, True)
+        results = [guess.result(300) for guess in guesses]
+    assert (set(proven), set(results) <= {401, 503}, results.count(401) >= AT_ONCE) == ({200}, True, True)
 
 
 @pytest.mark.thorough
@@ -93,8 +93,8 @@ def test_sixty_guessing_callers_over_http_do_not_delay_a_proven_one(api: Served,
 
 
 def test_guesses_from_one_address_are_limited_and_others_still_log_in(logins: Logins) -> None:
-    told = [status(logins, basic(USER, f"no{number}")) for number in range(BURST + 3)]
-    assert told == [401] * BURST + [429] * 3
+    answers = [status(logins, basic(USER, f"no{number}")) for number in range(BURST + 3)]
+    assert answers == [401] * BURST + [429] * 3
     assert (status(logins, RIGHT), status(logins, RIGHT, "10.0.0.2"), status(logins, RIGHT)) == (429, 200, 200)
 
 
@@ -118,8 +118,8 @@ def test_right_passwords_do_not_use_up_the_budget_of_an_address(tmp_path: Path) 
 
 
 def test_an_ipv6_host_has_one_budget_for_all_its_addresses(logins: Logins) -> None:
-    told = [status(logins, basic(USER, "no"), f"2001:db8::{number:x}") for number in range(BURST + 1)]
-    assert (told[-1], status(logins, basic(USER, "no"), "2001:db8:0:1::1")) == (429, 401)
+    answers = [status(logins, basic(USER, "no"), f"2001:db8::{number:x}") for number in range(BURST + 1)]
+    assert (answers[-1], status(logins, basic(USER, "no"), "2001:db8:0:1::1")) == (429, 401)
 
 
 def test_wrong_logins_are_counted_and_logged_once_a_minute(logins: Logins, caplog: pytest.LogCaptureFixture) -> None:
@@ -146,8 +146,8 @@ def test_a_user_stays_proven_when_the_line_of_another_user_changes(tmp_path: Pat
 def test_a_token_grants_its_role_and_is_not_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
     token = tokens.create(path, "ci", Role.READER, time.time() + 60)
-    told = Logins(None, Tokens(path)).caller(f"Bearer {token}", "10.0.0.1")
-    assert told == Principal("token:ci", "token:ci (REST)", Role.READER)
+    result = Logins(None, Tokens(path)).caller(f"Bearer {token}", "10.0.0.1")
+    assert result == Principal("token:ci", "token:ci (REST)", Role.READER)
     assert (token in path.read_text(), path.stat().st_mode & 0o777, token.startswith("sgea_")) == (False, 0o600, True)
 
 
@@ -180,8 +180,8 @@ def test_a_token_file_that_others_can_write_is_not_used(tmp_path: Path) -> None:
 
 
 def test_wrong_tokens_are_limited_like_wrong_passwords(logins: Logins) -> None:
-    told = [status(logins, f"Bearer sgea_{number}") for number in range(BURST + 1)]
-    assert told == [401] * BURST + [429]
+    answers = [status(logins, f"Bearer sgea_{number}") for number in range(BURST + 1)]
+    assert answers == [401] * BURST + [429]
 
 
 # -- roles ---------------------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def ask(api: Served, head: dict[str, str], method: str, path: str, **more: objec
     return requests.request(method, api.client.url + path, headers=head, timeout=120, **more)  # type: ignore[arg-type]
 
 
-LOOKING = ("/clusters/demo/status", "/clusters/demo/nodes", "/clusters/demo/usage", "/operations/", "/requests",
+READING = ("/clusters/demo/status", "/clusters/demo/nodes", "/clusters/demo/usage", "/operations/", "/requests",
            "/openapi.json")  # fmt: skip
 CHANGING = (
     ("POST", "/clusters/demo/nodes/create"),
@@ -219,9 +219,9 @@ CHANGING = (
 
 
 def test_a_reader_may_read_everything_and_change_nothing(api: Served, callers: dict[str, dict[str, str]]) -> None:
-    looked = {ask(api, callers["reader"], "GET", path).status_code for path in LOOKING}
+    read = {ask(api, callers["reader"], "GET", path).status_code for path in READING}
     changed = {ask(api, callers["reader"], method, path).status_code for method, path in CHANGING}
-    assert (looked, changed, api.store.nodes.live()) == ({200}, {403}, ())
+    assert (read, changed, api.store.nodes.live()) == ({200}, {403}, ())
 
 
 def test_a_reader_is_refused_every_operation_that_is_not_a_get(api: Served, callers: dict[str, dict[str, str]]) -> None:
@@ -241,26 +241,26 @@ def test_operator_overrides_need_an_admin_from_the_same_site_and_are_journalled(
     api: Served, callers: dict[str, dict[str, str]]
 ) -> None:
     path = f"{OVERRIDES}/pause"
-    told = {name: ask(api, head, "POST", path).status_code for name, head in callers.items()}
-    assert told == {"reader": 403, "caller": 403, "other": 403, "admin": 200}
+    result = {name: ask(api, head, "POST", path).status_code for name, head in callers.items()}
+    assert result == {"reader": 403, "caller": 403, "other": 403, "admin": 200}
     assert [(one.verb, one.who) for one in api.store.overrides.in_force()] == [(Verb.PAUSE, "token:admin (REST)")]
     page = {**callers["admin"], "Origin": "https://elsewhere.example.org"}
     assert ask(api, page, "POST", f"{OVERRIDES}/resume").status_code == 403
     assert api.store.overrides.load().paused
     written = {call.who: call.status for call in api.calls.newest() if call.target == path}
-    assert written == {f"token:{name}": status for name, status in told.items()}
+    assert written == {f"token:{name}": status for name, status in result.items()}
     assert [ask(api, callers[name], "GET", OVERRIDES).json()["may"] for name in ("caller", "admin")] == [False, True]
 
 
 def test_a_caller_terminates_only_the_nodes_that_it_created(api: Served, callers: dict[str, dict[str, str]]) -> None:
-    api.see(worker("i-1"))
+    api.observe(worker("i-1"))
     body = '{"sets": [{"count": 1, "nodearray": "execute"}]}'
     for name in ("caller", "other"):
         assert ask(api, callers[name], "POST", "/clusters/demo/nodes/create", data=body).status_code == 202
     filter_ = '{"filter": "CoreCount >= 0 || CoreCount < 0"}'
     ended = ask(api, callers["caller"], "POST", "/clusters/demo/nodes/terminate", data=filter_).json()["nodes"]
-    told = sorted((each["status"], each.get("error") or "") for each in ended)
-    assert told == [
+    results = sorted((each["status"], each.get("error") or "") for each in ended)
+    assert results == [
         ("Error", "this node was created by token:other: only an admin may do that"),
         ("Error", "this node was not created by a caller: only an admin may do that"),
         ("OK", ""),
@@ -272,14 +272,14 @@ def test_a_caller_terminates_only_the_nodes_that_it_created(api: Served, callers
 
 def test_a_caller_does_not_change_the_request_set_of_another(api: Served, callers: dict[str, dict[str, str]]) -> None:
     body = '{"arrays": [{"Name": "execute", "TargetCount": 2}], "request_set": "mine"}'
-    told = [
+    results = [
         ask(api, callers["caller"], "POST", "/autoscale", data=body).status_code,
         ask(api, callers["other"], "POST", "/autoscale", data=body.replace("2", "0")).status_code,
         ask(api, callers["other"], "DELETE", "/requests/mine").status_code,
         ask(api, callers["caller"], "POST", "/autoscale", data=body).status_code,
         ask(api, callers["admin"], "DELETE", "/requests/mine").status_code,
     ]
-    assert told == [200, 403, 403, 200, 200]
+    assert results == [200, 403, 403, 200, 200]
 
 
 @pytest.mark.parametrize("given", ('"MaxCount": 0', '"MachineType": "p3.2xlarge"', '"KeepAlive": true'))
@@ -324,8 +324,8 @@ def test_a_token_in_a_url_is_masked_in_the_journal(api: Served, callers: dict[st
     token = callers["reader"]["Authorization"].removeprefix("Bearer ")
     for path in (f"/operations/?token={token}", f"/clusters/demo/nodes/{token}"):
         ask(api, {}, "GET", path)
-        told = api.calls.newest()[0].target
-        assert (token.removeprefix("sgea_") in told, "sgea_..." in told) == (False, True)
+        result = api.calls.newest()[0].target
+        assert (token.removeprefix("sgea_") in result, "sgea_..." in result) == (False, True)
 
 
 def test_the_role_in_the_password_file_survives_a_new_password(tmp_path: Path) -> None:

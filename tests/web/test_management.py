@@ -35,11 +35,16 @@ def test_a_node_without_a_machine_ends_at_once(api: Served, verb: str) -> None:
 def test_a_node_with_a_machine_is_drained(api: Served) -> None:
     api.client.create(1)
     api.store.nodes.bind(api.client.nodes()[0]["NodeId"], "i-1")
-    api.see(worker("i-1"))
+    api.observe(worker("i-1"))
     end(api, names=["execute-1"])
     (node,) = api.client.nodes()
-    (wish,) = api.store.overrides.in_force()
-    assert (wish.verb, wish.host, wish.who, api.store.nodes.live()) == (Verb.DRAIN, "i-1", "anna (REST)", ())
+    (override,) = api.store.overrides.in_force()
+    assert (override.verb, override.host, override.who, api.store.nodes.live()) == (
+        Verb.DRAIN,
+        "i-1",
+        "anna (REST)",
+        (),
+    )
     assert (node["Name"], node["Status"], node["TargetState"]) == ("execute-1", "Terminating", "Terminated")
 
 
@@ -70,8 +75,8 @@ def test_a_failed_keepalive_node_can_be_terminated(api: Served) -> None:
 @pytest.mark.parametrize("verb", ("start", "restart", "deallocate"))
 def test_a_verb_on_a_failed_node_is_refused_with_what_to_do(api: Served, verb: str) -> None:
     fail(api)
-    (told,) = api.client.post(f"nodes/{verb}", {"names": ["execute-1"]}).json()["nodes"]
-    assert (told["status"], told["error"]) == (
+    (answer,) = api.client.post(f"nodes/{verb}", {"names": ["execute-1"]}).json()["nodes"]
+    assert (answer["status"], answer["error"]) == (
         "Error",
         "this node has failed: end it, or retry all failed nodes (POST /cloud/actions/retry/demo)",
     )
@@ -98,30 +103,30 @@ def test_the_log_states_who_changes_which_nodes(api: Served, caplog: pytest.LogC
 
 
 def test_a_worker_that_no_caller_created_can_be_terminated(api: Served) -> None:
-    api.see(worker("i-1"), worker("i-2"))
+    api.observe(worker("i-1"), worker("i-2"))
     meant = api.client.nodes()[0]
     end(api, ids=[meant["NodeId"]])
-    assert [wish.host for wish in api.store.overrides.in_force()] == [meant["InstanceId"]]
+    assert [override.host for override in api.store.overrides.in_force()] == [meant["InstanceId"]]
 
 
 def test_a_terminated_node_can_be_terminated_again(api: Served) -> None:
-    api.see(worker("i-1"))
+    api.observe(worker("i-1"))
     assert [end(api, hostnames=["host-i-1"])[0][1] for _ in range(2)] == ["OK", "OK"]
 
 
 def test_several_selectors_select_their_union(api: Served) -> None:
-    api.see(worker("i-1"))
+    api.observe(worker("i-1"))
     api.client.create(4)
     first = api.client.nodes()[0]["NodeId"]
-    told = end(api, ids=[first, "unknown"], names=["execute-2", "execute-2"], ip_addresses=["10.0.0.7"])
-    assert [name.startswith(expected) for (name, _), expected in zip(told, ("execute-1", "execute-2", "execute-w"),
+    result = end(api, ids=[first, "unknown"], names=["execute-2", "execute-2"], ip_addresses=["10.0.0.7"])
+    assert [name.startswith(expected) for (name, _), expected in zip(result, ("execute-1", "execute-2", "execute-w"),
            strict=True)] == [True] * 3  # fmt: skip
 
 
 def test_a_filter_selects_by_node_attributes(api: Served) -> None:
-    api.see(worker("i-1"), worker("i-2", phase=Phase.BOOTING))
-    told = end(api, filter='State === "Started" && Template == "EXECUTE"')
-    assert (len(told), [wish.host for wish in api.store.overrides.in_force()]) == (1, ["i-1"])
+    api.observe(worker("i-1"), worker("i-2", phase=Phase.BOOTING))
+    result = end(api, filter='State === "Started" && Template == "EXECUTE"')
+    assert (len(result), [override.host for override in api.store.overrides.in_force()]) == (1, ["i-1"])
 
 
 def test_a_malformed_filter_is_refused(api: Served) -> None:
@@ -135,49 +140,52 @@ def test_a_call_that_selects_no_node_is_refused(api: Served) -> None:
 
 def test_a_keepalive_node_is_not_terminated(api: Served) -> None:
     api.client.create(1, nodeAttributes={"KeepAlive": True})
-    told = api.client.post("nodes/terminate", {"names": ["execute-1"]}).json()["nodes"][0]
-    assert (told["status"], told["error"], len(api.client.nodes())) == ("Error", "this node is marked KeepAlive", 1)
+    answer = api.client.post("nodes/terminate", {"names": ["execute-1"]}).json()["nodes"][0]
+    assert (answer["status"], answer["error"], len(api.client.nodes())) == ("Error", "this node is marked KeepAlive", 1)
 
 
 def test_a_worker_that_a_person_keeps_is_not_terminated(api: Served) -> None:
-    api.see(worker("i-1"))
+    api.observe(worker("i-1"))
     api.store.overrides.ask(Verb.KEEP, who="ben", at=1.0, host="host-i-1")
     assert [status for _, status in end(api, hostnames=["host-i-1"])] == ["Error"]
 
 
 @pytest.mark.parametrize("verb", ("deallocate", "restart", "reimage"))
 def test_a_verb_that_the_provider_does_not_have_is_refused_for_each_node(api: Served, verb: str) -> None:
-    api.see(worker("i-1"))
-    told = api.client.post(f"nodes/{verb}", {"hostnames": ["host-i-1"]}).json()["nodes"][0]
-    assert (told["status"], told["error"]) == ("Error", f"fake has no {verb}: terminate the node and create another")
+    api.observe(worker("i-1"))
+    answer = api.client.post(f"nodes/{verb}", {"hostnames": ["host-i-1"]}).json()["nodes"][0]
+    assert (answer["status"], answer["error"]) == (
+        "Error",
+        f"fake has no {verb}: terminate the node and create another",
+    )
 
 
 @pytest.mark.parametrize("verb", ("restart", "reimage"))
 def test_a_verb_that_the_provider_has_is_left_to_the_loop(api: Served, verb: str) -> None:
-    api.see(replace(worker("i-1", decisive=Condition.DISABLED_BY_HAND), closed=True), operates=True)
-    told = end(api, verb, hostnames=["host-i-1"])
+    api.observe(replace(worker("i-1", decisive=Condition.DISABLED_BY_HAND), closed=True), operates=True)
+    result = end(api, verb, hostnames=["host-i-1"])
     (asked,) = api.store.verbs.open()
-    assert (told[0][1], asked.operation, asked.worker_id, asked.by) == ("OK", verb, "i-1", "anna (REST)")
+    assert (result[0][1], asked.operation, asked.worker_id, asked.by) == ("OK", verb, "i-1", "anna (REST)")
 
 
 def test_a_node_that_may_run_jobs_is_not_restarted(api: Served) -> None:
-    api.see(worker("i-1"), operates=True)
-    told = api.client.post("nodes/restart", {"hostnames": ["host-i-1"]}).json()["nodes"][0]
-    assert (told["status"], "qmod -d '*@host-i-1'" in told["error"], api.store.verbs.open()) == ("Error", True, ())
+    api.observe(worker("i-1"), operates=True)
+    answer = api.client.post("nodes/restart", {"hostnames": ["host-i-1"]}).json()["nodes"][0]
+    assert (answer["status"], "qmod -d '*@host-i-1'" in answer["error"], api.store.verbs.open()) == ("Error", True, ())
 
 
 def test_starting_a_started_node_succeeds(api: Served) -> None:
-    api.see(worker("i-1"))
+    api.observe(worker("i-1"))
     assert [status for _, status in end(api, "start", hostnames=["host-i-1"])] == ["OK"]
 
 
 def test_starting_a_terminating_node_fails(api: Served) -> None:
-    api.see(worker("i-1", phase=Phase.DRAINING))
+    api.observe(worker("i-1", phase=Phase.DRAINING))
     assert [status for _, status in end(api, "start", hostnames=["host-i-1"])] == ["Error"]
 
 
 def test_the_nodes_of_a_terminate_call_are_listed_by_its_operation(api: Served) -> None:
-    api.see(worker("i-1"))
+    api.observe(worker("i-1"))
     operation = api.client.post("nodes/terminate", {"hostnames": ["host-i-1"]}).json()["operationId"]
     answer = api.client.get("nodes", operation=operation).json()
     assert (answer["operation"]["action"], [node["TargetState"] for node in answer["nodes"]]) == (
@@ -207,10 +215,10 @@ def test_a_retry_call_for_another_cluster_or_without_login_is_refused(
 
 
 def test_a_node_kept_alive_by_a_request_set_is_not_terminated(api: Served) -> None:
-    api.see(worker("i-1"), arrays=(array(keep_alive=("nightly",)),))
+    api.observe(worker("i-1"), arrays=(array(keep_alive=("nightly",)),))
     (node,) = api.client.nodes()
-    (told,) = api.client.post("nodes/terminate", {"ids": [node["NodeId"]]}).json()["nodes"]
-    assert (node["KeepAlive"], told["status"], told["error"], api.store.overrides.in_force()) == (
+    (answer,) = api.client.post("nodes/terminate", {"ids": [node["NodeId"]]}).json()["nodes"]
+    assert (node["KeepAlive"], answer["status"], answer["error"], api.store.overrides.in_force()) == (
         True,
         "Error",
         "nodes of execute are marked KeepAlive by request set nightly",
@@ -220,6 +228,6 @@ def test_a_node_kept_alive_by_a_request_set_is_not_terminated(api: Served) -> No
 
 def test_a_worker_that_a_person_drains_can_still_be_terminated(api: Served) -> None:
     api.store.overrides.ask(Verb.DRAIN, who="ann", at=1.0, host="i-1")
-    api.see(worker("i-1"), arrays=(array(keep_alive=("nightly",)),))
+    api.observe(worker("i-1"), arrays=(array(keep_alive=("nightly",)),))
     (node,) = api.client.nodes()
     assert (node["KeepAlive"], end(api, ids=[node["NodeId"]])[0][1]) == (False, "OK")

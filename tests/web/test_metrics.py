@@ -60,8 +60,8 @@ def test_a_type_name_with_control_characters_breaks_no_line(tmp_path: Path) -> N
     for number, name in enumerate(('a"} 1\n# HELP x', "\x1b]0;x", "a\rb", "\ud800")):
         measures.values["workers"] = {**measures.values.get("workers", {}), ("ready", name): float(number)}
     text = exposition(measures).decode()
-    told = [line for line in text.splitlines() if line.startswith("sge_autoscaler_workers{")]
-    assert (len(told), text.isprintable() or all(each in "\n" or each.isprintable() for each in text)) == (4, True)
+    results = [line for line in text.splitlines() if line.startswith("sge_autoscaler_workers{")]
+    assert (len(results), text.isprintable() or all(each in "\n" or each.isprintable() for each in text)) == (4, True)
     assert "sge_autoscaler_workers" in read(text)
 
 

@@ -85,7 +85,7 @@ class Site:
 def site(daemon: Path, tmp_path: Path) -> Iterator[Site]:
     with ExitStack() as stack:
         service = stack.enter_context(world(owners_only=True))
-        seen = service.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        seen = service.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         service.loop.decided = owned_by(seen, OWNER), 8
         operations, calls = stack.enter_context(behind(tmp_path / "store.sqlite"))
         roles = LocalRoles(None, lambda: list(service.managers))
@@ -152,8 +152,8 @@ def test_without_an_answer_of_grid_engine_a_refusal_says_that_managers_are_unkno
 
     assert site.logins.munge is not None
     site.logins.munge.roles.managers = unanswered
-    told = site.sent(OWNER, site.call("POST", f"{OVERRIDES}/pause"))
-    assert (told.status_code, "cannot be read now: qconf did not end" in told.text) == (403, True)
+    answer = site.sent(OWNER, site.call("POST", f"{OVERRIDES}/pause"))
+    assert (answer.status_code, "cannot be read now: qconf did not end" in answer.text) == (403, True)
 
 
 def test_the_client_acts_as_its_own_user(site: Site) -> None:
@@ -179,10 +179,10 @@ def test_a_credential_is_valid_for_one_call_and_once(site: Site) -> None:
         replace(call, target=f"{WORKERS}?form=text"),
         replace(call, host=f"localhost:{site.url.rpartition(':')[2]}"),
     ]
-    told = [site.bring(credential(str(site.socket), call), each) for each in other]
-    looks = site.call("GET", f"{OVERRIDES}/pause")
-    told.append(site.bring(credential(str(site.socket), looks), replace(looks, method="POST")))
-    assert [(each.status_code, "for another call" in each.text) for each in told] == [(401, True)] * 4
+    statuses = [site.bring(credential(str(site.socket), call), each) for each in other]
+    pause_call = site.call("GET", f"{OVERRIDES}/pause")
+    statuses.append(site.bring(credential(str(site.socket), pause_call), replace(pause_call, method="POST")))
+    assert [(each.status_code, "for another call" in each.text) for each in statuses] == [(401, True)] * 4
     assert site.logins.failures == 5
 
 
@@ -200,14 +200,14 @@ def test_a_host_name_matches_only_the_address_at_which_the_call_arrived() -> Non
 
 def test_a_relayed_credential_is_refused(site: Site) -> None:
     call = replace(site.call("GET", WORKERS), host="192.0.2.7:8651")
-    told = site.bring(credential(str(site.socket), call), call)
-    assert (told.status_code, "credential is for 192.0.2.7:8651" in told.text) == (401, True)
+    answer = site.bring(credential(str(site.socket), call), call)
+    assert (answer.status_code, "credential is for 192.0.2.7:8651" in answer.text) == (401, True)
 
 
 def test_a_credential_does_not_cover_a_call_with_a_body(site: Site) -> None:
     call = site.call("POST", f"{OVERRIDES}/pause")
-    told = site.bring(credential(str(site.socket), call), call, data="{}")
-    assert (told.status_code, "calls without a body" in told.text) == (401, True)
+    answer = site.bring(credential(str(site.socket), call), call, data="{}")
+    assert (answer.status_code, "calls without a body" in answer.text) == (401, True)
 
 
 @pytest.mark.parametrize("given", ("", "x", "MUNGE:AwQDAAA:", "MUNGE:" + "A" * 5000 + ":", "MUNGE:=\x00:", "--help"))
@@ -238,38 +238,38 @@ def edited(change: Callable[[bytes], bytes], status: int = 0) -> Runner:
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "message"),
     ((15, "has expired"), (16, "is of the future"), (17, "was used before"), (18, "is for somebody else"), (8, "none")),
 )
-def test_a_credential_that_munged_refuses_proves_nothing(daemon: Path, status: int, said: str) -> None:
+def test_a_credential_that_munged_refuses_proves_nothing(daemon: Path, status: int, message: str) -> None:
     call = Call("GET", WORKERS, "master")
-    with pytest.raises(Unproven, match=said):
+    with pytest.raises(Unproven, match=message):
         uid_of(edited(bytes, status), daemon, credential(str(daemon), call), call)
 
 
 def test_a_credential_is_too_old_after_a_minute_whatever_its_lifetime(daemon: Path) -> None:
     call = Call("GET", WORKERS, "master")
 
-    def aged(said: bytes) -> bytes:
-        made = int(said.split()[1])
-        return said.replace(str(made).encode(), str(made - MOST_AGE - 1).encode(), 1)
+    def aged(text: bytes) -> bytes:
+        made = int(text.split()[1])
+        return text.replace(str(made).encode(), str(made - MOST_AGE - 1).encode(), 1)
 
     with pytest.raises(Unproven, match="has expired: do the clocks"):
         uid_of(edited(aged), daemon, credential(str(daemon), call), call)
     assert uid_of(SystemRunner(), daemon, credential(str(daemon), call), call) == os.geteuid()
 
 
-@pytest.mark.parametrize("said", (b"", b"UID: 0\n\n", b"ENCODE_TIME: x\nDECODE_TIME: 1\nUID: 0\n\n"))
-def test_an_incomplete_answer_of_unmunge_proves_nothing(daemon: Path, said: bytes) -> None:
+@pytest.mark.parametrize("output", (b"", b"UID: 0\n\n", b"ENCODE_TIME: x\nDECODE_TIME: 1\nUID: 0\n\n"))
+def test_an_incomplete_answer_of_unmunge_proves_nothing(daemon: Path, output: bytes) -> None:
     call = Call("GET", WORKERS, "master")
     with pytest.raises(Undecided):
-        uid_of(edited(lambda _: said), daemon, credential(str(daemon), call), call)
+        uid_of(edited(lambda _: output), daemon, credential(str(daemon), call), call)
 
 
 @as_root
 def test_a_uid_without_a_local_name_is_refused(site: Site) -> None:
-    told = site.sent("59999", site.call("GET", WORKERS))
-    assert (told.status_code, "no user of the autoscaler's machine has the uid 59999" in told.text) == (401, True)
+    answer = site.sent("59999", site.call("GET", WORKERS))
+    assert (answer.status_code, "no user of the autoscaler's machine has the uid 59999" in answer.text) == (401, True)
 
 
 def test_wrong_credentials_are_limited_like_other_logins(site: Site) -> None:
@@ -280,8 +280,8 @@ def test_wrong_credentials_are_limited_like_other_logins(site: Site) -> None:
 
 def test_right_credentials_do_not_use_up_the_budget_of_an_address(site: Site) -> None:
     call = site.call("GET", OVERRIDES)
-    told = [site.bring(credential(str(site.socket), call), call).status_code for _ in range(BURST + 2)]
-    assert told == [200] * len(told)
+    answers = [site.bring(credential(str(site.socket), call), call).status_code for _ in range(BURST + 2)]
+    assert answers == [200] * len(answers)
 
 
 def test_an_unreachable_munged_does_not_count_as_a_wrong_login(site: Site) -> None:
@@ -316,8 +316,8 @@ def test_a_hanging_munged_does_not_delay_proven_callers(site: Site) -> None:
             for _ in range(5)
         ]
         answered.set()
-        told = {each.result(300).status_code for each in asked}
-    assert (proven, told) == ([200] * 5, {503})  # and nobody is told of wrong logins
+        results = {each.result(300).status_code for each in asked}
+    assert (proven, results) == ([200] * 5, {503})  # and nobody is told of wrong logins
 
 
 def test_without_the_setting_munge_proves_nothing(site: Site) -> None:

@@ -29,7 +29,7 @@ def test_every_verb_of_the_reference_is_served() -> None:
     assert sorted(VERBS) == sorted(reference.VERBS)
 
 
-def lacking(theirs: dict[str, Any], ours: dict[str, Any]) -> set[str]:
+def missing_names(theirs: dict[str, Any], ours: dict[str, Any]) -> set[str]:
     return theirs.keys() - ours.keys()
 
 
@@ -38,7 +38,7 @@ def test_status_and_nodes_have_every_name_that_the_reference_server_returns(api:
     other.create({"sets": [{"count": 1, "nodearray": "execute", "placementGroupId": "pg0"}]})
     theirs = other.status(with_nodes=True)
     theirs["nodes"][0] |= {"Hostname": "h", "PrivateIp": "10.0.0.1", "InstanceId": "i"}
-    api.see(worker("i-1"))
+    api.observe(worker("i-1"))
     api.client.create(1, placementGroupId="pg0", definition={"machineType": "c5.large"})
     ours = api.client.get("status", nodes="true").json()
     array, bucket = ours["nodearrays"][0], ours["nodearrays"][0]["buckets"][0]
@@ -46,13 +46,13 @@ def test_status_and_nodes_have_every_name_that_the_reference_server_returns(api:
     ready, created = sorted(ours["nodes"], key=lambda node: "PlacementGroupId" in node)
     assert (
         set().union(
-            lacking(theirs, ours),
-            lacking(their_array, array),
-            lacking(their_array["nodearray"], array["nodearray"]),
-            lacking(their_bucket, bucket),
-            lacking(their_bucket["virtualMachine"], bucket["virtualMachine"]),
-            lacking(their_bucket["placementGroups"][0], bucket["placementGroups"][0]),
-            lacking(theirs["nodes"][0], ready | created),
+            missing_names(theirs, ours),
+            missing_names(their_array, array),
+            missing_names(their_array["nodearray"], array["nodearray"]),
+            missing_names(their_bucket, bucket),
+            missing_names(their_bucket["virtualMachine"], bucket["virtualMachine"]),
+            missing_names(their_bucket["placementGroups"][0], bucket["placementGroups"][0]),
+            missing_names(theirs["nodes"][0], ready | created),
         )
         == set()
     )

@@ -88,14 +88,14 @@ def test_the_library_and_the_command_trust_the_configured_certificate(
 
 @pytest.mark.usefixtures("over_tls")
 @pytest.mark.parametrize(
-    ("ca_file", "said"),
+    ("ca_file", "message"),
     (("", f"is not trusted .*: set {CA_ENV}"), ("none.pem", f"{CA_ENV}: .*none.pem cannot be used")),
 )
 def test_an_untrusted_certificate_is_refused_with_the_setting_to_use(
-    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca_file: str, said: str
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca_file: str, message: str
 ) -> None:
     monkeypatch.setenv(CA_ENV, str(tmp_path / ca_file) if ca_file else "")
-    with pytest.raises(Unreachable, match=said):
+    with pytest.raises(Unreachable, match=message):
         jetpack.autoscale.set(name="execute", corecount=128)
     assert sets(served) == []
 
@@ -130,8 +130,8 @@ def test_the_commands_request_show_and_end_over_http(served: Served, capsys: pyt
         main(["requests"]),
         main(["requests", "--end", "standard"]),
     ]
-    said = capsys.readouterr().out
-    assert (codes, f"standard: requested by {BY}" in said, "standard has ended" in said, sets(served)) == (
+    printed = capsys.readouterr().out
+    assert (codes, f"standard: requested by {BY}" in printed, "standard has ended" in printed, sets(served)) == (
         [0, 0, 0],
         True,
         True,
@@ -180,13 +180,13 @@ def test_a_set_of_any_name_can_be_ended(served: Served) -> None:
 def test_every_call_is_journalled(served: Served) -> None:
     served.client.ask("DELETE", "/requests/nobody")
 
-    def told() -> bool:
+    def recorded() -> bool:
         calls = served.calls.newest(1)
         return [(call.who, call.method, call.target, call.status) for call in calls] == [
             (USER, "DELETE", "/requests/nobody", 200)
         ]
 
-    assert until(told)
+    assert until(recorded)
 
 
 def test_the_openapi_document_lists_the_request_routes(served: Served) -> None:

@@ -38,9 +38,9 @@ def environment(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def run(environment: Mapping[str, str], *words: str, said: str = "") -> subprocess.CompletedProcess[str]:
+def run(environment: Mapping[str, str], *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     argv = (sys.executable, "-m", "autoscaler.commands.main", *words)
-    return subprocess.run(argv, env=environment, input=said, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    return subprocess.run(argv, env=environment, input=stdin, capture_output=True, text=True, cwd=ROOT, timeout=120)
 
 
 @contextmanager
@@ -54,9 +54,9 @@ def serving(
     ) as process:
         try:
             assert process.stdout is not None
-            said = process.stdout.readline()
-            assert said.startswith("REST API at "), said
-            url, _, cluster = said.removeprefix("REST API at ").strip().partition("/clusters/")
+            output = process.stdout.readline()
+            assert output.startswith("REST API at "), output
+            url, _, cluster = output.removeprefix("REST API at ").strip().partition("/clusters/")
             yield process, Client(url, cluster)
         finally:
             process.kill()
@@ -82,7 +82,7 @@ def test_serve_alone_stores_and_warns_that_no_loop_runs(environment: dict[str, s
 
 
 def test_serve_passwd_adds_a_user_and_stores_no_password(environment: dict[str, str]) -> None:
-    done = run(environment, "serve", "passwd", "ben", said="s3cret\n")
+    done = run(environment, "serve", "passwd", "ben", stdin="s3cret\n")
     file = Path(environment["CP_CAP_AUTOSCALE_WORKDIR"]) / "http-passwords"
     assert (done.stdout, Passwords(file).right("ben", "s3cret"), "s3cret" in file.read_text()) == (
         f"ben may call: {file}\n",
@@ -146,7 +146,7 @@ def test_only_tls_1_2_or_newer_is_accepted(environment: dict[str, str], tmp_path
     more = {"CP_CAP_AUTOSCALE_HTTP_CERT": str(certificate), "CP_CAP_AUTOSCALE_HTTP_KEY": str(key)}
     with serving({**environment, "OPENSSL_CONF": str(lax)}, more) as (_, client):
         at = client.url.removeprefix("https://")
-        said = {
+        result = {
             version: subprocess.run(
                 ("openssl", "s_client", version, "-cipher", "ALL:@SECLEVEL=0", "-connect", at, "-CAfile", certificate),
                 input="", capture_output=True, text=True, timeout=120,
@@ -155,21 +155,21 @@ def test_only_tls_1_2_or_newer_is_accepted(environment: dict[str, str], tmp_path
         }  # fmt: skip
     spoken = [
         version
-        for version, done in said.items()
+        for version, done in result.items()
         if done.returncode == 0 and "Verify return code: 0 (ok)" in done.stdout
     ]
-    assert spoken == ["-tls1_2", "-tls1_3"], said
+    assert spoken == ["-tls1_2", "-tls1_3"], result
 
 
 @pytest.mark.thorough
 def test_an_answered_request_is_not_repeated_by_the_next_process(environment: dict[str, str]) -> None:
-    told = []
+    results = []
     for _ in range(2):
         with serving(environment) as (process, client):
-            told.append(client.create(2, request_id="r").status_code)
+            results.append(client.create(2, request_id="r").status_code)
             process.kill()
             process.wait(120)
-    assert (told, nodes_of(environment)) == ([202, 409], ["execute-1", "execute-2"])
+    assert (results, nodes_of(environment)) == ([202, 409], ["execute-1", "execute-2"])
 
 
 def test_a_repeated_request_makes_no_double_whenever_the_process_is_killed(environment: dict[str, str]) -> None:

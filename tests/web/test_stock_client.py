@@ -13,9 +13,9 @@ from tests.web.stock_client import StockBucket, StockClient
 @pytest.fixture
 def stock(api: Served) -> StockClient:
     """The library after its first look at two node arrays, with two workers there."""
-    api.see(worker("i-1"), worker("i-2", phase=Phase.BOOTING), arrays=(array(), array("batch", max_workers=3)))
+    api.observe(worker("i-1"), worker("i-2", phase=Phase.BOOTING), arrays=(array(), array("batch", max_workers=3)))
     client = StockClient(api.client)
-    client.look()
+    client.refresh()
     return client
 
 
@@ -34,7 +34,7 @@ def test_buckets_have_everything_that_the_library_reads(stock: StockClient) -> N
 
 def test_every_started_node_is_in_one_bucket(stock: StockClient) -> None:
     stock.start([(bucket(stock), 2), (bucket(stock, 1), 1)])
-    stock.look()
+    stock.refresh()
     found = [name for each in stock.buckets for name in each.nodes]
     assert sorted(found) == sorted(node["Name"] for node in stock.client.nodes())
 
@@ -52,7 +52,7 @@ def test_every_node_gets_the_name_that_the_library_predicted(stock: StockClient)
 def test_predicted_names_are_free_after_a_termination(stock: StockClient) -> None:
     first = stock.start([(bucket(stock), 3)])
     stock.end([first["execute-2"]["NodeId"]])
-    stock.look()
+    stock.refresh()
     assert set(stock.start([(bucket(stock), 2)])) == {"execute-2", "execute-4"}
 
 
@@ -60,7 +60,7 @@ def test_nodes_of_a_placement_group_are_found_in_its_bucket(stock: StockClient) 
     plain = bucket(stock)
     grouped = StockBucket(plain.node_array, plain.machine_type, "pg0", plain.available, ())
     stock.start([(grouped, 2), (plain, 1)])
-    stock.look()
+    stock.refresh()
     of_group = [each for each in stock.buckets if each.placement_group == "pg0"]
     assert [each.nodes for each in of_group] == [("execute-1", "execute-2")]
 
@@ -74,9 +74,9 @@ def test_attributes_set_on_a_node_are_read_back(stock: StockClient) -> None:
 def test_a_node_that_the_library_ends_is_no_longer_started(stock: StockClient) -> None:
     (running,) = bucket(stock).nodes[:1]
     (node,) = (each for each in stock.client.nodes() if each["Name"] == running)
-    told = stock.end([node["NodeId"]])
-    stock.look()
-    assert (told, running in bucket(stock).nodes) == ({running: "Terminated"}, False)
+    result = stock.end([node["NodeId"]])
+    stock.refresh()
+    assert (result, running in bucket(stock).nodes) == ({running: "Terminated"}, False)
 
 
 def test_a_failed_node_is_listed_as_failed_until_the_library_ends_it(stock: StockClient, api: Served) -> None:
@@ -84,7 +84,7 @@ def test_a_failed_node_is_listed_as_failed_until_the_library_ends_it(stock: Stoc
     api.store.nodes.bind(node["NodeId"], "i-9")
     api.store.nodes.lose({"i-9": because(Code.GONE)}, at=200.0)
     failed = stock.failed()
-    stock.look()
+    stock.refresh()
     stock.end(failed)
     assert (failed, stock.failed(), bucket(stock).available) == ([node["NodeId"]], [], 8)
 

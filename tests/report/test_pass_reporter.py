@@ -22,34 +22,34 @@ SEEN = Observation(snapshot(), Outputs(b""), {"read": 0.1, "parse": 0.2})
 CALM = because(Code.IDLE_NOT_LONG_ENOUGH, idle_s=10.0, limit_s=30.0)
 
 
-def told(first: Plan, second: Plan) -> tuple[bool, bool]:
+def reported(first: Plan, second: Plan) -> tuple[bool, bool]:
     reporter = PassReporter()
     return reporter.report(SEEN, first), reporter.report(SEEN, second)
 
 
 def test_a_pass_without_news_is_reported_once() -> None:
     later = because(Code.IDLE_NOT_LONG_ENOUGH, idle_s=20.0, limit_s=30.0)
-    assert told(plan(workers=(kept("w1", CALM),)), plan(workers=(kept("w1", later),), passes=813)) == (True, False)
+    assert reported(plan(workers=(kept("w1", CALM),)), plan(workers=(kept("w1", later),), passes=813)) == (True, False)
 
 
 def test_a_pass_with_news_is_reported() -> None:
-    assert told(plan(workers=(kept("w1", CALM),)), plan(job_categories=(waiting(),))) == (True, True)
+    assert reported(plan(workers=(kept("w1", CALM),)), plan(job_categories=(waiting(),))) == (True, True)
 
 
 def test_a_pass_with_actions_is_reported_each_time() -> None:
-    assert told(plan(disable("w1")), plan(disable("w1"))) == (True, True)
+    assert reported(plan(disable("w1")), plan(disable("w1"))) == (True, True)
 
 
 def test_a_pass_without_news_is_logged_at_debug(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "autoscaler.pass")
-    told(plan(), plan(passes=813))
+    reported(plan(), plan(passes=813))
     assert [(record.levelname, record.message) for record in caplog.records] == [
         ("INFO", "pass 812: no job waits; nothing to do"),
         ("DEBUG", "pass 813: no job waits; nothing to do"),
     ]
 
 
-def said(reporter: PassReporter, of: Plan, caplog: pytest.LogCaptureFixture) -> list[str]:
+def verdict_lines(reporter: PassReporter, of: Plan, caplog: pytest.LogCaptureFixture) -> list[str]:
     """The lines of a pass after its sentence."""
     caplog.clear()
     reporter.report(SEEN, of)
@@ -63,10 +63,10 @@ def test_verbose_logs_each_verdict_once(caplog: pytest.LogCaptureFixture) -> Non
     later = because(Code.IDLE_NOT_LONG_ENOUGH, idle_s=20.0, limit_s=30.0)
     first = plan(disable("w2"), job_categories=(waiting(2),), workers=(kept("w1", CALM), kept("p1")), notes=(CALM,))
     again = plan(disable("w2"), job_categories=(waiting(2),), workers=(kept("w1", later), kept("p1")), notes=(later,))
-    assert len(said(reporter, first, caplog)) == 4
-    assert said(reporter, again, caplog) == []
+    assert len(verdict_lines(reporter, first, caplog)) == 4
+    assert verdict_lines(reporter, again, caplog) == []
     busy = plan(workers=(kept("w1", because(Code.RUNS_JOBS, jobs=("7",))), kept("p1")))
-    assert said(reporter, busy, caplog) == ["w1: keep: it runs job 7"]
+    assert verdict_lines(reporter, busy, caplog) == ["w1: keep: it runs job 7"]
 
 
 def test_verbose_follows_a_job_by_number_and_owner(caplog: pytest.LogCaptureFixture) -> None:
@@ -74,10 +74,10 @@ def test_verbose_follows_a_job_by_number_and_owner(caplog: pytest.LogCaptureFixt
     reporter = PassReporter(verbose=True)
     mine = replace(waiting(3), jobs=(4, 5, 6), tasks=("", "", ""), ask=JobRequest("qw", owner="ann"))
     held = replace(mine, jobs=(5,), tasks=("",), counted=False, reason=because(Code.HELD, state="hqw"))
-    (first,) = said(reporter, plan(job_categories=(mine,)), caplog)
+    (first,) = verdict_lines(reporter, plan(job_categories=(mine,)), caplog)
     assert first.startswith("jobs 4-6 of ann: counts: ")
     left = replace(mine, jobs=(4, 6), tasks=("", ""))
-    assert said(reporter, plan(job_categories=(left, held)), caplog) == [
+    assert verdict_lines(reporter, plan(job_categories=(left, held)), caplog) == [
         "job 5 of ann: does not count: it is held (state hqw)"
     ]
     (record,) = (record for record in caplog.records if "job 5" in record.message)
@@ -89,9 +89,9 @@ def test_of_a_partly_counted_array_both_verdicts_are_logged_once(caplog: pytest.
     reporter = PassReporter(verbose=True)
     some = replace(waiting(2), jobs=(4,), tasks=("1-2:1",))
     others = replace(some, tasks=("3-9:1",), counted=False, reason=because(Code.BEYOND_CONCURRENCY, limit=2))
-    (line,) = said(reporter, plan(job_categories=(some, others)), caplog)
+    (line,) = verdict_lines(reporter, plan(job_categories=(some, others)), caplog)
     assert ("counts: " in line, "does not count: " in line) == (True, True)
-    assert said(reporter, plan(job_categories=(some, others)), caplog) == []
+    assert verdict_lines(reporter, plan(job_categories=(some, others)), caplog) == []
 
 
 def test_the_history_of_a_pass_stays_small_on_a_large_cluster(tmp_path: Path) -> None:

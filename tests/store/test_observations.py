@@ -25,11 +25,11 @@ def seen(world: World, passes: int) -> LastObservation:
 
 
 def test_the_last_observation_reads_back_as_stored(tmp_path: Path) -> None:
-    told = seen(World(tmp_path / "s", boot_delay=0.0), 4)
+    result = seen(World(tmp_path / "s", boot_delay=0.0), 4)
     store = Store.open(tmp_path / "s")
-    store.looks.keep(told, 100.0)
-    assert Store.open(tmp_path / "s").looks.load() == told
-    assert [(each.phase, each.decisive) for each in told.workers] == [(Phase.READY, None)] * 2
+    store.looks.keep(result, 100.0)
+    assert Store.open(tmp_path / "s").looks.load() == result
+    assert [(each.phase, each.decisive) for each in result.workers] == [(Phase.READY, None)] * 2
 
 
 def test_an_order_whose_workers_came_and_left_is_not_outstanding(tmp_path: Path) -> None:
@@ -44,14 +44,14 @@ def test_an_order_whose_workers_came_and_left_is_not_outstanding(tmp_path: Path)
     snapshot = done.observation.snapshot
     observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
     gone = {machine.worker.order_id for machine in observed.workers if machine.gone}
-    told = last_observation(snapshot, observed, done.plan, provider="fake")
+    result = last_observation(snapshot, observed, done.plan, provider="fake")
     assert gone
-    assert gone.isdisjoint(order.id for order in told.orders)
+    assert gone.isdisjoint(order.id for order in result.orders)
 
 
 def test_types_that_an_array_may_not_use_are_left_out(tmp_path: Path) -> None:
-    told = seen(World(tmp_path / "s"), 1)
-    assert list(told.arrays[0].types) == ["m5.large"]
+    result = seen(World(tmp_path / "s"), 1)
+    assert list(result.arrays[0].types) == ["m5.large"]
 
 
 def test_an_unchanged_observation_is_not_written_again(tmp_path: Path) -> None:

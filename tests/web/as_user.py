@@ -16,14 +16,14 @@ with socket.socket(socket.AF_UNIX) as made:
     made.connect(path)
     head = f"{method} {target} HTTP/1.1\\r\\nHost: localhost\\r\\n{head}Connection: close\\r\\n"
     made.sendall(f"{head}Content-Length: {len(body)}\\r\\n\\r\\n{body}".encode())
-    said = b""
+    reply = b""
     while part := made.recv(65536):
-        said += part
-sys.stdout.buffer.write(said)
+        reply += part
+sys.stdout.buffer.write(reply)
 """
 
 
-def asked_as(
+def call_as(
     user: str,
     path: Path,
     target: str,
@@ -37,8 +37,8 @@ def asked_as(
     head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
     done = python_as(user, PROGRAM, str(path), method, target, head, body, groups=groups)
     assert done.returncode == 0, done.stderr.decode()
-    head_of, _, said = done.stdout.partition(b"\r\n\r\n")
-    return int(head_of.split(b" ")[1]), json.loads(said)
+    head_of, _, output = done.stdout.partition(b"\r\n\r\n")
+    return int(head_of.split(b" ")[1]), json.loads(output)
 
 
 def python_as(user: str, program: str, *words: str, groups: tuple[int, ...] = ()) -> subprocess.CompletedProcess[bytes]:

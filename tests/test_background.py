@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from autoscaler import background as errand
+from autoscaler import background as background
 from autoscaler.background import on_thread
 
 
@@ -34,8 +34,8 @@ def test_a_thread_that_hangs_blocks_no_other() -> None:
 
 
 def test_an_idle_thread_ends_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errand, "KEPT_FOR", 0.01)
-    monkeypatch.setattr(errand, "_idle", [])
+    monkeypatch.setattr(background, "KEPT_FOR", 0.01)
+    monkeypatch.setattr(background, "_idle", [])
     thread = on_thread(threading.current_thread, "short").result(120)
     thread.join(120)
     assert not thread.is_alive()

@@ -69,8 +69,8 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> Any:
 
 
 def test_plan_from_a_record_needs_no_grid_engine(capsys: pytest.CaptureFixture[str]) -> None:
-    told = PlanDocument.model_validate(shown(capsys, "plan", "--from", HYBRID))
-    assert [action.kind for action in told.actions] == ["launch"]
+    result = PlanDocument.model_validate(shown(capsys, "plan", "--from", HYBRID))
+    assert [action.kind for action in result.actions] == ["launch"]
 
 
 def test_plan_for_people_begins_with_the_sentence(capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,13 +80,13 @@ def test_plan_for_people_begins_with_the_sentence(capsys: pytest.CaptureFixture[
 
 def test_plan_by_job_has_a_row_for_each_job(capsys: pytest.CaptureFixture[str]) -> None:
     wide = whole("pe/fill-up-spreads-over-hosts")
-    told = shown(capsys, "plan", "--jobs", "--from", wide)
-    assert sorted(row["jobs"] for row in told["shapes"]) == [["12"], ["13"], ["14"]]
+    result = shown(capsys, "plan", "--jobs", "--from", wide)
+    assert sorted(row["jobs"] for row in result["shapes"]) == [["12"], ["13"], ["14"]]
 
 
 def test_jobs_lists_waiting_jobs(capsys: pytest.CaptureFixture[str]) -> None:
-    told = shown(capsys, "jobs", "--from", HELD)
-    assert [(row["jobs"], row["counted"], row["reason"]["code"]) for row in told["jobs"]] == [(["12"], False, "HELD")]
+    result = shown(capsys, "jobs", "--from", HELD)
+    assert [(row["jobs"], row["counted"], row["reason"]["code"]) for row in result["jobs"]] == [(["12"], False, "HELD")]
 
 
 def test_workers_shows_machine_slots_and_price(capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,23 +102,25 @@ def test_workers_shows_machine_slots_and_price(capsys: pytest.CaptureFixture[str
 
 def test_explain_job_shows_reason_and_remedy(capsys: pytest.CaptureFixture[str]) -> None:
     main(["explain", "12", "--from", str(HELD)])
-    said = capsys.readouterr().out
-    assert ("job 12 waits 1m" in said, "does not count" in said, "[HELD]" in said, "qrls" in said) == (True,) * 4
+    printed = capsys.readouterr().out
+    assert ("job 12 waits 1m" in printed, "does not count" in printed, "[HELD]" in printed, "qrls" in printed) == (
+        True,
+    ) * 4
 
 
 def test_explain_job_shows_which_launch_may_serve_it(capsys: pytest.CaptureFixture[str]) -> None:
-    told = shown(capsys, "explain", "12", "--from", HYBRID)
-    assert [launch["instance_type"] for launch in told["launches"]] == ["m5.2xlarge"]
+    explained = shown(capsys, "explain", "12", "--from", HYBRID)
+    assert [launch["instance_type"] for launch in explained["launches"]] == ["m5.2xlarge"]
 
 
 def test_explain_job_shows_where_its_tasks_run(capsys: pytest.CaptureFixture[str]) -> None:
-    told = shown(capsys, "explain", "12", "--from", HYBRID)
-    assert [(run["host"], run["task"]) for run in told["running"]] == [("master", "1"), ("master", "2")]
+    explained = shown(capsys, "explain", "12", "--from", HYBRID)
+    assert [(run["host"], run["task"]) for run in explained["running"]] == [("master", "1"), ("master", "2")]
 
 
 def test_explain_task_shows_only_it_and_an_unknown_task_is_not_found(capsys: pytest.CaptureFixture[str]) -> None:
-    told = shown(capsys, "explain", "12.1", "--from", HYBRID)
-    assert (told["job"], [run["task"] for run in told["running"]]) == ("12.1", ["1"])
+    explained = shown(capsys, "explain", "12.1", "--from", HYBRID)
+    assert (explained["job"], [run["task"] for run in explained["running"]]) == ("12.1", ["1"])
     assert (main(["explain", "12.99999", "--from", str(HYBRID)]), "no task 99999" in capsys.readouterr().err) == (
         3,
         True,
@@ -127,8 +129,8 @@ def test_explain_task_shows_only_it_and_an_unknown_task_is_not_found(capsys: pyt
 
 @pytest.mark.parametrize("name", ("w1", "W1.example.org", "i-1"))
 def test_explain_host_takes_a_name_or_id(capsys: pytest.CaptureFixture[str], name: str) -> None:
-    told = shown(capsys, "explain", name, "--from", IDLE)
-    assert (told["verdict"], [action["kind"] for action in told["actions"]]) == ("disable", ["disable"])
+    explained = shown(capsys, "explain", name, "--from", IDLE)
+    assert (explained["verdict"], [action["kind"] for action in explained["actions"]]) == ("disable", ["disable"])
 
 
 @pytest.mark.parametrize("subject", ("99", "w99"))
@@ -166,8 +168,8 @@ def store_of(cell: CellKey, tmp_path: Path) -> Store:
 
 
 def test_status_before_any_pass(cell: CellKey, capsys: pytest.CaptureFixture[str]) -> None:
-    told = shown(capsys, "status")
-    assert (told["serving"], told["sentence"], told["workers"], told["price_per_hour"]) == (False, None, 0, 0)
+    result = shown(capsys, "status")
+    assert (result["serving"], result["sentence"], result["workers"], result["price_per_hour"]) == (False, None, 0, 0)
 
 
 def test_status_shows_the_last_news_pause_and_lock(
@@ -179,8 +181,8 @@ def test_status_shows_the_last_news_pause_and_lock(
     store.history.add_pass(9, 1.0, "pass 9: no job waits", {"waiting": 0, "counted": 0, "fitting": 0})
     store.close()
     with hold(cell, lock_directory()):
-        told = shown(capsys, "status")
-    assert (told["pass"], told["sentence"], told["paused"], told["serving"], told["lock"]["host"] != "") == (
+        result = shown(capsys, "status")
+    assert (result["pass"], result["sentence"], result["paused"], result["serving"], result["lock"]["host"] != "") == (
         9,
         "pass 9: no job waits",
         {"by": "ann"},
@@ -197,8 +199,8 @@ def test_status_distinguishes_the_last_pass_from_the_last_news(
     store.memory.save(Memory(passes=9, looked_at=now - 5), now)
     store.history.add_pass(3, now - 7200, "pass 3: no job waits", {"waiting": 0, "counted": 0, "fitting": 0})
     store.close()
-    told = shown(capsys, "status")
-    assert (told["pass"], round(told["pass_age_s"] / 60), round(told["sentence_age_s"] / 60)) == (9, 0, 120)
+    result = shown(capsys, "status")
+    assert (result["pass"], round(result["pass_age_s"] / 60), round(result["sentence_age_s"] / 60)) == (9, 0, 120)
     main(["status"])
     screen = " ".join(capsys.readouterr().out.split())
     assert "pass 3: no job waits (2h ago)" in screen
@@ -206,11 +208,11 @@ def test_status_distinguishes_the_last_pass_from_the_last_news(
 
 
 @pytest.mark.parametrize(
-    ("verb", "said"),
+    ("verb", "message"),
     ((Verb.STOP_NOW, "--now: each worker is removed"), (Verb.STOP_DRAIN, "--drain: each worker is removed")),
 )
 def test_status_shows_how_it_stops_and_which_worker_is_kept(
-    cell: CellKey, tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: Verb, said: str
+    cell: CellKey, tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: Verb, message: str
 ) -> None:
     store = store_of(cell, tmp_path)
     store.overrides.ask(verb, who="ann", at=1.0)
@@ -218,7 +220,7 @@ def test_status_shows_how_it_stops_and_which_worker_is_kept(
     store.close()
     main(["status"])
     screen = " ".join(capsys.readouterr().out.split())
-    assert said in screen
+    assert message in screen
     assert "does not end while w7 is kept" in screen
     assert "`sge-autoscaler run` goes on with it, and ends then" in screen
 
@@ -231,10 +233,10 @@ def test_status_shows_what_callers_request_and_who_they_are(
     store.requests.update("nightly", "ann", 1.0, None, (Target("execute", count=1),), ())
     store.requests.update("lapsed", "ann", 1.0, 2.0, (Target("execute", count=9),), ())
     store.close()
-    told = shown(capsys, "status")
+    result = shown(capsys, "status")
     main(["status"])
     line = "big: 64 vCPUs (policy:warm_buffer); execute: 3 workers (nightly, policy:warm_buffer)"
-    assert ([one["name"] for one in told["request_sets"]], told["asked"], line in capsys.readouterr().out) == (
+    assert ([one["name"] for one in result["request_sets"]], result["asked"], line in capsys.readouterr().out) == (
         ["nightly", "policy:warm_buffer"],
         line,
         True,
