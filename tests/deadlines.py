@@ -1,8 +1,7 @@
-"""How long a test may wait on the machine that it runs on.
-
-A limit holds for an idle machine like the one that it was chosen on. A busy or slow machine gets as many times that as
-a piece of work takes there. The work is measured at each quarter of a limit and while the test waits on, because load
-comes and goes: what delayed the test may be over when its limit is. What happens at once never measures.
+"""How long a test may wait on the machine that it runs on. A limit holds for an idle machine like the one that it was
+chosen on. On a busy or slow machine it is multiplied by how much longer a piece of work takes there. The work is
+measured at each quarter of a limit and while the test waits on, because load comes and goes: what delayed the test may
+be over when its limit is. A wait that ends early never measures.
 """
 
 from __future__ import annotations
@@ -24,8 +23,9 @@ CHECKS = 4
 
 
 def work() -> float:
-    """Wall time in seconds of work that is the same everywhere. It is longer than a scheduler's time slice, so that
-    it meets whoever else wants the processor."""
+    """Wall time in seconds of a fixed piece of work. It is longer than a scheduler's time slice, so that it competes
+    with all other processes.
+    """
     began = time.monotonic()
     total = 0
     for number in range(400_000):
@@ -35,7 +35,7 @@ def work() -> float:
 
 
 class Machine:
-    """How many times as long as the reference this machine takes, by what it last did."""
+    """How many times as long as the reference this machine takes, by its last measurement."""
 
     def __init__(self, measure: Callable[[], float] = work, clock: Callable[[], float] = time.monotonic) -> None:
         self._measure, self._clock = measure, clock
@@ -65,7 +65,7 @@ class Deadline:
         return self._clock() - self._began
 
     def over(self) -> bool:
-        """Whether all that time has gone by: that of the slowest moment since it was set."""
+        """Whether the limit has passed, multiplied by the slowest moment since it was set."""
         checks = int(self.waited * CHECKS / self.seconds) if self.seconds else CHECKS
         if checks > self._checks:
             self._checks = checks
@@ -74,7 +74,7 @@ class Deadline:
 
 
 def wait_for(holds: Callable[[], object], seconds: float, step: float = 0.01) -> bool:
-    """Whether it holds before the time is over; asked once more at its end."""
+    """Whether it holds before the time is over; checked once more at its end."""
     deadline = Deadline(seconds)
     while not holds():
         if deadline.over():
@@ -84,7 +84,7 @@ def wait_for(holds: Callable[[], object], seconds: float, step: float = 0.01) ->
 
 
 def stretched(seconds: float) -> float:
-    """For a limit that somebody else keeps, such as the timeout of a command: what it is now on this machine."""
+    """For a limit that others enforce, such as the timeout of a command: its value now on this machine."""
     return seconds * THIS.slower()
 
 

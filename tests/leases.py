@@ -14,7 +14,7 @@ BEN = Lease(0, "b2", "shadow", "sgeadmin", 22)
 
 @dataclass
 class MemoryLeases:
-    """`before`: called before each operation, where another process may come in between."""
+    """`before`: called before each operation, where another process may interfere."""
 
     kept: dict[int, Lease] = field(default_factory=dict)
     before: Callable[[], None] = lambda: None
@@ -49,7 +49,7 @@ class MemoryLeases:
 
 
 class LeaseStoreContract:
-    """A subclass says where leases are kept, which are none at first."""
+    """A subclass names where leases are stored; there are none at first."""
 
     def leases(self) -> LeaseStore:
         raise NotImplementedError

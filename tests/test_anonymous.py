@@ -1,4 +1,4 @@
-"""A record with other names decides the same and tells nobody's."""
+"""A record under other names leads to the same decisions and has no original name."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SECRET = ("beatrix", "alfonso", "takeover", "treasury", "merger", "bankers", "co
 
 
 def record(folder: Path, **changed: str) -> Path:
-    """What a cell of a bank would leave."""
+    """A record as the cell of a bank would leave it."""
     recorded(folder)
     (folder / "qstat.xml").write_text(QSTAT)
     for stem, text in {**QCONF, **changed}.items():
@@ -65,7 +65,7 @@ def record(folder: Path, **changed: str) -> Path:
 
 
 def texts(folder: Path) -> str:
-    """All that stands in a record, names of its files included."""
+    """All text of a record, names of its files included."""
     files = [file for file in folder.rglob("*") if file.is_file()]
     return "\n".join([*(file.name for file in files), *(file.read_text() for file in files)]).lower()
 
@@ -82,7 +82,7 @@ def test_an_anonymous_record_has_no_old_name_and_one_new_name_for_each(tmp_path:
     assert (host.name, sorted(cluster.execution_hosts)) == ("host-1", ["host-1", "host-2"])
     assert cluster.queues["main.q"].slots_by_host == {"host-1": 2}
     assert list(cluster.access_lists) == ["list-1"]
-    assert sorted(cluster.access_lists["list-1"].entries) == ["user-1", "user-3"]  # user-2 is of the requests
+    assert sorted(cluster.access_lists["list-1"].entries) == ["user-1", "user-3"]  # user-2 is in the requests
     assert [category.ask.owner for category in cluster.job_categories] == ["user-1"]
     assert read_record(tmp_path / "case").fleet.workers[0].name == "host-2"
 
@@ -158,7 +158,7 @@ def test_the_plan_of_an_anonymous_record_differs_only_in_names(folder: Path, tmp
 
 
 def assert_same_but_for_names(before: Path, after: Path) -> None:
-    """Whatever one name was is one name, and of no two the same; all else is equal, in the same order."""
+    """Each name has one new name, no two share one, and all else is equal and in the same order."""
     renamed: dict[str, str] = {}
     one, other = (_plan_document(folder) for folder in (before, after))
     _compare(one, other, "", renamed)
@@ -180,7 +180,7 @@ def _compare(one: object, other: object, place: str, renamed: dict[str, str]) ->
         for number, (left, right) in enumerate(zip(one, other, strict=True)):
             _compare(left, right, f"{place}[{number}]", renamed)
     elif isinstance(other, str) and LEFT_OUT in other:
-        assert isinstance(one, str), place  # somebody's own sentence, of which nothing but its being there counts
+        assert isinstance(one, str), place  # a sentence of its own, which only has to be there
     elif isinstance(one, str) and isinstance(other, str):
         left_words, right_words = (re.findall(r"[\w.+-]+|[^\w.+-]+", text) for text in (one, other))
         assert len(left_words) == len(right_words), (place, one, other)

@@ -1,4 +1,4 @@
-"""Workers on their way are looked for soon, and less often the longer they take."""
+"""Workers on their way are observed again soon, and less often the longer they take."""
 
 from __future__ import annotations
 

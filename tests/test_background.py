@@ -1,4 +1,4 @@
-"""Calls on threads of their own: whoever waits gets what came of them, and threads are used again, never shared."""
+"""Calls on background threads: the caller gets the result, and threads are reused, never shared."""
 
 from __future__ import annotations
 

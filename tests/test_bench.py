@@ -1,4 +1,4 @@
-"""What the benchmarks count stays within its bars."""
+"""The counts of the benchmarks stay within their limits."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class TestMemoryLeases(LeaseStoreContract):
 
 @dataclass
 class Machines:
-    """Two machines of one cell, each with a clock of its own that has nothing to do with the other's."""
+    """Two machines of one cell, each with an independent clock."""
 
     leases: MemoryLeases = field(default_factory=MemoryLeases)
     now: float = 0.0
@@ -58,7 +58,7 @@ def test_the_first_autoscaler_acts_and_the_second_is_refused_once_the_first_is_s
 def test_on_one_machine_too_only_one_acts_while_the_other_is_alive(
     machines: Machines, first_pid: int, taken: bool
 ) -> None:
-    """The lock keeps a second one away, until somebody deletes its file."""
+    """The lock excludes a second one, until its file is deleted."""
     first, second = machines.autoscaler(replace(ANNA, pid=first_pid)), machines.autoscaler(replace(ANNA, pid=12))
     assert (acts(first), acts(second)) == (True, taken)
 
@@ -149,7 +149,7 @@ def test_without_permission_to_keep_a_lease_passes_continue_with_one_warning(
 @pytest.mark.parametrize("died", (False, True), ids=("free", "expired"))
 @pytest.mark.parametrize("moment", range(12))
 def test_at_most_one_of_two_acts_whenever_the_other_interferes(machines: Machines, moment: int, died: bool) -> None:
-    """Before each call of the one the other makes a whole step; the first holder, too, may come back then."""
+    """Before each call of the one the other makes a whole step; the first holder may return then, too."""
     old = machines.autoscaler(replace(ANNA, holder="c3", pid=33))
     old.check()
     one, other = machines.autoscaler(ANNA), machines.autoscaler(BEN)

@@ -1,4 +1,4 @@
-"""`make quick` runs the tests of what was changed."""
+"""`make quick` runs the tests of the changed files."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_tasks_of_an_array_are_rows_of_their_own_or_one_row(world: CostWorld) ->
 
 
 def test_a_parallel_job_is_charged_on_each_host_for_its_slots_there(world: CostWorld) -> None:
-    """Accounting names one host, with the slots of all."""
+    """Accounting names one host, with the slots of all hosts."""
     world.machines.append(Machine("w2", 0))
     world.jobs = [Job(1, "w1", 0, HOUR / 2, slots=1, others=(("w2", 3),))]
     world.see(0)
@@ -121,7 +121,7 @@ def test_later_jobs_do_not_change_the_charge_of_one_observed_before(world: CostW
 def test_another_process_continues_the_accounting(world: CostWorld) -> None:
     world.jobs = [Job(1, "w1", 0, 900, slots=4), Job(2, "w1", 900, slots=4, payer=BEN)]
     world.see(0)
-    world.account(1800)  # while none runs
+    world.account(1800)  # while no process runs
     world.restart()
     world.see(1800)
     world.restart()

@@ -1,4 +1,6 @@
-"""The documentation says what is there: every command and option, and no command, setting, code or page that is not."""
+"""The documentation matches the code: it has every command and option, and names no command, setting, function or page
+that does not exist.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ _OF_OTHERS = ("CP_CAP_", "SGE_", "JOB_", "LD_LIBRARY_PATH", "RUN_ID", "QUEUE_")
 
 
 def commands(group: click.Group, above: str = "") -> Iterator[tuple[str, click.Command]]:
-    """Every command that does something, by its full name."""
+    """Every executable command, by its full name."""
     for name in group.list_commands(click.Context(group)):
         command = group.get_command(click.Context(group), name)
         if isinstance(command, click.Group):
@@ -58,7 +60,7 @@ def code(page: Path) -> list[str]:
 
 
 def called(page: Path) -> list[tuple[str, set[str]]]:
-    """Calls of ours in a page's code: what follows `sge-autoscaler`, and the options given."""
+    """Calls of our commands in a page's code: what follows `sge-autoscaler`, and the options given."""
     found = []
     for part in code(page):
         for line in part.strip("`").splitlines():
@@ -71,7 +73,7 @@ def called(page: Path) -> list[tuple[str, set[str]]]:
 
 
 def named(words: str) -> str | None:
-    """The command that a call begins with; None where there is none."""
+    """The command that a call starts with; None if there is none."""
     result = words.split()
     return next((name for long in (3, 2, 1) if (name := " ".join(result[:long])) in COMMANDS), None)
 
@@ -132,7 +134,7 @@ def test_every_make_target_shown_exists(page: Path) -> None:
 
 
 def test_every_make_target_works_without_variables() -> None:
-    """`--jobs $(JOBS)` without a value for JOBS takes the next word, or none."""
+    """`--jobs $(JOBS)` without a value for JOBS would take the next word, or none."""
     text = (ROOT / "Makefile").read_text("utf-8")
     defined = set(re.findall(r"^([A-Z_]+) *[?:]=", text, re.MULTILINE)) | {"CURDIR", "MAKEFILE_LIST"}
     bare = set(re.findall(r"--[a-z-]+ \$\(([A-Z_]+)\)", re.sub(r"\$\(if [^,]*,[^)]*\)\)", "", text)))
@@ -164,7 +166,7 @@ def rules_cited(text: str) -> set[int]:
 
 
 def rules_of_safety() -> dict[int, str]:
-    """Number → what the page says of the rule."""
+    """Number → the text of the rule."""
     parts = re.split(r"^## (?=\d)", SAFETY.read_text("utf-8"), flags=re.MULTILINE)[1:]
     return {int(part.partition(".")[0]): part.partition("\n## ")[0] for part in parts}
 
@@ -175,7 +177,7 @@ def named_tests(text: str) -> list[str]:
 
 
 def is_defined(path: str, *names: str) -> bool:
-    """Whether the file has that class, function or name, one inside the other."""
+    """Whether the file defines that class, function or name, nested as given."""
     body: list[ast.stmt] = ast.parse((ROOT / path).read_text("utf-8")).body if (ROOT / path).exists() else []
     for name in names:
         inner = [node for node in body if name in names_of(node)]
@@ -237,17 +239,17 @@ _FUNCTION = re.compile(r"`((?:\w+\.)*\w+)\(\)`(?:\s+in\s+`([\w/]+\.py)`)?")
 
 
 def functions_named(text: str) -> list[tuple[str, str]]:
-    """`name()` and `Class.name()` in backticks, each with the file that stands after "in"; '' where none does."""
+    """`name()` and `Class.name()` in backticks, each with the file after "in"; '' without one."""
     return _FUNCTION.findall(text)
 
 
 def names_named(text: str) -> list[tuple[str, str]]:
-    """Classes, fields and tables in backticks, each with the file that stands in brackets behind it."""
+    """Classes, fields and tables in backticks, each with the file in brackets after it."""
     return _NAME.findall(text)
 
 
 def files_named(text: str) -> set[str]:
-    """Files, and folders (with a slash at the end), in backticks; names in capitals stand for what is to be added."""
+    """Files, and folders (with a slash at the end), in backticks; names in capitals are placeholders."""
     named = re.findall(r"`([\w/.-]+/(?:[\w.-]+\.(?:py|md|cfg|toml))?)(?:::\w+)*`", text)
     return {path for path in named if not re.search(r"[A-Z]{4}", path)} - {"build/"}
 

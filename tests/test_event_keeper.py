@@ -1,4 +1,6 @@
-"""Events over processes and full disks: each is told once, and what could not be written is told by the next pass."""
+"""Events across processes and full disks: each is stored once, and one that could not be written is stored by the next
+pass.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,7 @@ def test_only_ends_written_to_accounting_later_become_events(store: Store, accou
 def test_another_process_continues_the_events(store: Store, accounting: Path) -> None:
     waiting = (jobs(3), a_job(9, state="hqw"))
     assert len(passed(EventKeeper(store.events, accounting), *waiting, running(20, 21))) == 4
-    with accounting.open("a") as file:  # while none runs
+    with accounting.open("a") as file:  # while no process runs
         file.write(an_end(20) + an_end(3))
     second = EventKeeper(store.events, accounting)
     assert passed(second, jobs(2), a_job(9, state="hqw"), running(21), after=60) == [

@@ -1,4 +1,4 @@
-"""Health checks: whom they ask about, how often, how many at once, and what each answer means."""
+"""Health checks: which workers are checked, how often, how many at once, and the meaning of each exit code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHECK = ("/opt/check", "--quick")
 
 @dataclass
 class Answers:
-    """A command that answers the same to all."""
+    """A command that answers the same for all workers."""
 
     code: int = 0
     output: bytes = b""
@@ -41,7 +41,7 @@ class Answers:
 
 
 def never_ends(call: Callable[[], Value], name: str) -> Future[Value]:
-    """An executor whose calls are under way for ever."""
+    """An executor whose calls never end."""
     del call, name
     return Future()
 

@@ -1,4 +1,4 @@
-"""Names resolve while they are needed, and no byte of anybody else's line is ever changed."""
+"""Names resolve while they are needed, and lines of others are never changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Root's part of keeping names: it writes what it was started for, and no line of anybody else."""
+"""The helper that writes the hosts file as root: it writes the names that it was started for, and no other line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def hosts(tmp_path: Path) -> Path:
 
 @contextmanager
 def listening(hosts: Path, place: Path) -> Iterator[Path]:
-    """The helper as systemd starts it: a process, here a thread, for each connection."""
+    """The helper as systemd starts it: a process (here a thread) for each connection."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(place))
         listener.listen()
@@ -122,7 +122,7 @@ def test_a_name_outside_the_allowed_ones_is_refused_and_the_rest_is_kept(
     "name", ("ip-1\n10.6.6.6 login.example.org #", "ip-1 login", "ip-1\tlogin", "ip-1#", "", "ip-\ud800")
 )
 def test_a_name_adds_no_second_line_whatever_the_pattern_allows(tmp_path: Path, do: str, name: str) -> None:
-    """`[^.]` takes ends of lines, too."""
+    """`[^.]` matches line breaks, too."""
     hosts = tmp_path / "hosts"
     hosts.write_text(OTHERS)
     helper = Helper(hosts, Allowed(re.compile("(ip-[^.]*.*)?", re.DOTALL), ALLOWED.networks))

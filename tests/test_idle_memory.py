@@ -1,4 +1,4 @@
-"""What a service holds for which nothing happens: no module that only others need, and no memory that was freed."""
+"""The memory of an idle service: no unneeded module, and freed memory is returned."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from autoscaler.garbage import EVERY, FreedMemory, share_one_arena
 
 
 def printed_by(program: str) -> str:
-    """By a process of its own."""
+    """The output of a process of its own."""
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
     return done.stdout.strip()
 

@@ -1,4 +1,4 @@
-"""Imports go one way, and one module starts processes."""
+"""Imports respect the contracts, and one module starts processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STARTERS = {
 
 
 def test_imports_respect_the_contracts() -> None:
-    """In a process of its own: it configures logging, and so silences every logger that is there already."""
+    """In a process of its own: import-linter configures logging, and so silences all existing loggers."""
     lint = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(sys.argv[1], no_cache=True))"
     argv = (sys.executable, "-c", lint, str(ROOT / "setup.cfg"))
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=300)

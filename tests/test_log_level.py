@@ -1,4 +1,6 @@
-"""`log-level`: what a person told holds for the running service, across reloads and restarts, until they end it."""
+"""`log-level`: the level that a person sets holds for the running service, across reloads and restarts, until they
+reset it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from tests.cell_files import cell_files
 
 @pytest.fixture
 def printed() -> Iterator[io.StringIO]:
-    """What the service prints; the log of this process is put back."""
+    """What the service logs; the logging of this process is restored."""
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     root.handlers = []
@@ -50,7 +52,7 @@ def set_level(store: Store, level: LogLevel) -> None:
 
 
 def seen(printed: io.StringIO) -> list[str]:
-    """Which of three levels is printed now."""
+    """Which of three levels are logged now."""
     printed.truncate(0)
     for name in ("debug", "info", "warning"):
         getattr(logging.getLogger("autoscaler.test"), name)("it is %s", name)

@@ -1,4 +1,4 @@
-"""The loop: what wakes it, what it says, and how it ends."""
+"""The loop: what wakes it, what it logs, and how it ends."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def world(tmp_path: Path) -> World:
 
 
 def counting(until: int, loop_of: Callable[[], Loop], decide: Decide) -> Decide:
-    """Decide as told, and stop the loop in pass `until`."""
+    """Decide as given, and stop the loop in pass `until`."""
 
     def decided(snapshot: Snapshot) -> Plan:
         plan = decide(snapshot)
@@ -365,7 +365,7 @@ def test_an_override_wakes_the_loop(world: World) -> None:
 
 
 class News:
-    """Events arrive, or do not and why."""
+    """Events arrive, or do not for this reason."""
 
     def __init__(self, trouble: str = "") -> None:
         self.trouble = trouble
@@ -410,7 +410,7 @@ class FixedGuard:
 
 
 def test_a_burst_of_events_waits_for_the_pause_of_qmaster(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An event is no person, for whom the wait is cut short."""
+    """Only a person's command cuts the wait short, an event does not."""
     monkeypatch.setattr("autoscaler.engine.loop.PERSONS_WAIT", 0.0)
     loop = looping(world, until=2)
     loop.guard, loop.poll = FixedGuard(pause_s=1.5), PATIENCE
@@ -627,7 +627,7 @@ def test_a_wakeup_works_with_many_open_files() -> None:
 
 def test_a_machine_that_failed_before_it_was_up_counts_once_against_its_bucket(world: World) -> None:
     class Failing(FakeProvider):
-        """Its cloud accepted what it then could not bring up."""
+        """Its cloud accepts the launch and then fails to start the machine."""
 
         def workers(self) -> Sequence[Worker]:
             return [
@@ -651,7 +651,7 @@ def test_a_machine_that_failed_after_it_was_up_counts_against_no_bucket(world: W
     lost: set[str] = set()
 
     class Losing(FakeProvider):
-        """Its cloud calls failed whatever has no machine any more."""
+        """Its cloud reports every machine that is gone as failed."""
 
         def workers(self) -> Sequence[Worker]:
             return [

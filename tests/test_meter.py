@@ -1,4 +1,4 @@
-"""What passes leave to be measured, as Prometheus reads it."""
+"""The measures that passes leave, as Prometheus reads them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def world(tmp_path: Path) -> World:
 
 
 class Paced(FakeProvider):
-    """With a pace of its own, as clouds have it."""
+    """With a rate limiter of its own, as clouds have it."""
 
     pace: RateLimiter
 
@@ -50,7 +50,7 @@ class Paced(FakeProvider):
 
 
 def measured(world: World) -> Loop:
-    """A new process that measures."""
+    """A new process with a meter."""
     store, provider = world.open_store(), Paced(FakeSettings(), cell=TAG, cloud=world.cloud)
     provider.pace = RateLimiter(clock=world.clock)
     elsewhere = MeasuredElsewhere(provider, store.notifications.delivery)
@@ -62,7 +62,7 @@ def measured(world: World) -> Loop:
 
 
 def read(store: Store) -> Read:
-    """Samples as a scrape of another process has them."""
+    """Samples as another process serves them to a scrape."""
     text = exposition(store.measures.load()).decode()
     return {
         (sample.name.removeprefix(PREFIX), frozenset(sample.labels.items())): sample.value
@@ -76,7 +76,7 @@ def value(found: Read, name: str, **labels: str) -> float:
 
 
 def total(found: Read, name: str, **labels: str) -> float:
-    """Of all series that have these labels."""
+    """The sum over all series with these labels."""
     return sum(each for (one, have), each in found.items() if one == name and have >= frozenset(labels.items()))
 
 
@@ -94,7 +94,7 @@ def test_a_pass_measures_waiting_tasks_by_reason(world: World) -> None:
 
 
 def test_counters_start_as_series_at_0(world: World) -> None:
-    """Prometheus tells no increase of a series that begins with 1."""
+    """Prometheus sees no increase in a series that starts at 1."""
     loop = measured(world)
     loop.pass_once()
     found = read(loop.store)
@@ -151,7 +151,7 @@ def test_a_lost_worker_counts_once(tmp_path: Path) -> None:
     world.cluster.submit(2, seconds=100_000)
     for _ in range(10):
         step(world, loop)
-    (name,) = world.cluster.workers  # where node-1 is heard, it is silent alone
+    (name,) = world.cluster.workers  # qmaster has load reports from node-1, so this worker alone is silent
     world.cluster.silent.add(name)
     for _ in range(200):
         step(world, loop)
@@ -302,7 +302,7 @@ def test_passes_write_every_declared_metric_and_no_other(world: World) -> None:
 
 
 def test_labels_have_bounded_values(world: World) -> None:
-    """No job, host, user or order is in any of them."""
+    """No job, host, user or order is a label."""
     loop = measured(world)
     world.cluster.submit(4, seconds=60)
     settle(world, loop)
@@ -347,7 +347,7 @@ def test_the_manual_lists_every_alert() -> None:
 
 
 def test_without_a_scrape_the_prometheus_client_is_not_imported() -> None:
-    """It costs more than all that is measured."""
+    """It needs more memory than all measures."""
     program = (
         "import sys, autoscaler.commands.serving, autoscaler.commands._http; print('prometheus_client' in sys.modules)"
     )

@@ -1,4 +1,4 @@
-"""The monitor in a loop: what a life of workers leaves in the history."""
+"""The monitor in a loop: the history that a life of workers leaves."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_history_has_what_ran_and_what_it_cost(world: World) -> None:
     lifetimes = loop.store.history.lifetimes()
     cost = sum(lifetime.cost(now) or 0.0 for lifetime in lifetimes)
     assert (result.started, result.arrays["execute"].most) == (2, len(lifetimes))
-    assert result.cost == pytest.approx(cost, rel=0.2)  # a machine is first seen at a look, and ends between two
+    assert result.cost == pytest.approx(cost, rel=0.2)  # a machine is first observed in one pass, and ends between two
 
 
 def test_a_new_process_does_not_count_the_time_in_which_none_ran(world: World) -> None:

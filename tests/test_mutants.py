@@ -1,4 +1,4 @@
-"""`make mutants` tells which small changes the tests notice, and never writes a file of the product."""
+"""`make mutants` reports which small changes the tests notice, and never writes a file of the product."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ print(json.dumps({f"{one.function}: {one.after}": noticed for one, noticed in fo
 @pytest.mark.thorough
 def test_noticed_and_surviving_mutants_are_distinguished(tmp_path: Path) -> None:
     files = {"planted.py": PLANTED, "test_planted.py": TESTS, "pytest.ini": "[pytest]\nmarkers =\n  cell\n  slow\n"}
-    files["conftest.py"] = "import gc\n\ndef pytest_collection_finish():\n    gc.freeze()\n"  # as our own
+    files["conftest.py"] = "import gc\n\ndef pytest_collection_finish():\n    gc.freeze()\n"  # like ours
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     argv = (sys.executable, "-B", "-c", RUN, "x - 1", "x += 1", "x - y", str(stretched(5.0)))

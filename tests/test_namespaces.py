@@ -176,7 +176,7 @@ def test_orphaned_processes_are_reaped(tree: Tree) -> None:
         runner(("sh", "-c", "(sleep 0.05 &) ; (true &)"), timeout=120)
 
     def ended_or_unreaped() -> list[str]:
-        """All that is left of what was started there: nothing, once all of it was reaped."""
+        """The processes left of those started there: none, once all were reaped."""
         listed = output(tree.runner, "ps", "ax", "-o", "stat=,comm=").splitlines()
         return [line for line in listed if line.startswith("Z") or line.endswith(("sleep", "sh"))]
 

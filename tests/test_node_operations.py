@@ -1,5 +1,5 @@
-"""Restarting and reimaging machines as callers ask: planned, journalled and paused as all else, only where no job can
-be, once, and told truly.
+"""Restarting and reimaging machines for callers: planned, journalled and paused like every action, only where no job
+can run, once, and reported truthfully.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.simulated.cluster import SCHEDULE_INTERVAL
 
 
 class Operating(FakeProvider):
-    """A provider that knows further verbs."""
+    """A provider with further verbs."""
 
     fails: ProviderError | None = None
 
@@ -41,7 +41,7 @@ class Operating(FakeProvider):
 
 @dataclass
 class Case:
-    """A worker that a person has disabled, and a restart of it that was asked for."""
+    """A worker that a person has disabled, and a request to restart it."""
 
     world: World
     provider: Operating = field(init=False)
@@ -61,7 +61,7 @@ class Case:
         self.ask()
 
     def again(self) -> None:
-        """Another process in the place of the one that was."""
+        """Replace the process by another one."""
         self.loop = start(self.world, provider=self.provider)
 
     def disable(self) -> None:
@@ -81,7 +81,7 @@ class Case:
         raise AssertionError("it did not come to that")
 
     def passes(self, count: int, apart: float = SCHEDULE_INTERVAL) -> str:
-        """This many passes; what the operation came to by then."""
+        """Make this many passes; returns the result of the operation so far."""
         for _ in range(count):
             self.last = self.loop.pass_once()
             self.world.cluster.advance(apart)

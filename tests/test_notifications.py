@@ -1,4 +1,4 @@
-"""Notifications are sent to real servers on loopback, once each, and whatever these do, the loop goes on."""
+"""Notifications are sent to real servers on loopback, once each, and these never delay the loop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TRIPPED = Memory(brake=because(Code.CIRCUIT_BREAKER, what="removals", count=300,
 
 
 def at_once(call: Callable[[], None], name: str) -> Future[None]:
-    """Runs it right away, so that a test sees what came of it."""
+    """Runs the call at once, so that a test sees its result."""
     future: Future[None] = Future()
     try:
         call()
@@ -148,7 +148,7 @@ def test_an_unavailable_service_does_not_block_the_others(notifying: Notifying, 
         notifying.urls(url, web.url(TOKEN))
         notifying.pass_(TRIPPED)
         for _ in range(8):
-            notifying.pass_(TRIPPED, after=FIRST_WAIT)  # it is tried ever more rarely
+            notifying.pass_(TRIPPED, after=FIRST_WAIT)  # attempts become rarer
         tried = len(web.posts)
         notifying.pass_(stopped, after=60)
         notifying.pass_(stopped, after=1)
@@ -207,7 +207,7 @@ def test_a_file_that_others_may_read_or_write_is_not_used(notifying: Notifying, 
 
 @dataclass
 class Program:
-    """Stands for the program that sends."""
+    """Replaces the program that sends."""
 
     why: str = ""
     calls: list[tuple[Sequence[str], dict[str, str], dict[str, object]]] = field(default_factory=list)

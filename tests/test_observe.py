@@ -1,4 +1,4 @@
-"""Observing: all of it or none, and never hung."""
+"""Observing: everything or nothing, and never hanging."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_snapshot_has_grid_engine_and_provider(world: World) -> None:
 
 
 def test_unchanged_jobs_are_not_parsed_again(world: World) -> None:
-    """By their identity a plan knows what it has judged."""
+    """A plan recognises judged jobs by identity."""
     watching = observer(world)
     first, second = (
         watching.observe().snapshot.cluster.job_categories,
@@ -174,7 +174,7 @@ def test_an_observation_that_took_too_long_is_stale(world: World) -> None:
 
 
 def test_an_order_answered_during_the_observation_still_counts(world: World) -> None:
-    """The listing was made before the answer: were the journal read first, neither would show the machine."""
+    """The listing was made before the answer: if the journal were read first, neither would show the machine."""
     made = observer(world)
     launch = Launch("execute", (LaunchSet((world.provider().buckets()[0],), 1),), because(Code.DEMAND))
     made.store.accept(Plan((launch,), Memory()), pass_number=1, at=world.clock.now)

@@ -1,4 +1,4 @@
-"""What others put in the place of a file is refused: nothing hangs by it, and no memory runs out."""
+"""Anything but a regular file of bounded length is refused: nothing hangs, and memory stays bounded."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_file_is_read_up_to_its_limit_and_through_a_link(tmp_path: Path) -> No
 
 
 def test_a_file_without_a_known_length_is_read(tmp_path: Path) -> None:
-    """As those below /proc."""
+    """As files below /proc are."""
     assert read_regular(Path("/proc/self/cmdline"), 1 << 20)
 
 
@@ -141,7 +141,7 @@ OF = ("token", "login", "CA", "client", "jetpack", "passwords", "tokens", "servi
 def test_a_path_in_a_setting_that_is_not_a_file_is_refused(
     tmp_path: Path, read: Callable[[Path], object], put: Callable[[Path], object]
 ) -> None:
-    """A pipe of one's own, too, at which a command would wait for ever."""
+    """Also an own pipe, at which a command would wait forever."""
     put(tmp_path / "it")
     if not (tmp_path / "it").is_symlink():
         (tmp_path / "it").chmod(0o700)
@@ -150,7 +150,7 @@ def test_a_path_in_a_setting_that_is_not_a_file_is_refused(
 
 
 def test_a_shared_resource_that_is_not_a_file_is_refused(tmp_path: Path, put: Callable[[Path], object]) -> None:
-    """It is read at every look."""
+    """It is read at every observation."""
     put(tmp_path / "source")
     rules = tmp_path / "rules.json"
     rules.write_text(json.dumps({"shared_resources": [{"name": "a", "source": f"{tmp_path}/source", "type": "int"}]}))

@@ -1,4 +1,4 @@
-"""What is installed holds everything the work tree has, and installs the same on every machine."""
+"""An installation has everything of the work tree, and is the same on every machine."""
 
 from __future__ import annotations
 

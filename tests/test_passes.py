@@ -1,4 +1,4 @@
-"""Whole passes in a simulated world: what people wish, what is lost, and that an unchanged world is left alone."""
+"""Whole passes in a simulated world: operator overrides, losses, and that nothing is done without a change."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_after_a_lost_store_old_dead_machines_do_not_count_as_failures(world: Wo
 
 
 class Limited(FakeProvider):
-    """Its cloud takes no launch for now."""
+    """Its cloud accepts no launch for now."""
 
     error: type[Throttled] | type[Unreachable] = Throttled
 

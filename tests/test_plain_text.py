@@ -1,4 +1,4 @@
-"""What a job's owner, a host or a stranger writes reaches no terminal and no log as a command or as a line of ours."""
+"""Text of job owners, hosts and strangers reaches no terminal or log as a command or as a line of ours."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u20
 
 
 def harmless(text: str) -> bool:
-    """No command to the terminal, and no line that begins as one of our log's."""
+    """No command to the terminal, and no line that starts like one of our log."""
     return COMMANDS.search(text) is None and not any(line.startswith(FORGED[:10]) for line in text.splitlines())
 
 
@@ -88,7 +88,7 @@ def test_escaped_json_has_the_same_values(hostile: str) -> None:
     assert (json.loads(document), harmless(document)) == ({"name": hostile}, True)
 
 
-# -- edge by edge --------------------------------------------------------------------------------------------------
+# -- output by output -----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -121,9 +121,9 @@ def test_the_log_and_its_file_are_harmless(hostile: str, as_json: bool, tmp_path
 
 
 def record(folder: Path, hostile: str) -> Path:
-    """A recorded cell in which everything that others name is hostile."""
+    """A recorded cell in which every name that others choose is hostile."""
     odd = hostile.encode("utf-8", "replace").decode().replace("&", "").replace("<", "")
-    odd = re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f]", "", odd)  # what is no XML never comes from a reader
+    odd = re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f]", "", odd)  # what is not valid XML never comes from a reader
     request = f'<hard_request name="arch" resource_contribution="0.0">{odd}</hard_request>'
     pe = f'<requested_pe name="{odd}">2</requested_pe>'
     queue = f"<hard_req_queue>{odd}</hard_req_queue>"
@@ -162,7 +162,7 @@ def test_the_sentence_of_a_reason_is_harmless(hostile: str) -> None:
 
 
 class Recorder:
-    """Runs nothing; keeps what it was told to."""
+    """Runs nothing; keeps its arguments and input."""
 
     def __init__(self) -> None:
         self.argv: list[str] = []
@@ -230,7 +230,7 @@ URLS = (
 def test_the_journal_of_calls_is_harmless(
     url: str, environ: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever reaches the address can have a line written, without any password."""
+    """Everyone who can reach the address can cause a line, without a password."""
     from autoscaler.commands.context import Invocation
 
     kept = Invocation(environ).store_file.with_suffix(".calls")
@@ -253,11 +253,11 @@ def test_the_journal_of_calls_is_harmless(
     calls.close()
 
 
-# -- no edge is forgotten ------------------------------------------------------------------------------------------
+# -- no output is forgotten -----------------------------------------------------------------------------------------
 
 
 def test_commands_print_only_through_one_module() -> None:
-    """Those that are left print plain parts with colours of their own, or what a shell is to run."""
+    """The other modules print plain parts with colours of their own, or code that a shell runs."""
     here = Path(entry.__file__).parent
     found = {
         path.name for path in here.glob("*.py") if re.search(r"\bclick\.s?echo\(|(?<![\w.])print\(", path.read_text())

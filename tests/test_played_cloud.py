@@ -1,4 +1,4 @@
-"""What the demo of a cloud needs is said where it is not there."""
+"""A missing requirement of the demo of a cloud is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machines of played clouds are hosts, which take a moment to start. Who lists them meanwhile is told nothing wrong."""
+"""Machines of played clouds are hosts, which take a moment to start; a listing in the meantime is still right."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MACHINE = SimpleNamespace(id="i-1", state="running", private_dns_name="ip-10-1-0
 
 
 class SlowHosts:
-    """One host. While it starts, somebody else does something, as far as that gets."""
+    """One host. While it starts, another thread does something, as far as it gets."""
 
     def __init__(self, meanwhile: Callable[[], None]) -> None:
         self.meanwhile, self.living = meanwhile, False
@@ -34,7 +34,7 @@ class SlowHosts:
 
 
 def beside(act: Callable[[], object], begun: list[Thread]) -> Callable[[], None]:
-    """Lets another thread do this, and waits for it no longer than a moment."""
+    """Lets another thread do this, and waits for it only briefly."""
 
     def begin() -> None:
         begun.append(Thread(target=act))
@@ -48,7 +48,7 @@ def beside(act: Callable[[], object], begun: list[Thread]) -> Callable[[], None]
 def test_an_aws_machine_whose_host_is_starting_is_not_ended_and_does_not_outlive_its_end(
     monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    from tests.clouds.aws import machines as aws  # moto's import computes for a second, in every worker of a run
+    from tests.clouds.aws import machines as aws  # importing moto takes a second, in every worker of a run
 
     ended: list[str] = []
     begun: list[Thread] = []
@@ -67,7 +67,7 @@ def test_an_aws_machine_whose_host_is_starting_is_not_ended_and_does_not_outlive
     monkeypatch.setattr(aws, "script_of", lambda _: "#!/bin/sh")
     aws.rent_out_hosts(layer, Path("tree"))
 
-    with launching.guard:  # as a call that launches holds it
+    with launching.guard:  # as a launch holds it
         launching.on_launched(MACHINE, {"InstanceType": "c5.large"})
     begun[0].join(60)
 

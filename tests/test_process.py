@@ -1,4 +1,4 @@
-"""What every caller of a Runner may rely on."""
+"""The contract of every Runner."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HUNG = 60.0
 
 
 def gone(pid: int) -> bool:
-    """Ended, or ends within seconds: a killed process of a busy machine is seen for a moment still."""
+    """Ended, or ends within seconds: on a busy machine a killed process is visible for a moment."""
     return wait_for(lambda: ended(pid), 5)
 
 
@@ -40,7 +40,7 @@ def python(program: str) -> list[str]:
 
 
 class Remembering:
-    """A Runner that starts nothing and remembers what it was asked."""
+    """A Runner that starts nothing and records its calls."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, ...]] = []
@@ -77,7 +77,7 @@ def test_a_missing_command_is_named() -> None:
 
 
 def timed_out(program: str, begun: Path) -> tuple[float, str]:
-    """The limit that a shell program was ended by once it had begun, which it says by this file, and what is told."""
+    """The limit of a shell program that was ended after its start, which this file shows, and the message."""
     limits = (0.3, 3.0, 30.0, HUNG)
     for limit in limits:
         with pytest.raises(CommandTimedOut) as raised:

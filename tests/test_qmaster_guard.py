@@ -1,4 +1,4 @@
-"""The autoscaler's own commands leave qmaster alone for most of the time, and notice when it is slow."""
+"""The autoscaler's own commands use only a small share of qmaster's time, and it is noticed when qmaster is slow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOUR = 3600.0
 
 
 class Slow:
-    """A Runner whose commands take as long as told, on a clock of its own."""
+    """A Runner whose commands take the given time, on a clock of its own."""
 
     def __init__(self) -> None:
         self.now, self.takes, self.busy = 0.0, 0.1, 0.0
@@ -38,7 +38,7 @@ class Slow:
 
 
 class Played:
-    """Passes of some commands, as close to one another as the guard lets them."""
+    """Passes of some commands, as close together as the guard allows."""
 
     def __init__(self) -> None:
         self.runner = Slow()
@@ -46,7 +46,7 @@ class Played:
         self.pauses: list[float] = []
 
     def passes(self, seconds: float, *, poll: float = POLL, commands: int = 3) -> int:
-        """Pass after pass, woken all the time, for so long; how many there were."""
+        """Pass after pass, woken all the time, for so long; returns how many."""
         until, made = self.runner.now + seconds, 0
         while self.runner.now < until:
             for _ in range(commands):
@@ -87,7 +87,7 @@ def test_frequent_polling_is_never_starved(played: Played) -> None:
 
 
 def test_an_outage_is_paid_off_within_minutes(played: Played) -> None:
-    """A hundred commands that hung for 30 s each must not silence the autoscaler for a day."""
+    """A hundred commands that hung for 30 s each must not pause the autoscaler for a day."""
     played.runner.takes, played.runner.fails = 30.0, CommandTimedOut("qstat did not end within 30 s")
     for _ in range(100):
         with pytest.raises(CommandTimedOut):

@@ -1,4 +1,4 @@
-"""A record says the same as what was recorded, can be written by hand, and never holds a secret."""
+"""A record reads back as recorded, can be written by hand, and never has a secret."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ WISHES = Overrides(paused=True, paused_by="ann", keep=frozenset({"w1", "w2"}))
 
 
 def record(directory: Path, environ: dict[str, str] | None = None, **changed: Any) -> Path:
-    """Write a record of all kinds of things, some of them changed."""
+    """Write a record with things of every kind, some of them changed."""
     rules, master = changed.pop("rules", None), changed.pop("master", "master")
     snapshot = a_snapshot()
     observed: dict[str, Any] = {
@@ -206,7 +206,7 @@ SPENT = Spending({"the cell": 500.5, "user ann": 12.25}, 1796083200.0)
 
 
 def test_a_replay_decides_under_the_recorded_budgets(tmp_path: Path) -> None:
-    """The job that waits gets no worker: the month's budget is spent."""
+    """The waiting job gets no worker: the month's budget is spent."""
     settings = load_settings({"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large", **BUDGETS})
     buckets = (Bucket(BucketKey("m5.large"), LARGE, 0.1),)
     seen: dict[str, Any] = {"fleet": Fleet((), buckets), "spending": SPENT, "memory": Memory()}

@@ -1,4 +1,4 @@
-"""SECURITY.md promises nothing that no test holds."""
+"""Every promise of SECURITY.md is held by a test."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_missing_test_is_detected() -> None:
     assert not is_defined("tests/test_gone.py", "test_that_was_renamed")
 
 
-# -- docs/operate/security.md: its figures are those of the code -------------------------------------------------------
+# -- docs/operate/security.md: its numbers are those of the code ----------------------------------------------------
 
 OPERATE = " ".join((PAGE.parent / "docs" / "operate" / "security.md").read_text(encoding="utf-8").split())
 

@@ -1,4 +1,4 @@
-"""`make shape` measures what it says: lines, cycles, parameters, and fails where a cycle is."""
+"""`make shape` measures lines, cycles and parameters, and fails if there is a cycle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a month's budgets is spent, read off the store: what `cost` shows for the same month."""
+"""The amount spent of a month's budgets, read from the store: the same as `cost` shows for the month."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_without_budgets_nothing_counts_as_spent(world: CostWorld) -> None:
 
 
 def test_without_any_pass_the_amount_spent_is_unknown(world: CostWorld) -> None:
-    """It may have been lost: the first pass finds what workers are for, and the next one knows."""
+    """The store may have been lost: the first pass finds out what workers are for, and the next one knows it."""
     world.restart(lost=True)
     reader = SpendingReader(world.store)
     before = reader.read(policy(*BUDGETS), NOW + 1700)
@@ -71,7 +71,7 @@ def test_without_any_pass_the_amount_spent_is_unknown(world: CostWorld) -> None:
 def test_the_amount_spent_is_unknown_until_all_accounting_is_read(
     world: CostWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A part would tell of less than was spent, and let a spent budget launch."""
+    """A part would give less than was spent, and launch in spite of a spent budget."""
     monkeypatch.setattr(cost_keeper, "AT_FIRST", 200)
     world.restart(lost=True)
     reader, passes = SpendingReader(world.store), 0
@@ -99,7 +99,7 @@ def test_a_worker_of_unknown_price_counts_against_no_budget(world: CostWorld) ->
 
 
 def test_a_new_reader_finds_the_same_amount_as_an_old_one(world: CostWorld) -> None:
-    """What is kept of ended workers is what they cost."""
+    """The store keeps the cost of ended workers."""
     kept, chance, at = SpendingReader(world.store), Random(1), 1800.0
     for number in range(10, 40):
         at += AGAIN + chance.uniform(1, 400)

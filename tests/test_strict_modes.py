@@ -1,4 +1,4 @@
-"""What others may write is not gone by: files, directories on the way to them, and links."""
+"""Paths that others can write are not used: files, directories on the way to them, and links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What is installed is pinned by hashes, without the name of any index; it is audited, and told as valid CycloneDX."""
+"""Installed packages are pinned by hashes, without the name of any index; they are audited, and listed as valid
+CycloneDX.
+"""
 
 from __future__ import annotations
 

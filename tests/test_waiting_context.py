@@ -1,4 +1,4 @@
-"""A reason that could not be left in the context of a job is left there later: what came of it, the journal tells."""
+"""A reason that qmaster refused for the context of a job is written later; the journal has the result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.simulated.cluster import SimulatedCluster
 
 
 class Refusing(SimulatedCluster):
-    """Whose qmaster answers no `qalter -ac` for a while."""
+    """A cluster whose qmaster refuses `qalter -ac` for a while."""
 
     out = False
     asked = 0

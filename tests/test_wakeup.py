@@ -1,4 +1,4 @@
-"""A ring wakes; a write of another process to the watched file ends a wait, so that it is looked at."""
+"""A ring ends a wait, and so does a write of another process to the watched file."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_commit_of_another_connection_ends_a_wait_without_a_ring(tmp_path: Pat
     ask = threading.Timer(0.05, lambda: other.overrides.ask(Verb.PAUSE, who="ann", at=1.0))
     with soon(ask) as began:
         rung = wakeup.wait(HUNG)
-    again = wakeup.wait(HUNG)  # when it was written it may not have been committed: look once more soon
+    again = wakeup.wait(HUNG)  # it may have been written before it was committed: check again soon
     assert (rung, again, time.monotonic() - began < HUNG, own.database.changes_by_others != before) == (
         False,
         False,

@@ -1,4 +1,4 @@
-"""Root's commands act as the account of the service: it must be able to read what they are made of."""
+"""Root's commands act as the account of the service: it must be able to read the program."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ACCOUNT = pwd.getpwnam("daemon")
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """This program, where only root may read it, as in a home of root's."""
+    """This program where only root may read it, as in root's home."""
     home = tmp_path / "home"
     (home / "lib").mkdir(parents=True)
     for package in ("autoscaler", "providers", "sge"):

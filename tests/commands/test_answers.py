@@ -1,4 +1,4 @@
-"""Commands that show something ask the running autoscaler: on its machine, and from elsewhere with a token."""
+"""Commands that show something ask the running autoscaler: on its machine, and from other machines with a token."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ STATUS = json.dumps(
 
 @pytest.fixture
 def running(environ: dict[str, str], service: World) -> Iterator[World]:
-    """The service of this cell, as its note says."""
+    """The service of this cell, as its lock note names it."""
     with hold(Invocation(environ).cell, lock_directory(), state="/nowhere", socket_path=str(service.path)):
         yield service
 
@@ -226,7 +226,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def site(
     service: World, certificate: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[str, Path]]:
-    """The service over HTTPS: its address, and the file of a reader's token. Nothing of Grid Engine is here."""
+    """The service over HTTPS: its address, and the file with a reader's token. There is no Grid Engine here."""
     for name in list(os.environ):
         if name.startswith(("SGE_", "CP_CAP_")):
             monkeypatch.delenv(name)
@@ -269,7 +269,7 @@ def test_a_client_file_names_address_and_token_of_the_site(
 
 @pytest.mark.parametrize("body", (b"[" * 100_000, b"nonsense", b"\xff", b'"text"', b"[]"))
 def test_a_malformed_answer_of_the_service_is_an_error_not_a_crash(body: bytes, tmp_path: Path) -> None:
-    """Whoever listens there."""
+    """The process that listens there may be any."""
     path = tmp_path / "any.sock"
 
     def answer() -> None:
@@ -349,7 +349,7 @@ def test_no_token_is_sent_over_plain_http_unless_a_setting_allows_it(tmp_path: P
         answer_client.ask(place, "status")
     place = answer_client.remote({"CP_CAP_AUTOSCALE_HTTP_PLAIN": "true"}, file)
     assert place is not None
-    with pytest.raises(SettingsError, match=r"cannot read .*none: No such file"):  # the address is taken
+    with pytest.raises(SettingsError, match=r"cannot read .*none: No such file"):  # the address is accepted
         answer_client.ask(place, "status")
 
 

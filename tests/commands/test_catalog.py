@@ -1,4 +1,4 @@
-"""A catalogue is shown as it is known, and made anew of what the cloud tells, never of itself."""
+"""A catalogue is shown with the operator's own file, and refreshed from the cloud's prices, never from itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PricedSettings(ExtensionSettings):
 
 
 class Priced(FakeProvider):
-    """A cloud that tells its prices; with a catalogue of its operator's own, it would tell that one's."""
+    """A cloud with prices; with the operator's own catalogue it would return those of that file."""
 
     Settings: ClassVar[type[Any]] = PricedSettings
 
@@ -39,7 +39,7 @@ class Priced(FakeProvider):
 
 @pytest.fixture
 def file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The settings' own catalogue, in which c9.large costs more than the cloud says."""
+    """The operator's own catalogue, in which c9.large costs more than the cloud asks for it."""
     file = tmp_path / "own.toml"
     file.write_text('region = "eu-west-1"\n[types]\n"c9.large" = { vcpus = 2, memory_gib = 4, on_demand = 0.2 }\n')
     monkeypatch.setenv("CP_CAP_AUTOSCALE_PROVIDER", f"{__name__}:Priced")
@@ -117,7 +117,7 @@ def test_a_file_of_vm_sizes_is_made_from_the_azure_list_and_reads_back(
     assert f"CP_CAP_AUTOSCALE_VM_SIZES={made}" in capsys.readouterr().out
     sizes = load_vm_sizes(made)
     found = {(region, name): sizes.type_of(region, name) for region in ("eastus", "westus2") for name in ("F2", "F4")}
-    assert found == dict.fromkeys(found)  # names are whole ones
+    assert found == dict.fromkeys(found)  # names must match completely
     assert [sizes.type_of(region, "Standard_F4") for region in ("eastus", "westus2", "mars")] == [
         *[InstanceType("Standard_F4", "standardFFamily", 4, int(4.5 * GIB))] * 2,
         None,

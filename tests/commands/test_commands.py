@@ -1,4 +1,4 @@
-"""The command line: one line an error, one exit code a kind, and wishes that reach the store."""
+"""The command line: one line an error, one exit code a kind, and operator overrides that reach the store."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 @pytest.fixture
 def store(environ: dict[str, str]) -> Store:
-    """With one worker, `fake-1`, that lives."""
+    """With one live worker, `fake-1`."""
     store = Store.open(Invocation(environ).store_file)
     kind = InstanceType("m5.large", "m5", 2, 8 << 30)
     store.history.note_workers([Worker("i-1", kind, "execute", MachineState.RUNNING, START, name="fake-1")], [], START)

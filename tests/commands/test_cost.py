@@ -36,7 +36,7 @@ def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 @pytest.fixture
 def filled(environ: dict[str, str]) -> Iterator[Store]:
-    """Two hours of a worker of 1.92 USD an hour, of which ann had half for an hour and ben all for half an hour."""
+    """A worker at 1.92 USD an hour for two hours; ann used half of it for an hour, ben all of it for half an hour."""
     store = Store.open(Invocation(environ).store_file)
     now = time.time()
     began = now - 7200

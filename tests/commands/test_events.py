@@ -1,4 +1,4 @@
-"""`events`: what is in the store, for people and as JSON."""
+"""`events`: the events in the store, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ def test_an_invalid_job_is_a_usage_error(invocation: Invocation) -> None:
 
 
 class Enough(Exception):
-    """Ends the following."""
+    """Ends the loop of `--follow`."""
 
 
 def followed(
     invocation: Invocation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *steps: Step
 ) -> tuple[list[str], str]:
-    """What is told while these things happen between two looks: lines, and what is said besides."""
+    """Prints what `--follow` shows while these things happen between two readings: events and other messages."""
     left = list(steps)
 
     def sleep(_: float) -> None:

@@ -1,4 +1,4 @@
-"""What others may write is refused at the start and at a reload, and `doctor` lists all of it."""
+"""Files that others can write stop the start and a reload, and `doctor` lists all of them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OWN = ("store", "secret", "state directory", "health checks", "passwords beside 
 
 @pytest.fixture
 def files(environ: dict[str, str], tmp_path: Path) -> dict[str, str]:
-    """An environment that names a file of every kind, each as it should be."""
+    """An environment that names a file of every kind, each with safe modes."""
     (tmp_path / "etc").mkdir()
     for name, (file, mode) in NAMES.items():
         path = tmp_path / "etc" / file
@@ -58,7 +58,7 @@ def files(environ: dict[str, str], tmp_path: Path) -> dict[str, str]:
 
 
 def exposed(environ: dict[str, str], tmp_path: Path, kind: str) -> tuple[Path, str]:
-    """Open one of them to others: what, and the command that mends it."""
+    """Make one of them writable by others; returns it and the command that corrects it."""
     invocation = Invocation(environ)
     own = {
         "store": invocation.store_file,
@@ -103,7 +103,7 @@ def test_a_file_that_others_can_write_stops_the_start_and_doctor_names_the_remed
 
 
 def test_a_socket_in_a_directory_that_others_can_write_is_refused(files: dict[str, str], tmp_path: Path) -> None:
-    """They could answer in its place, and have root change the mode of any file."""
+    """Others could answer in its place, and make root change the mode of any file."""
     made(files)
     place = tmp_path / "open"
     place.mkdir()
@@ -115,7 +115,7 @@ def test_a_socket_in_a_directory_that_others_can_write_is_refused(files: dict[st
     ):
         pass
     assert [each.level for each in mode_findings(Invocation(files))] == [Level.FAIL]
-    place.chmod(0o1777)  # as /tmp: what is ours there stays
+    place.chmod(0o1777)  # as in /tmp: others cannot replace our files there
     assert [each.level for each in mode_findings(Invocation(files))] == [Level.OK]
 
 
@@ -123,7 +123,7 @@ def test_a_socket_in_a_directory_that_others_can_write_is_refused(files: dict[st
 def test_to_root_the_runtime_directory_of_the_account_is_safe(
     files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`config check` is root's."""
+    """`config check` runs as root."""
     place = tmp_path / "run"
     place.mkdir()
     os.chown(place, 1, -1)

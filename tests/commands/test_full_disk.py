@@ -1,4 +1,4 @@
-"""A full disk is said in a line, and never a traceback: state, log, tokens, records."""
+"""A full disk is reported in one line without a traceback: state, log, tokens, records."""
 
 from __future__ import annotations
 

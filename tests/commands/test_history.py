@@ -1,4 +1,4 @@
-"""`sge-autoscaler history`: what was, as a table, JSON and CSV."""
+"""`sge-autoscaler history` as a table, JSON and CSV."""
 
 from __future__ import annotations
 

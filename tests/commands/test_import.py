@@ -1,4 +1,4 @@
-"""`config import`: what an autoscale.json of cyclecloud-scalelib becomes, and what of it is told."""
+"""`config import`: what becomes of an autoscale.json of cyclecloud-scalelib, and which notes it prints."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_host_groups_and_pes_are_reported_with_the_settings_to_use(
 
 
 def test_a_node_array_named_twice_is_mapped_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A second queue that names it is told so: it can serve one."""
+    """A second queue that names it gets a note: a node array can serve one queue."""
     first, second = ({"constraints": [{"node.nodearray": names}]} for names in (["a", "b", "a"], ["c", "b"]))
     select = {"node.nodearray": ["a", "b"]}
     document = {

@@ -1,4 +1,4 @@
-"""A mistyped instance type or family launches nothing, ever: `config check`, `doctor` and `run` say so beforehand."""
+"""`config check`, `doctor` and `run` report a mistyped instance type or family, which could never launch anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`jetpack` for scripts that cannot be changed: there where nothing else is, and never in the way of another."""
+"""`jetpack` for scripts that cannot be changed: installed only where no other one is, and never in its way."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    """An environment whose `sge-autoscaler` says what it was called with."""
+    """An environment whose `sge-autoscaler` prints its arguments."""
     found = Place(tmp_path / "site", tmp_path / "bin")
     found.modules.mkdir()
     found.commands.mkdir()
@@ -30,7 +30,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def python(place: Place, script: str, *more: Path) -> str:
-    """What a Python says that starts with the environment's `.pth` files."""
+    """The output of a Python that starts with the environment's `.pth` files."""
     start = f"import site; site.addsitedir({str(place.modules)!r})\n{script}"
     environ = {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, *more)))}
     done = subprocess.run([sys.executable, "-c", start], capture_output=True, text=True, timeout=120, env=environ)

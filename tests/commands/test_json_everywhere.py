@@ -1,4 +1,4 @@
-"""Every command prints JSON for programs, and its help alike."""
+"""Every command prints JSON for programs, and its help in the same form."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ def test_no_exemption_is_left_of_a_removed_command() -> None:
 def test_every_command_shows_its_help_alike(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(found(words), "_help_option", None)  # Click keeps that of a test which calls the command alone
+    monkeypatch.setattr(
+        found(words), "_help_option", None
+    )  # Click keeps the option of a test which calls the command alone
     assert main([*words, "-h"]) == 0
     short = capsys.readouterr().out
     assert main([*words, "--help"]) == 0

@@ -1,4 +1,4 @@
-"""What `run` and `serve` listen at, with one application, until they end."""
+"""The addresses at which `run` and `serve` listen, with one application, until they end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["environ"]
 
 @pytest.fixture
 def loop_of() -> Callable[[Invocation], Loop]:
-    """A loop over the store of an invocation that has passed once."""
+    """A loop over the store of an invocation, after one pass."""
 
     def made(invocation: Invocation) -> Loop:
         invocation.store_file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What doctor says of the certificate and of addresses at which nobody listens."""
+"""The findings of doctor about the certificate and about addresses at which nobody listens."""
 
 from __future__ import annotations
 

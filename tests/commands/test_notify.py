@@ -1,4 +1,4 @@
-"""`notify` tries the services and shows what holds; `doctor` and `status` say what is wrong with them."""
+"""`notify` tests the services and shows current causes; `doctor` and `status` report problems with the services."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def urls(environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def tripped(environ: dict[str, str], *, failing: str = "") -> None:
-    """A store in which the circuit breaker was told, or is to be told and cannot be."""
+    """A store with a notification of the circuit breaker, sent or failing."""
     brake = because(Code.CIRCUIT_BREAKER, what="removals", count=300, most=200, window_s=600.0)
     due = notifications_due(Known(), NotificationContext(NOW, Observed(a_snapshot(), Plan((), Memory(brake=brake)))))
     store = Store.open(Invocation(environ).store_file)

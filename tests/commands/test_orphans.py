@@ -1,4 +1,4 @@
-"""`orphans` as people and programs see it; what ending one takes is shown in tests/act and on the real cell."""
+"""`orphans` as text and JSON; tests/act and the real cell show how one is terminated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ USAGE = 2
 
 @pytest.fixture
 def record(tmp_path: Path) -> Path:
-    """A cell with one worker in service, of which nothing is remembered."""
+    """A cell with one worker in service, of which the store knows nothing."""
     folder = tmp_path / "record"
     shutil.copytree(whole("quarantine/a-black-hole-is-disabled"), folder)
     (folder / "memory.json").unlink()

@@ -1,4 +1,6 @@
-"""`pause`, `drain` and the like of users who may not write the autoscaler's state: they ask it, and it says who may."""
+"""`pause`, `drain` and other commands of users who may not write the autoscaler's state: they ask it, and it reports
+who may.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ class Done:
 
 
 def as_user(user: str, run: Callable[[], int]) -> Done:
-    """What this does in a process of another user of this machine, who has what we have imported."""
+    """Runs this in a process of another user of this machine, with the modules imported here."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         child = os.fork()
         if child == 0:
@@ -77,7 +79,7 @@ def command_as(user: str, *words: str) -> Done:
 
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    """The autoscaler of a cell whose files every user reads, in a state that root alone writes."""
+    """The autoscaler of a cell whose files every user can read, with a state that only root can write."""
     with a_site() as made:
         for name, value in cell_files(made.folder / "sge").items():
             monkeypatch.setenv(name, value)
@@ -93,7 +95,7 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 @as_root
 def test_a_manager_who_may_not_write_the_state_acts_through_the_service(site: Site) -> None:
     site.managers.append(MANAGER)
-    site.store.memory.save(site.store.memory.load(), 4e9)  # a pass has just been made
+    site.store.memory.save(site.store.memory.load(), 4e9)  # as if a pass had just been made
     done = [command_as(MANAGER, *words) for words in (["pause"], ["drain", "fake-1"], ["stop", "--now", "--no-wait"])]
     assert [(one.code, one.err) for one in done] == [(0, "")] * 3
     assert done[0].out == "the autoscaler pauses from its next pass on; `sge-autoscaler resume` ends the pause\n"

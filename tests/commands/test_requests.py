@@ -1,4 +1,4 @@
-"""`autoscale` and `requests`: nothing that is asked for is lost, with or without an autoscaler that listens."""
+"""`autoscale` and `requests`: no request is lost, with or without an autoscaler that listens."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_socket_left_by_a_crash_is_ignored(invocation: Invocation, store: Stor
 
 @pytest.fixture
 def hanging(invocation: Invocation, listening: Callable[[str], Path]) -> Iterator[Invocation]:
-    """A service that is connected to and does nothing: it would be waited for five minutes."""
+    """A service that accepts connections and does nothing: a client would wait for it for five minutes."""
     state, path = str(invocation.state_directory), str(listening("hangs"))
     with hold(invocation.cell, lock_directory(), state=state, socket_path=path):
         yield invocation
@@ -275,7 +275,7 @@ def test_a_set_is_ended_once(request: pytest.FixtureRequest, capsys: pytest.Capt
 
 @pytest.fixture
 def as_anybody(environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """An ordinary user on the master, who has set nothing."""
+    """An ordinary user on the master host, without settings."""
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.delenv("CP_CAP_AUTOSCALE_WORKDIR")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))

@@ -1,4 +1,4 @@
-"""What people are shown of rules: `buckets --constraint`, `explain JOB`, `explain HOST`. On records, without a cell."""
+"""How rules are shown: `buckets --constraint`, `explain JOB`, `explain HOST`. On records, without a cell."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def shown(*words: str) -> str:
 
 
 def reasons_by_type(constraint: str, record: Path = QUEUE) -> dict[str, Any]:
-    """By type, what is told of a constraint; None: it is met."""
+    """By type, why it does not meet a constraint; None: it does."""
     result = json.loads(shown("buckets", "--json", "--from", str(record), "--constraint", constraint))
     return {row["instance_type"]: row["constraint"] and row["constraint"]["text"] for row in result["buckets"]}
 

@@ -1,4 +1,4 @@
-"""Commands find the autoscaler that serves their cell, whatever this shell says of state and settings."""
+"""Commands find the autoscaler that serves their cell, whatever state and settings this shell names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.cell_files import cell_files
 
 @pytest.fixture
 def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """This shell: a cell's files, and a state of its own that no autoscaler ever looks at."""
+    """This shell: the files of a cell, and a state of its own that no autoscaler reads."""
     values = cell_files(tmp_path / "sge") | {
         "CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "mine"),
         "CP_CAP_AUTOSCALE_PROVIDER": "fake",
@@ -34,7 +34,7 @@ def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 @pytest.fixture
 def theirs(environ: dict[str, str], tmp_path: Path) -> Iterator[Store]:
-    """The state of an autoscaler that serves the cell, by settings of its own."""
+    """The state of an autoscaler that serves the cell with settings of its own."""
     state = tmp_path / "theirs"
     cell = Invocation(environ).cell
     store = Store.open(state / f"{cell.slug}.sqlite")

@@ -1,4 +1,4 @@
-"""What serves a cell: the boot script of its workers, the unit that starts it, and settings read again."""
+"""Serving a cell: the boot script of its workers, the systemd unit, and reloads of the settings."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_boot_script_names_this_cell(invocation: Invocation, tmp_path: Path)
 
 
 def test_a_machine_waits_longer_to_join_than_its_autoscaler_waits_for_it(invocation: Invocation) -> None:
-    """Else it would leave as released, and a type whose machines never join would never rest."""
+    """Otherwise it would leave as released, and a type whose machines never join would never get a backoff."""
     (waits,) = re.findall(r"^JOIN_WITHIN=(\d+)$", worker_boot(invocation, "execute").script(), re.MULTILINE)
     assert int(waits) > invocation.policy.node_arrays[0].boot_timeout
 
@@ -145,7 +145,7 @@ def test_serving_creates_the_tag_and_the_store(invocation: Invocation) -> None:
 
 
 def test_passes_and_commands_of_the_service_are_measured(invocation: Invocation) -> None:
-    """Here one that finds no Grid Engine."""
+    """Here a service that finds no Grid Engine."""
     with serving(invocation) as loop:
         loop._guarded_pass()
         values = loop.store.measures.load().values

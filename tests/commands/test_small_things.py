@@ -1,4 +1,4 @@
-"""Durations with units, JSON of commands that act, exit codes of what does not exist, and what may have been meant."""
+"""Durations with units, JSON of acting commands, exit codes for unknown subjects, and suggestions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command imports what it needs and no more: counted by modules, since times depend on the machine."""
+"""A command imports only what it needs: counted in modules, since times depend on the machine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ print(json.dumps([codes, printed.getvalue(), sorted(sys.modules)]))
 
 
 def imported_by(*lines: list[str], environ: Mapping[str, str] | None = None) -> tuple[set[str], str]:
-    """What a process that carries out these command lines has imported, and what it said."""
+    """The modules that a process with these command lines has imported, and its output."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, json.dumps(lines)],
         env={**os.environ, **(environ or {})},

@@ -1,4 +1,4 @@
-"""`top` as a command: on a real terminal (tmux), without one, without an autoscaler, and for those who may act."""
+"""`top` as a command: on a real terminal (tmux), without one, without an autoscaler, and for users who may act."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RUN = (sys.executable, "-m", "autoscaler.commands.main", "top")
 
 
 class Terminal:
-    """A tmux of its own."""
+    """A tmux server of its own."""
 
     def __init__(self, socket: Path, size: tuple[int, int], env: dict[str, str]) -> None:
         self._tmux = ("tmux", "-S", str(socket), "-f", "/dev/null")
@@ -47,7 +47,7 @@ class Terminal:
         self._run("send-keys", "-t", "top", *names)
 
     def shows(self, text: str) -> str:
-        """The screen, as soon as this stands on it."""
+        """The screen, as soon as it shows this text."""
         deadline = time.monotonic() + 90
         while text not in (screen := self._run("capture-pane", "-p", "-t", "top")):
             assert time.monotonic() < deadline, f"{text!r} is not on the screen:\n{screen}"

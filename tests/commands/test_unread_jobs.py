@@ -1,4 +1,4 @@
-"""Jobs that could not be read are told by every command that would else say that no job waits. On records."""
+"""Every command that would otherwise report that no job waits reports jobs that could not be read. On records."""
 
 from __future__ import annotations
 

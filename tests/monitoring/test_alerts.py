@@ -41,7 +41,7 @@ GONE: Mapping[str, str] = {name: ABSENT for name in HEALTHY if name != "up"}
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What differs from a healthy hour, and which alerts fire at these minutes."""
+    """The differences from a healthy hour, and which alerts fire at these minutes."""
 
     series: Mapping[str, str]
     firing: Mapping[int, Sequence[str]]
@@ -109,7 +109,7 @@ def alerts() -> list[str]:
 
 
 def as_test(scenario: Scenario) -> dict[str, object]:
-    """For promtool, whose YAML JSON is, too."""
+    """As JSON, which promtool reads as YAML."""
     series = []
     for name, values in {**HEALTHY, **scenario.series}.items():
         metric, _, labels = name.partition("|")

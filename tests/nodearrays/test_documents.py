@@ -1,4 +1,4 @@
-"""What a document may say, and how it is told where it is wrong."""
+"""Documents of rules: what they may contain, and how errors name their place."""
 
 from __future__ import annotations
 
@@ -537,7 +537,7 @@ LONG = (
 
 @pytest.mark.parametrize("text", LONG, ids=("quotes", "a long name"))
 def test_reading_time_grows_no_faster_than_the_text(text: str) -> None:
-    """Both took over ten seconds, in which nothing else of the process ran."""
+    """Reading each took over ten seconds, in which the process did nothing else."""
     began = process_time()
     with pytest.raises(SettingsError):
         read_json(text)

@@ -1,5 +1,5 @@
-"""The language as its reference writes it: every document of rules there, and what each does to a node. What is
-unclosed or malformed there is told with its place, and runs as it was meant.
+"""The language as its reference writes it: every document of rules there, and its effect on a node. Unclosed or
+malformed examples are refused with their place, and work as intended after a correction.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ON_NC6 = {"ncpus": 6, "mem": Size(56 * GIB), "project": "restricted", "custom_in
 
 
 def on(constraint: Constraint, properties: NodeProperties, **resources: object) -> str:
-    """What one task of it takes of a node, as `ncpus=15 mem=28g`, or why it is rejected."""
+    """What one task of it takes of a node, as `ncpus=15 mem=28g`, or why the node is rejected."""
     after = put_one("j", [constraint], NodeUse(node_of(properties, (), resources)))  # type: ignore[arg-type]
     if isinstance(after, Reason):
         return text(after)
@@ -213,7 +213,7 @@ def test_a_version_is_the_same_for_all() -> None:
     ]  # fmt: skip
 
 
-# -- what is broken there, and what was meant ---------------------------------------------------------------------
+# -- malformed examples, and what they intend -----------------------------------------------------------------------
 
 BY_SIZE = """{
 "select": {"node.vm_size": "Standard_F2"},

@@ -1,4 +1,4 @@
-"""The library as docs/rules.md shows it, and the page as complete as the library."""
+"""The library as docs/rules.md shows it, and that the page is as complete as the library."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CPUS = read_rules('{"default_resources": [{"name": "ncpus", "value": "node.vcpu_
 
 
 def run(program: str) -> tuple[str, dict[str, object]]:
-    """What it prints, and its names."""
+    """Its output, and its names."""
     names: dict[str, object] = {}
     with contextlib.redirect_stdout(io.StringIO()) as out:
         exec(compile(program, "docs/rules.md", "exec"), names)

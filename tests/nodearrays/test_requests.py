@@ -1,4 +1,4 @@
-"""Lists of node arrays as callers write them: what they mean, and how they are told where they are wrong."""
+"""Lists of node arrays as callers write them: their meaning, and how errors name their place."""
 
 from __future__ import annotations
 
@@ -382,7 +382,7 @@ arrays = st.fixed_dictionaries(
 
 @given(st.lists(st.lists(arrays, max_size=3) | values, max_size=4))
 def test_an_update_is_stored_completely_or_refused_with_its_place(updates: list[Any]) -> None:
-    """What was kept is there after a restart, too: it can be written and read."""
+    """A stored update can also be read back after a restart."""
     store = Store.open(None)
     kept = Update()
     for number, update in enumerate(updates):

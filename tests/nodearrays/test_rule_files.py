@@ -1,4 +1,4 @@
-"""The files a process goes by: right at its start, read anew at every look, kept as they were while they are wrong."""
+"""Rule files of a process: valid at its start, read again at every observation, kept as they were while invalid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rules name that is not there is found, with its place."""
+"""Unknown names in rules are found, with their place."""
 
 from __future__ import annotations
 

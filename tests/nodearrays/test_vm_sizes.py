@@ -1,4 +1,4 @@
-"""What VM sizes are: our file, a user's own, regions that stand for others, and what a provider says otherwise."""
+"""VM sizes: our file, a user's own, proxy regions, and differences from what a provider reports."""
 
 from __future__ import annotations
 

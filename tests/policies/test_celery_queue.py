@@ -1,4 +1,4 @@
-"""Workers for Celery: what is asked for by what it has to do, with a real Celery worker and a broker in a folder."""
+"""Workers for Celery: requests follow its tasks, with a real Celery worker and a broker in a folder."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def settings(**given: str) -> CeleryQueueSettings:
 
 
 class Clock:
-    """Seconds, pushed."""
+    """A clock that tests set."""
 
     now = 1000.0
 
@@ -50,7 +50,7 @@ class Clock:
 
 
 def requested(*readings: tuple[float, Tasks], before: int = 0, **given: str) -> list[int]:
-    """What is asked for at each look, at a time in seconds, when so much was asked for before each."""
+    """The cores requested at each reading, (time in seconds, tasks), with `before` requested in front of each."""
     clock, found = Clock(), iter(tasks for _, tasks in readings)
     policy, asked = CeleryQueue(settings(**given), lambda: next(found), clock), []
     for clock.now in (1000.0 + at for at, _ in readings):
@@ -165,7 +165,7 @@ def policy_for(folder: Path, clock: Callable[[], float] = time.monotonic) -> Cel
 
 
 def until(found: Callable[[], Any], wanted: Any) -> Any:
-    """Ask until that is the answer; returns the last one."""
+    """Ask until the answer is as expected; returns the last one."""
     limit = Deadline(PATIENCE)
     while (answer := found()) != wanted and not limit.over():
         time.sleep(0.05)
@@ -192,7 +192,7 @@ def test_a_real_celery_gets_workers_and_keeps_them_until_its_tasks_end(folder: P
     for end in ends:
         wait.delay(str(end))
     seen = [until(machines, 3)]  # of two cores each
-    for end in ends[:4]:  # one task is still at work: nobody knows on which host
+    for end in ends[:4]:  # one task still runs: it is not known on which host
         end.touch()
     until(lambda: len(list((folder / "queue").iterdir())), 0)
     seen += [machines() for _ in range(3)]

@@ -17,7 +17,7 @@ def config(tmp_path: Path) -> Path:
 
 
 def checked(config: Path, capsys: pytest.CaptureFixture[str], **given: str) -> tuple[int, str]:
-    """Exit code of `config check` with these policies' settings, and what it complains of."""
+    """Exit code of `config check` with these policy settings, and its errors."""
     own = {"PROVIDER": "fake", "INSTANCE_TYPE": "m5.large", **given}
     config.write_text("".join(f'CP_CAP_AUTOSCALE_{name} = "{text}"\n' for name, text in own.items()))
     try:

@@ -1,4 +1,4 @@
-"""docs/policies.md is true: its policy and its settings do what they say."""
+"""The policy and the settings in docs/policies.md work as described."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Autoscale policies in a whole autoscaler: workers come for what they want, and leave when they want it no more."""
+"""Autoscale policies in a whole autoscaler: workers come for their requests, and leave when these end."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def living(world: World) -> int:
 
 
 def day(world: World, loop: Loop, until: str) -> dict[str, int]:
-    """Pass after pass until this time; how many machines there were at the end of each minute."""
+    """Make passes until this time; returns how many machines there were at the end of each minute."""
     seen: dict[str, int] = {}
     while clock(world) < until:
         step(world, loop)
@@ -112,8 +112,8 @@ def test_workers_of_a_removed_policy_leave_at_once(world: World) -> None:
 
 
 def morning(directory: Path, killing: frozenset[int]) -> tuple[list[int], int, int, float]:
-    """A morning with monitor and warm buffer, served on by a new process when one is killed: machines at some minutes,
-    how many were launched, instants at which it may be killed, and the seconds that the history knows.
+    """A morning with monitor and warm buffer, continued by a new process after each kill: machines at some minutes, how
+    many were launched, instants at which it may be killed, and the seconds that the history covers.
     """
     world, instants = monday(directory), Instants(killing)
 
@@ -145,7 +145,7 @@ def morning(directory: Path, killing: frozenset[int]) -> tuple[list[int], int, i
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Iterator[Callable[[], Path]]:
-    """New directories where a commit need not wait for a disk."""
+    """New directories on a file system without slow commits."""
     fast = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=fast if fast.is_dir() else tmp_path, prefix="sge-autoscaler-test-") as made:
         yield lambda: Path(tempfile.mkdtemp(dir=made))

@@ -1,4 +1,4 @@
-"""Asking autoscale policies: what they want is a request set; whatever they do, the loop goes on."""
+"""Asking autoscale policies: their answers become request sets, and the loop continues whatever they do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ THREE = [{"Name": "execute", "TargetCount": 3}]
 
 @dataclass
 class Scripted:
-    """A policy that answers as told; an exception is raised."""
+    """A policy that gives these answers; an exception is raised."""
 
     answers: Iterator[Any]
     name: ClassVar[str] = "scripted"
@@ -45,7 +45,7 @@ class Scripted:
 
 @dataclass
 class Later:
-    """An Executor whose calls end when told."""
+    """An executor whose calls end when a test ends them."""
 
     calls: list[Callable[[], None]] = field(default_factory=list)
 
@@ -82,7 +82,7 @@ class Bench:
         return self.policies.ask(snapshot, snapshot.policy)
 
     def wanted(self, after: float = 0.0) -> int | None:
-        """What the snapshot then holds of the policy's set; None: no set."""
+        """The target of the policy's set in the snapshot; None: no set."""
         sets = [one for one in self.ask(after).requests.sets if one.name == "policy:scripted"]
         return sum(target.count or 0 for one in sets for target in one.targets) if sets else None
 

@@ -1,4 +1,4 @@
-"""Autoscale policies are found by name or import path, and what is none is refused with what to do."""
+"""Autoscale policies are found by name or import path, and an invalid one is refused with what to do."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class BadName(Policy):
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
-    """A module of somebody else's on PYTHONPATH."""
+    """An external module on PYTHONPATH."""
     name = f"policy_of_{abs(hash(request.node.name))}"
     prefix = getattr(request, "param", "MINE")
     (tmp_path / f"{name}.py").write_text(GOOD.format(name=prefix))

@@ -1,4 +1,4 @@
-"""The warm buffer: when working days' mornings are, on the clock on the wall."""
+"""The warm buffer: the mornings of working days in local time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kind of action is complete: nothing that the rest of the program makes of a class is forgotten for one."""
+"""Every kind of action is handled everywhere: no part of the program forgets one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_every_kind_is_an_order_or_has_its_own_executor() -> None:
 
 
 def test_exactly_the_actions_of_the_provider_run_off_the_loop_thread() -> None:
-    """Orders have threads of their own anyway."""
+    """Launches have threads of their own anyway."""
     assert {kind for kind in KINDS if kind.calls_provider} == {Launch, *get_args(OfProvider)}
 
 

@@ -1,4 +1,4 @@
-"""The verifier judges by what the loop left last, alone, and accepts whenever it cannot."""
+"""The verifier judges only by the file that the loop wrote last, and accepts whenever it cannot judge."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WORLD = a_snapshot(a_host("h1"), a_worker("w1"), limits=None)
 
 @pytest.fixture(autouse=True)
 def _a_machine_that_is_never_too_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a verifier answers here is not a matter of how soon; the tests of its patience set that anew."""
+    """Time plays no part in these tests; the tests of the verifier's patience set it themselves."""
     for name in ("PATIENCE", "HELD_UP"):
         monkeypatch.setattr(admission, name, 120.0)
 
@@ -65,7 +65,7 @@ def test_a_job_that_fits_is_accepted(tmp_path: Path) -> None:
 
 
 def in_groups(*pes: str) -> Snapshot:
-    """A world in which jobs of PE `mpi` stay inside one group, and these PEs are there."""
+    """A world in which jobs of PE `mpi` stay inside one group, with these PEs."""
     there = {name: replace(PES["mpi"], name=name) for name in pes}
     policy = replace(WORLD.policy, group_pes=("mpi",))
     return replace(WORLD, policy=policy, cluster=replace(WORLD.cluster, pes=there))
@@ -226,7 +226,7 @@ def test_the_archive_is_reproducible() -> None:
 
 
 def test_the_archive_needs_only_the_standard_library(tmp_path: Path) -> None:
-    """Run as the qmaster runs it: by its script, alone. It is asked until it had the time that it gives itself."""
+    """Run as qmaster runs it: by its script, alone. It is asked again until its own time limit has passed."""
     place = Place(tmp_path, "cell")
     place.folder.mkdir()
     place.program.write_bytes(archive())

@@ -1,4 +1,4 @@
-"""The JSON of a plan: as declared, complete, and stated in the shipped schema."""
+"""The JSON of a plan matches its declaration and the shipped schema, and is complete."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ARRAY = JobCategory(JobRequest("qw", array=True), (13, 14), ("1-100:3", "1-3:1,7
 
 
 def full() -> dict[str, Any]:
-    """A document with everything in it, through JSON and back."""
+    """A document with every field, read back from JSON."""
     planned = plan(
         *ONE_OF_EACH,
         job_categories=(waiting(2), waiting(1, first=50, reason=because(Code.HELD, state="hqw"), counted=False)),

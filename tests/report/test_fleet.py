@@ -1,4 +1,4 @@
-"""Workers as rows: slots as jobs can have them."""
+"""Workers as rows: slots as available to jobs."""
 
 from __future__ import annotations
 

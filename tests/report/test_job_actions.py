@@ -1,4 +1,4 @@
-"""`explain JOB` tells what was done with a job, also when Grid Engine knows it no more."""
+"""`explain JOB` shows the actions on a job, also when Grid Engine no longer knows it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WHY = because(Code.UNKNOWN_PE, pe="mpi", queues=("main.q",), slots=100)
 
 @pytest.fixture
 def store() -> Store:
-    """In which job 12 was held and then deleted."""
+    """A store in which job 12 was held and then deleted."""
     store = Store.open(None)
     made = plan(Hold(("12", "14"), WHY), Kill(("12",), WHY), job_categories=(waiting(1, reason=WHY),))
     for item in store.accept(made, pass_number=1, at=1_795_252_200.0):

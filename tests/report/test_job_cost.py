@@ -1,4 +1,4 @@
-"""What `explain` says that a job has cost is what `cost --by job` counts for it."""
+"""The cost of a job in `explain` is the cost in `cost --by job`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.cost_world import CostWorld, Job, Machine
 
 @pytest.fixture
 def world(tmp_path: Path) -> CostWorld:
-    """Two workers; one is shared by more slots than it has for a while, of one the price is not known."""
+    """Two workers; one has more slots in use than it offers for a while, the price of the other is not known."""
     machines = [Machine("w1", 0, 7000, price=2.0), Machine("w2", 100, 6000, price=0.7), Machine("w3", 0, price=None)]
     world = CostWorld(tmp_path / "world", machines)
     world.jobs = [
@@ -56,7 +56,7 @@ def test_a_cost_has_its_currency_and_unknown_prices_are_stated(world: CostWorld)
         return list(cost_lines({"cost": job_cost(world.store, job, None, NOW + 9000), "ended": [end], "state": state}))
 
     assert lines(4) == ["it cost 0.0583 USD, for 0.33 slot hours on 1 worker (an estimate)"]
-    # Its worker ended at 7000 s, and a pass saw it last at 6750 s.
+    # Its worker ended at 7000 s, and a pass observed it last at 6750 s.
     assert lines(6, "running") == ["it cost 0.5208 USD so far, for 1.04 slot hours on 1 worker (an estimate)"]
     assert lines(5) == ["the price of 1 worker that it ran on is not known"]
     assert lines(99) == ["it is not known to have run on a worker, so it has no cost here"]

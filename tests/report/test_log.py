@@ -1,4 +1,4 @@
-"""Log lines are sentences, JSON on request, at the levels that were set, and without secrets."""
+"""Log lines are sentences, or JSON on request, at the configured levels, and without secrets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _logging_as_before() -> Iterator[None]:
 
 
 def logged(environ: dict[str, str] | None = None, as_json: bool | None = None, **settings: Any) -> io.StringIO:
-    """Configure the log to go here."""
+    """Configure the log to write here."""
     console = io.StringIO()
     configure_log(Process(**settings), environ or {}, console=console, as_json=as_json)
     return console

@@ -1,4 +1,4 @@
-"""The text of notifications: what job owners wrote calls nobody in a chat."""
+"""The text of notifications: names chosen by job owners mention nobody in a chat."""
 
 from __future__ import annotations
 

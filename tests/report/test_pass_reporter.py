@@ -1,4 +1,4 @@
-"""A pass is told when it acts or says something new, once; verbose tells every verdict."""
+"""A pass is logged when it acts or has news, once; verbose logs every verdict."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def verdict_lines(reporter: PassReporter, of: Plan, caplog: pytest.LogCaptureFix
 
 
 def test_verbose_logs_each_verdict_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Also where passes act, and durations go on."""
+    """Also if passes act and durations change."""
     caplog.set_level(logging.INFO, "autoscaler.pass")
     reporter = PassReporter(verbose=True)
     later = because(Code.IDLE_NOT_LONG_ENOUGH, idle_s=20.0, limit_s=30.0)
@@ -95,7 +95,7 @@ def test_of_a_partly_counted_array_both_verdicts_are_logged_once(caplog: pytest.
 
 
 def test_the_history_of_a_pass_stays_small_on_a_large_cluster(tmp_path: Path) -> None:
-    """A thousand workers and fifty thousand jobs: a pass takes no more of it than its sentence and its actions."""
+    """A thousand workers and fifty thousand jobs: a pass stores no more than its sentence and its actions."""
     store = Store.open(tmp_path / "store.sqlite")
     workers = tuple(kept(f"w{n}") for n in range(1000))
     PassReporter(store).report(SEEN, plan(disable("w1"), job_categories=(waiting(50_000),), workers=workers))

@@ -1,4 +1,4 @@
-"""A cloud's bill beside the estimate: every worker's difference is explained, and the explanation adds up."""
+"""A cloud's bill beside the estimate: the difference of every worker is explained, and the parts add up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Live requests as people and programs read them."""
+"""Live requests as text and JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log of the run in which the autoscaler works: written beside the log itself, and never in its way."""
+"""The log of the Cloud Pipeline run in which the autoscaler works: written besides the log, without delaying it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger("autoscaler.pass")
 
 @pytest.fixture
 def root() -> Iterator[logging.Logger]:
-    """The root logger, left as it was found."""
+    """The root logger, restored afterwards."""
     root = logging.getLogger()
     level, handlers = root.level, root.handlers[:]
     yield root

@@ -1,4 +1,4 @@
-"""One sentence a pass: short, complete, and the same for passes that say the same."""
+"""One sentence a pass: short, complete, and the same for passes without news."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def test_a_question_about_one_job_names_it() -> None:
     assert sentence(plan(asked), 1).endswith("; asking Grid Engine about job 12")
 
 
-# -- what an operator must mend is never folded ------------------------------------------------------------------------
+# -- what an operator must fix is never summarised away ------------------------------------------------------------
 
 
 def _folded(*more: JobCategoryVerdict) -> Plan:

@@ -1,4 +1,4 @@
-"""The commands that only show: from a record folder, from the store, and with exit codes that programs can rely on."""
+"""The read-only commands: from a record folder, from the store, and with exit codes that programs can rely on."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ IDLE = whole("shrink/an-idle-worker-is-disabled-first")
 
 @pytest.fixture(autouse=True)
 def _no_grid_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What needs none must not find one."""
+    """Commands that need no Grid Engine must not find one."""
     for name in ("SGE_ROOT", "SGE_CELL", "CP_CAP_AUTOSCALE_CONFIG", "CP_CAP_AUTOSCALE_PROVIDER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -55,7 +55,7 @@ def _no_grid_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def cell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CellKey:
-    """Files of a cell whose qmaster does not exist, and a place for its store."""
+    """The files of a cell whose qmaster does not exist, and a folder for its store."""
     for name, value in cell_files(tmp_path / "sge").items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("CP_CAP_AUTOSCALE_WORKDIR", str(tmp_path / "state"))
@@ -194,7 +194,7 @@ def test_status_shows_the_last_news_pause_and_lock(
 def test_status_distinguishes_the_last_pass_from_the_last_news(
     cell: CellKey, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An idle service has no news for hours; who watches its age must tell it from one that hangs."""
+    """An idle service has no news for hours; a monitor of its age must distinguish it from one that hangs."""
     store, now = store_of(cell, tmp_path), time.time()
     store.memory.save(Memory(passes=9, looked_at=now - 5), now)
     store.history.add_pass(3, now - 7200, "pass 3: no job waits", {"waiting": 0, "counted": 0, "fitting": 0})

@@ -1,4 +1,6 @@
-"""Several queues have every limit again; that is told, and the limits of the whole cell are held against the floors."""
+"""Limits apply to each of several queues; a warning gives their sum, and floors are checked against the limits of the
+cell.
+"""
 
 from __future__ import annotations
 

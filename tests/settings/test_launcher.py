@@ -1,4 +1,4 @@
-"""Names under CP_CAP_SGE_ and CP_CAP_GE_: a mistyped one is found, and what Cloud Pipeline's launcher sets is told."""
+"""Names under CP_CAP_SGE_ and CP_CAP_GE_: mistyped ones are found, those of Cloud Pipeline's launcher reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings and the policy agree by name: nothing that an operator sets is lost on the way to the code that reads it."""
+"""Settings and the policy agree by name: every value that an operator sets reaches the code that uses it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ READ_BY_ENVIRONMENT_NAME = frozenset({"autoscale", "disable_default_queue"})
 
 @cache
 def attributes_read() -> frozenset[str]:
-    """Names of attributes that the product reads anywhere but in the tables of settings."""
+    """Names of attributes that the product reads outside the tables of settings."""
     files = {path for folder in ("autoscaler", "providers", "sge") for path in (ROOT / folder).rglob("*.py")}
     trees = (ast.parse(path.read_text("utf-8")) for path in files - {ROOT / table for table in TABLES})
     return frozenset(

@@ -1,4 +1,4 @@
-"""What is written from the table agrees with what stands in the repository, and reads back."""
+"""The pages made from the table of settings are up to date, and the sample file reads back."""
 
 from pathlib import Path
 

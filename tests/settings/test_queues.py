@@ -1,4 +1,4 @@
-"""Several queues: which of them are served, and under Cloud Pipeline what its launcher would make of the same names."""
+"""Several queues: which of them are served, and the names that Cloud Pipeline's launcher would derive."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ELSEWHERE = {"instance_size": "m5.large", "CP_CAP_AUTOSCALE_PROVIDER": "local", 
 
 
 def there(**environ: str) -> Settings:
-    """As Cloud Pipeline's users set it."""
+    """As users of Cloud Pipeline set it."""
     return load_settings({**MASTER, **environ}, strict=True)
 
 

@@ -1,4 +1,4 @@
-"""A job's records are found by an index that grows with the file and survives its rotation."""
+"""The records of a job are found by an index that grows with the accounting file and survives its rotation."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_an_incomplete_last_line_is_read_once_complete(index: AccountingIndex, f
 @pytest.mark.parametrize("indexed", (True, False))
 def test_a_renamed_file_is_found_under_its_new_name(index: AccountingIndex, file: Path, indexed: bool) -> None:
     index.advance(ALL if indexed else BLOCK)
-    add(file, 500)  # between the last look and the rotation
+    add(file, 500)  # between the last reading and the rotation
     file.rename(file.with_name("accounting.1"))
     file.write_text("")
     add(file, 501, 502)
@@ -107,7 +107,7 @@ def test_a_renamed_file_is_found_under_its_new_name(index: AccountingIndex, file
 
 @pytest.mark.parametrize("grown", (0, 400))
 def test_a_copied_and_truncated_file_is_found_in_its_copy(index: AccountingIndex, file: Path, grown: int) -> None:
-    """Also where it has grown beyond its former length since."""
+    """Also if it has grown beyond its former length since."""
     index.advance(ALL)
     shutil.copy(file, file.with_name("accounting-20261101"))
     os.truncate(file, 0)
@@ -152,7 +152,7 @@ def test_one_task_of_an_array_is_found_and_of_all_tasks_the_newest_thousand(inde
 def test_of_a_very_large_array_only_the_newest_tasks_are_read(
     index: AccountingIndex, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All of them would be read while nobody else is answered."""
+    """Reading all of them would block every other request."""
     with file.open("a") as written:
         written.writelines(line(900, task=task) for task in range(1, 20_001))
     index.advance(ALL)

@@ -1,4 +1,4 @@
-"""What is kept of workers that ask to stop: nobody is told what no pass decided, and no STOPS is taken back."""
+"""The stored questions of workers that ask to stop: every answer comes from a pass, and STOPS is never withdrawn."""
 
 from __future__ import annotations
 

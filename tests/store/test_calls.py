@@ -1,4 +1,4 @@
-"""Calls to the HTTP API, as they are kept."""
+"""The stored journal of calls to the HTTP API."""
 
 from __future__ import annotations
 

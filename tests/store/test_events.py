@@ -1,4 +1,4 @@
-"""The table of events: what is read of it, what another process knows by it, and that it never grows without bound."""
+"""The table of events: reading, what another process learns from it, and that its size is bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings outlive the process, each with the question it answers, and older stores learn to keep them."""
+"""Findings outlive the process, each with its question, and older stores get the table for them."""
 
 from __future__ import annotations
 

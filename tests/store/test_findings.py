@@ -1,4 +1,4 @@
-"""What is kept of failed jobs and health checks: no more than matters, over restarts, in the order of the world."""
+"""Stored findings of failed jobs and health checks: bounded, durable, and in the order of events."""
 
 from __future__ import annotations
 

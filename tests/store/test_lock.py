@@ -59,7 +59,7 @@ def test_the_lock_is_released_after_its_block(tmp_path: Path) -> None:
 def test_after_a_clean_end_other_users_see_no_running_autoscaler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directory = Path(tempfile.mkdtemp(dir="/run"))  # on a way that everybody may go
+    directory = Path(tempfile.mkdtemp(dir="/run"))  # every user can reach it
     directory.chmod(0o755)
     monkeypatch.setattr("autoscaler.store.lock.LOCKS", directory)
     monkeypatch.setattr("autoscaler.store.lock.lock_directory", lambda: directory)
@@ -148,7 +148,7 @@ def test_the_lock_directory_is_created_writable_by_its_owner_only(tmp_path: Path
 
 @as_root
 def test_the_lock_directory_of_root_is_not_writable_by_others() -> None:
-    """On a machine as it is installed, whatever the fixtures of these tests set."""
+    """On a machine as it is installed, without the fixtures of these tests."""
     code = "from autoscaler.store.lock import lock_directory; print(lock_directory())"
     output = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True, timeout=30).stdout
     assert exposure(Path(output.strip())) is None

@@ -1,4 +1,4 @@
-"""Created nodes and the operations on them, as they are kept."""
+"""Created nodes and operations on them in the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the loop last saw, as others read it."""
+"""The last observation of the loop, as other processes read it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.simulated.autoscaler import World, start
 
 
 def seen(world: World, passes: int) -> LastObservation:
-    """What such a world looks like after this many passes with five jobs in it."""
+    """The last observation of such a world after this many passes with five jobs in it."""
     world.cluster.submit(count=5)
     loop = start(world)
     for _ in range(passes):

@@ -1,4 +1,4 @@
-"""A store that the last version before the table of phases wrote is read, and its workers are what they were."""
+"""A store of the last version before the table of phases is read, and its workers keep their phases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Request sets in the store: the newest update is all a set wants, nothing lapses early or holds on."""
+"""Request sets in the store: the newest update replaces a set, and sets lapse exactly at their time."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_clear_removes_all_sets_and_arrays(table: RequestTable) -> None:
 
 
 def test_a_reader_sees_an_update_completely_or_not_at_all(tmp_path: Path) -> None:
-    """Targets and definition of each update carry the same number; a torn look would show two."""
+    """Targets and definition of each update have the same number; a torn reading would show two."""
     path = tmp_path / "cell.sqlite"
     Store.open(path).close()
 
@@ -270,11 +270,11 @@ def test_a_set_beyond_the_maximum_is_refused_and_existing_sets_can_be_updated(
     assert [len(one.targets) for one in table.load(1.0).sets] == [1, 0]
 
 
-# -- whose workers stay -----------------------------------------------------------------------------------------------
+# -- KeepAlive ------------------------------------------------------------------------------------------------------
 
 
 def kept(table: RequestTable, now: float = 1.0) -> dict[str, tuple[str, ...]]:
-    """For whom the workers of each array stay, of arrays of which somebody keeps them."""
+    """By array, the sets that keep its workers alive."""
     return {array.name: array.kept_by for array in table.load(now).arrays if array.kept_by}
 
 

@@ -1,4 +1,4 @@
-"""The monitor's tables: what adds up over time, what is kept for how long, and that it never grows without bound."""
+"""The monitor's tables: totals over time, retention, and that their size is bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store: what is durable together, what survives a crash, what is never lost or doubled."""
+"""The store: what is durable together, what survives a crash, and that nothing is lost or doubled."""
 
 from __future__ import annotations
 
@@ -268,7 +268,9 @@ def verdict(*jobs: int, code: Code = Code.HELD, waited: float = 5.0) -> JobCateg
 
 
 def test_a_second_connection_in_the_process_hides_no_write_from_others(store: Store, path: Path) -> None:
-    """The loop has one, the REST API another; a command that looks and ends must not take the log away from them."""
+    """The loop has one connection and the REST API another; a command that reads and ends must not delete the log of
+    SQLite.
+    """
     second = Store.open(path)
     imports = "import sys; from pathlib import Path; from autoscaler.store.store import Store"
     argv = (sys.executable, "-c", f"{imports}; s = Store.open(Path(sys.argv[1])); print(s.memory.saved_at); s.close()")

@@ -1,4 +1,4 @@
-"""Limits of the tests hold on an idle machine, and are stretched on a busy one by what was measured there."""
+"""Time limits of the tests hold on an idle machine, and are stretched on a busy one by what was measured there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.deadlines import MEASURED_FOR, MOST, REFERENCE, Deadline, Machine
 
 @dataclass
 class Bench:
-    """A clock that a test turns, and a machine that is as slow as it says."""
+    """A clock that a test sets, and a machine of the given slowness."""
 
     now: float = 100.0
     slower: float = 1.0

@@ -1,4 +1,4 @@
-"""A run that is killed has named what failed until then, on its output and in a JUnit file that can be read."""
+"""A killed run has named its failures so far, on its output and in a readable JUnit file."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def started(folder: Path, *more: str, **environ: str) -> subprocess.Popen[str]:
 
 
 def outcomes(folder: Path) -> dict[str, list[str]]:
-    """Of each test of the file, what was told of it."""
+    """By test of the file, the elements reported for it."""
     found: dict[str, list[str]] = {}
     for case in ElementTree.parse(folder / "told" / "junit.xml").getroot().iter("testcase"):
         found.setdefault(case.attrib["name"], []).extend(each.tag for each in case)
@@ -88,11 +88,11 @@ def outcomes(folder: Path) -> dict[str, list[str]]:
 
 
 def hangs(folder: Path) -> bool:
-    """Whether all before the test that hangs was told."""
+    """Whether all tests before the one that hangs are reported."""
     try:
         known = outcomes(folder)
     except (FileNotFoundError, ElementTree.ParseError):
-        return False  # not made yet, or made and its head not written yet; read strictly after the kill
+        return False  # not created yet, or without a complete head; read strictly after the kill
     return "error" in known.get("test_that_leaves_something", ()) and FAILED[-1] in (folder / "output").read_text()
 
 

@@ -1,4 +1,4 @@
-"""Tests on a real cell stand evenly among the others."""
+"""Tests on a real cell are spread evenly among the others."""
 
 from __future__ import annotations
 

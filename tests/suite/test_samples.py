@@ -1,4 +1,4 @@
-"""Without `--thorough` a sample stands for what would prove the same once more; with it all runs."""
+"""Without `--thorough` one sample runs for several cases that would prove the same; with it all run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo believes Grid Engine's accounting, not itself."""
+"""The demo trusts Grid Engine's accounting, not itself."""
 
 from autoscaler.lab.demo import SCENARIOS, Summary, TaskEnd, read_task_ends
 from autoscaler.store.history import Lifetime

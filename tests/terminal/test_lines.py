@@ -1,4 +1,4 @@
-"""What a demo prints where no `top` can be shown: each decision and event once, in order, and each new summary."""
+"""The lines that a demo prints where `top` cannot run: each decision and event once, in order, and each new summary."""
 
 from __future__ import annotations
 

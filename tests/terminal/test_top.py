@@ -1,4 +1,4 @@
-"""`top`, tried by Textual's own pilot: what is on the screen, what is asked and done, and what is drawn anew."""
+"""`top`, run by Textual's own pilot: the screen, which requests and actions it makes, and what it redraws."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Play = Callable[[Top, Pilot[None]], Awaitable[None]]
 
 
 def played(service: Service, play: Play, *, size: tuple[int, int] = BROAD, acts: bool = True) -> Top:
-    """A whole life of `top` on a terminal of this size."""
+    """Runs `top` from start to end on a terminal of this size."""
 
     async def run() -> Top:
         top = Top(service.ask, service.act if acts else None, every=0.02)
@@ -37,7 +37,7 @@ async def until(pilot: Pilot[None], happened: Callable[[], bool]) -> None:
 
 
 def seen(top: Top) -> str:
-    """What is on the screen, line by line."""
+    """The screen, line by line."""
     strips = top.screen._compositor.render_strips()
     return "\n".join("".join(segment.text for segment in strip) for strip in strips)
 
@@ -286,7 +286,7 @@ def test_the_reason_for_a_missing_observation_is_shown() -> None:
 
 
 def counted(function: Callable[..., object], calls: list[int]) -> Callable[..., object]:
-    """The same, with a one for each call."""
+    """The same function, which counts its calls."""
 
     def called(*given: object, **named: object) -> object:
         calls.append(1)
@@ -322,7 +322,7 @@ def test_nothing_is_redrawn_without_a_change_and_a_new_pass_redraws_only_its_cel
 
 
 def test_events_that_arrive_after_their_pass_are_shown() -> None:
-    """A pass is known before what it did is written."""
+    """A pass is known before its events are written."""
     service = Service()
 
     async def play(top: Top, pilot: Pilot[None]) -> None:
@@ -331,7 +331,7 @@ def test_events_that_arrive_after_their_pass_are_shown() -> None:
         ask = service.ask
 
         def late(question: str, query: dict[str, str]) -> dict[str, object]:
-            if question == "history":  # the last that is asked of a pass
+            if question == "history":  # the last question about a pass
                 service.documents["events"]["events"].append(an_event(8, "started", "job 40 started", jobs="40"))
                 service.ask = ask  # type: ignore[method-assign]
                 top._poller._ask = ask
@@ -371,7 +371,7 @@ def test_top_ends_when_its_until_condition_holds() -> None:
 
 @pytest.mark.parametrize("answer", ({"document": {}}, {"document": {"pass": {"number": []}}}, {}), ids=str)
 def test_an_answer_that_cannot_be_drawn_ends_top(answer: dict[str, object]) -> None:
-    """A screen that stands still looks as if all were well."""
+    """A screen that does not change looks as if all were well."""
 
     async def run() -> Top:
         top = Top(lambda _question, _query: answer, every=0.02)

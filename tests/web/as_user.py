@@ -1,4 +1,4 @@
-"""Asks at a Unix socket as another user of this machine: root takes the user's place in a process of its own."""
+"""Calls a Unix socket as another user of this machine: root starts a process of its own as that user."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def call_as(
 
 
 def python_as(user: str, program: str, *words: str, groups: tuple[int, ...] = ()) -> subprocess.CompletedProcess[bytes]:
-    """Runs a program of the standard library alone as this user, who may not reach this run's own Python."""
+    """Runs a program that uses only the standard library as this user, who may not be able to read our Python."""
     return subprocess.run(
         ["/usr/bin/python3", "-I", "-S", "-c", program, *words],
         user=user,

@@ -1,4 +1,4 @@
-"""Who may call, and what is kept of it: passwords, TLS, the journal of calls."""
+"""Access: passwords, TLS, the address, and the journal of calls."""
 
 from __future__ import annotations
 

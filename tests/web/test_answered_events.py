@@ -1,4 +1,4 @@
-"""Events, what waits by reason, and what passes said, as the running service answers."""
+"""Events, waiting jobs by reason, and the sentences of passes, as the running service answers."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_a_pass_sentence_names_no_job_after_names_are_removed(case: Path) -> Non
 
 @as_root
 def test_with_owner_only_details_no_reason_names_another_owner() -> None:
-    """Neither a note beside the jobs, nor why a worker is suspected."""
+    """This covers notes besides the jobs, and the reason why a worker is suspected."""
     budgets = [
         because(Code.BUDGET_LEVEL, owner=owner, level=100, budget=5.0, currency="USD")
         for owner in ("user ann", "project wind", f"user {OTHER}", "the cell")
@@ -233,7 +233,7 @@ def test_with_owner_only_details_no_reason_names_another_owner() -> None:
 
 @as_root
 def test_with_owner_only_details_explain_job_shows_nothing_of_other_jobs() -> None:
-    """Neither jobs that are held with it, nor launches for others' jobs that ask for the same."""
+    """This covers jobs that are held with it, and launches for others' jobs of the same category."""
     with world(owners_only=True) as made:
         seen = owned_by(made.loop.observe(WAITING), USER)
         mine = first_job(seen)

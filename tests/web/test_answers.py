@@ -1,4 +1,4 @@
-"""Answers of the running service: who gets them, what they say of themselves, and what they cost."""
+"""Answers of the running service: who gets them, which pass they are of, and what they cost."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="takes another user's pla
 
 @dataclass
 class Loop:
-    """What the loop tells of itself."""
+    """The state that the loop publishes."""
 
     decided: tuple[ObservedPlan, int] | None = None
     unobserved: str = ""
@@ -83,8 +83,8 @@ class World:
 def world(
     group: int | None = None, managers_of: Callable[[], list[str]] | None = None, **known: Any
 ) -> Iterator[World]:
-    """A service on a socket that everybody reaches, whose last pass saw eight waiting jobs of nobody's."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as made:  # pytest's own are closed to others
+    """A service on a socket that every user can reach, whose last pass observed eight waiting jobs without an owner."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:  # the temporary folders of pytest are not readable by others
         folder = Path(made)
         folder.chmod(0o755)
         store = Store.open(folder / "cell.sqlite")
@@ -125,13 +125,13 @@ def served(shared: World) -> World:
 
 
 def first_job(seen: ObservedPlan) -> str:
-    """The number of the first that waits."""
+    """The number of the first waiting job."""
     name: str = seen.jobs()["jobs"][0]["jobs"][0]
     return name.partition(".")[0]
 
 
 def owned_by(seen: ObservedPlan, owner: str) -> ObservedPlan:
-    """All that waits is this user's, and nothing runs."""
+    """The same, with all waiting jobs owned by this user and nothing running."""
     cluster = seen.snapshot.cluster
     job_categories = tuple(
         replace(category, ask=replace(category.ask, owner=owner)) for category in cluster.job_categories
@@ -485,7 +485,7 @@ def test_a_user_who_asks_too_often_is_refused_and_others_are_answered(served: Wo
 @as_root
 @pytest.mark.slow
 def test_a_user_with_many_open_questions_leaves_room_for_others() -> None:
-    """The socket is real, and so are both users; the first answer is not made before the others were judged."""
+    """The socket is real, and so are both users; no answer is made before all requests were judged."""
     asked, judged = 20, Semaphore(0)
     with world() as made, ThreadPoolExecutor(asked + 1) as many:
         made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
@@ -502,7 +502,7 @@ def test_a_user_with_many_open_questions_leaves_room_for_others() -> None:
             for _ in range(asked // 2):
                 assert judged.acquire(timeout=60), "the questions of one asker may all wait"
             calm = many.submit(call_as, OTHER, made.path, "/answers/v1/workers")
-            wait_for([calm], 3)  # refused at once, or in the line
+            wait_for([calm], 3)  # refused at once, or in the queue
         finally:
             go.set()
         assert calm.result()[0] == 200
@@ -529,7 +529,7 @@ def test_a_user_who_asks_for_large_answers_may_ask_less_often() -> None:
     now = [0.0]
     turns = Turns(lambda: now[0])
     assert turns.take("large")
-    turns.charge("large", 4.0)  # seconds of a processor
+    turns.charge("large", 4.0)  # seconds of processor time
     assert (turns.take("large"), turns.take("small")) == (False, True)
     now[0] = 8.0
     assert turns.take("large")
@@ -537,7 +537,7 @@ def test_a_user_who_asks_for_large_answers_may_ask_less_often() -> None:
 
 @as_root
 def test_silent_connections_of_a_user_leave_room_for_others(served: World) -> None:
-    """Root's are not limited: it is the service's own user's machine."""
+    """Root's connections are not limited: it is the user who runs the service."""
     assert SOCKET.of_user is not None
     program = f"""
 import socket, sys
@@ -564,7 +564,7 @@ for _ in range({BURST + 5}):
         print(one.makefile().readline().split(" ")[1])
 """
         statuses = python_as(USER, program).stdout.decode().split()
-        if target == "/nothing":  # costs nothing, and tells nothing
+        if target == "/nothing":  # costs nothing, and shows nothing
             assert set(statuses) == {"404"}
             return
         assert (len(statuses), "429" in statuses[: BURST // 2], set(statuses[BURST:])) == (BURST + 5, False, {"429"})
@@ -621,7 +621,7 @@ def test_a_hanging_qmaster_delays_only_the_caller_whose_role_is_read() -> None:
         first = beside.submit(call_as, OTHER, made.path, "/answers/v1/jobs")
         try:
             assert asked.acquire(timeout=60)
-            assert made.ask("status")["document"]["sentence"] == "all is well"  # root waits for no turn
+            assert made.ask("status")["document"]["sentence"] == "all is well"  # root is not limited
             status, answer = call_as(USER, made.path, "/answers/v1/jobs")
             assert (status, answer["document"]["jobs"], first.done()) == (200, [], False)
         finally:

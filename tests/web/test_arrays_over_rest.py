@@ -1,4 +1,4 @@
-"""What node arrays should hold, asked for over the REST API: by the library, the commands' client, and plain calls."""
+"""Requests for node arrays over the REST API: by the library, by the client of the commands, and by plain calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers that ask to stop: who may ask, who is told what, and that no answer is made up."""
+"""Workers that ask to stop: who may ask, who gets which answer, and that every answer comes from a pass."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def path_of(instance: str = "i-1", order: str = "0abc", secret: bytes = SECRET) 
 
 @dataclass
 class Cluster:
-    """A store with its listener, and a loop that passes when it is told to, or as soon as somebody asks."""
+    """A store with its listener, and a loop that makes a pass when a test calls it, or as soon as a worker asks."""
 
     store: Store
     workers: list[Worker] = field(default_factory=lambda: [worker()])
@@ -88,7 +88,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def cluster(store: Store) -> Cluster:
-    """One that has looked once, and lets nobody stop."""
+    """One that has observed once, and lets no worker stop."""
     cluster = Cluster(store, decides=lambda _: STAYS)
     cluster.pass_once()
     return cluster
@@ -237,7 +237,7 @@ def test_the_log_does_not_repeat_that_a_stopping_worker_asked(store: Store, capl
 
 
 def test_exactly_the_surplus_workers_may_stop_however_many_ask_at_once(store: Store) -> None:
-    """Forty ask at once, with a loop that lets three of them go: three are told that they stop."""
+    """Forty workers ask at once while the loop lets three of them stop: exactly these three get that answer."""
     workers = [worker(f"i-{number}", name=f"w{number}") for number in range(40)]
     goes: set[str] = set()
 

@@ -185,7 +185,7 @@ def test_an_encrypted_key_is_refused_at_start_without_a_prompt(tmp_path: Path) -
 
 
 class Greeter:
-    """Does one handshake with whoever comes."""
+    """Does one handshake with each client."""
 
     def __init__(self, listening: socket.socket, context: ssl.SSLContext) -> None:
         self._listening, self._context = listening, context

@@ -1,4 +1,4 @@
-"""Strangers who connect and do nothing, or little, keep nobody out."""
+"""Clients that connect and send nothing, or little, do not lock out others."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Connections:
         self._open_ones = open_ones
 
     def open(self, sent: bytes = b"", *, receives: int | None = None) -> socket.socket:
-        """`receives`: this many bytes wait to be taken in at most."""
+        """`receives`: the size of the receive buffer in bytes."""
         made = self._open_ones.enter_context(socket.socket())
         made.settimeout(120.0)
         if receives is not None:
@@ -47,7 +47,7 @@ class Connections:
 
 
 def ended(connection: socket.socket) -> bool:
-    """Whether the server has ended it; what it said before is read over."""
+    """Whether the server has closed it; data that it sent before is skipped."""
     connection.setblocking(False)
     try:
         while connection.recv(65536):

@@ -1,4 +1,4 @@
-"""What a page in a browser, or a proxy that is led astray, could have sent is refused; what programs send is not."""
+"""Calls that a page in a browser or a misled proxy could have sent are refused; calls of programs are not."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def raw(api: Served, request: bytes) -> bytes:
 
 
 def test_a_body_with_two_lengths_is_refused_and_ends_the_connection(api: Served) -> None:
-    """A proxy that goes by the other one would take the rest for another caller's call."""
+    """A proxy that uses the other length would take the rest for the call of another caller."""
     head = b"POST /operations/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
     answer = raw(api, head + b"0\r\n\r\nGET /operations/ HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert (answer.startswith(b"HTTP/1.1 400"), answer.count(b"HTTP/1.1")) == (True, 1)
@@ -95,7 +95,7 @@ def test_a_body_with_two_lengths_is_refused_and_ends_the_connection(api: Served)
 
 @pytest.mark.parametrize("name", ("Host", "Authorization"))
 def test_a_repeated_host_or_authorization_header_is_refused(api: Served, name: str) -> None:
-    """Of two logins, a proxy might look at the other one."""
+    """A proxy might check the other one of two logins."""
     values = {"Host": "localhost", "Authorization": "Basic YTpi"}
     head = "".join(f"{each}: {value}\r\n" for each, value in values.items())
     answer = raw(api, f"GET /operations/ HTTP/1.1\r\n{head}{name}: {values[name]}\r\n\r\n".encode())

@@ -1,4 +1,4 @@
-"""Strangers who connect to a server that speaks TLS, and finish no handshake, keep nobody out."""
+"""Clients that connect to a TLS server and finish no handshake do not lock out others."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ CLIENT_HELLO = bytes.fromhex("1603010200010001fc0303")
 
 @pytest.fixture(autouse=True)
 def _no_handshake_is_late_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine as on an idle one; the tests of that limit set it anew."""
+    """No handshake times out in these tests, on a busy machine either; the tests of that limit set it themselves."""
     monkeypatch.setattr(handshakes, "HANDSHAKE", 600.0)
 
 
 @pytest.fixture
 def url(served_app: tuple[FastAPI, str], certificate: tuple[Path, Path]) -> Iterator[str]:
-    """An address at which only TLS is spoken."""
+    """An address that serves TLS only."""
     with Server(served_app[0], Address("127.0.0.1", 0, *certificate)).beside() as server:
         yield server.url
 
@@ -73,7 +73,7 @@ def test_a_handshake_that_takes_too_long_is_ended(
 
 
 def left_alone_after(limit: float, url: str, certificate: tuple[Path, Path]) -> bool:
-    """Whether a connection that was greeted, had this been its limit, is answered when that is over."""
+    """Whether a connection whose handshake is done is still answered after this limit has passed."""
     trusting = ssl.create_default_context(cafile=str(certificate[0]))
     with ExitStack() as strangers:
         try:
@@ -91,7 +91,7 @@ def left_alone_after(limit: float, url: str, certificate: tuple[Path, Path]) -> 
 def test_a_connection_whose_handshake_is_done_is_left_open(
     url: str, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the first limit in which this machine can do a handshake at all."""
+    """With the smallest of these limits in which this machine can complete a handshake."""
 
     def left_alone(limit: float) -> bool:
         monkeypatch.setattr(handshakes, "HANDSHAKE", limit)

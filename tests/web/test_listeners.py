@@ -1,4 +1,4 @@
-"""One application at three listeners: what is there at each, and who is believed."""
+"""One application at three listeners: which routes each has, and which caller each believes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def auto_stops(store: Store) -> AutoStops:
 
 @pytest.fixture
 def application(store: Store, auto_stops: AutoStops, tmp_path: Path) -> Iterator[FastAPI]:
-    """All of it at once, as `run` serves it."""
+    """Everything at once, as `run` serves it."""
     with behind(tmp_path / "cell.sqlite") as (operations, calls):
         passwords = Passwords(password_file(tmp_path / "passwords"))
         requests = RequestService(store, lambda: ("execute",))
@@ -60,7 +60,7 @@ def application(store: Store, auto_stops: AutoStops, tmp_path: Path) -> Iterator
 
 @contextmanager
 def answering(folder: Path) -> Iterator[Answers]:
-    """What tells of the last pass, of which there is none yet."""
+    """Answers about the last pass, before there is one."""
 
     class Loop:
         decided = None
@@ -108,7 +108,7 @@ def both(path: str) -> bool:
 def test_every_route_exists_at_its_listeners_and_at_no_other(
     connections: dict[Listener, HTTPConnection],
 ) -> None:
-    """401 and 400 are answers of a route; where it does not exist there is 404, whatever the method."""
+    """A route that exists answers 401 or 400; one that does not exist answers 404, whatever the method."""
     found = {}
     for method, path in places():
         if path != "/{path:path}":
@@ -168,7 +168,7 @@ def test_calls_of_workers_are_not_journalled(application: FastAPI, connections: 
 
 
 def test_a_worker_cannot_claim_another_address(auto_stops: AutoStops) -> None:
-    """uvicorn believes a proxy on the loopback, unless it is told not to."""
+    """uvicorn trusts a proxy on loopback unless that is switched off."""
     auto_stops.passed([worker(address="10.9.9.9")], Memory())
     server = AutoStopServer(Endpoint("127.0.0.1", 0), auto_stops)
     try:
@@ -183,7 +183,7 @@ def test_a_worker_cannot_claim_another_address(auto_stops: AutoStops) -> None:
 
 
 def test_a_hundred_workers_wait_for_one_pass(store: Store, auto_stops: AutoStops) -> None:
-    """Each on a thread: anyio's own limit is 40."""
+    """Each waits on a thread: the default limit of anyio is 40."""
     workers = [worker(f"i-{number}", address=f"127.0.1.{number}") for number in range(100)]
     auto_stops.passed(workers, Memory())
     server = AutoStopServer(Endpoint("127.0.0.1", 0), auto_stops)

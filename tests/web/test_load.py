@@ -1,4 +1,4 @@
-"""Twenty clients at once against a loop that serves: every node is served or ended, none lost, none there twice."""
+"""Twenty clients at once against a running loop: every node is served or ended, none is lost or doubled."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ CLIENTS, CALLS, ROOM = 20, 15 if thorough() else 5, 60
 
 
 def caller(url: str, number: int) -> tuple[int, list[str]]:
-    """Creates and ends at random, repeats some requests as if their answers were lost; how many nodes it was promised,
-    and the ids of those that it ended.
+    """Creates and terminates nodes at random, and repeats some requests as if their answers were lost; returns how many
+    nodes were accepted, and the ids of those that it terminated.
     """
     client, chance = Client(url), random.Random(number)
     promised = 0

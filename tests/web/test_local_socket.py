@@ -1,4 +1,4 @@
-"""The request service on a Unix socket: who may, what they are told, and that nothing of it is lost or torn."""
+"""The request service on a Unix socket: who may call, what the answers are, and that no update is lost or torn."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def test_a_group_that_cannot_reach_the_socket_is_logged(
     store: Store, caplog: pytest.LogCaptureFixture, mode: int, closed: bool
 ) -> None:
     group = grp.getgrgid(os.getegid()).gr_name
-    with tempfile.TemporaryDirectory(dir="/tmp") as made:  # pytest's own are closed to all others
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:  # the temporary folders of pytest are not readable by others
         Path(made).chmod(mode)
         with serve_requests(RequestService(store, lambda: ARRAYS), Path(made, "a.sock"), group):
             assert (f"cannot reach {made}/a.sock: {made} is closed to it" in caplog.text) is closed
@@ -305,7 +305,9 @@ def test_a_path_too_long_for_a_socket_is_reported(store: Store, tmp_path: Path) 
 
 
 def test_updates_of_twenty_concurrent_callers_are_all_stored(served: Store, path: Path, rings: Rings) -> None:
-    """Each keeps a set of its own and all share one; the shared one ends as the last that was told so wrote it."""
+    """Each caller has a set of its own, and all share one; the shared one ends as the caller that was answered last
+    wrote it.
+    """
 
     def one(caller: int) -> list[tuple[int, dict[str, Any]]]:
         answers = []
@@ -393,7 +395,9 @@ def test_a_socket_without_callers_closes_at_once_with_the_service(path: Path) ->
 
 
 def test_the_server_libraries_are_not_imported_before_the_first_call() -> None:
-    """Nor what only a launch or a table for people needs: memory that it would hold for as long as it lives."""
+    """Nor the libraries that only a launch or a table needs: the process would keep their memory for as long as it
+    lives.
+    """
     modules = ("autoscaler.commands.run", "autoscaler.commands.serving", "autoscaler.commands._http")
     listed = "import sys; print([name for name in ('fastapi', 'uvicorn', 'jinja2', 'rich') if name in sys.modules])"
     code = "; ".join((*(f"import {module}" for module in modules), listed))
@@ -405,7 +409,7 @@ def test_the_server_libraries_are_not_imported_before_the_first_call() -> None:
 def test_a_call_that_breaks_off_while_it_is_carried_out_leaves_no_traceback(
     store: Store, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The answer comes after the body turned out to be none, and before the connection's end is told."""
+    """The answer is sent after the body proves malformed, and before the server learns that the connection ended."""
     begun, goes_on, lost = threading.Event(), threading.Event(), threading.Event()
     load = store.requests.load
 

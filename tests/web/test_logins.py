@@ -1,4 +1,4 @@
-"""Guessing keeps nobody out; roles and tokens."""
+"""Logins: guessing locks nobody out; roles and tokens."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_wrong_tokens_are_limited_like_wrong_passwords(logins: Logins) -> None:
 
 @pytest.fixture
 def callers(api: Served, served_app: tuple[FastAPI, str], tmp_path: Path) -> dict[str, dict[str, str]]:
-    """The head of a call of each role, and of a second caller."""
+    """Request headers for a caller of each role, and for a second caller."""
     from autoscaler.api.dependencies import Api
 
     path, app = tmp_path / "tokens", served_app[0]
@@ -225,7 +225,7 @@ def test_a_reader_may_read_everything_and_change_nothing(api: Served, callers: d
 
 
 def test_a_reader_is_refused_every_operation_that_is_not_a_get(api: Served, callers: dict[str, dict[str, str]]) -> None:
-    """Whatever is added later: a method that is no GET is refused to a reader."""
+    """This holds for operations added later, too: a reader is refused every method that is not GET."""
     document = ask(api, callers["reader"], "GET", "/openapi.json").json()
     for operation in (each for path in document["paths"].values() for each in path.values()):
         with_body = "requestBody" in operation
@@ -286,7 +286,7 @@ def test_a_caller_does_not_change_the_request_set_of_another(api: Served, caller
 def test_a_caller_may_not_define_a_node_array_of_the_settings_or_of_another(
     api: Served, callers: dict[str, dict[str, str]], given: str
 ) -> None:
-    """What it says of one would hold for everybody, and longer than its own request set lives."""
+    """A definition would hold for everybody, and outlive the request set of the caller."""
 
     def update(who: str, name: str, more: str = "") -> int:
         array = f'{{"Name": "{name}", "TargetCount": 1{more}}}'
@@ -300,7 +300,7 @@ def test_a_caller_may_not_define_a_node_array_of_the_settings_or_of_another(
 
 
 def test_a_call_is_in_the_journal_before_it_is_answered(api: Served, callers: dict[str, dict[str, str]]) -> None:
-    """Else calls pile up behind the journal, until those of others are refused."""
+    """Otherwise calls would pile up behind the journal until those of others are refused."""
     for number in range(30):
         path = f"/clusters/demo/nodes/{number}"
         ask(api, callers["reader"], "GET", path)
@@ -320,7 +320,7 @@ def test_the_journal_of_calls_names_the_token(api: Served, callers: dict[str, di
 
 
 def test_a_token_in_a_url_is_masked_in_the_journal(api: Served, callers: dict[str, dict[str, str]]) -> None:
-    """It proves nothing there, and is good all the same."""
+    """A token in a URL proves nothing there, but it is valid."""
     token = callers["reader"]["Authorization"].removeprefix("Bearer ")
     for path in (f"/operations/?token={token}", f"/clusters/demo/nodes/{token}"):
         ask(api, {}, "GET", path)

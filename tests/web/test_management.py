@@ -1,4 +1,6 @@
-"""Nodes ended or changed by callers: which are meant, what each is told, what the loop finds in the store."""
+"""Nodes terminated or changed by callers: which nodes a call selects, the answer for each, and what is stored for the
+loop.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from tests.web.served import PASSWORD, USER, Served, array, worker
 
 
 def end(api: Served, verb: str = "terminate", **selectors: Any) -> list[tuple[str, str]]:
-    """Name and status of each node that a call meant."""
+    """Name and status of each node that a call selected."""
     answer = api.client.post(f"nodes/{verb}", selectors)
     assert answer.status_code == 202, answer.text
     return [(node["name"], node["status"]) for node in answer.json()["nodes"]]

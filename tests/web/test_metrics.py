@@ -1,4 +1,4 @@
-"""`/metrics`: who may read it, where it is, and that it needs no loop in its process."""
+"""`/metrics`: who may read it, where it is served, and that it needs no loop in its process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NAME = "sge_autoscaler_longest_wait_seconds"
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    """That of another process, which a pass has left measures in."""
+    """The store of another process, in which a pass has left measures."""
     opened = Store.open(tmp_path / "cell.sqlite")
     measures = opened.measures.load()
     measures.set("longest_wait_seconds", 12.0)
@@ -77,7 +77,7 @@ def test_metrics_need_a_token_or_a_password(store: Store, tmp_path: Path) -> Non
     assert (by_token.status_code, by_password.status_code) == (200, 200)
     assert by_token.headers["Content-Type"].startswith("text/plain; version=0.0.4")
     assert read(by_token.text)[NAME] == 12.0
-    assert recorded == [(401, "/metrics")]  # what Prometheus reads all day long would push out everything else
+    assert recorded == [(401, "/metrics")]  # calls of Prometheus would push out all others
 
 
 def test_metrics_are_those_of_the_newest_pass(store: Store, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Users of submit hosts prove who they are by a real MUNGE: for one call, once, and nobody waits for them."""
+"""Users of submit hosts prove their identity by a real MUNGE: for one call, once, and without delaying others."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class Site:
-    """`serve` for a cell whose jobs are `daemon`'s, seen by their owners alone."""
+    """`serve` for a cell in which all jobs are owned by `daemon` and visible to their owners only."""
 
     url: str
     socket: Path
@@ -121,8 +121,8 @@ def test_each_user_of_a_submit_host_sees_only_their_own_jobs(site: Site) -> None
     job = first_job(site.service.loop.decided[0])
     explained = site.call("GET", f"{PREFIX}/explain?subject={job}")
     assert [site.sent(user, explained).status_code for user in (OWNER, OTHER)] == [200, 403]
-    site.service.managers.append(OTHER)  # the service's own look at Grid Engine's managers decides
-    assert site.sent(OTHER, explained).status_code == 403  # of the minute before
+    site.service.managers.append(OTHER)  # the service reads Grid Engine's managers itself
+    assert site.sent(OTHER, explained).status_code == 403  # of those read within the last minute
     with world(owners_only=True) as anew:
         anew.managers.append(OTHER)
         anew.loop.decided = site.service.loop.decided
@@ -187,7 +187,7 @@ def test_a_credential_is_valid_for_one_call_and_once(site: Site) -> None:
 
 
 def test_a_host_name_matches_only_the_address_at_which_the_call_arrived() -> None:
-    """Who listens at an address or at localhost of a submit host has credentials for that name."""
+    """A process that listens at an address or at localhost of a submit host gets credentials for that name."""
     assert Call("GET", "/", "127.0.0.1:8651").meant_for("127.0.0.1")
     assert Call("GET", "/", "[::1]:8651").meant_for("::1")
     assert Call("GET", "/", "LOCALHOST:8651").meant_for("127.0.0.1")
@@ -227,7 +227,7 @@ def test_a_credential_of_another_key_is_a_wrong_login(site: Site) -> None:
 
 
 def edited(change: Callable[[bytes], bytes], status: int = 0) -> Runner:
-    """What `unmunge` says, changed."""
+    """The output of `unmunge`, changed."""
 
     class Edited(SystemRunner):
         def __call__(self, argv, **options):  # type: ignore[no-untyped-def]
@@ -294,7 +294,7 @@ def test_an_unreachable_munged_does_not_count_as_a_wrong_login(site: Site) -> No
 
 
 def test_a_hanging_munged_does_not_delay_proven_callers(site: Site) -> None:
-    """However many ask by it: here none ends before the others were answered."""
+    """However many callers use it: here none of them ends before the others were answered."""
     answered, began = threading.Event(), threading.Semaphore(0)
 
     def hang(argv, **_) -> Completed:  # type: ignore[no-untyped-def]
@@ -317,7 +317,7 @@ def test_a_hanging_munged_does_not_delay_proven_callers(site: Site) -> None:
         ]
         answered.set()
         results = {each.result(300).status_code for each in asked}
-    assert (proven, results) == ([200] * 5, {503})  # and nobody is told of wrong logins
+    assert (proven, results) == ([200] * 5, {503})  # and no wrong login is counted
 
 
 def test_without_the_setting_munge_proves_nothing(site: Site) -> None:
@@ -330,7 +330,7 @@ def test_a_missing_munge_program_is_reported(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, daemon: Path
 ) -> None:
     values = {"CP_CAP_AUTOSCALE_HTTP": f"127.0.0.1:{free_port()}", "CP_CAP_AUTOSCALE_MUNGE": str(daemon)}
-    with network(Invocation({**environ, **values})) as (server, _):  # neither token nor password is needed besides
+    with network(Invocation({**environ, **values})) as (server, _):  # needs neither a token nor a password
         server.close()
     monkeypatch.setenv("PATH", str(daemon.parent))
     with (
@@ -349,7 +349,9 @@ def test_without_munged_a_command_reports_it(tmp_path: Path) -> None:
 
 @as_root
 def test_a_munge_socket_of_another_user_is_refused(daemon: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever listens there says who everybody is. Debian's is of the user munge, in a directory of theirs."""
+    """The process that listens there decides who everybody is. Debian's socket belongs to the user munge, in a
+    directory of theirs.
+    """
 
     def judged(user: str) -> str:
         guarded = GuardedFile("the socket of MUNGE", daemon, user=user)

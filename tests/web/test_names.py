@@ -1,4 +1,4 @@
-"""Names of the REST API, held against what we know of the published reference from the other side: the server that our
+"""Names of the REST API, compared with what we know of the published reference from the other side: the server that our
 client is tested with.
 """
 

@@ -1,4 +1,4 @@
-"""Operator overrides at the listeners: who may act, what is stored and written down, and what is refused."""
+"""Operator overrides at the listeners: who may act, what is stored and journalled, and what is refused."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ class Site:
 
 @contextmanager
 def a_site(state: str = "state") -> Iterator[Site]:
-    """An autoscaler with one worker, `fake-1`, whose socket everybody reaches and whose state nobody else writes."""
+    """An autoscaler with one worker, `fake-1`, a socket that every user can reach, and a state that others cannot
+    write.
+    """
     with tempfile.TemporaryDirectory(dir="/tmp") as made:
         folder = Path(made)
         folder.chmod(0o755)
@@ -112,7 +114,7 @@ def test_a_reader_is_refused_every_command_with_who_may_act(site: Site, verb: Ve
 
 
 def test_a_command_of_a_disconnected_caller_is_not_carried_out(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """So a service that hung does nothing hours later of which its caller was told that nobody answers."""
+    """So a service that hung does not carry out, hours later, a command whose caller got no answer."""
     call = f"POST {OVERRIDES}/{{}} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     for verb, stays in (("stop-drain", False), ("pause", True)):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:

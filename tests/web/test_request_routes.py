@@ -46,7 +46,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def served(server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Served:
-    """The same with nothing asked for yet, its address and a login in the environment."""
+    """The same without any request yet, with its address and a login in the environment."""
     server.store.requests.clear()
     (tmp_path / "login").write_text(f"{USER}:{PASSWORD}\n", encoding="utf-8")
     (tmp_path / "login").chmod(0o600)
@@ -59,7 +59,7 @@ def served(server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> S
 def over_tls(
     served: Served, certificate: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Path]:
-    """The same at an address where TLS is spoken, with a certificate that the machine does not trust."""
+    """The same over TLS, with a certificate that the machine does not trust."""
     service = RequestService(served.store, lambda: ("execute",), lambda: 1000.0)
     logins = Logins(Passwords(password_file(tmp_path / "passwords")))
     app = make_app(Api(served.operations, logins, served.calls, service))

@@ -1,4 +1,4 @@
-"""The lines of CycleCloud's documentation do here what it says they do there."""
+"""The command lines of CycleCloud's documentation have the documented effect here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOGETHER = "0b1c1c52-9a3e-4a5c-8a55-0f0c6a1e9d11"
 
 
 def call(api: Served, line: str, **others: str) -> tuple[int, Any]:
-    """Status and document that a line brings."""
+    """Status and document that a line returns."""
     others = {"Standard_Hc44rs": "c5.xlarge", **others}
     words = argv(line, url=api.client.url, cluster="demo", user=USER, password=PASSWORD, **others)
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
@@ -48,7 +48,7 @@ def test_the_lines_of_the_documentation_work_with_placeholders_filled_in(api: Se
 
 
 def test_the_second_create_line_of_the_documentation_repeats_the_first(api: Served) -> None:
-    """Both carry one request id: the reference says 409 to the second, and so do we."""
+    """Both have the same request id: the reference answers 409 to the second, and so do we."""
     api.observe(arrays=(array("ondemand"),))
     call(api, CREATE)
     status, answer = call(api, CREATE_TOGETHER)

@@ -1,4 +1,4 @@
-"""`sge-autoscaler serve` as a process: passwords, TLS, what it says without a loop, and what survives its death."""
+"""`sge-autoscaler serve` as a process: passwords, TLS, its warning without a loop, and what survives its death."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run(environment: Mapping[str, str], *words: str, stdin: str = "") -> subproc
 def serving(
     environment: Mapping[str, str], more: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[tuple[subprocess.Popen[str], Client]]:
-    """`serve` beside the test, and a client of it; killed at the end."""
+    """`serve` in a process beside the test, and a client of it; killed at the end."""
     argv = (sys.executable, "-m", "autoscaler.commands.main", "serve")
     with subprocess.Popen(
         argv, env={**environment, **more}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT
@@ -138,7 +138,7 @@ def test_with_a_certificate_only_tls_is_served(environment: dict[str, str], tmp_
 def test_only_tls_1_2_or_newer_is_accepted(environment: dict[str, str], tmp_path: Path) -> None:
     certificate, key, lax = tmp_path / "cert.pem", tmp_path / "key.pem", tmp_path / "openssl.cnf"
     make_certificate(certificate, key)
-    # A machine whose OpenSSL allows everything: what is refused, we refuse.
+    # A machine whose OpenSSL allows everything: refusals are our own.
     lax.write_text(
         "openssl_conf = a\n[a]\nssl_conf = b\n[b]\nsystem_default = c\n[c]\n"
         "MinProtocol = TLSv1\nCipherString = ALL:@SECLEVEL=0\n"
@@ -173,7 +173,7 @@ def test_an_answered_request_is_not_repeated_by_the_next_process(environment: di
 
 
 def test_a_repeated_request_makes_no_double_whenever_the_process_is_killed(environment: dict[str, str]) -> None:
-    """Callers repeat what was not answered, as they do, until each has an answer: 202, or 409 for what was done."""
+    """Callers repeat an unanswered request until it is answered: 202, or 409 if it was carried out before."""
     wanted, answered, killed = [f"r-{number}" for number in range(20 if thorough() else 8)], 0, 0
     while answered < len(wanted):
         with serving(environment) as (process, client):

@@ -1,4 +1,4 @@
-"""The stock client library for autoscalers of CycleCloud's API finds here all that it expects, to the letter."""
+"""The stock client library for autoscalers of CycleCloud's API finds everything that it expects here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.web.stock_client import StockBucket, StockClient
 
 @pytest.fixture
 def stock(api: Served) -> StockClient:
-    """The library after its first look at two node arrays, with two workers there."""
+    """The library after its first reading of two node arrays with two workers."""
     api.observe(worker("i-1"), worker("i-2", phase=Phase.BOOTING), arrays=(array(), array("batch", max_workers=3)))
     client = StockClient(api.client)
     client.refresh()

@@ -1,4 +1,4 @@
-"""Callers and a loop at once: what callers ask for is carried out by the loop alone, in a simulated cluster."""
+"""Callers and a loop at once: the loop alone carries out what callers request, in a simulated cluster."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Service:
         return self.api.client
 
     def run(self, until: Callable[[], bool], passes: int = 40) -> int:
-        """Pass after pass until it holds; how many that took."""
+        """Make passes until it holds; returns how many."""
         for number in range(passes):
             if until():
                 return number
@@ -47,7 +47,7 @@ class Service:
         return [node["Status"] for node in self.client.nodes()]
 
     def again(self) -> None:
-        """Another process in the place of the loop."""
+        """Replace the loop by another process."""
         self.loop = start(self.world)
 
 
@@ -108,7 +108,7 @@ def test_a_node_terminated_while_booting_leaves_no_machine(service: Service) -> 
 
 
 def test_a_node_terminated_while_ordered_leaves_no_machine(service: Service) -> None:
-    """The order is out and nobody knows yet which machine it brings."""
+    """The order is sent, and its machine is not known yet."""
     service.client.create(1)
     service.loop.pass_once()
     assert service.client.nodes()[0].get("InstanceId") is None
@@ -319,7 +319,7 @@ def test_a_node_no_longer_mentions_a_pause_that_is_over(service: Service) -> Non
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl here")
 def test_all_documented_nodes_of_a_placement_group_come_and_are_counted_in_it(tmp_path: Path) -> None:
-    """The provider has no placement groups: this one is a name that its nodes share, and more nodes may join it."""
+    """The provider has no placement groups: this is only a name that nodes share, and more nodes may join it."""
     array = replace(POLICY.node_arrays[0], limits=Limits(max_workers=6))
     world = World(tmp_path / "store.sqlite", policy=replace(POLICY, node_arrays=(array,)))
     filled = {"ondemand": "execute", "Standard_Hc44rs": "m5.large"}
