@@ -241,11 +241,11 @@ def test_a_snapshot_has_the_interruption_notices_of_the_provider(world: World) -
 def test_a_snapshot_has_one_interruption_notice_a_worker(world: World) -> None:
     provider = world.provider()
     order = LaunchOrder("t-0", "t", TAG, "execute", (world.cloud.catalog.buckets()[0],), 2, "")
-    told_twice, told_once = provider.launch(order).ids
+    reported_twice, reported_once = provider.launch(order).ids
     world.clock.now += 60
     names = {worker.id: str(worker.name) for worker in provider.workers()}
     at = world.clock.now + 120
-    world.cloud.notices.append(Interruption(told_twice, at, "terminate"))
+    world.cloud.notices.append(Interruption(reported_twice, at, "terminate"))
     loads = {"load_avg": "0.1", COMPLEX: f"terminate@{at:.0f}"}
     hosts = qhost(*(host(name, load=loads) for name in names.values()))
 
@@ -254,7 +254,10 @@ def test_a_snapshot_has_one_interruption_notice_a_worker(world: World) -> None:
         return replace(done, stdout=hosts) if argv[0] == "qhost" else done
 
     seen = observer(world, runner=runner).observe().snapshot.fleet.interruptions
-    assert [(notice.worker_id, notice.kind) for notice in seen] == [(told_twice, "terminate"), (told_once, "terminate")]
+    assert [(notice.worker_id, notice.kind) for notice in seen] == [
+        (reported_twice, "terminate"),
+        (reported_once, "terminate"),
+    ]
 
 
 @pytest.mark.parametrize(

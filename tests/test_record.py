@@ -142,7 +142,7 @@ REQUESTS = Requests(
     (CreatedNode("n-1", "node-1", "execute", 2.0, worker_id="i-1"),),
     frozenset({"i-1"}),
 )
-WISHES = Overrides(paused=True, paused_by="ann", keep=frozenset({"w1", "w2"}))
+OVERRIDES = Overrides(paused=True, paused_by="ann", keep=frozenset({"w1", "w2"}))
 
 
 def record(directory: Path, environ: dict[str, str] | None = None, **changed: Any) -> Path:
@@ -151,7 +151,7 @@ def record(directory: Path, environ: dict[str, str] | None = None, **changed: An
     snapshot = a_snapshot()
     observed: dict[str, Any] = {
         "fleet": FLEET,
-        "overrides": WISHES,
+        "overrides": OVERRIDES,
         "memory": MEMORY,
         "evidence": EVIDENCE,
         "requests": REQUESTS,
@@ -193,7 +193,7 @@ def test_a_record_reads_back_as_the_snapshot(tmp_path: Path) -> None:
     assert zone is not None
     cluster = cluster_from(outputs, zone=zone, now=NOW.timestamp())
     policy = in_force(settings.policy(master="master"), REQUESTS, arrays_present(FLEET, MEMORY))
-    seen = Snapshot(cluster, FLEET, WISHES, MEMORY, policy, NOW.timestamp(), EVIDENCE, REQUESTS)
+    seen = Snapshot(cluster, FLEET, OVERRIDES, MEMORY, policy, NOW.timestamp(), EVIDENCE, REQUESTS)
     assert read_record(record(tmp_path / "r", outputs=outputs, settings=settings)) == seen
 
 

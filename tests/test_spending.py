@@ -56,8 +56,8 @@ def test_without_any_pass_the_amount_spent_is_unknown(world: CostWorld) -> None:
     world.restart(lost=True)
     reader = SpendingReader(world.store)
     before = reader.read(policy(*BUDGETS), NOW + 1700)
-    result = Now(NOW + 1700, "cell", "local", True, None, policy=policy(*BUDGETS), spending=before)
-    document = status(world.store, result)
+    moment = Now(NOW + 1700, "cell", "local", True, None, policy=policy(*BUDGETS), spending=before)
+    document = status(world.store, moment)
     lines = [value for name, value in status_pairs(document) if name == "budget"]
     assert {budget["spent"] for budget in document["budgets"]} == {None}
     assert lines[1] == (

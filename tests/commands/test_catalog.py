@@ -33,8 +33,8 @@ class Priced(FakeProvider):
         self.own = settings.catalog
 
     def offers(self, as_of: str) -> Sequence[Offer]:
-        result = Offer(C9, "aws", "eu-west-1", "USD", as_of, on_demand=0.1, spot=0.04)
-        return [result] if self.own is None else list(load_catalog(self.own).offers.values())
+        offer = Offer(C9, "aws", "eu-west-1", "USD", as_of, on_demand=0.1, spot=0.04)
+        return [offer] if self.own is None else list(load_catalog(self.own).offers.values())
 
 
 @pytest.fixture

@@ -120,8 +120,8 @@ def test_an_unreadable_state_is_reported_in_one_line(
 
     monkeypatch.setattr(Path, "exists", refuse)
     code = main(["status"])
-    result = "sge-autoscaler: /var/lib/x.sqlite: you may not read it: ask root, or the user who runs the autoscaler\n"
-    assert (code, capsys.readouterr().err) == (1, result)
+    message = "sge-autoscaler: /var/lib/x.sqlite: you may not read it: ask root, or the user who runs the autoscaler\n"
+    assert (code, capsys.readouterr().err) == (1, message)
 
 
 @pytest.mark.usefixtures("environ")

@@ -57,8 +57,10 @@ def test_check_finds_addresses_that_cannot_be_listened_at(name: str, value: str)
 def test_check_notes_a_missing_health_check_program(tmp_path: Path) -> None:
     (tmp_path / "check").write_text("#!/bin/sh\n")
     done = CliRunner().invoke(command, ["check"], env={**WELL, "CP_CAP_AUTOSCALE_HEALTH_CHECK": f"{tmp_path}/check -x"})
-    result = f"note: CP_CAP_AUTOSCALE_HEALTH_CHECK = {tmp_path}/check: this host has no executable program at this path"
-    assert (done.exit_code, result in done.output) == (0, True), done.output
+    message = (
+        f"note: CP_CAP_AUTOSCALE_HEALTH_CHECK = {tmp_path}/check: this host has no executable program at this path"
+    )
+    assert (done.exit_code, message in done.output) == (0, True), done.output
     (tmp_path / "check").chmod(0o755)
     done = CliRunner().invoke(command, ["check"], env={**WELL, "CP_CAP_AUTOSCALE_HEALTH_CHECK": f"{tmp_path}/check -x"})
     assert "note" not in done.output
@@ -107,5 +109,5 @@ def test_check_finds_errors_in_the_rules(tmp_path: Path) -> None:
     rules = tmp_path / "rules.toml"
     rules.write_text("[[apply]]\nqueue = 'main.q'\nconstraints = { exclusive = 2 }\n")
     done = CliRunner().invoke(command, ["check"], env={**WELL, "CP_CAP_AUTOSCALE_RULES": str(rules)})
-    result = f"error: {rules}: apply[0].constraints.exclusive: true or false is expected, not 2"
-    assert (done.exit_code, result in done.output) == (2, True), done.output
+    message = f"error: {rules}: apply[0].constraints.exclusive: true or false is expected, not 2"
+    assert (done.exit_code, message in done.output) == (2, True), done.output

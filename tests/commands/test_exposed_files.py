@@ -176,7 +176,7 @@ def test_a_settings_file_cannot_trust_its_own_group(files: dict[str, str], tmp_p
 
 
 @pytest.mark.parametrize("which", ("settings.toml", "rules.json"))
-def test_at_a_reload_with_exposed_files_the_old_settings_and_rules_stay(
+def test_at_a_reload_an_exposed_file_is_not_read_and_the_old_settings_stay(
     environ: dict[str, str], tmp_path: Path, which: str
 ) -> None:
     (tmp_path / "settings.toml").write_text("CP_CAP_AUTOSCALE_WORKERS = 7\n")

@@ -43,8 +43,8 @@ def fleet(type_: InstanceType = ODD) -> Fleet:
 def test_wrong_rules_stop_the_start_with_file_and_place(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as raised:
         files(tmp_path, {"apply": [{"queue": "main.q", "constraints": {"node.vmsize": "m5.large"}}]})
-    result = "apply[0].constraints.node.vmsize: node.vmsize is not known; did you mean node.vm_size?"
-    assert str(raised.value) == f"{tmp_path / 'rules.json'}: {result}"
+    message = "apply[0].constraints.node.vmsize: node.vmsize is not known; did you mean node.vm_size?"
+    assert str(raised.value) == f"{tmp_path / 'rules.json'}: {message}"
 
 
 def test_wrong_vm_sizes_stop_the_start_with_file_and_place(tmp_path: Path) -> None:

@@ -73,8 +73,8 @@ def test_the_provider_overrides_the_file_except_for_a_higher_gpu_count() -> None
 
 
 def test_a_lower_gpu_count_in_the_file_is_ignored() -> None:
-    result = InstanceType("NC6", "NC", 6, 50 * GIB, gpus=4)
-    assert SIZES.type_of("eastus", "NC6", result) == result
+    reported = InstanceType("NC6", "NC", 6, 50 * GIB, gpus=4)
+    assert SIZES.type_of("eastus", "NC6", reported) == reported
 
 
 def test_available_cores_override_total_cores() -> None:

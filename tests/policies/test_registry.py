@@ -83,7 +83,7 @@ def test_all_errors_are_reported_at_once(module: str) -> None:
     values = {f"{prefix}MINE_COUNT": "few", f"{prefix}WARM_BUFFER_DAYS": "x", f"{prefix}WARM_BUFFER_COUMT": "1"}
     with pytest.raises(SettingsError) as raised:
         load((f"{module}:Policy", "warm_buffer", "warm_bufer", "celery_queue", "warm_buffer"), values)
-    result = (
+    messages = (
         "MINE_COUNT = 'few'",
         "DAYS = 'x'",
         "COUMT is not",
@@ -91,15 +91,15 @@ def test_all_errors_are_reported_at_once(module: str) -> None:
         "BROKER: Field",
         "chosen twice",
     )
-    assert [words for words in result if words not in str(raised.value)] == []
+    assert [words for words in messages if words not in str(raised.value)] == []
 
 
 def test_invalid_json_is_reported_with_all_other_errors() -> None:
     prefix = "CP_CAP_AUTOSCALE_POLICY_CELERY_QUEUE_"
     with pytest.raises(SettingsError) as raised:
         load(("celery_queue",), {f"{prefix}TRANSPORT_OPTIONS": "{half", f"{prefix}CORES_PER_TASK": "0"})
-    result = ("TRANSPORT_OPTIONS = '{half': Value error, ", "CORES_PER_TASK = '0'", "BROKER: Field")
-    assert [words for words in result if words not in str(raised.value)] == []
+    messages = ("TRANSPORT_OPTIONS = '{half': Value error, ", "CORES_PER_TASK = '0'", "BROKER: Field")
+    assert [words for words in messages if words not in str(raised.value)] == []
 
 
 def test_options_of_a_policy_that_is_not_chosen_are_reported() -> None:

@@ -146,7 +146,7 @@ def work_on(_: object) -> None:
 @pytest.mark.parametrize(
     ("takes_long", "limits"),
     ((lambda _: time.sleep(120), {"HELD_UP": 0.1}), (work_on, {"PATIENCE": 0.05})),
-    ids=("it is held up", "it works on"),
+    ids=("it blocks", "it computes"),
 )
 def test_a_judgement_that_takes_too_long_refuses_no_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, takes_long: Callable[[object], None], limits: dict[str, float]
@@ -233,13 +233,13 @@ def test_the_archive_needs_only_the_standard_library(tmp_path: Path) -> None:
     place.script.write_text(place.script_text())
     place.script.chmod(0o755)
     AdmissionFile(place.file, "cell", lambda: place.installed).keep(WORLD, 10.0)
-    result = "START\nPARAM pe_name local\nPARAM pe_min 64\nPARAM pe_max 64\nBEGIN\n"
+    job = "START\nPARAM pe_name local\nPARAM pe_min 64\nPARAM pe_max 64\nBEGIN\n"
     with subprocess.Popen([place.script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={}) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         limit, replies = Deadline(10), [""]
         while "REJECT" not in replies[-1] and not limit.over():
-            process.stdin.write(result)
+            process.stdin.write(job)
             process.stdin.flush()
             replies = [process.stdout.readline().strip() for _ in range(2)]
         process.stdin.close()

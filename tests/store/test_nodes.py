@@ -68,7 +68,7 @@ def test_a_name_is_free_once_its_node_has_ended(store: Store) -> None:
     assert [each.id for each in store.nodes.live()] == ["n2"]
 
 
-@pytest.mark.parametrize("failed", (None, GONE), ids=["as wanted", "by a failure"])
+@pytest.mark.parametrize("failed", (None, GONE), ids=["as requested", "by a failure"])
 def test_a_node_whose_machine_ended_is_no_longer_live(store: Store, failed: Reason | None) -> None:
     store.nodes.create([node(), node("n2", "execute-2")])
     store.nodes.bind("n1", "w1")

@@ -85,8 +85,8 @@ def test_objects_are_merged_to_any_depth_and_null_removes_a_key() -> None:
 def test_a_definition_for_an_array_of_the_settings_ends_with_its_set(
     table: RequestTable,
 ) -> None:
-    result = ArrayDefinition("execute", max_count=4, machine_types=("m5.large",), price_type=PriceType.SPOT)
-    ask(table, "a", arrays=[replace(result, health_check="gpus", configuration='{"a": 1}', attributes='{"b": 2}')])
+    definition = ArrayDefinition("execute", max_count=4, machine_types=("m5.large",), price_type=PriceType.SPOT)
+    ask(table, "a", arrays=[replace(definition, health_check="gpus", configuration='{"a": 1}', attributes='{"b": 2}')])
     ask(table, "b", Target("execute", count=1), arrays=[EXECUTE], until=500.0)
     held = [table.load(now).arrays for now in (299.0, 300.0, 500.0)]
     table.lapse(300.0)

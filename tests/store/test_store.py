@@ -336,7 +336,7 @@ def test_a_worker_missing_from_one_listing_is_alive_when_it_is_back(store: Store
     assert store.history.lifetimes()[0].ended_at is None
 
 
-@pytest.mark.parametrize("ended", (True, False), ids=("listed as ended", "listed no more"))
+@pytest.mark.parametrize("ended", (True, False), ids=("listed as ended", "no longer listed"))
 def test_a_worker_ended_when_that_was_first_observed(store: Store, ended: bool) -> None:
     gone = [replace(WORKER, state=MachineState.TERMINATED)] if ended else []
     for listing, at in (([WORKER], 10.0), (gone, 20.0), (gone, 30.0)):

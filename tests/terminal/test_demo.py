@@ -39,8 +39,8 @@ def test_a_failed_task_did_not_end_well() -> None:
 
 
 def test_a_record_without_a_start_time_is_read() -> None:
-    pushed_back = QACCT.replace("Sat Nov 21 11:23:30 2026", "-/-").replace("Sat Nov 21 11:23:42 2026", "-/-")
-    assert [(end.task, end.wait) for end in read_task_ends(pushed_back)] == [("2", 0.0), ("10", None)]
+    rescheduled = QACCT.replace("Sat Nov 21 11:23:30 2026", "-/-").replace("Sat Nov 21 11:23:42 2026", "-/-")
+    assert [(end.task, end.wait) for end in read_task_ends(rescheduled)] == [("2", 0.0), ("10", None)]
 
 
 def test_without_accounting_there_are_no_tasks() -> None:

@@ -123,10 +123,10 @@ def test_during_a_stop_no_node_is_created(api: Served) -> None:
     api.store.overrides.ask(Verb.STOP_DRAIN, who="ann", at=1.0)
     created = api.client.create(2).json()["sets"][0]
     scaled = api.client.ask("POST", "/clusters/demo/scale/execute?totalNodeCount=2").json()["sets"][0]
-    result = (
+    message = (
         "the autoscaler is giving all workers back (`sge-autoscaler stop`) and launches nothing before the next `run`"
     )
-    assert (created, scaled, names(api)) == ({"added": 0, "message": result}, {"added": 0, "message": result}, [])
+    assert (created, scaled, names(api)) == ({"added": 0, "message": message}, {"added": 0, "message": message}, [])
 
 
 def test_arrays_that_share_limits_are_counted_together(api: Served) -> None:

@@ -53,7 +53,7 @@ def answered(url: str, certificate: tuple[Path, Path]) -> int:
     return requests.get(f"{url}/operations/", verify=str(certificate[0]), timeout=120).status_code
 
 
-@pytest.mark.parametrize("sent", (b"", CLIENT_HELLO), ids=["nothing", "half a greeting"])
+@pytest.mark.parametrize("sent", (b"", CLIENT_HELLO), ids=["nothing", "half a handshake"])
 def test_beyond_the_limit_the_oldest_unfinished_handshakes_are_ended(
     url: str, certificate: tuple[Path, Path], strangers: ExitStack, sent: bytes
 ) -> None:

@@ -65,8 +65,8 @@ def test_our_status_has_every_name_of_the_documented_status(api: Served) -> None
         "maxPlacementGroupCoreSize", "valid", "placementGroups", "virtualMachine",
     }  # fmt: skip
     first = answer["nodearrays"][0]
-    lacking = [cluster - answer.keys(), node_array - first.keys(), bucket - first["buckets"][0].keys()]
-    assert (lacking, {"vcpuCount", "memory", "infiniband"} - first["buckets"][0]["virtualMachine"].keys()) == (
+    missing = [cluster - answer.keys(), node_array - first.keys(), bucket - first["buckets"][0].keys()]
+    assert (missing, {"vcpuCount", "memory", "infiniband"} - first["buckets"][0]["virtualMachine"].keys()) == (
         [set(), set(), set()],
         set(),
     )
