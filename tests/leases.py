@@ -54,22 +54,22 @@ class LeaseStoreContract:
     def leases(self) -> LeaseStore:
         raise NotImplementedError
 
-    def test_of_two_who_add_a_number_one_has_it(self) -> None:
+    def test_of_two_that_add_one_number_only_the_first_succeeds(self) -> None:
         leases = self.leases()
         added = [leases.add(replace(one, number=7)) for one in (ANNA, BEN)]
         assert (added, leases.newest(), leases.read(7)) == ([True, False], 7, replace(ANNA, number=7))
 
-    def test_what_is_not_there_is_not_written_over(self) -> None:
+    def test_a_missing_lease_is_not_overwritten(self) -> None:
         leases = self.leases()
         assert (leases.newest(), leases.read(3), leases.put(replace(ANNA, number=3))) == (0, None, False)
 
-    def test_what_is_written_over_is_read_again(self) -> None:
+    def test_an_overwritten_lease_reads_back(self) -> None:
         leases = self.leases()
         leases.add(replace(ANNA, number=1))
         written = leases.put(replace(ANNA, number=1, beat=41, holder=FREE))
         assert (written, leases.read(1)) == (True, replace(ANNA, number=1, beat=41, holder=FREE))
 
-    def test_older_ones_are_taken_away(self) -> None:
+    def test_older_leases_are_dropped(self) -> None:
         leases = self.leases()
         for number in (1, 2, 10):
             leases.add(replace(ANNA, number=number))
