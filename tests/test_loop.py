@@ -336,6 +336,24 @@ def test_the_last_console_output_of_a_machine_that_never_joined_is_logged(
     assert "done: never joined; it printed last: " in caplog.text
 
 
+def test_a_machine_that_never_joined_is_warned_of_once_while_a_late_listing_shows_it(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    def giving_up(snapshot: Snapshot) -> Plan:
+        plan = launching(snapshot)
+        lost = [worker for worker in snapshot.fleet.workers[:1] if worker.exists and plan.memory.passes % 2 == 0]
+        ends = tuple(Terminate(worker.id, worker.name, because(Code.BOOT_TIMEOUT), FailureKind.BOOT) for worker in lost)
+        return replace(plan, actions=(*plan.actions, *ends))
+
+    loop = start(world, decide=giving_up)
+    loop.pass_once()
+    world.clock.now += 101.0
+    world.cloud.faults.listing_lag = 100.0
+    for _ in range(5):
+        loop.pass_once()
+    assert len([message for message in caplog.messages if "never joined" in message]) == 1
+
+
 def test_a_dry_run_decides_and_changes_nothing(world: World) -> None:
     def decide(snapshot: Snapshot) -> Plan:
         plan = launching(snapshot)

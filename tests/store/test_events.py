@@ -16,7 +16,7 @@ from autoscaler.store.events import KEPT_FOR, EventTable
 from autoscaler.store.store import Store
 
 NOW = 10_000.0
-SUBMITTED, COUNTED, NOT_COUNTED, ORDERED, JOINED, STARTED, ENDED = EventKind
+SUBMITTED, COUNTED, NOT_COUNTED, ORDERED, FAILED, JOINED, DISABLED, ENABLED, GONE, STARTED, ENDED = EventKind
 
 
 @pytest.fixture
@@ -83,6 +83,26 @@ def test_a_job_has_the_workers_of_its_orders_and_of_its_start(table: EventTable)
     )
     workers = [one.event.worker_id for one in table.read(job=2) if one.event.kind is JOINED]
     assert workers == ["i-00", "i-1"]
+
+
+def test_a_job_has_the_events_of_its_workers_while_it_ran_and_its_failed_launches(table: EventTable) -> None:
+    keep(
+        table,
+        an_event(ORDERED, "1", at=1, order_id="o-1"),
+        an_event(FAILED, at=2, order_id="o-1", message="no m5.large is left"),
+        an_event(FAILED, at=2, order_id="o-2", message="of another launch"),
+        an_event(JOINED, at=3, hosts=("w1",), worker_id="i-1", order_id="o-1"),
+        an_event(DISABLED, at=4, hosts=("w1",), worker_id="i-1", code="before its start"),
+        an_event(STARTED, "1", at=5, hosts=("w1",)),
+        an_event(DISABLED, at=6, hosts=("w1",), worker_id="i-1"),
+        an_event(DISABLED, at=6, hosts=("w2",), worker_id="i-2", code="of another host"),
+        an_event(GONE, at=7, hosts=("w1",), worker_id="i-1"),
+    )
+    running = [ORDERED, FAILED, JOINED, STARTED, DISABLED, GONE]
+    assert [kind for kind, _ in shown(table, job=1)] == running
+    keep(table, an_event(ENDED, "1", at=8, hosts=("w1",)), an_event(ENABLED, at=9, worker_id="i-1", code="later"))
+    assert [kind for kind, _ in shown(table, job=1)] == [*running, ENDED]
+    assert [one.event.kind for one in table.of_order("o-1")] == [ORDERED, FAILED, JOINED]
 
 
 def test_a_host_is_found_by_short_or_long_name_and_a_worker_by_id(table: EventTable) -> None:

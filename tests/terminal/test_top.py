@@ -388,3 +388,4 @@ def test_a_start_event_is_explained_by_its_job_not_its_worker() -> None:
     started = an_event(9, "started", "job 40 of ann started on main.q@w1", jobs="40-41", worker_id="i-w1")
     assert subject_of(started) == "40"
     assert subject_of(an_event(9, "joined", "worker w1 joined", worker_id="i-w1")) == "i-w1"
+    assert subject_of(an_event(9, "failed", "launch failed", order_id="o-1")) == "o-1"

@@ -17,6 +17,7 @@ from autoscaler.core.demand.job_requests import RequestReader
 from autoscaler.core.events.event import EventKind, JobEvent
 from autoscaler.core.events.events import PassEvents
 from autoscaler.core.events.known import Known
+from autoscaler.core.model.fleet import MachineState
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Plan
@@ -27,6 +28,7 @@ from autoscaler.report.sentence import sentence
 from autoscaler.store.store import Store
 from tests.cases.whole import HERE as CASES
 from tests.cases.whole import whole
+from tests.core.building import a_machine
 from tests.store.test_store import LAUNCH, MEMORY, order_for
 from tests.web.as_user import call_as
 from tests.web.test_answers import OTHER, USER, World, as_root, first_job, owned_by, world
@@ -102,6 +104,7 @@ def test_with_owner_only_details_others_do_not_see_the_events_of_a_job() -> None
             an_event(EventKind.SUBMITTED, "8", OTHER),
             an_event(EventKind.ORDERED, "4-8", order_id="o-1", message="2 m5.large of execute"),
             an_event(EventKind.JOINED, hosts=("w1",), worker_id="i-1", order_id="o-1", message="m5.large"),
+            an_event(EventKind.FAILED, order_id="o-1", message="the account may start no m5.large"),
         )
 
         def seen_by(user: str, query: str = "") -> list[tuple[str, str]]:
@@ -265,6 +268,22 @@ def test_workers_have_phase_conditions_and_load(served: World) -> None:
     for row in served.ask("workers")["document"]["workers"]:
         assert {"phase", "conditions", "load"} <= row.keys()
         assert (row["phase"] is None) == (row["id"] is None)
+
+
+def test_a_machine_that_never_joined_and_is_gone_is_explained_with_its_failure(served: World) -> None:
+    machine = a_machine("w9", state=MachineState.TERMINATED).worker
+    served.store.history.note_workers([replace(machine, state=MachineState.RUNNING)], (), NOW)
+    served.store.history.note_workers([machine], (), NOW + 60)
+    happened(
+        served.store,
+        an_event(
+            EventKind.FAILED, hosts=("w9",), worker_id="i-w9", code="boot", message="m5.large of execute: no disk"
+        ),
+    )
+    document = served.ask("explain", subject="i-w9")["document"]
+    assert [(event["kind"], event["code"]) for event in document["events"]] == [("failed", "boot")]
+    (block,) = served.ask("explain", subject="i-w9", form="text")["blocks"]
+    assert block[3][-1].endswith("worker w9 never joined: m5.large of execute: no disk")
 
 
 def test_explain_order_shows_its_launch(served: World) -> None:

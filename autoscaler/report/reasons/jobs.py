@@ -20,17 +20,20 @@ ROWS = {
         remedy="If it waits on although it fits, ask Grid Engine: `qalter -w p JOB`.",
     ),
     Code.WAITS_FOR_COMING: Row(
-        "{tasks} can start on workers that are coming[; they are expected by {expected_at}]",
+        "{tasks} tasks[ of {alike} jobs that ask for the same] can start on workers that are coming[; they are "
+        "expected by {expected_at}]",
         short="waits for coming workers",
         remedy="`sge-autoscaler workers` shows how far the coming worker is.",
     ),
     Code.NOT_EXPIRED: Row(
-        "{lacking} can start on no host yet; the autoscaler launches a worker once it has waited {limit_s}",
+        "{lacking} tasks[ of {alike} jobs that ask for the same] can start on no host yet; the autoscaler launches a "
+        "worker once the oldest job of the queue has waited {limit_s}",
         short="not expired",
         remedy="Sooner: lower `CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT`.",
     ),
     Code.EXPIRED: Row(
-        "{lacking} can start on no host, and the oldest job of the queue has waited {limit_s} or longer",
+        "{lacking} tasks[ of {alike} jobs that ask for the same] can start on no host, and the oldest job of the "
+        "queue has waited {limit_s} or longer",
         short="expired",
     ),
     Code.HELD: Row("it is held (state {state})", short="held", remedy="`qrls JOB`, or `qalter -h U JOB`."),
