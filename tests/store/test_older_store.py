@@ -1,4 +1,4 @@
-"""A store that the last version before the table of phases wrote is read, and its workers are what they were."""
+"""A store of the last version before the table of phases is read, and its workers keep their phases."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ def workers(store: Store) -> dict[str, WorkerState]:
     return {worker.worker.id: worker for worker in observed.known}
 
 
-def test_its_memory_is_that_of_the_world_it_was_written_of(older: Store) -> None:
+def test_the_memory_of_an_older_store_equals_that_of_its_world(older: Store) -> None:
     memory = older.memory.load()
     assert memory == older_world().memory
     assert {note.disabling for note in memory.workers.values()} == {None, *MARKS}
 
 
-def test_its_last_look_shows_the_phases_that_its_workers_have(older: Store) -> None:
-    look = older.looks.load()
-    assert look is not None
+def test_the_last_observation_of_an_older_store_shows_the_phases_of_its_workers(older: Store) -> None:
+    observation = older.looks.load()
+    assert observation is not None
     now = workers(older)
-    told = {seen.worker.id: (seen.phase, seen.decisive) for seen in look.workers}
-    expected = {key: (worker.phase, worker.decisive) for key, worker in now.items() if key in told}
-    assert told == expected
-    assert len(told) == len(now) - 2  # neither the one that is gone nor the one that is not listed
+    result = {seen.worker.id: (seen.phase, seen.decisive) for seen in observation.workers}
+    expected = {key: (worker.phase, worker.decisive) for key, worker in now.items() if key in result}
+    assert result == expected
+    assert len(result) == len(now) - 2  # neither the one that is gone nor the one that is not listed
 
 
-def test_it_was_written_before_there_were_phases(older: Store) -> None:
+def test_the_sample_of_the_older_store_has_its_sixteen_states(older: Store) -> None:
     row = older.database.row("SELECT look FROM looks")
     assert row is not None
     lives = {seen["life"] for seen in json.loads(row["look"])["workers"]}
@@ -70,7 +70,7 @@ def test_it_was_written_before_there_were_phases(older: Store) -> None:
         ("i-w-left-out", Phase.READY, Condition.UNLISTED),
     ),
 )
-def test_a_mark_or_time_that_it_stored_tells_phase_and_condition(
+def test_a_mark_or_time_of_an_older_store_gives_phase_and_condition(
     older: Store, worker: str, phase: Phase, condition: Condition
 ) -> None:
     seen = workers(older)[worker]

@@ -1,4 +1,4 @@
-"""What the loop last saw, as others read it."""
+"""The last observation of the loop, as other processes read it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.simulated.autoscaler import World, start
 
 
 def seen(world: World, passes: int) -> LastObservation:
-    """What such a world looks like after this many passes with five jobs in it."""
+    """The last observation of such a world after this many passes with five jobs in it."""
     world.cluster.submit(count=5)
     loop = start(world)
     for _ in range(passes):
@@ -24,15 +24,15 @@ def seen(world: World, passes: int) -> LastObservation:
     return last_observation(snapshot, observed, done.plan, provider="fake")
 
 
-def test_a_look_is_read_as_it_was_written(tmp_path: Path) -> None:
-    told = seen(World(tmp_path / "s", boot_delay=0.0), 4)
+def test_the_last_observation_reads_back_as_stored(tmp_path: Path) -> None:
+    result = seen(World(tmp_path / "s", boot_delay=0.0), 4)
     store = Store.open(tmp_path / "s")
-    store.looks.keep(told, 100.0)
-    assert Store.open(tmp_path / "s").looks.load() == told
-    assert [(each.phase, each.decisive) for each in told.workers] == [(Phase.READY, None)] * 2
+    store.looks.keep(result, 100.0)
+    assert Store.open(tmp_path / "s").looks.load() == result
+    assert [(each.phase, each.decisive) for each in result.workers] == [(Phase.READY, None)] * 2
 
 
-def test_an_order_whose_workers_came_and_are_gone_is_awaited_no_more(tmp_path: Path) -> None:
+def test_an_order_whose_workers_came_and_left_is_not_outstanding(tmp_path: Path) -> None:
     world = World(tmp_path / "s", boot_delay=0.0)
     world.cluster.submit(count=5)
     loop = start(world)
@@ -44,17 +44,17 @@ def test_an_order_whose_workers_came_and_are_gone_is_awaited_no_more(tmp_path: P
     snapshot = done.observation.snapshot
     observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
     gone = {machine.worker.order_id for machine in observed.workers if machine.gone}
-    told = last_observation(snapshot, observed, done.plan, provider="fake")
+    result = last_observation(snapshot, observed, done.plan, provider="fake")
     assert gone
-    assert gone.isdisjoint(order.id for order in told.orders)
+    assert gone.isdisjoint(order.id for order in result.orders)
 
 
-def test_what_an_array_may_not_use_is_left_out(tmp_path: Path) -> None:
-    told = seen(World(tmp_path / "s"), 1)
-    assert list(told.arrays[0].types) == ["m5.large"]
+def test_types_that_an_array_may_not_use_are_left_out(tmp_path: Path) -> None:
+    result = seen(World(tmp_path / "s"), 1)
+    assert list(result.arrays[0].types) == ["m5.large"]
 
 
-def test_a_look_that_says_nothing_new_is_not_written_again(tmp_path: Path) -> None:
+def test_an_unchanged_observation_is_not_written_again(tmp_path: Path) -> None:
     store, other = Store.open(tmp_path / "s"), Store.open(tmp_path / "s")
     store.looks.keep(LastObservation("fake"), 1.0)
     before = other.database.changes_by_others
@@ -62,7 +62,7 @@ def test_a_look_that_says_nothing_new_is_not_written_again(tmp_path: Path) -> No
     assert other.database.changes_by_others == before
 
 
-def test_a_newer_look_takes_the_place_of_an_older_one(tmp_path: Path) -> None:
+def test_a_newer_observation_replaces_the_older_one(tmp_path: Path) -> None:
     store, other = Store.open(tmp_path / "s"), Store.open(tmp_path / "s")
     store.looks.keep(LastObservation("fake"), 1.0)
     first = other.looks.load()
@@ -70,11 +70,11 @@ def test_a_newer_look_takes_the_place_of_an_older_one(tmp_path: Path) -> None:
     assert (first, other.looks.load()) == (LastObservation("fake"), LastObservation("fake", stopping=True))
 
 
-def test_where_no_loop_has_looked_there_is_no_look() -> None:
+def test_before_the_first_observation_there_is_none() -> None:
     assert Store.open(None).looks.load() is None
 
 
-def test_a_look_that_another_version_wrote_is_none(tmp_path: Path) -> None:
+def test_an_observation_of_another_version_reads_as_none(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "s")
     store.database.execute("INSERT INTO looks VALUES (1, 7, 1.0, '{\"workers\": 3}')")
     before = store.looks.load()

@@ -1,4 +1,4 @@
-"""The commands that only show: from a record folder, from the store, and with exit codes that programs can rely on."""
+"""The read-only commands: from a record folder, from the store, and with exit codes that programs can rely on."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ IDLE = whole("shrink/an-idle-worker-is-disabled-first")
 
 @pytest.fixture(autouse=True)
 def _no_grid_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What needs none must not find one."""
+    """Commands that need no Grid Engine must not find one."""
     for name in ("SGE_ROOT", "SGE_CELL", "CP_CAP_AUTOSCALE_CONFIG", "CP_CAP_AUTOSCALE_PROVIDER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -55,7 +55,7 @@ def _no_grid_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def cell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CellKey:
-    """Files of a cell whose qmaster does not exist, and a place for its store."""
+    """The files of a cell whose qmaster does not exist, and a folder for its store."""
     for name, value in cell_files(tmp_path / "sge").items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("CP_CAP_AUTOSCALE_WORKDIR", str(tmp_path / "state"))
@@ -69,8 +69,8 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> Any:
 
 
 def test_plan_from_a_record_needs_no_grid_engine(capsys: pytest.CaptureFixture[str]) -> None:
-    told = PlanDocument.model_validate(shown(capsys, "plan", "--from", HYBRID))
-    assert [action.kind for action in told.actions] == ["launch"]
+    result = PlanDocument.model_validate(shown(capsys, "plan", "--from", HYBRID))
+    assert [action.kind for action in result.actions] == ["launch"]
 
 
 def test_plan_for_people_begins_with_the_sentence(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,18 +78,18 @@ def test_plan_for_people_begins_with_the_sentence(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out.startswith("plan: 8 jobs wait; launching 1 m5.2xlarge")
 
 
-def test_plan_by_job_has_a_row_for_each(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_by_job_has_a_row_for_each_job(capsys: pytest.CaptureFixture[str]) -> None:
     wide = whole("pe/fill-up-spreads-over-hosts")
-    told = shown(capsys, "plan", "--jobs", "--from", wide)
-    assert sorted(row["jobs"] for row in told["shapes"]) == [["12"], ["13"], ["14"]]
+    result = shown(capsys, "plan", "--jobs", "--from", wide)
+    assert sorted(row["jobs"] for row in result["shapes"]) == [["12"], ["13"], ["14"]]
 
 
 def test_jobs_lists_waiting_jobs(capsys: pytest.CaptureFixture[str]) -> None:
-    told = shown(capsys, "jobs", "--from", HELD)
-    assert [(row["jobs"], row["counted"], row["reason"]["code"]) for row in told["jobs"]] == [(["12"], False, "HELD")]
+    result = shown(capsys, "jobs", "--from", HELD)
+    assert [(row["jobs"], row["counted"], row["reason"]["code"]) for row in result["jobs"]] == [(["12"], False, "HELD")]
 
 
-def test_workers_tells_machine_slots_and_price(capsys: pytest.CaptureFixture[str]) -> None:
+def test_workers_shows_machine_slots_and_price(capsys: pytest.CaptureFixture[str]) -> None:
     row = shown(capsys, "workers", "--from", IDLE)["workers"][0]
     assert (row["name"], row["instance_type"], row["slots"], row["used"], row["price_per_hour"]) == (
         "w1",
@@ -100,25 +100,27 @@ def test_workers_tells_machine_slots_and_price(capsys: pytest.CaptureFixture[str
     )
 
 
-def test_explain_a_job_tells_reason_and_remedy(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_job_shows_reason_and_remedy(capsys: pytest.CaptureFixture[str]) -> None:
     main(["explain", "12", "--from", str(HELD)])
-    said = capsys.readouterr().out
-    assert ("job 12 waits 1m" in said, "does not count" in said, "[HELD]" in said, "qrls" in said) == (True,) * 4
+    printed = capsys.readouterr().out
+    assert ("job 12 waits 1m" in printed, "does not count" in printed, "[HELD]" in printed, "qrls" in printed) == (
+        True,
+    ) * 4
 
 
-def test_explain_a_job_tells_which_launch_may_serve_it(capsys: pytest.CaptureFixture[str]) -> None:
-    told = shown(capsys, "explain", "12", "--from", HYBRID)
-    assert [launch["instance_type"] for launch in told["launches"]] == ["m5.2xlarge"]
+def test_explain_job_shows_which_launch_may_serve_it(capsys: pytest.CaptureFixture[str]) -> None:
+    explained = shown(capsys, "explain", "12", "--from", HYBRID)
+    assert [launch["instance_type"] for launch in explained["launches"]] == ["m5.2xlarge"]
 
 
-def test_explain_a_job_tells_where_its_tasks_run(capsys: pytest.CaptureFixture[str]) -> None:
-    told = shown(capsys, "explain", "12", "--from", HYBRID)
-    assert [(run["host"], run["task"]) for run in told["running"]] == [("master", "1"), ("master", "2")]
+def test_explain_job_shows_where_its_tasks_run(capsys: pytest.CaptureFixture[str]) -> None:
+    explained = shown(capsys, "explain", "12", "--from", HYBRID)
+    assert [(run["host"], run["task"]) for run in explained["running"]] == [("master", "1"), ("master", "2")]
 
 
-def test_explain_one_task_tells_of_it_alone_and_of_none_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
-    told = shown(capsys, "explain", "12.1", "--from", HYBRID)
-    assert (told["job"], [run["task"] for run in told["running"]]) == ("12.1", ["1"])
+def test_explain_task_shows_only_it_and_an_unknown_task_is_not_found(capsys: pytest.CaptureFixture[str]) -> None:
+    explained = shown(capsys, "explain", "12.1", "--from", HYBRID)
+    assert (explained["job"], [run["task"] for run in explained["running"]]) == ("12.1", ["1"])
     assert (main(["explain", "12.99999", "--from", str(HYBRID)]), "no task 99999" in capsys.readouterr().err) == (
         3,
         True,
@@ -126,13 +128,13 @@ def test_explain_one_task_tells_of_it_alone_and_of_none_that_is_not_there(capsys
 
 
 @pytest.mark.parametrize("name", ("w1", "W1.example.org", "i-1"))
-def test_explain_a_host_by_name_or_id(capsys: pytest.CaptureFixture[str], name: str) -> None:
-    told = shown(capsys, "explain", name, "--from", IDLE)
-    assert (told["verdict"], [action["kind"] for action in told["actions"]]) == ("disable", ["disable"])
+def test_explain_host_takes_a_name_or_id(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    explained = shown(capsys, "explain", name, "--from", IDLE)
+    assert (explained["verdict"], [action["kind"] for action in explained["actions"]]) == ("disable", ["disable"])
 
 
 @pytest.mark.parametrize("subject", ("99", "w99"))
-def test_what_a_record_does_not_show_is_not_found(subject: str) -> None:
+def test_a_subject_missing_from_the_record_is_not_found(subject: str) -> None:
     assert main(["explain", subject, "--from", str(HYBRID)]) == 3
 
 
@@ -144,7 +146,7 @@ def test_what_a_record_does_not_show_is_not_found(subject: str) -> None:
         (["plan", "--frm"], 2),
     ),
 )
-def test_exit_codes_tell_what_kind_of_failure_it_is(arguments: list[str], code: int) -> None:
+def test_exit_codes_distinguish_kinds_of_failure(arguments: list[str], code: int) -> None:
     assert main(arguments) == code
 
 
@@ -154,7 +156,7 @@ def test_record_refuses_a_directory_that_is_not_empty(cell: CellKey, tmp_path: P
     assert main(["record", str(tmp_path / "full")]) == 2
 
 
-def test_a_plan_that_cannot_observe_leaves_no_store_behind(
+def test_a_plan_that_cannot_observe_creates_no_store(
     cell: CellKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CP_CAP_AUTOSCALE_PROVIDER", "fake")
@@ -166,11 +168,11 @@ def store_of(cell: CellKey, tmp_path: Path) -> Store:
 
 
 def test_status_before_any_pass(cell: CellKey, capsys: pytest.CaptureFixture[str]) -> None:
-    told = shown(capsys, "status")
-    assert (told["serving"], told["sentence"], told["workers"], told["price_per_hour"]) == (False, None, 0, 0)
+    result = shown(capsys, "status")
+    assert (result["serving"], result["sentence"], result["workers"], result["price_per_hour"]) == (False, None, 0, 0)
 
 
-def test_status_tells_the_last_news_pause_and_lock(
+def test_status_shows_the_last_news_pause_and_lock(
     cell: CellKey, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = store_of(cell, tmp_path)
@@ -179,8 +181,8 @@ def test_status_tells_the_last_news_pause_and_lock(
     store.history.add_pass(9, 1.0, "pass 9: no job waits", {"waiting": 0, "counted": 0, "fitting": 0})
     store.close()
     with hold(cell, lock_directory()):
-        told = shown(capsys, "status")
-    assert (told["pass"], told["sentence"], told["paused"], told["serving"], told["lock"]["host"] != "") == (
+        result = shown(capsys, "status")
+    assert (result["pass"], result["sentence"], result["paused"], result["serving"], result["lock"]["host"] != "") == (
         9,
         "pass 9: no job waits",
         {"by": "ann"},
@@ -189,16 +191,16 @@ def test_status_tells_the_last_news_pause_and_lock(
     )
 
 
-def test_the_age_of_the_last_pass_is_not_that_of_the_last_news(
+def test_status_distinguishes_the_last_pass_from_the_last_news(
     cell: CellKey, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An idle service has no news for hours; who watches its age must tell it from one that hangs."""
+    """An idle service has no news for hours; a monitor of its age must distinguish it from one that hangs."""
     store, now = store_of(cell, tmp_path), time.time()
     store.memory.save(Memory(passes=9, looked_at=now - 5), now)
     store.history.add_pass(3, now - 7200, "pass 3: no job waits", {"waiting": 0, "counted": 0, "fitting": 0})
     store.close()
-    told = shown(capsys, "status")
-    assert (told["pass"], round(told["pass_age_s"] / 60), round(told["sentence_age_s"] / 60)) == (9, 0, 120)
+    result = shown(capsys, "status")
+    assert (result["pass"], round(result["pass_age_s"] / 60), round(result["sentence_age_s"] / 60)) == (9, 0, 120)
     main(["status"])
     screen = " ".join(capsys.readouterr().out.split())
     assert "pass 3: no job waits (2h ago)" in screen
@@ -206,11 +208,11 @@ def test_the_age_of_the_last_pass_is_not_that_of_the_last_news(
 
 
 @pytest.mark.parametrize(
-    ("verb", "said"),
+    ("verb", "message"),
     ((Verb.STOP_NOW, "--now: each worker is removed"), (Verb.STOP_DRAIN, "--drain: each worker is removed")),
 )
-def test_status_says_how_it_stops_and_what_the_stop_waits_for(
-    cell: CellKey, tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: Verb, said: str
+def test_status_shows_how_it_stops_and_which_worker_is_kept(
+    cell: CellKey, tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: Verb, message: str
 ) -> None:
     store = store_of(cell, tmp_path)
     store.overrides.ask(verb, who="ann", at=1.0)
@@ -218,12 +220,12 @@ def test_status_says_how_it_stops_and_what_the_stop_waits_for(
     store.close()
     main(["status"])
     screen = " ".join(capsys.readouterr().out.split())
-    assert said in screen
+    assert message in screen
     assert "does not end while w7 is kept" in screen
     assert "`sge-autoscaler run` goes on with it, and ends then" in screen
 
 
-def test_status_tells_what_callers_ask_for_and_who_they_are(
+def test_status_shows_what_callers_request_and_who_they_are(
     cell: CellKey, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store, targets = store_of(cell, tmp_path), (Target("execute", count=2), Target("big", cores=64))
@@ -231,22 +233,22 @@ def test_status_tells_what_callers_ask_for_and_who_they_are(
     store.requests.update("nightly", "ann", 1.0, None, (Target("execute", count=1),), ())
     store.requests.update("lapsed", "ann", 1.0, 2.0, (Target("execute", count=9),), ())
     store.close()
-    told = shown(capsys, "status")
+    result = shown(capsys, "status")
     main(["status"])
     line = "big: 64 vCPUs (policy:warm_buffer); execute: 3 workers (nightly, policy:warm_buffer)"
-    assert ([one["name"] for one in told["request_sets"]], told["asked"], line in capsys.readouterr().out) == (
+    assert ([one["name"] for one in result["request_sets"]], result["asked"], line in capsys.readouterr().out) == (
         ["nightly", "policy:warm_buffer"],
         line,
         True,
     )
 
 
-def test_status_is_a_screen_for_people(cell: CellKey, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_prints_a_screen_for_people(cell: CellKey, capsys: pytest.CaptureFixture[str]) -> None:
     main(["status"])
     assert "not running" in capsys.readouterr().out
 
 
-def test_the_store_remembers_why_an_ended_job_waited(cell: CellKey, tmp_path: Path) -> None:
+def test_the_store_keeps_why_an_ended_job_waited(cell: CellKey, tmp_path: Path) -> None:
     store = store_of(cell, tmp_path)
     store.history.explain(plan(job_categories=(waiting(1),), workers=(kept("w1"),)).job_categories, snapshot().now)
     past = store.history.explanation(12)
@@ -255,14 +257,14 @@ def test_the_store_remembers_why_an_ended_job_waited(cell: CellKey, tmp_path: Pa
     assert past.verdict.reason.code == "EXPIRED"
 
 
-def test_a_provider_that_is_only_looked_at_refuses_to_launch() -> None:
+def test_a_read_only_provider_refuses_to_launch() -> None:
     kind = InstanceType("m5.large", "m5", 2, 8 * 1024**3)
     order = LaunchOrder("t", "o", "cell", "execute", (Bucket(BucketKey("m5.large"), kind),), 1, "")
     with pytest.raises(WriteRefused):
         read_only(FakeProvider(FakeProvider.Settings(), cell="c")).launch(order)
 
 
-def test_a_provider_that_is_only_looked_at_refuses_to_terminate() -> None:
+def test_a_read_only_provider_refuses_to_terminate() -> None:
     with pytest.raises(WriteRefused):
         read_only(FakeProvider(FakeProvider.Settings(), cell="c")).terminate(["i-1"])
 
@@ -279,12 +281,12 @@ def test_a_provider_that_is_only_looked_at_refuses_to_terminate() -> None:
     ),
     ids=lambda action: type(action).__name__,
 )
-def test_what_is_done_with_jobs_is_shown_with_their_numbers(action: Action, capsys: pytest.CaptureFixture[str]) -> None:
+def test_actions_on_jobs_are_shown_with_their_numbers(action: Action, capsys: pytest.CaptureFixture[str]) -> None:
     print_plan(document(snapshot(), plan(action), {}))
     assert "jobs 12" in capsys.readouterr().out
 
 
-def test_buckets_tell_what_could_be_launched_and_of_others_only_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_buckets_shows_allowed_ones_and_all_on_request(capsys: pytest.CaptureFixture[str]) -> None:
     allowed = shown(capsys, "buckets", "--from", HYBRID)["buckets"]
     every = shown(capsys, "buckets", "--all", "--from", HYBRID)["buckets"]
     refused = {row["reason"]["code"] for row in every if row not in allowed}
@@ -292,7 +294,7 @@ def test_buckets_tell_what_could_be_launched_and_of_others_only_when_asked(capsy
     assert any(row["can_be_launched"] > 0 and row["reason"] is None for row in allowed)
 
 
-def test_what_a_machine_cost_an_hour_is_not_told_when_it_has_ended(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_price_of_a_terminated_machine_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
     row = a_row("w1", "NO_LOAD_REPORT")
     print_blocks(workers_blocks([row | {"state": state} for state in ("running", "terminated")]))
     _, running, terminated = (line for line in capsys.readouterr().out.splitlines() if line.strip())
@@ -312,7 +314,7 @@ def a_row(name: str, code: str, **more: Any) -> dict[str, Any]:
     return row | {"reason": {"code": code, "text": "so"}} | more
 
 
-def test_machines_that_are_gone_are_counted_and_not_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_gone_machines_are_counted_and_not_listed(capsys: pytest.CaptureFixture[str]) -> None:
     print_blocks(workers_blocks([a_row("w1", "GONE"), a_row("w2", "GONE"), a_row("w3", "GONE", verdict="remove")]))
     _, remains, besides = (line for line in capsys.readouterr().out.splitlines() if line.strip())
     assert (remains.startswith("w3"), besides) == (True, "2 machines are gone: --json lists them")

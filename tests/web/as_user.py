@@ -1,4 +1,4 @@
-"""Asks at a Unix socket as another user of this machine: root takes the user's place in a process of its own."""
+"""Calls a Unix socket as another user of this machine: root starts a process of its own as that user."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ with socket.socket(socket.AF_UNIX) as made:
     made.connect(path)
     head = f"{method} {target} HTTP/1.1\\r\\nHost: localhost\\r\\n{head}Connection: close\\r\\n"
     made.sendall(f"{head}Content-Length: {len(body)}\\r\\n\\r\\n{body}".encode())
-    said = b""
+    reply = b""
     while part := made.recv(65536):
-        said += part
-sys.stdout.buffer.write(said)
+        reply += part
+sys.stdout.buffer.write(reply)
 """
 
 
-def asked_as(
+def call_as(
     user: str,
     path: Path,
     target: str,
@@ -37,12 +37,12 @@ def asked_as(
     head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
     done = python_as(user, PROGRAM, str(path), method, target, head, body, groups=groups)
     assert done.returncode == 0, done.stderr.decode()
-    head_of, _, said = done.stdout.partition(b"\r\n\r\n")
-    return int(head_of.split(b" ")[1]), json.loads(said)
+    head_of, _, output = done.stdout.partition(b"\r\n\r\n")
+    return int(head_of.split(b" ")[1]), json.loads(output)
 
 
 def python_as(user: str, program: str, *words: str, groups: tuple[int, ...] = ()) -> subprocess.CompletedProcess[bytes]:
-    """Runs a program of the standard library alone as this user, who may not reach this run's own Python."""
+    """Runs a program that uses only the standard library as this user, who may not be able to read our Python."""
     return subprocess.run(
         ["/usr/bin/python3", "-I", "-S", "-c", program, *words],
         user=user,
