@@ -45,6 +45,12 @@ def test_a_job_that_a_coming_worker_will_run_says_so() -> None:
     assert fate(plan(a_snapshot(a_job(), a_machine()))) is Code.WAITS_FOR_COMING
 
 
+def test_numbers_of_all_jobs_that_ask_for_the_same_are_not_told_as_of_one_job() -> None:
+    alone, together = (text(category_of(plan(a_snapshot(jobs(count)))).reason) for count in (1, 5))
+    assert alone.startswith("1 task can start on no host, ")
+    assert together.startswith("5 tasks of 5 jobs that ask for the same can start on no host, ")
+
+
 def test_a_job_hears_when_the_workers_that_are_coming_are_expected() -> None:
     """As long after their making as the longest boot of their node array that was seen."""
     booted = a_worker("w1", used=2, age=1800.0)
@@ -52,7 +58,7 @@ def test_a_job_hears_when_the_workers_that_are_coming_are_expected() -> None:
     booted = replace(booted, note=replace(booted.note, heard_at=booted.worker.created_at + 200.0))
     made = plan(a_snapshot(jobs(4), booted, a_machine("w2", age=50.0), an_order(1, age=20.0)))
 
-    assert dict(category_of(made).reason.facts) == {"tasks": 4, "expected_at": NOW + 180.0}
+    assert dict(category_of(made).reason.facts) == {"tasks": 4, "alike": 4, "expected_at": NOW + 180.0}
     assert text(category_of(made).reason).endswith("; they are expected by 2027-01-15 08:03:00 UTC")
 
 
@@ -61,7 +67,7 @@ def test_a_job_hears_when_the_workers_that_are_coming_are_expected() -> None:
 )
 def test_no_time_is_promised_that_nothing_tells(coming: AWorker) -> None:
     made = plan(a_snapshot(a_job(), coming))
-    assert dict(category_of(made).reason.facts) == {"tasks": 1}
+    assert dict(category_of(made).reason.facts) == {"tasks": 1, "alike": None}
 
 
 def test_the_oldest_jobs_are_said_to_fit() -> None:

@@ -13,12 +13,12 @@ from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, log_and_journal
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.waiting import Until
-from tests.web.asked_as import PROGRAM
+from tests.web.as_user import PROGRAM
 
 USER, STRANGER = "daemon", "backup"
 
 
-def asked_as(
+def call_as(
     cell: Cell, place: Path, method: str, target: str, body: str = "", *, user: str = USER
 ) -> tuple[int, dict[str, object]]:
     """As another user of the master, at the autoscaler's socket."""
@@ -44,7 +44,7 @@ def test_a_user_may_ask_why_a_job_waits_and_only_a_manager_may_request_workers(
     show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
 
     def asked(method: str, target: str, body: str = "") -> tuple[int, dict[str, object]]:
-        return asked_as(empty_cell, place, method, target, body)
+        return call_as(empty_cell, place, method, target, body)
 
     make_reachable(place)
     with scaling.running():
@@ -73,7 +73,7 @@ def test_a_manager_who_is_not_root_may_drain_and_pause_and_other_users_may_not(
         (worker,) = until(lambda: scaling.running_on(job), 40)
 
         def post(user: str, command: str) -> int:
-            return asked_as(empty_cell, place, "POST", f"{OVERRIDES}/{command}", user=user)[0]
+            return call_as(empty_cell, place, "POST", f"{OVERRIDES}/{command}", user=user)[0]
 
         assert [post(STRANGER, command) for command in (f"drain?host={worker}", "pause")] == [403, 403]
         assert post(USER, f"drain?host={worker}") == 200
