@@ -68,7 +68,7 @@ def test_equal_amounts_have_one_text() -> None:
         ("|".join(f"w{n}" for n in range(5000)), "w4999", True),
     ),
 )
-def test_patterns_combine(expression: str, value: str, found: bool) -> None:
+def test_patterns_combine_as_in_grid_engine(expression: str, value: str, found: bool) -> None:
     assert matches(expression, value) is found
 
 
@@ -85,9 +85,7 @@ def test_patterns_combine(expression: str, value: str, found: bool) -> None:
         ("a", "<=", "b", False),
     ),
 )
-def test_asked_is_compared_with_offered_in_grid_engines_order(
-    asked: str, relop: str, offered: str, holds: bool
-) -> None:
+def test_requested_is_compared_with_offered_by_the_relop(asked: str, relop: str, offered: str, holds: bool) -> None:
     assert satisfies(asked, relop, offered) is holds
 
 

@@ -47,8 +47,8 @@ from tests.core.building import (
     a_snapshot,
     a_worker,
     an_order,
+    details_of,
     jobs,
-    looked_at,
 )
 from tests.properties.poison import Path, leaves, planted, poisons_for
 from tests.samples import examples
@@ -98,7 +98,7 @@ def world() -> Snapshot:
         a_bucket(X2LARGE, node_array="spare"),
         a_failure(X2LARGE, zone="b"),
         a_quota(QuotaRule({"slots": "500"}, users=("bob",), each=frozenset({"users"}))),
-        looked_at(3, concurrency=4),
+        details_of(3, concurrency=4),
         memory,
         queues={"main.q": queue, "other.q": Queue("other.q", ("h1",), 2)},
         global_consumables={"lic": "9"},

@@ -18,7 +18,7 @@ from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.plan import plan
 from autoscaler.core.requests.array_timeouts import under
 from autoscaler.core.snapshot import Plan, Snapshot
-from tests.core.building import LARGE, LONG_AGO, NOW, X2LARGE, XLARGE, a_bucket, a_host, a_job, a_snapshot, fate
+from tests.core.building import LARGE, LONG_AGO, NOW, X2LARGE, XLARGE, a_bucket, a_host, a_job, a_snapshot, reason_code
 from tests.samples import examples
 
 BUCKETS: tuple[Bucket, ...] = tuple(
@@ -114,11 +114,11 @@ def test_what_was_launched_for_a_job_is_supply_for_it_coming_and_there(
     for bucket in chosen(plan(world(rules, ask)))[:1]:
         coming = worker_of(bucket)
         enrolling = plan(with_worker(world(rules, ask), coming))
-        assert (fate(enrolling), chosen(enrolling)) == (Code.WAITS_FOR_COMING, [])
+        assert (reason_code(enrolling), chosen(enrolling)) == (Code.WAITS_FOR_COMING, [])
         enrol = next(action for action in enrolling.actions if isinstance(action, Enrol))
         host = a_host("w1", slots=enrol.slots, consumables=dict(enrol.complex_values))
         there = plan(with_worker(world(rules, ask), coming, host))
-        assert (fate(there), chosen(there)) == (Code.FITS, [])
+        assert (reason_code(there), chosen(there)) == (Code.FITS, [])
 
 
 @settings(max_examples=examples(50))

@@ -23,21 +23,21 @@ def _then_unlisted(worker: AWorker, after: float = 60.0, **world: object) -> Sna
 
 
 @pytest.mark.parametrize("worker", (a_worker(used=2), a_machine(age=5.0)), ids=("in service", "booting"))
-def test_a_worker_missing_in_the_listing_still_counts_against_the_limits(worker: AWorker) -> None:
+def test_an_unlisted_worker_still_counts_towards_the_limits(worker: AWorker) -> None:
     assert launched(plan(_then_unlisted(worker))) == {}
 
 
-def test_a_worker_missing_for_longer_than_the_grace_of_orders_is_given_up() -> None:
+def test_a_worker_unlisted_for_longer_than_order_grace_no_longer_counts() -> None:
     first = _then_unlisted(a_machine(age=5.0))
     later = replace(first, memory=plan(first).memory, now=first.now + 601)
     assert launched(plan(later)) == {"m5.large": 1}
 
 
-def test_a_worker_that_its_provider_said_is_gone_counts_no_more_when_unlisted() -> None:
+def test_a_terminated_worker_no_longer_counts_when_unlisted() -> None:
     assert launched(plan(_then_unlisted(a_machine(state=MachineState.TERMINATED)))) == {"m5.large": 1}
 
 
-def test_a_worker_missing_in_the_listing_counts_with_the_price_it_was_launched_at() -> None:
+def test_an_unlisted_worker_counts_with_its_launch_price() -> None:
     limits = Limits(max_workers=9, max_price_per_hour=1.05)
     remembered = plan(a_snapshot(a_machine(age=5.0, price_per_hour=1.0), limits=limits)).memory
     later = a_snapshot(a_job(waited=9999), remembered, limits=limits, now=NOW + 60)

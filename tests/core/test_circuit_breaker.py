@@ -1,4 +1,4 @@
-"""The brake is for runaways: growth within limits is paced by it, and goes on when the window allows."""
+"""The circuit breaker stops runaways: launches within limits wait for its window, and go on when that allows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.core.building import (
     codes,
     jobs,
     launched,
-    noted,
+    note_codes,
 )
 from tests.properties.barren import Barren, Cause
 
@@ -38,7 +38,7 @@ PLENTY = Limits(max_workers=1000)
 FOUR = Brake(window=600.0, max_launches=4)
 
 
-def paced(made: Plan) -> bool:
+def capped_by_window(made: Plan) -> bool:
     launches = (action for action in made.actions if isinstance(action, Launch))
     return any(Code.LAUNCH_RATE_LIMIT in codes(launch.reason) for launch in launches)
 
@@ -47,34 +47,39 @@ def launches_at(*counts: int, age: float = 60.0) -> tuple[Event, ...]:
     return tuple(Event(NOW - age, count, "execute") for count in counts)
 
 
-def test_what_is_only_the_next_type_to_try_stops_nothing() -> None:
+def test_fallback_candidates_do_not_count_for_the_circuit_breaker() -> None:
     huge = InstanceType("m5.24xlarge", "m5", 96, 384 * GIB)
     buckets = [a_bucket(type_) for type_ in (*M5, huge)]
     made = plan(a_snapshot(jobs(600), *buckets, limits=PLENTY, scale_up_batch=1000, hybrid=True))
-    assert (launched(made), made.memory.brake, paced(made)) == ({"m5.24xlarge": 7}, None, False)
+    assert (launched(made), made.memory.brake, capped_by_window(made)) == ({"m5.24xlarge": 7}, None, False)
 
 
-def test_growth_within_limits_launches_what_the_window_allows_and_says_so() -> None:
+def test_a_launch_is_capped_to_the_circuit_breakers_window_and_reports_it() -> None:
     made = plan(a_snapshot(jobs(20), brake=FOUR))
-    assert (launched(made), paced(made), made.memory.brake) == ({"m5.large": 4}, True, None)
+    assert (launched(made), capped_by_window(made), made.memory.brake) == ({"m5.large": 4}, True, None)
 
 
-def test_the_rest_waits_for_the_window_and_the_next_look_is_due_then() -> None:
+def test_with_a_full_window_nothing_is_launched_and_the_next_pass_is_due_when_it_clears() -> None:
     made = plan(a_snapshot(jobs(20), brake=FOUR, launches=launches_at(1, 3)))
-    assert (acts(made), noted(made), made.memory.brake, made.due) == ([], [Code.LAUNCH_RATE_LIMIT], None, NOW + 540)
+    assert (acts(made), note_codes(made), made.memory.brake, made.due) == (
+        [],
+        [Code.LAUNCH_RATE_LIMIT],
+        None,
+        NOW + 540,
+    )
 
 
-def test_what_left_the_window_makes_room() -> None:
+def test_launches_older_than_the_window_do_not_count() -> None:
     events = (*launches_at(3, age=600), *launches_at(1))
     assert launched(plan(a_snapshot(jobs(20), brake=FOUR, launches=events))) == {"m5.large": 3}
 
 
-def test_a_person_who_resumes_opens_the_window() -> None:
+def test_launches_before_a_resume_do_not_count_for_the_window() -> None:
     made = plan(a_snapshot(jobs(20), Overrides(resumed_at=NOW - 30), brake=FOUR, launches=launches_at(4)))
     assert launched(made) == {"m5.large": 4}
 
 
-def test_without_a_figure_nothing_is_paced() -> None:
+def test_without_a_maximum_launches_are_not_capped_by_the_window() -> None:
     assert launched(plan(a_snapshot(jobs(20), brake=Brake(max_launches=None)))) == {"m5.large": 10}
 
 
@@ -86,7 +91,7 @@ def test_without_a_figure_nothing_is_paced() -> None:
         ((), OrderState.SENT, 0),
     ),
 )
-def test_a_launch_counts_for_the_window_by_what_its_order_brought(
+def test_a_launch_counts_for_the_window_with_the_workers_its_order_brought(
     ids: tuple[str, ...], state: OrderState, room: int
 ) -> None:
     (event,) = launches_at(4)
@@ -96,27 +101,27 @@ def test_a_launch_counts_for_the_window_by_what_its_order_brought(
     assert sum(launched(made).values()) == room
 
 
-def test_what_an_order_brought_is_remembered_when_the_order_is_forgotten() -> None:
+def test_the_workers_an_order_brought_count_after_the_order_is_forgotten() -> None:
     (event,) = launches_at(4)
     order = replace(an_order(ids=("i-1",), state=OrderState.ACCEPTED, age=50), planned_at=event.at)
     kept = plan(a_snapshot(order, brake=FOUR, launches=(event,))).memory
     assert launched(plan(a_snapshot(jobs(20), kept, brake=FOUR))) == {"m5.large": 3}
 
 
-def test_the_launches_of_an_hour_are_those_that_were_made() -> None:
+def test_the_launches_an_hour_count_the_workers_their_orders_brought() -> None:
     (event,) = launches_at(10)
     order = replace(an_order(ids=("i-1",), state=OrderState.ACCEPTED, age=50), planned_at=event.at)
     limits = Limits(max_workers=20, max_launches_per_hour=10)
     assert launched(plan(a_snapshot(jobs(40), order, limits=limits, launches=(event,)))) == {"m5.large": 9}
 
 
-def test_what_could_be_launched_tells_of_the_window() -> None:
+def test_prospects_are_capped_by_the_circuit_breakers_window() -> None:
     (most,) = prospects(a_snapshot(a_bucket(), brake=FOUR, launches=launches_at(3)))
     (none,) = prospects(a_snapshot(a_bucket(), brake=FOUR, launches=launches_at(4)))
     assert (most.count, none.refusal and none.refusal.code) == (1, Code.LAUNCH_RATE_LIMIT)
 
 
-def test_node_arrays_share_the_window() -> None:
+def test_node_arrays_share_the_circuit_breakers_window() -> None:
     queues = {name: replace(MAIN, name=name) for name in ("a.q", "b.q")}
     policy = Policy(
         queues=tuple(QueuePolicy(name, name) for name in queues),
@@ -129,26 +134,26 @@ def test_node_arrays_share_the_window() -> None:
     waiting = [jobs(6, first, queues=(name,)) for first, name in ((1, "a.q"), (7, "b.q"))]
     made = plan(a_snapshot(*waiting, queues=queues, policy=policy))
     counts = [action.candidates[0].count for action in made.actions if isinstance(action, Launch)]
-    assert (counts, paced(made)) == ([3, 1], True)
+    assert (counts, capped_by_window(made)) == ([3, 1], True)
 
 
-def test_launches_that_helped_nobody_press_the_brake() -> None:
+def test_launches_that_helped_no_job_trip_the_circuit_breaker() -> None:
     reason = tripped(FOUR, (), NOW, helped_no_job=launches_at(2, 3))
     assert reason is not None
     assert (reason.code, dict(reason.facts)["what"]) == (Code.CIRCUIT_BREAKER, "launches that helped no job")
 
 
 @dataclass
-class Careful(Barren):
-    """One whose brake allows few launches that help nobody."""
+class SmallWindow(Barren):
+    """One whose circuit breaker allows few launches that help no job."""
 
     def snapshot(self) -> Snapshot:
         seen = super().snapshot()
         return replace(seen, policy=replace(seen.policy, brake=Brake(window=60.0, max_launches=1)))
 
 
-def test_workers_that_helped_nobody_press_the_brake_in_the_pass_that_finds_them() -> None:
-    world = Careful(cause=Cause.CALENDAR)
+def test_workers_that_helped_no_job_trip_the_circuit_breaker_when_found() -> None:
+    world = SmallWindow(cause=Cause.CALENDAR)
     for slots in (1, 2):
         world.ask(slots)
         while len(world.launched) < slots and world.now < NOW + 600.0:
@@ -162,18 +167,18 @@ def test_workers_that_helped_nobody_press_the_brake_in_the_pass_that_finds_them(
     assert len(world.launched) == 2
 
 
-def test_a_brake_that_an_older_version_pressed_for_launches_holds_until_a_person_resumes() -> None:
+def test_a_circuit_breaker_tripped_by_an_older_version_still_stops_launches() -> None:
     made = plan(a_snapshot(jobs(4), Memory(brake=tripped(FOUR, (), NOW, helped_no_job=launches_at(9)))))
     assert acts(made) == []
 
 
 def tripping() -> Snapshot:
-    """A worker that may leave, jobs that lack another, and more removals than are allowed."""
+    """Jobs that need workers, and more removals than are allowed."""
     memory = Memory(removals=(Event(NOW - 60, 9, "execute"),))
     return a_snapshot(jobs(20), memory, brake=replace(FOUR, max_removals=3))
 
 
-def test_a_pass_that_trips_the_brake_reads_its_facts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pass_that_trips_the_circuit_breaker_reads_its_facts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Snapshot] = []
 
     def counted(snapshot: Snapshot) -> Facts:
@@ -185,7 +190,7 @@ def test_a_pass_that_trips_the_brake_reads_its_facts_once(monkeypatch: pytest.Mo
     assert len(read) == 1
 
 
-def test_a_pass_that_trips_the_brake_decides_as_one_with_the_brake_on() -> None:
+def test_a_pass_that_trips_the_circuit_breaker_decides_as_with_it_already_on() -> None:
     made, snapshot = plan(tripping()), tripping()
     on = plan(replace(snapshot, memory=replace(snapshot.memory, brake=made.memory.brake)))
     assert made.memory.brake is not None

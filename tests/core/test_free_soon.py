@@ -45,21 +45,21 @@ def running(*limits: str | None, started: float | None = NOW - 100, slots: int =
         ),
     ),
 )
-def test_a_host_is_empty_at(host: ExecutionHost, cell: Cluster, end: float) -> None:
+def test_the_time_at_which_a_host_is_empty(host: ExecutionHost, cell: Cluster, end: float) -> None:
     assert empty_at(host, cell) == end
 
 
-def test_slots_and_memory_of_jobs_that_end_in_time_are_free_then() -> None:
+def test_slots_and_memory_of_jobs_that_end_in_time_count_as_free() -> None:
     freed = freed_host(running("150", None, memory="4G"), NOW + 60, CELL, frozenset({"h_vmem"}))
     assert freed is not None
     assert (dict(freed.slots), dict(freed.free)) == ({"main.q": 3}, {"slots": 3, "h_vmem": 12 * GIB})
 
 
-def test_a_host_whose_jobs_all_end_in_time_is_empty_then() -> None:
+def test_a_host_whose_jobs_all_end_in_time_counts_as_empty() -> None:
     freed = freed_host(running("150", "100"), NOW + 60, CELL, frozenset())
     assert freed is not None
     assert (dict(freed.slots), freed.empty) == ({"main.q": 4}, True)
 
 
-def test_what_ends_later_is_not_free() -> None:
+def test_slots_of_jobs_that_end_later_do_not_count_as_free() -> None:
     assert freed_host(running("600", "600", slots=2), NOW + 60, CELL, frozenset()) is None

@@ -1,4 +1,4 @@
-"""A qmaster that has just started hears nobody yet: silence for a moment is no reason to launch."""
+"""A qmaster that has just started has no load reports yet: silence for a moment is no reason to launch."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,7 +20,7 @@ def launched(found: Plan) -> bool:
     return any(isinstance(action, Launch) for action in found.actions)
 
 
-def test_nothing_is_launched_in_place_of_a_host_that_fell_silent_a_moment_ago() -> None:
+def test_a_host_that_fell_silent_a_moment_ago_is_not_replaced() -> None:
     silent = a_host("h1", states="au", heard=False)
 
     assert not launched(plan(with_hearing(a_snapshot(a_job(), silent), {"h1": NOW - 30})))
@@ -35,7 +35,7 @@ def test_a_worker_that_fell_silent_a_moment_ago_counts_as_coming() -> None:
 
 
 @pytest.mark.parametrize("mark", (Disabling.SILENT, Disabling.LOST, Disabling.INTERRUPTED))
-def test_nothing_is_launched_in_place_of_a_worker_that_is_enabled_again_in_the_same_pass(mark: Disabling) -> None:
+def test_a_worker_enabled_again_in_the_same_pass_is_not_replaced(mark: Disabling) -> None:
     found = plan(a_snapshot(a_job(), a_worker("w1", mark=mark)))
 
     assert ([action.kind for action in found.actions], found.fitting) == (["enable"], 1)
@@ -44,17 +44,17 @@ def test_nothing_is_launched_in_place_of_a_worker_that_is_enabled_again_in_the_s
     assert not again.actions
 
 
-def test_a_host_that_stays_silent_is_no_supply() -> None:
+def test_a_host_that_stays_silent_is_not_supply() -> None:
     silent = a_host("h1", states="au", heard=False)
 
     assert launched(plan(with_hearing(a_snapshot(a_job(), silent), {"h1": NOW - 600})))
 
 
-def test_a_host_that_was_never_heard_is_no_supply() -> None:
+def test_a_host_that_never_reported_is_not_supply() -> None:
     assert launched(plan(a_snapshot(a_job(), a_host("h1", states="au", heard=False))))
 
 
-def test_the_moment_of_silence_is_remembered_until_the_host_is_heard_again() -> None:
+def test_the_time_at_which_a_host_fell_silent_is_remembered_until_it_reports() -> None:
     silent = plan(with_hearing(a_snapshot(a_host("h1", states="au", heard=False)), {"h1": None}))
     again = plan(with_hearing(a_snapshot(a_host("h1")), {"h1": NOW - 30}))
 

@@ -1,4 +1,4 @@
-"""What `explain` tells of rules: which entries hold for a job, and which types and hosts meet them."""
+"""What `explain` reports about rules: which entries hold for a job, and which types and hosts meet them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OTHER = {"main.q": MAIN, "other.q": Queue("other.q", ("@allhosts",), 1)}
 HYBRID = {"hybrid": True, "family": "m5"}
 
 
-def test_an_entry_is_asked_of_every_type_and_of_the_hosts_of_the_jobs_queues_alone() -> None:
+def test_an_entry_is_checked_against_every_type_and_the_hosts_of_the_jobs_queues() -> None:
     hosts = a_host("h1"), a_host("h2", queue="other.q")
     buckets = a_bucket(LARGE), a_bucket(XLARGE)
     snapshot = ruled(
@@ -25,6 +25,6 @@ def test_an_entry_is_asked_of_every_type_and_of_the_hosts_of_the_jobs_queues_alo
     ]
 
 
-def test_no_rule_holds_for_a_job_that_does_not_wait_or_where_there_are_none() -> None:
+def test_no_rule_applies_to_a_job_that_does_not_wait_or_without_rules() -> None:
     assert rules_for_job(ruled(applied([ONLY_XLARGE], queue="main.q"), a_job()), 2) == ()
     assert rules_for_job(a_snapshot(a_job()), 1) == ()

@@ -1,4 +1,4 @@
-"""A job that rules forbid is told what stands nearest to being changed, at a cost that does not grow with the jobs."""
+"""The reason of a job that rules forbid names the nearest workers first, at a cost that does not grow with the jobs."""
 
 from __future__ import annotations
 
@@ -26,60 +26,60 @@ NOT_THE_LARGEST = {"not": {"node.vm_size": "m5.8xlarge"}}
 
 
 def ruled(entries: list[Any], *things: Thing) -> Snapshot:
-    """A world with all of M5 under these constraints."""
+    """A snapshot with all of M5 under these constraints."""
     snapshot = a_snapshot(*things, hybrid=True, family="m5")
     return replace(snapshot, policy=under(read_rules(json.dumps({"constraints": entries})), snapshot.policy))
 
 
-def told(*entries: Any, **job: Any) -> list[str]:
-    """Each worker that is told of, and why not."""
+def reported(*entries: Any, **job: Any) -> list[str]:
+    """Each worker that is reported, and why not."""
     reason = category_of(plan(ruled(list(entries), a_job(**job)))).reason
     forbidden = next(one for one in (reason, *reason.trail) if one.code is Code.RULES_FORBID)
     return [text(link) for link in forbidden.trail if link.code is Code.AGAINST_RULES]
 
 
-def test_what_misses_the_fewest_entries_is_told_first() -> None:
-    assert told(SMALL, {"project": "open"})[0] == "not execute/m5.large; it has no project"
+def test_the_worker_that_misses_the_fewest_entries_is_reported_first() -> None:
+    assert reported(SMALL, {"project": "open"})[0] == "not execute/m5.large; it has no project"
 
 
-def test_of_those_that_miss_as_many_entries_it_is_the_one_that_misses_least_of_them() -> None:
-    assert told([SMALL, {"project": "open"}])[0] == "not execute/m5.large; it has no project"
+def test_of_workers_that_miss_as_many_entries_the_nearest_is_reported_first() -> None:
+    assert reported([SMALL, {"project": "open"}])[0] == "not execute/m5.large; it has no project"
 
 
-def test_a_never_behind_what_only_others_miss_is_told_first() -> None:
-    assert told([SMALL, {"never": "closed for repair"}])[0] == "not execute/m5.large; closed for repair"
+def test_a_never_constraint_is_reported_on_the_worker_that_meets_the_rest() -> None:
+    assert reported([SMALL, {"never": "closed for repair"}])[0] == "not execute/m5.large; closed for repair"
 
 
-def test_a_never_is_told_before_all_else_that_a_worker_misses() -> None:
-    first = told({"project": "open"}, {"rack": "a"}, {"zone": "b"}, {"never": "closed for repair"})[0]
+def test_a_never_constraint_is_reported_before_a_workers_other_misses() -> None:
+    first = reported({"project": "open"}, {"rack": "a"}, {"zone": "b"}, {"never": "closed for repair"})[0]
     assert first.partition("; ")[2].startswith("closed for repair; ")
 
 
-def test_a_never_that_speaks_only_against_what_is_far_is_told_too() -> None:
+def test_a_never_constraint_on_a_distant_worker_is_reported_too() -> None:
     far = {"or": [NOT_THE_LARGEST, {"never": "the largest are booked"}]}
-    others = told({"project": "open"}, far)
+    others = reported({"project": "open"}, far)
     assert ("booked" in others[0], [line.partition(";")[0] for line in others if "booked" in line]) == (
         False,
         ["not execute/m5.8xlarge"],
     )
 
 
-def test_each_never_is_told_once_and_others_of_three_workers_only() -> None:
-    assert len(told({"project": "open"}, {"never": "closed for repair"})) == 3
+def test_at_most_three_workers_are_reported() -> None:
+    assert len(reported({"project": "open"}, {"never": "closed for repair"})) == 3
 
 
-def test_a_worker_that_could_not_serve_the_job_anyway_is_not_told_as_near() -> None:
-    near = told({"or": [SMALL, {"node.vm_size": "m5.4xlarge"}]}, {"project": "open"}, slots=16, pe="local")
+def test_a_worker_that_could_not_run_the_job_anyway_is_not_reported_first() -> None:
+    near = reported({"or": [SMALL, {"node.vm_size": "m5.4xlarge"}]}, {"project": "open"}, slots=16, pe="local")
     assert near[0] == "not execute/m5.4xlarge; it has no project"
 
 
-def test_what_no_worker_could_serve_is_not_blamed_on_rules() -> None:
+def test_a_job_that_no_worker_could_run_is_not_reported_as_forbidden_by_rules() -> None:
     assert Misses(Rules(), {}).reason(CLOSED, KINDS, "these", lambda _: False) is None
 
 
 @dataclass
-class Asked:
-    """A constraint that nobody meets, and how often it was asked."""
+class Counted:
+    """A constraint that no node meets, and how often it was checked."""
 
     nodes: list[str] = field(default_factory=list)
 
@@ -92,9 +92,9 @@ class Asked:
 
 
 @pytest.mark.parametrize("job_categories", (1, 50))
-def test_a_kind_of_worker_is_asked_once_whatever_the_number_of_shapes(job_categories: int) -> None:
-    asked = Asked()
+def test_constraints_are_checked_once_a_kind_of_worker_however_many_job_categories(job_categories: int) -> None:
+    counted = Counted()
     misses = Misses(Rules(), {})
     for number in range(job_categories):
-        misses.reason((Entry("constraints[0]", asked),), KINDS, ("main.q", number), lambda _: True)
-    assert len(asked.nodes) <= 2 * len(M5)
+        misses.reason((Entry("constraints[0]", counted),), KINDS, ("main.q", number), lambda _: True)
+    assert len(counted.nodes) <= 2 * len(M5)
