@@ -41,7 +41,7 @@ def test_every_folder_of_files_is_a_case() -> None:
     assert folders == set(CASES)
 
 
-def test_no_case_repeats_what_the_shared_cell_says() -> None:
+def test_no_case_repeats_a_file_of_the_shared_cell() -> None:
     shared = [path.relative_to(CELL) for path in CELL.rglob("*") if path.is_file()]
     own = [(case, name) for case in CASES for name in shared if (case / name).exists()]
     assert [case / name for case, name in own if (case / name).read_bytes() == (CELL / name).read_bytes()] == []

@@ -32,7 +32,7 @@ from tests.core.building import (
     launched,
     note_codes,
 )
-from tests.properties.barren import Barren, Cause
+from tests.properties.unhelpful_launches import Cause, UnhelpfulLaunches
 
 PLENTY = Limits(max_workers=1000)
 FOUR = Brake(window=600.0, max_launches=4)
@@ -144,7 +144,7 @@ def test_launches_that_helped_no_job_trip_the_circuit_breaker() -> None:
 
 
 @dataclass
-class SmallWindow(Barren):
+class SmallWindow(UnhelpfulLaunches):
     """One whose circuit breaker allows few launches that help no job."""
 
     def snapshot(self) -> Snapshot:

@@ -16,24 +16,24 @@ from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from tests.core.building import NOW, Thing, a_job, a_machine, a_snapshot, a_worker, category_of, codes, jobs, launched
-from tests.properties.barren import BOOT, POLL, Barren, Cause
+from tests.properties.unhelpful_launches import BOOT, POLL, Cause, UnhelpfulLaunches
 from tests.properties.world import LIMITS
 
 HOUR = 3600.0
 
 
-def first_failure(world: Barren) -> None:
+def first_failure(world: UnhelpfulLaunches) -> None:
     world.go_on(HOUR, until=lambda: bool(failing(world)))
     assert failing(world)
 
 
-def failing(world: Barren) -> dict[str, int]:
+def failing(world: UnhelpfulLaunches) -> dict[str, int]:
     """Category → failures in a row."""
     arrays = world.memory.protected.values()
     return {key: one.failures for array in arrays for key, one in array.categories.items()}
 
 
-def stopped(world: Barren) -> bool:
+def stopped(world: UnhelpfulLaunches) -> bool:
     return any(array.stopped is not None for array in world.memory.protected.values())
 
 
@@ -72,7 +72,7 @@ def test_a_launch_is_assigned_to_its_categories_with_task_counts() -> None:
 def test_after_launches_that_helped_no_job_the_next_waits_a_boot_time_then_twice_that(
     cause: Cause,
 ) -> None:
-    world = Barren(cause=cause)
+    world = UnhelpfulLaunches(cause=cause)
     world.ask(1)
     first_failure(world)
     ((_, first),) = world.memory.protected["execute"].categories.items()
@@ -88,7 +88,7 @@ def test_after_launches_that_helped_no_job_the_next_waits_a_boot_time_then_twice
 def test_with_a_short_boot_time_the_first_wait_is_a_tenth_of_protected_after(
     cause: Cause,
 ) -> None:
-    world = Barren(cause=cause, boot_s=1.0, protected_after=3000.0)
+    world = UnhelpfulLaunches(cause=cause, boot_s=1.0, protected_after=3000.0)
     world.ask(1)
     first_failure(world)
     ((_, first),) = world.memory.protected["execute"].categories.items()
@@ -96,14 +96,14 @@ def test_with_a_short_boot_time_the_first_wait_is_a_tenth_of_protected_after(
 
 
 def test_the_wait_between_unhelpful_launches_is_an_hour_at_most() -> None:
-    world = Barren()
+    world = UnhelpfulLaunches()
     world.ask(1)
     world.go_on(5 * HOUR)
     assert [one.wait_s for one in world.memory.protected["execute"].categories.values()] == [HOUR]
 
 
 def test_after_the_wait_a_launch_is_for_one_task_however_many_wait() -> None:
-    world = Barren()
+    world = UnhelpfulLaunches()
     for _ in range(16):
         world.ask(1)
     first_failure(world)
@@ -117,7 +117,7 @@ def test_after_the_wait_a_launch_is_for_one_task_however_many_wait() -> None:
 
 
 def test_a_worker_that_has_come_and_takes_no_job_is_not_ordered_again_meanwhile() -> None:
-    world = Barren(cause=Cause.CALENDAR)
+    world = UnhelpfulLaunches(cause=Cause.CALENDAR)
     world.ask(4)
     world.go_on(HOUR, until=lambda: any(one.joined_at for one in world.memory.trials.values()))
     made = world.step()
@@ -128,7 +128,7 @@ def test_a_worker_that_has_come_and_takes_no_job_is_not_ordered_again_meanwhile(
 @pytest.mark.parametrize("cause", (Cause.LESS_MEMORY, Cause.NO_MEMORY))
 @pytest.mark.parametrize("jobs_", (1, 4, 40))
 def test_no_more_workers_are_launched_while_those_that_joined_do_not_fit_the_jobs(cause: Cause, jobs_: int) -> None:
-    world = Barren(cause=cause, memory_asked="15G")
+    world = UnhelpfulLaunches(cause=cause, memory_asked="15G")
     for _ in range(jobs_):
         world.ask(4)
     world.go_on(HOUR, until=lambda: any(one.joined_at for one in world.memory.trials.values()))
@@ -139,7 +139,7 @@ def test_no_more_workers_are_launched_while_those_that_joined_do_not_fit_the_job
 
 
 def test_a_success_ends_the_failures_of_a_category() -> None:
-    world = Barren()
+    world = UnhelpfulLaunches()
     for _ in range(8):
         world.ask(4)
     first_failure(world)
@@ -152,7 +152,7 @@ def test_a_success_ends_the_failures_of_a_category() -> None:
 
 
 def test_a_job_whose_prolog_fails_does_not_count_as_a_success_though_observed_running() -> None:
-    world = Barren(cause=Cause.ERROR)
+    world = UnhelpfulLaunches(cause=Cause.ERROR)
     world.ask(1)
     world.go_on(HOUR, until=lambda: bool(world.running))
     world.go_on(HOUR, until=lambda: bool(failing(world)))
@@ -160,7 +160,7 @@ def test_a_job_whose_prolog_fails_does_not_count_as_a_success_though_observed_ru
 
 
 def test_a_deleted_job_does_not_count_as_a_failed_launch() -> None:
-    world = Barren()
+    world = UnhelpfulLaunches()
     job = world.ask(1)
     world.go_on(HOUR, until=lambda: bool(world.launched))
     del world.waiting[job]
@@ -169,7 +169,7 @@ def test_a_deleted_job_does_not_count_as_a_failed_launch() -> None:
 
 
 def test_a_job_that_started_elsewhere_does_not_count_as_a_failed_launch() -> None:
-    world = Barren()
+    world = UnhelpfulLaunches()
     first = world.ask(1)
     world.go_on(HOUR, until=lambda: any(one.joined_at for one in world.memory.trials.values()))
     world.ask(1)
@@ -179,7 +179,7 @@ def test_a_job_that_started_elsewhere_does_not_count_as_a_failed_launch() -> Non
 
 
 def test_a_worker_that_a_person_drains_does_not_count_as_a_failed_launch() -> None:
-    world = Barren()
+    world = UnhelpfulLaunches()
     world.ask(1)
     world.go_on(HOUR, until=lambda: bool(world.machines))
     world.overrides = Overrides(drain=frozenset(world.machines))
@@ -212,7 +212,7 @@ def test_only_the_task_of_a_worker_that_takes_no_job_waits(workers: int, more: i
 
 
 def test_a_launch_that_its_cloud_refused_does_not_count_for_protected_mode() -> None:
-    world = Barren(capacity=False)
+    world = UnhelpfulLaunches(capacity=False)
     world.ask(1)
     world.go_on(HOUR)
     assert world.launched
@@ -223,14 +223,14 @@ def test_a_launch_that_its_cloud_refused_does_not_count_for_protected_mode() -> 
 
 
 def test_an_array_is_stopped_after_unhelpful_launches_for_three_categories_of_two_owners() -> None:
-    world = Barren()
+    world = UnhelpfulLaunches()
     for slots, owner in ((1, "ann"), (2, "ann"), (3, "bob")):
         world.ask(slots, owner)
     world.go_on(3 * HOUR, until=lambda: stopped(world))
     launches = len(world.launched)
     world.go_on(2 * HOUR)
     assert len(world.launched) == launches
-    assert world.told[-1].notes[0].code is Code.PROTECTED_MODE
+    assert world.plans[-1].notes[0].code is Code.PROTECTED_MODE
     world.retry()
     world.go_on(HOUR)
     assert len(world.launched) == launches  # only a person's `resume` ends it
@@ -242,7 +242,7 @@ def test_an_array_is_stopped_after_unhelpful_launches_for_three_categories_of_tw
 
 
 def test_failures_of_one_owner_do_not_stop_an_array() -> None:
-    world = Barren()
+    world = UnhelpfulLaunches()
     for slots in (1, 2, 3):
         world.ask(slots)
     world.go_on(4 * HOUR)
@@ -251,7 +251,7 @@ def test_failures_of_one_owner_do_not_stop_an_array() -> None:
 
 
 def test_a_retry_launches_again_at_once() -> None:
-    world = Barren()
+    world = UnhelpfulLaunches()
     world.ask(1)
     world.go_on(3 * HOUR)
     launches = len(world.launched)
@@ -261,7 +261,7 @@ def test_a_retry_launches_again_at_once() -> None:
 
 
 def test_min_workers_are_launched_though_the_array_is_stopped_for_jobs() -> None:
-    world = Barren()
+    world = UnhelpfulLaunches()
     for slots, owner in ((1, "ann"), (2, "ann"), (3, "bob")):
         world.ask(slots, owner)
     world.go_on(3 * HOUR, until=lambda: stopped(world))
@@ -275,7 +275,7 @@ def test_min_workers_are_launched_though_the_array_is_stopped_for_jobs() -> None
 
 
 def test_after_a_store_loss_failures_count_anew_and_max_workers_holds() -> None:
-    world = Barren()
+    world = UnhelpfulLaunches()
     world.ask(1)
     first_failure(world)
     world.memory = replace(world.memory, protected={}, trials={})
@@ -290,7 +290,7 @@ def test_after_a_store_loss_failures_count_anew_and_max_workers_holds() -> None:
 
 def test_a_worker_whose_job_never_starts_leaves_and_is_relaunched_ever_more_rarely() -> None:
     """As where Grid Engine refuses it for what no listing shows: a queue for interactive jobs only, no `ckpt_list`."""
-    world = Barren(cause=Cause.FREE)
+    world = UnhelpfulLaunches(cause=Cause.FREE)
     world.ask(1)
     first_failure(world)
     world.go_on(HOUR / 6, until=lambda: not world.hosts)
@@ -301,7 +301,7 @@ def test_a_worker_whose_job_never_starts_leaves_and_is_relaunched_ever_more_rare
 
 
 def test_a_joined_worker_is_kept_for_a_job_whose_earlier_launches_failed() -> None:
-    world = Barren(cause=Cause.DIES)
+    world = UnhelpfulLaunches(cause=Cause.DIES)
     world.ask(1)
     first_failure(world)
     world.cause = Cause.FREE

@@ -229,15 +229,15 @@ def limited(*more: object, **policy: object) -> Snapshot:
     return replace(snapshot, policy=replace(snapshot.policy, **policy))  # type: ignore[arg-type]
 
 
-def annotations(made: Plan) -> list[TellWaiting]:
+def written_by(made: Plan) -> list[TellWaiting]:
     return [action for action in made.actions if isinstance(action, TellWaiting)]
 
 
 def test_a_plan_annotates_waiting_jobs_if_configured_and_not_paused() -> None:
     made = plan(limited(job_context=True))
-    assert annotations(made) == [TellWaiting(tuple(map(str, range(1, 10))), LIMIT)]
+    assert written_by(made) == [TellWaiting(tuple(map(str, range(1, 10))), LIMIT)]
     assert made.memory.waiting_notes
-    assert (annotations(plan(limited())), annotations(plan(limited(Overrides(paused=True), job_context=True)))) == (
+    assert (written_by(plan(limited())), written_by(plan(limited(Overrides(paused=True), job_context=True)))) == (
         [],
         [],
     )
@@ -245,7 +245,7 @@ def test_a_plan_annotates_waiting_jobs_if_configured_and_not_paused() -> None:
 
 def test_a_plan_does_not_annotate_a_suspected_unsatisfiable_job() -> None:
     suspected = Memory(passes=7, suspicions={1: UnsatisfiableNote(told=LIMIT)})
-    assert [action.jobs[0] for action in annotations(plan(limited(suspected, job_context=True)))] == ["2"]
+    assert [action.jobs[0] for action in written_by(plan(limited(suspected, job_context=True)))] == ["2"]
 
 
 @pytest.mark.parametrize("code", TEXT_FACTS)

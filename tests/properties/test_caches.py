@@ -1,4 +1,4 @@
-"""A pass that remembers what the one before read and judged decides as one that remembers nothing."""
+"""A pass that uses the caches of the one before decides as one without caches."""
 
 from __future__ import annotations
 
@@ -138,17 +138,17 @@ def forget(patched: pytest.MonkeyPatch) -> None:
 
 @settings(max_examples=examples(150))
 @given(readings())
-def test_passes_that_remember_decide_as_those_that_do_not(
-    told: list[Reading],
+def test_passes_with_caches_decide_as_those_without(
+    passes: list[Reading],
 ) -> None:
     reader, memory, plans = ListingReader(), Memory(passes=10), []
-    for outputs, known, now in told:
+    for outputs, known, now in passes:
         listing = reader.read(outputs.qstat, UTC)
         found = decided(replace(outputs, listing=listing), known, memory, now)
         plans.append(found)
         memory = replace(found.memory, launches=())
     memory = Memory(passes=10)
-    for (outputs, known, now), before in zip(told, plans, strict=True):
+    for (outputs, known, now), before in zip(passes, plans, strict=True):
         with pytest.MonkeyPatch.context() as patched:
             forget(patched)
             alone = replace(outputs, listing=read_qstat(outputs.qstat, UTC, fast=False))
@@ -156,7 +156,7 @@ def test_passes_that_remember_decide_as_those_that_do_not(
         memory = replace(before.memory, launches=())
 
 
-def test_a_start_time_that_comes_is_noticed_though_nothing_else_changed() -> None:
+def test_a_start_time_takes_effect_though_nothing_else_changed() -> None:
     printed = qstat([waiting_job(10, tasks="1-5:1")], [queue_list("main.q@w1")])
     outputs, now = Outputs(printed, qhost(host("w1", queue_of_host())), CONFIGURATION), NOW.timestamp()
     known = {10: JobDetail(10, now - 60, start_after=now + 5)}
@@ -168,7 +168,7 @@ def test_a_start_time_that_comes_is_noticed_though_nothing_else_changed() -> Non
     assert [found.counted for found in plans] == [0, 5]
 
 
-def test_a_timeout_that_passes_is_noticed_though_nothing_else_changed() -> None:
+def test_a_timeout_takes_effect_though_nothing_else_changed() -> None:
     submitted = f"<JB_submission_time>{NOW:%Y-%m-%dT%H:%M:%S}</JB_submission_time>"
     printed = qstat([waiting_job(10, time=submitted)], [queue_list("main.q@w1", running_job(3, slots=4), used=4)])
     outputs, now = Outputs(printed, qhost(host("w1", queue_of_host(used=4))), CONFIGURATION), NOW.timestamp()
@@ -181,9 +181,9 @@ def test_a_timeout_that_passes_is_noticed_though_nothing_else_changed() -> None:
 
 
 @given(st.lists(st.lists(asked, max_size=2, unique=True), min_size=2, max_size=8))
-def test_requests_that_are_taken_for_alike_are_answered_alike(wanted: list[list[str]]) -> None:
+def test_requests_with_the_same_number_are_read_equally(requested: list[list[str]]) -> None:
     """Each is read by itself; those with the same number have the same answer."""
-    waiting = [waiting_job(number, more="\n      ".join(some)) for number, some in enumerate(wanted, 10)]
+    waiting = [waiting_job(number, more="\n      ".join(some)) for number, some in enumerate(requested, 10)]
     outputs = Outputs(qstat(waiting, [queue_list()]), None, CONFIGURATION)
     cluster = cluster_from(outputs, zone=UTC, now=NOW.timestamp())
     rest = world(outputs)
@@ -195,7 +195,7 @@ def test_requests_that_are_taken_for_alike_are_answered_alike(wanted: list[list[
         assert answers.setdefault(reader.alike.number(category.ask), answer) == answer
 
 
-def test_run_times_that_no_queue_limits_are_alike() -> None:
+def test_run_times_on_the_same_side_of_every_queue_limit_have_the_same_number() -> None:
     waiting = [waiting_job(number, more=request("h_rt", str(number))) for number in (10, 11, 599, 601, 602, 7200, 7201)]
     cluster = cluster_from(Outputs(qstat(waiting, [queue_list()]), None, CONFIGURATION), zone=UTC, now=NOW.timestamp())
     alike = alike_in(cluster.complexes, cluster.queues)

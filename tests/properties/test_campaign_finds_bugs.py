@@ -1,6 +1,6 @@
-"""The soak's campaign can fail: bugs planted on purpose are noticed within a bounded number of steps.
+"""The soak's campaign can fail: it finds bugs planted on purpose within a bounded number of steps.
 
-Each stands for a rule that somebody could break while improving something else.
+Each stands for a rule that a change elsewhere could break.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ OF_THE_SOAK = 100
 CALM_PASSES = 40
 
 
-def removes_at_the_first_look(patch: Patch) -> Decide:
+def removes_at_the_first_observation(patch: Patch) -> Decide:
     at_once = tuple(
         replace(row, holds=lambda seen: seen.note.empty_since is not None)
         if row.condition is Condition.DRAINED
@@ -53,7 +53,7 @@ def removes_at_the_first_look(patch: Patch) -> Decide:
     return plan
 
 
-def overlooks_suspended_jobs(patch: Patch) -> Decide:
+def ignores_suspended_jobs(patch: Patch) -> Decide:
     def active(instance: QueueInstance) -> QueueInstance:
         jobs = tuple(job for job in instance.jobs if job.state != "s")
         return replace(instance, jobs=jobs, used=sum(job.slots for job in jobs))
@@ -69,14 +69,14 @@ def forgets_open_orders(patch: Patch) -> Decide:
     return lambda snapshot: plan(replace(snapshot, fleet=replace(snapshot.fleet, orders=())))
 
 
-def forgets_workers_that_a_listing_leaves_out(patch: Patch) -> Decide:
+def forgets_unlisted_workers(patch: Patch) -> Decide:
     counted = supply.usage_of
     monkey = lambda fleet, policy, observed, now: counted(fleet, policy, replace(observed, missing={}), now)  # noqa: E731
     patch.setattr("autoscaler.core.facts.facts.usage_of", monkey)
     return plan
 
 
-def asks_anew_for_an_order_without_an_answer(patch: Patch) -> Decide:
+def orders_again_without_an_answer(patch: Patch) -> Decide:
     numbers, asked = itertools.count(), launch._request_of
 
     def anew(*order: object) -> LaunchOrder:
@@ -99,7 +99,7 @@ def takes_a_failed_listing_for_an_empty_one(patch: Patch) -> Decide:
     return plan
 
 
-def ends_machines_that_are_still_hosts(patch: Patch) -> Decide:
+def terminates_machines_that_are_still_hosts(patch: Patch) -> Decide:
     def decide(snapshot: Snapshot) -> Plan:
         made = plan(snapshot)
         actions = tuple(
@@ -111,7 +111,7 @@ def ends_machines_that_are_still_hosts(patch: Patch) -> Decide:
     return decide
 
 
-def never_ends_machines(patch: Patch) -> Decide:
+def never_terminates_machines(patch: Patch) -> Decide:
     def decide(snapshot: Snapshot) -> Plan:
         made = plan(snapshot)
         return replace(made, actions=tuple(action for action in made.actions if not isinstance(action, Terminate)))
@@ -119,7 +119,7 @@ def never_ends_machines(patch: Patch) -> Decide:
     return decide
 
 
-def takes_every_disabled_host_for_its_own(patch: Patch) -> Decide:
+def takes_every_disabled_host_for_disabled_by_us(patch: Patch) -> Decide:
     def decide(snapshot: Snapshot) -> Plan:
         memory = snapshot.memory
         notes = {key: replace(note, disabling=note.disabling or Disabling.IDLE) for key, note in memory.workers.items()}
@@ -128,7 +128,7 @@ def takes_every_disabled_host_for_its_own(patch: Patch) -> Decide:
     return decide
 
 
-def does_not_know_limits(patch: Patch) -> Decide:
+def ignores_limits(patch: Patch) -> Decide:
     def decide(snapshot: Snapshot) -> Plan:
         arrays = tuple(replace(array, limits=Limits(max_workers=99)) for array in snapshot.policy.node_arrays)
         return plan(replace(snapshot, policy=replace(snapshot.policy, node_arrays=arrays)))
@@ -136,7 +136,7 @@ def does_not_know_limits(patch: Patch) -> Decide:
     return decide
 
 
-def overlooks_other_queues(patch: Patch) -> Decide:
+def ignores_other_queues(patch: Patch) -> Decide:
     def main(host: ExecutionHost) -> ExecutionHost:
         return replace(host, instances=tuple(i for i in host.instances if i.queue == "main.q"))
 
@@ -158,12 +158,12 @@ def kills_without_asking(patch: Patch) -> Decide:
     return plan
 
 
-def kills_after_one_look(patch: Patch) -> Decide:
+def kills_after_one_observation(patch: Patch) -> Decide:
     patch.setattr(certainty.DeadlockContext, "apart", 0.0)
     return plan
 
 
-def takes_one_worker_for_all_that_is_allowed(patch: Patch) -> Decide:
+def judges_by_one_worker_only(patch: Patch) -> Decide:
     def decide(snapshot: Snapshot) -> Plan:
         arrays = tuple(replace(array, limits=Limits(max_workers=1)) for array in snapshot.policy.node_arrays)
         return plan(replace(snapshot, policy=replace(snapshot.policy, node_arrays=arrays)))
@@ -171,13 +171,13 @@ def takes_one_worker_for_all_that_is_allowed(patch: Patch) -> Decide:
     return decide
 
 
-def leaves_phantoms_behind(patch: Patch) -> Decide:
-    patch.setattr(ProbeHosts, "_cleared", lambda phantoms: "")
+def leaves_probe_hosts_behind(patch: Patch) -> Decide:
+    patch.setattr(ProbeHosts, "_cleared", lambda _: "")
     patch.setattr(ProbeHosts, "swept", True)
     return plan
 
 
-def takes_silence_for_death(patch: Patch) -> Decide:
+def takes_silent_for_terminated(patch: Patch) -> Decide:
     def decide(snapshot: Snapshot) -> Plan:
         silent = {host.name for host in snapshot.cluster.hosts if not host.heard and host.busy}
         workers = tuple(
@@ -193,7 +193,7 @@ def fences_at_the_first_silence(patch: Patch) -> Decide:
     return lambda snapshot: plan(replace(snapshot, policy=replace(snapshot.policy, silence_timeout=1.0)))
 
 
-def starts_again_what_must_not(patch: Patch) -> Decide:
+def reschedules_jobs_that_may_not_start_again(patch: Patch) -> Decide:
     return lambda snapshot: plan(replace(snapshot, policy=replace(snapshot.policy, lost_jobs=LostJobs.FORCE)))
 
 
@@ -208,7 +208,7 @@ class Bug:
     groups: bool = False
     """Whether there are groups of workers."""
     calm: bool = False
-    """Whether it shows only when all should come to rest."""
+    """Whether it shows only when everything should converge."""
 
 
 LAG, LOST, WORK, WAIT = (
@@ -217,9 +217,9 @@ LAG, LOST, WORK, WAIT = (
     Event("single", 0, 0),
     Event("time_passes", 9, 0),
 )
-HOPELESS, WIDE = Event("impossible", 0, 0), Event("spread", 5, 0)
+UNSATISFIABLE, WIDE = Event("unsatisfiable", 0, 0), Event("spread", 5, 0)
 AGAIN, MANY, ONCE = Event("single", 0, 23), Event("single", 2, 23), Event("single", 0, 43)
-"""200 s of work each, with `-r y`, with `-r y`, and with `-r n`."""
+"""200 s of work each, with `-r y`, `-r y` and `-r n`."""
 CROWD, LONG = (Event("array", 9, 14),) * 3 + (WAIT, WAIT), (Event("time_passes", 119, 0),) * 6
 """More work than there is room for, and the time after which an acknowledged order is no proof any more."""
 HIDDEN = Event("hidden", 0, 59)
@@ -227,29 +227,29 @@ STOPPED, ELSEWHERE = tuple(Event("suspended", at, 0) for at in range(3)), Event(
 OUTAGE, HAND = Event("unreachable", 3, 0), Event("disable", 0, 1)
 MUTE, DEATH, WHILE = Event("mute", 0, 3), Event("dies", 0, 0), Event("time_passes", 30, 0)
 BUGS = (
-    Bug(removes_at_the_first_look, 1, 2),
-    Bug(overlooks_suspended_jobs, 1, 12, (MANY, WHILE, WHILE, *STOPPED, *(WHILE,) * 6)),
-    Bug(overlooks_other_queues, 1, 21, (WORK, ELSEWHERE, *(WHILE,) * 6)),
-    Bug(ends_machines_that_are_still_hosts, 1, 9, (WORK, *(WHILE,) * 10)),
+    Bug(removes_at_the_first_observation, 1, 2),
+    Bug(ignores_suspended_jobs, 1, 12, (MANY, WHILE, WHILE, *STOPPED, *(WHILE,) * 6)),
+    Bug(ignores_other_queues, 1, 21, (WORK, ELSEWHERE, *(WHILE,) * 6)),
+    Bug(terminates_machines_that_are_still_hosts, 1, 9, (WORK, *(WHILE,) * 10)),
     Bug(takes_a_failed_listing_for_an_empty_one, 2, 9, (OUTAGE, WORK, WAIT, WAIT)),
     Bug(forgets_open_orders, 3, 9, (LAG, WORK, WAIT, WORK, WAIT, WAIT)),
-    Bug(asks_anew_for_an_order_without_an_answer, 3, 9, (LAG, LOST, WORK, WAIT, WAIT)),
-    Bug(takes_every_disabled_host_for_its_own, 4, 16, (MANY, WHILE, WHILE, HAND, *(WHILE,) * 8)),
-    Bug(does_not_know_limits, 5, 9, (*CROWD, *(WHILE,) * 6)),
-    Bug(kills_without_asking, 6, 14, (HOPELESS, WAIT, WAIT, WHILE, WHILE, WHILE)),
-    Bug(kills_after_one_look, 6, 14, (HOPELESS, WAIT, WAIT, WAIT)),
-    Bug(takes_one_worker_for_all_that_is_allowed, 6, 15, (WIDE, WAIT, WHILE, WHILE, WHILE, WHILE)),
-    Bug(leaves_phantoms_behind, 6, 0, (HOPELESS, WAIT, WHILE, WHILE, WHILE)),
-    Bug(takes_silence_for_death, 7, 8, (AGAIN, WHILE, WHILE, MUTE, WHILE, WHILE, WHILE)),
-    Bug(starts_again_what_must_not, 7, 16, (ONCE, WHILE, WHILE, DEATH, WHILE, WHILE, WHILE)),
+    Bug(orders_again_without_an_answer, 3, 9, (LAG, LOST, WORK, WAIT, WAIT)),
+    Bug(takes_every_disabled_host_for_disabled_by_us, 4, 16, (MANY, WHILE, WHILE, HAND, *(WHILE,) * 8)),
+    Bug(ignores_limits, 5, 9, (*CROWD, *(WHILE,) * 6)),
+    Bug(kills_without_asking, 6, 14, (UNSATISFIABLE, WAIT, WAIT, WHILE, WHILE, WHILE)),
+    Bug(kills_after_one_observation, 6, 14, (UNSATISFIABLE, WAIT, WAIT, WAIT)),
+    Bug(judges_by_one_worker_only, 6, 15, (WIDE, WAIT, WHILE, WHILE, WHILE, WHILE)),
+    Bug(leaves_probe_hosts_behind, 6, 0, (UNSATISFIABLE, WAIT, WHILE, WHILE, WHILE)),
+    Bug(takes_silent_for_terminated, 7, 8, (AGAIN, WHILE, WHILE, MUTE, WHILE, WHILE, WHILE)),
+    Bug(reschedules_jobs_that_may_not_start_again, 7, 16, (ONCE, WHILE, WHILE, DEATH, WHILE, WHILE, WHILE)),
     Bug(fences_at_the_first_silence, 1, 0, (MANY, WHILE, WHILE, MUTE, WHILE, WHILE, WHILE)),
-    Bug(forgets_workers_that_a_listing_leaves_out, 5, 5, (*CROWD, *LONG, HIDDEN, WORK, HIDDEN, WORK, WAIT)),
-    Bug(never_ends_machines, 8, 9, (WORK, WAIT, WAIT), calm=True),
+    Bug(forgets_unlisted_workers, 5, 5, (*CROWD, *LONG, HIDDEN, WORK, HIDDEN, WORK, WAIT)),
+    Bug(never_terminates_machines, 8, 9, (WORK, WAIT, WAIT), calm=True),
 )
 
 
 def found(bug: Bug, directory: Path, patch: Patch) -> list[str]:
-    """What the campaign says first, and where: [] if nothing."""
+    """What the campaign finds first; [] if nothing."""
     decide = bug.plant(patch)
     for seed in range(bug.seed, bug.seed + HISTORIES):
         drawn = History.of(seed, STEPS, groups=bug.groups)
@@ -270,15 +270,15 @@ def directory(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("seed", sample((2, 5, 10), 2))
-def test_where_no_bug_is_planted_none_is_noticed(seed: int, directory: Path) -> None:
+def test_without_a_planted_bug_the_campaign_finds_none(seed: int, directory: Path) -> None:
     assert play(History.of(seed, STEPS), directory / "store.sqlite", calm_passes=0).broken == ()
 
 
 @pytest.mark.parametrize("seed", (979,))
-def test_a_history_that_once_broke_a_rule_breaks_none(seed: int, directory: Path) -> None:
+def test_a_history_that_once_broke_a_rule_no_longer_does(seed: int, directory: Path) -> None:
     assert play(History.of(seed, OF_THE_SOAK), directory / "store.sqlite", calm_passes=0).broken == ()
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.plant.__name__)
-def test_a_planted_bug_is_noticed(bug: Bug, directory: Path, monkeypatch: Patch) -> None:
+def test_the_campaign_finds_a_planted_bug(bug: Bug, directory: Path, monkeypatch: Patch) -> None:
     assert any(broken.startswith(f"rule {bug.rule}: ") for broken in found(bug, directory, monkeypatch))

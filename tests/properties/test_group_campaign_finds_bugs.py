@@ -1,5 +1,5 @@
-"""The soak's campaign with groups of workers, promises to callers and retries can fail: each bug planted here breaks
-one of the rules that it looks after.
+"""The soak's campaign with groups of workers, requests and retries can fail: each bug planted here breaks one of the
+rules that it checks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from autoscaler.core.workers.group_verdict import GroupVerdict
 from sge.admin import Administrator, Change
 from sge.batches import Batches
 from sge.groups import Groups
-from tests.properties.test_campaign_notices import WAIT, WHILE, Bug, Patch, directory, found
+from tests.properties.test_campaign_finds_bugs import WAIT, WHILE, Bug, Patch, directory, found
 from tests.samples import sample
 from tests.soak.campaign import History, play
 from tests.soak.events import Event
@@ -37,18 +37,18 @@ __all__ = ["directory"]
 STEPS = 60
 
 
-def opens_before_all_are_ready(patch: Patch) -> Decide:
+def enables_before_all_are_ready(patch: Patch) -> Decide:
     group_verdict = verdicts._judge_group
     patch.setattr(verdicts, "_judge_group", lambda *of: replace(group_verdict(*of), hold=None))
     return plan
 
 
-def lets_the_idle_of_a_busy_group_go(patch: Patch) -> Decide:
+def removes_idle_workers_of_a_busy_group(patch: Patch) -> Decide:
     patch.setattr(verdicts, "_why_kept", lambda *of: None)
     return plan
 
 
-def refills_with_any_type(patch: Patch) -> Decide:
+def completes_with_any_type(patch: Patch) -> Decide:
     def others(group: Group, ledger: options.Ledger) -> Sequence[LaunchOffer]:
         found = options.group_options(group.array, ledger)
         return tuple(each.offer for each in found if each.offer.type != group.type)
@@ -57,7 +57,7 @@ def refills_with_any_type(patch: Patch) -> Decide:
     return plan
 
 
-def wants_one_more(patch: Patch) -> Decide:
+def orders_one_more(patch: Patch) -> Decide:
     count = groups_.workers_of
     more: Callable[..., int] = lambda *of: (count(*of) or 0) + 1  # noqa: E731
     patch.setattr(groups_, "workers_of", more)
@@ -65,7 +65,7 @@ def wants_one_more(patch: Patch) -> Decide:
     return plan
 
 
-def keeps_halves(patch: Patch) -> Decide:
+def keeps_incomplete_groups(patch: Patch) -> Decide:
     patch.setattr(growth, "groups_to_give_up", lambda *of: {})
     patch.setattr(verdicts, "_judge_group", lambda *of: GroupVerdict(hold=because(Code.GROUP_INCOMPLETE)))
     patch.setattr(growth, "_refill", lambda group, ledger, reason: (ledger, None))
@@ -97,7 +97,7 @@ def gives_every_group_the_same_name(patch: Patch) -> Decide:
     return plan
 
 
-def launches_for_nobody(patch: Patch) -> Decide:
+def launches_without_a_request(patch: Patch) -> Decide:
     grow = growth.launch_groups
 
     def for_all(made: growth.Grouping, *of: object) -> growth.GroupLaunches:
@@ -114,12 +114,12 @@ def forgets_targets(patch: Patch) -> Decide:
     return plan
 
 
-def lets_created_nodes_go(patch: Patch) -> Decide:
+def removes_workers_of_created_nodes(patch: Patch) -> Decide:
     patch.setattr(RequestNeeds, "nodes", property(lambda asked: {}))
     return plan
 
 
-def does_not_forgive(patch: Patch) -> Decide:
+def ignores_a_retry_command(patch: Patch) -> Decide:
     patch.setattr("autoscaler.core.plan.without_retried_failures", forgiven := lambda snapshot: snapshot)
     patch.setattr("autoscaler.core.limits.backoff.without_retried_failures", forgiven)
     return plan
@@ -150,45 +150,51 @@ DEATH, NODE, RETRY = Event("member_dies", 0, 0), Event("creates", 1, 0), Event("
 SOLD_OUT = tuple(Event("sold_out", number, 0) for number in range(3))
 SLOW = Event("never_boots", 0, 0)
 THREE, APART = Event("single", 2, 0), Event("pairs", 3, 0)
-"""Small jobs, and one that wants two slots on each of four hosts."""
+"""Small jobs, and one that needs two slots on each of four hosts."""
 BUGS = (
-    Bug(opens_before_all_are_ready, 10, 3, (SLOW, ASK, *(WHILE,) * 4), groups=True),
-    Bug(lets_the_idle_of_a_busy_group_go, 10, 3, (ASK, *(WHILE,) * 3, MPI_SMALL, NOTHING, *(WHILE,) * 8), groups=True),
-    Bug(refills_with_any_type, 10, 3, (ASK_ANY, *(WHILE,) * 3, DEATH, *(WHILE,) * 3), groups=True),
-    Bug(wants_one_more, 10, 3, (ASK, WAIT), groups=True),
-    Bug(keeps_halves, 10, 3, (HALF, ASK, *(WHILE,) * 40), groups=True),
+    Bug(enables_before_all_are_ready, 10, 3, (SLOW, ASK, *(WHILE,) * 4), groups=True),
+    Bug(
+        removes_idle_workers_of_a_busy_group,
+        10,
+        3,
+        (ASK, *(WHILE,) * 3, MPI_SMALL, NOTHING, *(WHILE,) * 8),
+        groups=True,
+    ),
+    Bug(completes_with_any_type, 10, 3, (ASK_ANY, *(WHILE,) * 3, DEATH, *(WHILE,) * 3), groups=True),
+    Bug(orders_one_more, 10, 3, (ASK, WAIT), groups=True),
+    Bug(keeps_incomplete_groups, 10, 3, (HALF, ASK, *(WHILE,) * 40), groups=True),
     Bug(leaves_objects_behind, 8, 3, (MPI, *(WHILE,) * 4), groups=True, calm=True),
     Bug(joins_no_host_group, 10, 3, (ASK, *(WHILE,) * 4), groups=True),
     Bug(gives_every_group_the_same_name, 10, 3, (ASK, ASK_SMALL, *(WHILE,) * 4), groups=True),
-    Bug(launches_for_nobody, 3, 3, (MPI, *(WHILE,) * 20), groups=True),
+    Bug(launches_without_a_request, 3, 3, (MPI, *(WHILE,) * 20), groups=True),
     Bug(forgets_targets, 12, 3, (ASK, WAIT), groups=True, calm=True),
-    Bug(lets_created_nodes_go, 12, 3, (NODE, *(WHILE,) * 10), groups=True),
-    Bug(does_not_forgive, 11, 3, (*SOLD_OUT, NODE, *(WHILE,) * 3, RETRY, WAIT), groups=True),
+    Bug(removes_workers_of_created_nodes, 12, 3, (NODE, *(WHILE,) * 10), groups=True),
+    Bug(ignores_a_retry_command, 11, 3, (*SOLD_OUT, NODE, *(WHILE,) * 3, RETRY, WAIT), groups=True),
     Bug(launches_one_more_than_a_spread_job_needs, 3, 5121, (THREE, APART), groups=True),
 )
 
 
 @pytest.mark.parametrize("seed", sample((3, 7, 8), 8))
-def test_where_no_bug_is_planted_none_is_noticed(seed: int, directory: Path) -> None:
+def test_without_a_planted_bug_the_campaign_finds_none(seed: int, directory: Path) -> None:
     played = play(History.of(seed, STEPS, groups=True), directory / "store.sqlite")
     assert (played.broken, played.world.injected["workers of groups"] > 0) == ((), True)
 
 
-def test_what_small_jobs_take_at_once_is_not_there_for_a_larger_one(directory: Path) -> None:
+def test_slots_taken_by_small_jobs_do_not_count_for_a_larger_job(directory: Path) -> None:
     """Two of three start on the two slots there, one on the worker that comes for it: four more are needed."""
     played = play(History(5121, (THREE, APART), groups=True), directory / "store.sqlite", calm_passes=0)
     workers = [machine for machine in played.world.living if machine.order.order_id == "order2"]
     assert (played.broken, len(workers)) == ((), 4)
 
 
-def test_a_part_of_a_group_that_cannot_be_completed_counts_for_no_job(directory: Path) -> None:
-    """Two of its machines never came up, so their kind has a backoff when another dies: what is left is given up, and a
-    job that would fit there gets a worker.
+def test_a_group_that_cannot_be_completed_is_not_supply_for_a_job(directory: Path) -> None:
+    """Two of its machines never came up, so their type has a backoff when another dies: the rest of it is terminated,
+    and a job that would fit there gets a worker.
     """
     played = play(History.of(7044, 100, groups=True), directory / "store.sqlite", calm_passes=0)
     assert (played.broken, played.steps) == ((), 100)
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.plant.__name__)
-def test_a_planted_bug_is_noticed(bug: Bug, directory: Path, monkeypatch: Patch) -> None:
+def test_the_campaign_finds_a_planted_bug(bug: Bug, directory: Path, monkeypatch: Patch) -> None:
     assert any(broken.startswith(f"rule {bug.rule}: ") for broken in found(bug, directory, monkeypatch))

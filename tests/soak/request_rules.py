@@ -1,5 +1,5 @@
-"""What callers were promised: whoever serves a node that one created stays, and once all is calm there is what request
-sets and nodes want, and nothing else.
+"""Requests of callers: a worker that serves a created node stays, and after the calm exactly the workers exist
+that request sets and nodes need.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 RULE = 12
 
 
-def keeps_nodes(world: World, machine: Machine, breaks: Callable[[int, str], None]) -> None:
-    """Before a machine is ended: not one that served a created node, unless it is lost, or a person wants it gone."""
+def check_created_nodes(world: World, machine: Machine, breaks: Callable[[int, str], None]) -> None:
+    """Before a machine is terminated: not one that served a created node, unless it is lost, or a person drains it."""
     node = next((node for node in world.people.nodes.live() if node.worker_id == machine.id), None)
-    served = world.served - world.struck - world.silent  # a person may enable one whose execd never starts
+    served = world.served - world.disturbed - world.silent  # a person may enable one whose execd never starts
     if node is not None and machine.id in served and world.stopping is None:
         breaks(RULE, f"ends one that serves a created node: {machine.id} of {node.name}")
 
 
-def wanting(world: World) -> bool:
-    """Whether callers want anything."""
+def has_requests(world: World) -> bool:
+    """Whether callers request anything."""
     return bool(world.targets or world.people.nodes.live())
 
 
-def differing(world: World) -> list[str]:
-    """What is there of each node array, where it is not what callers want; [] where all is as promised. To be asked
+def differences(world: World) -> list[str]:
+    """What is there of each node array, if it is not what callers request; [] if all is as requested. To be called
     when no job is left. A node whose worker ended without our doing gets no other.
     """
     nodes = world.people.nodes.live()
@@ -48,25 +48,25 @@ def differing(world: World) -> list[str]:
     for name in sorted({*there, *by_array}):
         machines, targets = there.get(name, []), by_array.get(name, [])
         if ":" in name:
-            found += _groups_differing(name, machines, targets)
+            found += _group_differences(name, machines, targets)
         elif not _meets(sorted(machine.bucket.type.vcpus for machine in machines), targets):
             found.append(f"{name}: {[machine.bucket.type.name for machine in machines]} for {targets}")
     return found
 
 
-def _groups_differing(name: str, machines: list[Machine], targets: list[Target]) -> list[str]:
+def _group_differences(name: str, machines: list[Machine], targets: list[Target]) -> list[str]:
     sizes = Counter(map(group_of, machines))
     whole = [group for group, size in sizes.items() if size == want(_any(machines, group))]
     found = [f"{name}: {dict(sizes)}, not all of them whole"] if len(whole) != len(sizes) else []
     for kind in (False, True):
         asked = sum(target.groups or 0 for target in targets if (target.group_count is not None) is kind)
         if asked != sum(of_workers(group) is kind for group in whole):
-            found.append(f"{name}: {dict(sizes)}, where {asked} are wanted of {'workers' if kind else 'vCPUs'}")
+            found.append(f"{name}: {dict(sizes)}, where {asked} are requested of {'workers' if kind else 'vCPUs'}")
     return found
 
 
 def within_limits(world: World) -> bool:
-    """Whether all that callers want has room within the limits, whichever of its types it is made of, and may be
+    """Whether all that callers request has room within the limits, whichever of its types it is made of, and may be
     launched within one hour: for what takes several the calm is too short.
     """
     limits, types = world.policy.node_arrays[0].limits, (2, 4, 8)

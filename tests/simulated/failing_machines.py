@@ -1,7 +1,7 @@
-"""A Grid Engine whose machines freeze, die, fall silent and come back under old names, with the truth about processes.
+"""A Grid Engine whose machines freeze, die, fall silent and reuse names, with the truth about processes.
 
-What Grid Engine believes of a job and where its processes really are, are two things here, as they are in the world: a
-pushed-back job starts elsewhere at once, while its old process lives on until its host's execd reports the next time.
+What Grid Engine records of a job and where its processes really are, are two things here, as in reality: a rescheduled
+job starts elsewhere at once, while its old process lives on until its host's execd reports the next time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ REPORT_INTERVAL = 4.0
 MAX_UNHEARD = 20.0
 
 
-class ForgetfulCloud(FakeCloud):
+class NameReusingCloud(FakeCloud):
     """Gives the name of a machine that is gone to the next one at once."""
 
     def _make(self, order: LaunchOrder, cell: str | None, bucket: Bucket) -> Machine:
@@ -43,19 +43,19 @@ class Process:
 
 @dataclass
 class Truth:
-    """What is really so, whatever anybody believes."""
+    """What is really running, whatever Grid Engine records."""
 
     processes: list[Process] = field(default_factory=list)
     frozen: set[str] = field(default_factory=set)
-    """Ids of machines of which nothing moves."""
+    """Ids of machines that are frozen."""
     mute: set[str] = field(default_factory=set)
     """Ids of machines whose execd is dead, and whose jobs run on."""
     twice: list[str] = field(default_factory=list)
-    """Whenever a job got a second living process."""
+    """Whenever a job got a second running process."""
 
 
-class PerilousCluster(SimulatedCluster):
-    """As SimulatedCluster, but a host is heard when its machine's execd reported, and jobs have processes."""
+class FailingCluster(SimulatedCluster):
+    """As SimulatedCluster, but a host reports when its machine's execd did, and jobs have processes."""
 
     truth: Truth
     reported: dict[str, float]
@@ -67,8 +67,8 @@ class PerilousCluster(SimulatedCluster):
 
     # -- machines --------------------------------------------------------------------------------------------------
 
-    def bearer(self, name: str) -> Machine | None:
-        """The booted machine that lives under this name now."""
+    def machine_named(self, name: str) -> Machine | None:
+        """The booted machine that has this name now."""
         now = self.clock.now
         return next(
             (
@@ -109,21 +109,21 @@ class PerilousCluster(SimulatedCluster):
                 self._deliver(job)
 
     def _report(self, name: str) -> None:
-        """An execd tells that it lives, what runs, and learns what should not."""
-        machine = self.bearer(name)
+        """An execd reports to qmaster, and ends what should not run there."""
+        machine = self.machine_named(name)
         if name in self.persistent or machine is None or not self.works(machine):
             return
         if self.clock.now < self._next_report.get(machine.id, 0.0):
             return
         self._next_report[machine.id] = self.clock.now + REPORT_INTERVAL
         self.reported[name] = self.clock.now
-        wanted = {job.number for job in self.jobs if job.host == name}
-        self.truth.processes = [one for one in self.truth.processes if one.machine != machine.id or one.job in wanted]
+        current = {job.number for job in self.jobs if job.host == name}
+        self.truth.processes = [one for one in self.truth.processes if one.machine != machine.id or one.job in current]
 
     def _deliver(self, job: Job) -> None:
         """The qmaster hands a job to the execd of its host, as soon as that answers."""
         assert job.host is not None
-        machine = self.bearer(job.host)
+        machine = self.machine_named(job.host)
         place = "h1" if job.host in self.persistent else machine.id if machine and self.works(machine) else None
         if place is None:
             return
@@ -147,7 +147,7 @@ class PerilousCluster(SimulatedCluster):
             if job.host == (machine.name if machine else "h1"):
                 job.ended, job.host = True, None
 
-    # -- what Grid Engine says -----------------------------------------------------------------------------------------
+    # -- what Grid Engine answers --------------------------------------------------------------------------------------
 
     def answer(self, argv: tuple[str, ...]) -> tuple[int, str]:
         match argv:
@@ -156,17 +156,17 @@ class PerilousCluster(SimulatedCluster):
             case _:
                 return super().answer(argv)
 
-    def _push_back(self, job: Job) -> str:
+    def _reschedule(self, job: Job) -> str:
         self.delivered.discard(job.number)
-        return super()._push_back(job)
+        return super()._reschedule(job)
 
     def _running(self, job: Job) -> str:
         return super()._running(job).replace("2026-11-21T09:00:00", at_time(job.started))
 
 
 @dataclass(frozen=True)
-class NoticingProvider(MortalProvider):
-    """A mortal provider that tells of notices."""
+class InterruptingProvider(MortalProvider):
+    """A mortal provider with interruption notices."""
 
     def interruptions(self) -> Sequence[Interruption]:
         return self.inner.interruptions()

@@ -1,4 +1,4 @@
-"""A world in which workers come and jobs do not start on them, whatever the cause; the clock is pushed."""
+"""A simulated cell in which workers come and jobs do not start on them, whatever the cause."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ class Cause(StrEnum):
     ALARM = "a"
     CALENDAR = "D"
     ERROR = "E"
-    """A job is seen to run there first, for a pass: its prolog fails."""
+    """A job is observed running there first, for a pass: its prolog fails."""
     NO_SLOTS = "no slots"
     DIES = "dies before it boots"
-    FREE = "it looks free"
+    FREE = "it appears free"
     LESS_MEMORY = "it reports less memory than its type promises"
     NO_MEMORY = "it reports no memory at all"
 
 
 @dataclass
-class Barren(World):
+class UnhelpfulLaunches(World):
     """Jobs have owners. `cause` holds for all workers, and may change at any time."""
 
     cause: Cause = Cause.NO_SLOTS
     boot_s: float = BOOT
     protected_after: float = 600.0
     memory_asked: str = ""
-    """What every job asks of `mem_total`."""
+    """What every job requests of `mem_total`."""
     hosts: dict[str, Host] = field(default_factory=dict)
     owners: dict[int, str] = field(default_factory=dict)
     launched: list[Launch] = field(default_factory=list)
-    told: list[Plan] = field(default_factory=list)
+    plans: list[Plan] = field(default_factory=list)
     opened: set[str] = field(default_factory=set)
-    """Hosts that were once let in."""
-    spoilt: set[str] = field(default_factory=set)
+    """Hosts that were once enabled."""
+    in_error: set[str] = field(default_factory=set)
     """Hosts with a queue instance in error."""
     submitted: dict[int, float] = field(default_factory=dict)
     """Of jobs that were started."""
@@ -90,7 +90,7 @@ class Barren(World):
         shown = super()._shown(name, host)
         (instance,) = shown.instances
         letter = str(self.cause) if self.cause in (Cause.ALARM, Cause.CALENDAR) else ""
-        letter = "E" if name in self.spoilt else letter
+        letter = "E" if name in self.in_error else letter
         slots = 0 if self.cause is Cause.NO_SLOTS and name in self.opened else instance.slots
         jobs = tuple(replace(job, owner=self.owners.get(job.number, "")) for job in instance.jobs)
         load = {} if self.cause is Cause.NO_MEMORY else {"mem_total": "12G"}
@@ -101,7 +101,7 @@ class Barren(World):
 
     def step(self, seconds: float = POLL) -> Plan:
         made = self.decide()
-        self.told.append(made)
+        self.plans.append(made)
         self.launched += [action for action in made.actions if isinstance(action, Launch)]
         self.act(made.actions)
         self.pass_time(seconds)
@@ -123,14 +123,14 @@ class Barren(World):
             for job, slots in list(host.jobs.items()):
                 del host.jobs[job]
                 if self.cause is Cause.ERROR:
-                    self.spoilt.add(name)
+                    self.in_error.add(name)
                     self.waiting[job] = (slots, self.submitted[job])
                 else:
                     self.successes.append(JobSuccess(name, self.owners[job], self.now))
         if self.cause in (Cause.NONE, Cause.ERROR):
             before = dict(self.waiting)
-            open_ = {name: host for name, host in self.hosts.items() if name not in self.spoilt}
-            everyone, self.hosts = self.hosts, open_
+            usable = {name: host for name, host in self.hosts.items() if name not in self.in_error}
+            everyone, self.hosts = self.hosts, usable
             self.dispatch()
             self.hosts = everyone
             self.submitted.update({job: before[job][1] for job in before if job not in self.waiting})
