@@ -337,7 +337,7 @@ def test_a_chosen_socket_that_cannot_be_had_is_an_error(environ: dict[str, str],
 
 
 def test_buckets_names_the_request_whose_machine_type_nobody_offers(capsys: pytest.CaptureFixture[str]) -> None:
-    record = whole("requests/a-machine-type-that-nobody-has-launches-nothing-and-says-so")
+    record = whole("requests/a-machine-type-not-offered-launches-nothing-and-is-reported")
     main(["buckets", "--from", str(record)])
     assert (
         "the provider offers nothing of what is requested for execute: c3.xlarge; requested by standard"

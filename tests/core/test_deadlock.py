@@ -691,7 +691,7 @@ def test_nothing_is_proven_about_complexes_that_the_queue_defines() -> None:
 
 
 def test_an_unproven_jobs_trail_names_each_reason_once() -> None:
-    made = plan(read_record(whole("limits/an-unknown-price-under-a-price-cap-is-no-launch")))
+    made = plan(read_record(whole("limits/a-type-of-unknown-price-is-not-launched-under-a-price-cap")))
     (verdict,) = made.job_categories
     links = [link for each in verdict.reason.trail for link in (each, *each.trail)]
     assert Code.UNPROVEN in [link.code for link in links]
