@@ -1,4 +1,4 @@
-"""Builds snapshots that read as the situation they stand for: `a_snapshot(a_job(slots=4), a_worker("w1", idle=60))`.
+"""Builds snapshots from the objects in them: `a_snapshot(a_job(slots=4), a_worker("w1", idle=60))`.
 
 The cell has one queue `main.q` with node array `execute` of m5.large (2 cores, 8 GiB) unless given otherwise, at NOW.
 """

@@ -70,9 +70,7 @@ def judged(job: dict[str, Any], detail: dict[str, Any], **cell: Any) -> Plan:
         (Access(xuser_lists=("unread",)), "ann", "users", Code.ACCESS_UNKNOWN),
     ),
 )
-def test_access_lists_are_judged_as_the_scheduler_does(
-    access: Access, owner: str, group: str, expected: Code | None
-) -> None:
+def test_access_lists_apply_as_in_the_scheduler(access: Access, owner: str, group: str, expected: Code | None) -> None:
     found = reason_code(judged({"owner": owner}, {"group": group}, access=access))
     assert found is (expected or Code.EXPIRED)
 
@@ -88,7 +86,7 @@ def test_access_lists_are_judged_as_the_scheduler_does(
         (Access(xprojects=("blue",)), "", None),
     ),
 )
-def test_projects_are_judged_as_the_scheduler_does(access: Access, project: str, expected: Code | None) -> None:
+def test_projects_apply_as_in_the_scheduler(access: Access, project: str, expected: Code | None) -> None:
     assert reason_code(judged({}, {"project": project}, access=access)) is (expected or Code.EXPIRED)
 
 
@@ -99,7 +97,7 @@ def test_a_department_denies_access_to_a_queue_but_not_to_a_host() -> None:
     assert rights.refusal("main.q", access, JobRequest("qw", owner="ann"), is_queue=True) is not None
 
 
-def test_jobs_of_one_request_whose_owners_differ_in_rights_are_not_merged() -> None:
+def test_equal_jobs_of_owners_with_different_rights_are_separate_categories() -> None:
     things = (a_job(1, owner="ann"), a_job(2, owner="bob"), details_of(1, 2, group="users"))
     made = plan(snapshot(*things, access=Access(user_lists=("staff",))))
     assert [(verdict.counted, verdict.count) for verdict in sorted(made.job_categories, key=lambda one: one.jobs)] == [

@@ -130,7 +130,7 @@ def test_a_job_is_accepted_if_its_request_alone_does_not_decide(world: dict[str,
     ),
     ids=("no quota", "sold out", "price not known"),
 )
-def test_a_type_that_cannot_be_had_now_counts_as_allowed(bucket: dict[str, Any]) -> None:
+def test_a_currently_unavailable_type_counts_as_allowed(bucket: dict[str, Any]) -> None:
     limits = Limits(max_workers=2, max_price_per_hour=5.0)
     assert code(a_job(slots=32), a_bucket(X8LARGE, **bucket), limits=limits) is None
 
@@ -190,7 +190,7 @@ def test_a_thousand_equal_hosts_are_one_entry() -> None:
 
 
 def test_running_jobs_do_not_change_the_admission_data() -> None:
-    """Else it would be written and read anew in every pass."""
+    """Otherwise it would be written and read in every pass."""
     idle, busy = (a_snapshot(a_host("h1", slots=4, used=used), a_worker("w1", used=used)) for used in (0, 2))
     assert admission_of(idle.cluster, idle.fleet, idle.policy) == admission_of(busy.cluster, busy.fleet, busy.policy)
 

@@ -1,4 +1,4 @@
-"""Node arrays in force: what requests change of those of the settings, and what callers made themselves."""
+"""Node arrays in force: what requests change of the configured ones, and dynamic ones."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_order_of_named_types_is_the_preference() -> None:
     assert [option.type for option in options] == [X2LARGE, LARGE]
 
 
-def test_named_types_serve_the_queues_own_demand_too() -> None:
+def test_requested_types_are_launched_for_job_demand_too() -> None:
     seen = a_snapshot(jobs(8))
     requests = Requests(arrays=(ArrayDefinition("execute", machine_types=("m5.2xlarge", "m5.large")),))
     assert launched(plan(replace(seen, policy=in_force(seen.policy, requests)))) == {"m5.2xlarge": 1}
@@ -103,7 +103,7 @@ def test_a_request_may_choose_among_the_operators_health_checks() -> None:
     ]
 
 
-def test_a_dynamic_array_takes_queue_and_host_group_of_what_it_extends() -> None:
+def test_a_dynamic_array_has_the_queue_and_host_group_of_what_it_extends() -> None:
     made = array(in_force_with(dynamic(extends="execute_2")), "burst")
     assert (made.queue, made.host_group, made.extends) == ("other.q", "@others", "execute_2")
 
@@ -134,7 +134,7 @@ def test_job_demand_still_launches_in_the_configured_array() -> None:
     assert [action.node_array for action in made.actions] == ["execute"]  # type: ignore[union-attr]
 
 
-def test_an_array_that_no_request_names_gets_no_worker() -> None:
+def test_an_array_that_no_request_names_has_no_allowed_types() -> None:
     assert allowed_types(array(in_force_with(dynamic(wanted=False)), "burst"), [a_bucket(LARGE)]) == {}
 
 

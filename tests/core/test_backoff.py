@@ -14,7 +14,7 @@ from tests.core.building import NOW, X2LARGE, AWorker, a_failure, a_snapshot, a_
 
 
 def came_up(name: str = "w1", *, age: float = 500.0, heard: float = 400.0, **worker: Any) -> AWorker:
-    """A busy worker, launched and first heard this many seconds ago."""
+    """A busy worker, launched and first reporting this many seconds ago."""
     note = WorkerNote(NOW - age, heard_at=NOW - heard, host=name)
     return replace(a_worker(name, type_=X2LARGE, used=8, age=age, **worker), note=note)
 

@@ -1,4 +1,4 @@
-"""What a machine offers: before it is there, when it is enrolled, and when it has joined."""
+"""What a machine offers: before it exists, when it is enrolled, and when it has joined."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_unsatisfiable_tasks_have_no_unmet_demand() -> None:
     assert Forecast(results, frozenset(), (), OpenPlacement()).unmet(wanted) == [0, 3]
 
 
-def test_a_job_that_requests_none_of_a_consumable_is_launched_for_only_where_workers_have_it() -> None:
+def test_a_request_of_0_is_launched_for_only_if_workers_have_the_consumable() -> None:
     """`-l gpu=0`: Grid Engine starts it where gpu has a value, be it 0, and nowhere else."""
     none_of_it = a_job(hard={"gpu": "0"})
     assert launched(plan(a_snapshot(none_of_it, gpu_complex="gpus"))) == {"m5.large": 1}

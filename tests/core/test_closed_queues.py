@@ -114,7 +114,7 @@ def test_hosts_of_a_queue_that_opens_soon_are_supply_and_are_kept(there: object)
     assert (acts(made), reason_code(made)) == ([], Code.QUEUE_OPENS_SOON)
 
 
-def test_an_idle_worker_of_a_queue_that_opens_late_leaves() -> None:
+def test_an_idle_worker_of_a_queue_that_opens_much_later_leaves() -> None:
     made = plan(off_until(NOW + 7200, a_snapshot(jobs(2), a_worker(states="D", idle=60))))
     assert acts(made) == [("disable", "w1")]
 

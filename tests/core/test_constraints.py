@@ -71,11 +71,11 @@ def left(name: str, *constraints: Constraint) -> Value:
         (Exclusive(), "ncpus", 4),
     ),
 )
-def test_a_constraint_takes_what_it_stands_for(constraint: Constraint, name: str, remains: Value) -> None:
+def test_a_constraint_uses_up_the_amount_that_it_requests(constraint: Constraint, name: str, remains: Value) -> None:
     assert left(name, constraint) == remains
 
 
-def test_bytes_stay_bytes_when_some_are_taken() -> None:
+def test_a_size_stays_a_size_when_part_of_it_is_used() -> None:
     assert str(left("mem", MinimumResource("mem", Size(3 * GIB)))) == "5g"
 
 
@@ -139,7 +139,7 @@ def test_a_node_in_a_placement_group_is_rejected_if_none_is_allowed() -> None:
     assert apply_to(InAPlacementGroup(False), node=grouped) == "it is in the placement group pg1, and must be in none"
 
 
-def test_a_rejected_task_takes_nothing() -> None:
+def test_a_rejected_task_uses_nothing_up() -> None:
     use = NodeUse(Node(F2, HAS))
     put_one("j", [ONE, Never("no")], use)
     assert use == NodeUse(Node(F2, HAS))
@@ -236,5 +236,5 @@ def test_no_constraint_takes_more_than_is_left_or_gives_anything_back(constraint
 
 
 @given(CONSTRAINTS)
-def test_exactly_one_of_a_constraint_and_its_opposite_takes_a_node(constraint: Constraint) -> None:
+def test_exactly_one_of_a_constraint_and_its_negation_accepts_a_node(constraint: Constraint) -> None:
     assert isinstance(apply_to(constraint), NodeUse) is not isinstance(apply_to(Not(constraint)), NodeUse)

@@ -138,7 +138,7 @@ def test_an_idle_worker_that_a_job_would_use_stays_though_a_nodes_worker_comes()
     assert verdict_and_code(made, "w1") == ("keep", Code.NEEDED)
 
 
-def test_a_nodes_machine_type_is_taken_whatever_the_array_prefers() -> None:
+def test_a_node_gets_its_machine_type_whatever_the_array_prefers() -> None:
     assert launches(planned(nodes=(a_node(1, machine_type="m5.xlarge"),))) == [(("n1",), "m5.xlarge", 1)]
 
 

@@ -344,7 +344,7 @@ def test_a_job_that_a_restricted_queue_could_run_is_not_proven_unsatisfiable() -
     assert last_code(made) is Code.RESTRICTED_QUEUE
 
 
-def test_a_pe_wildcard_that_matches_a_sufficient_pe_is_satisfiable() -> None:
+def test_a_job_whose_pe_wildcard_matches_a_sufficient_pe_is_left_alone() -> None:
     history = a_history(a_job(slots=64, pe="*"))
     assert (jobs_acted_on(to_the_end(history)), history.asked) == ([], [])
 
@@ -461,7 +461,7 @@ CHANGES = (
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_proof_begins_again_if_anything_it_rests_on_changes(change: Callable[[Snapshot], Snapshot]) -> None:
+def test_a_proof_begins_again_if_anything_it_depends_on_changes(change: Callable[[Snapshot], Snapshot]) -> None:
     history = a_history(UNSATISFIABLE)
     history.observe()
     history.observe(31)

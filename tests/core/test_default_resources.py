@@ -1,4 +1,4 @@
-"""What a node has before it exists: rules in order, the first for a name wins, a host's own word before all."""
+"""What a node has before it exists: rules in order, the first for a name wins, a host's own value overrides all."""
 
 from __future__ import annotations
 

@@ -51,12 +51,12 @@ def test_a_job_in_flight_that_holds_the_last_of_a_consumable_is_not_launched_for
     assert launched(plan(a_snapshot(a_job(hard=asked), host))) == {}
 
 
-def test_a_host_gives_no_more_of_a_consumable_than_is_left_and_in_flight() -> None:
+def test_a_host_offers_of_a_consumable_only_what_is_left_and_in_flight() -> None:
     host = dispatching(1, slots=8, consumables={"h_vmem": "0"})
     assert launched(plan(a_snapshot(jobs(3, hard={"h_vmem": "4G"}), host))) == {"m5.large": 1}
 
 
-def test_a_job_in_flight_that_wants_a_host_for_itself_is_not_launched_for() -> None:
+def test_an_exclusive_job_in_flight_is_not_launched_for() -> None:
     host = dispatching(1, fixed={"exclusive": "1"})
     assert launched(plan(a_snapshot(a_job(hard={"exclusive": "true"}), host))) == {}
 

@@ -35,7 +35,7 @@ def test_the_next_pass_is_never_due_in_the_past() -> None:
     assert made.due is None or made.due > NOW
 
 
-def test_an_enrolment_that_was_cut_short_is_due_again_before_the_next_poll() -> None:
+def test_an_unfinished_enrolment_is_due_again_before_the_next_poll() -> None:
     enrolled = WorkerNote(LONG_AGO, disabled_at=NOW - 2, disabling=Disabling.ENROL, host="w1")
     snapshot = a_snapshot(a_machine("w1", note=enrolled))
     retry_after = max(snapshot.cluster.schedule_interval, snapshot.policy.batch_delay)

@@ -1,4 +1,4 @@
-"""What a listing has that the one before had not, and sets of numbers of which few are new, against the plain way."""
+"""Changes between two listings, and sets of numbers that differ little, checked against a plain implementation."""
 
 from __future__ import annotations
 

@@ -71,8 +71,8 @@ def test_a_machine_that_is_stopping_already_counts_as_a_failed_launch() -> None:
     "known",
     (
         WorkerNote(NOW - 60, heard_at=NOW - 30),  # it had joined: it is lost
-        WorkerNote(NOW - 60, terminated_at=NOW - 5),  # we ended it
-        WorkerNote(NOW - 60, gone=True),  # seen so before, by a version that did not count
+        WorkerNote(NOW - 60, terminated_at=NOW - 5),  # we terminated it
+        WorkerNote(NOW - 60, gone=True),  # observed so before, by a version that did not count it
     ),
 )
 def test_a_machine_that_joined_or_that_we_terminated_is_not_a_failed_launch(known: WorkerNote) -> None:

@@ -33,7 +33,7 @@ def running(*limits: str | None, started: float | None = NOW - 100, slots: int =
         pytest.param(running("600", "0:5:0"), CELL, NOW + 500, id="the last of its jobs"),
         pytest.param(running("600", None), CELL, inf, id="a job without a limit may run for ever"),
         pytest.param(running("INFINITY"), CELL, inf, id="and so may one with an endless one"),
-        pytest.param(running("600", started=None), CELL, inf, id="nobody knows when it started"),
+        pytest.param(running("600", started=None), CELL, inf, id="its start is unknown"),
         pytest.param(running(None), BOUND, NOW + 200, id="its queue's limit binds it"),
         pytest.param(running("600"), BOUND, NOW + 200, id="the tighter one holds"),
         pytest.param(a_host(reserved=1), CELL, inf, id="a reservation promises nothing"),

@@ -58,7 +58,7 @@ def test_a_demand_for_one_group_is_never_spread_over_two() -> None:
     assert place(((TOGETHER, 1),), [*hosts("a", 1), *hosts("b", 1)]).unmet == (1,)
 
 
-def test_a_demand_for_one_group_takes_no_host_outside_of_any() -> None:
+def test_a_demand_for_one_group_uses_no_host_outside_groups() -> None:
     assert place(((TOGETHER, 1),), [Host("h1", {"main.q": 8})]).unmet == (1,)
 
 
@@ -309,7 +309,7 @@ def test_groups_launched_in_one_pass_share_the_availability_of_a_type() -> None:
 MPI = a_job(slots=4, pe="mpi*")
 
 
-def test_a_job_of_a_parallel_environment_of_groups_gets_a_group_of_its_size() -> None:
+def test_a_job_with_a_group_pe_gets_a_group_of_its_size() -> None:
     assert launches(plan(in_groups(MPI))) == [("execute:4", "execute:4-1", {"m5.large": 2})]
 
 

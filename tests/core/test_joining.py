@@ -65,11 +65,11 @@ def test_an_enrolment_is_remembered_as_our_disabling() -> None:
     assert (note.disabling, note.disabled_at) == (Disabling.ENROL, NOW)
 
 
-def test_an_enrolment_that_did_not_show_is_not_repeated_at_once() -> None:
+def test_an_enrolment_without_effect_is_not_repeated_at_once() -> None:
     assert acts(plan(a_snapshot(a_machine("w1", note=replace(ENROLLED, disabled_at=NOW - 14))))) == []
 
 
-def test_an_enrolment_that_did_not_show_is_repeated_after_a_while() -> None:
+def test_an_enrolment_without_effect_is_repeated_after_a_while() -> None:
     assert acts(plan(a_snapshot(a_machine("w1", note=replace(ENROLLED, disabled_at=NOW - 15))))) == [("enrol", "w1")]
 
 
@@ -205,7 +205,7 @@ def self_enrolled(host: ExecutionHost, **worker: Any) -> AWorker:
     return a_worker(known=False, host=host, **worker)
 
 
-def test_a_worker_that_enrolled_itself_is_enabled_when_it_is_ready() -> None:
+def test_a_self_enrolled_worker_is_enabled_when_it_is_ready() -> None:
     assert acts(plan(a_snapshot(self_enrolled(COMPLETE), enrols_itself=True))) == [("enable", "w1")]
 
 
@@ -316,7 +316,7 @@ def test_a_worker_that_its_image_enabled_is_completed_if_ready_and_empty(
     assert acts(plan(a_snapshot(self_enrolled(host, ready=ready), enrols_itself=True))) == action
 
 
-def test_a_worker_that_enrolled_itself_and_is_not_ready_stays_disabled() -> None:
+def test_a_self_enrolled_worker_that_is_not_ready_stays_disabled() -> None:
     assert acts(plan(a_snapshot(a_worker(states="d", known=False, ready=False), enrols_itself=True))) == []
 
 

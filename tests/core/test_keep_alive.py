@@ -136,7 +136,7 @@ def test_an_idle_kept_alive_group_stays_as_a_whole() -> None:
     assert [verdict_and_code(made, name) for name in ("w1", "w2")] == [("keep", Code.KEPT_BY_REQUEST)] * 2
 
 
-def test_a_group_whose_set_lapsed_leaves_as_a_whole() -> None:
+def test_a_group_whose_set_expired_leaves_as_a_whole() -> None:
     made = planned(*members(idle=9000), arrays=(replace(GROUPS, wanted=False),))
     assert [verdict_and_code(made, name)[0] for name in ("w1", "w2")] == ["disable"] * 2
 

@@ -103,12 +103,12 @@ def test_a_draining_worker_is_disabled_in_a_queue_added_later() -> None:
     assert (note.disabling, note.empty_since) == (IDLE, None)
 
 
-def test_a_disabling_that_did_not_show_is_repeated_after_a_while() -> None:
+def test_a_disabling_without_effect_is_repeated_after_a_while() -> None:
     made = plan(a_snapshot(a_worker(mark=IDLE, states="", disabled=15)))
     assert acts(made) == [("disable", "w1")]
 
 
-def test_a_disabling_that_did_not_show_is_not_repeated_at_once() -> None:
+def test_a_disabling_without_effect_is_not_repeated_at_once() -> None:
     assert acts(plan(a_snapshot(a_worker(mark=IDLE, states="", disabled=14)))) == []
 
 

@@ -40,7 +40,7 @@ def classes() -> Iterator[type[Any]]:
 
 
 @pytest.mark.parametrize("motive", list(classes()), ids=lambda motive: motive.__name__)
-def test_every_motive_is_in_the_list_once(motive: type[Any]) -> None:
+def test_every_motive_is_listed_once(motive: type[Any]) -> None:
     assert Counter(map(type, MOTIVES))[motive] == 1
 
 

@@ -1,4 +1,4 @@
-"""The packages of the core have no cycle, and none of them is too large to read at one sitting."""
+"""The packages of the core have no cycle, and none of them is too large."""
 
 from __future__ import annotations
 

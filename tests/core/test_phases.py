@@ -226,7 +226,9 @@ REACHED = (
 
 
 @pytest.mark.parametrize(("rule", "action", "seen"), REACHED)
-def test_a_row_is_reached(rule: str, action: type[Action], seen: Observation) -> None:
+def test_every_row_with_an_action_has_an_observation_that_reaches_it(
+    rule: str, action: type[Action], seen: Observation
+) -> None:
     snapshot = snapshot_of(seen)
     step = next(step for step in steps_of(snapshot) if step.worker.worker.id == OURS)
     assert (step.rule, type(step.action)) == (rule, action)

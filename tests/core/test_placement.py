@@ -174,7 +174,7 @@ def test_new_hosts_are_used_after_all_others() -> None:
     assert (found.placed, found.new_used) == ((7,), 2)
 
 
-def test_a_million_tasks_cost_no_more_than_one() -> None:
+def test_a_million_tasks_are_placed_on_new_hosts() -> None:
     found = place([(a_demand(), 10**6)], (), Host("", {"main.q": 3}), 10**6)
     assert found.new_used == 333334
 

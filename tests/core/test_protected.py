@@ -116,7 +116,7 @@ def test_after_the_wait_a_launch_is_for_one_task_however_many_wait() -> None:
     assert Code.LAUNCHES_DID_NOT_HELP in codes(world.launched[-1].reason)
 
 
-def test_a_worker_that_has_come_and_takes_no_job_is_not_ordered_again_meanwhile() -> None:
+def test_no_second_worker_is_ordered_while_a_joined_one_starts_no_job() -> None:
     world = UnhelpfulLaunches(cause=Cause.CALENDAR)
     world.ask(4)
     world.go_on(HOUR, until=lambda: any(one.joined_at for one in world.memory.trials.values()))

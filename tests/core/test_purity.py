@@ -1,4 +1,4 @@
-"""`autoscaler/core/` decides from values alone: no clock, log, uuid, chance, environment, I/O or process.
+"""`autoscaler/core/` decides from values alone: no clock, log, uuid, randomness, environment, I/O or process.
 
 The modules it may import are listed, not those it may not: what is new has to be argued for here.
 """

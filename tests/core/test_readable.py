@@ -1,4 +1,4 @@
-"""What cannot be read of one thing costs nothing else, and never allows more than was allowed before."""
+"""An unreadable value affects only its own object, and never allows more than was allowed before."""
 
 from __future__ import annotations
 

@@ -81,13 +81,13 @@ def test_a_host_is_given_an_id_for_each_unit(value: float, kind: str, text: str)
     assert configured(value, kind) == text
 
 
-def test_jobs_that_ask_for_units_get_workers_that_have_them() -> None:
+def test_jobs_that_request_units_get_workers_that_have_them() -> None:
     made = plan(a_snapshot(jobs(3, hard={"gpu": "2"}), a_bucket(GPU), **WORLD))
     assert launched(made) == {GPU.name: 2}
 
 
 @pytest.mark.parametrize(("pe", "workers"), (("mpi4", 4), ("mpi", 1)))
-def test_units_that_count_once_a_host_are_taken_on_every_host_of_a_job(pe: str, workers: int) -> None:
+def test_per_host_units_are_taken_on_every_host_of_a_job(pe: str, workers: int) -> None:
     """`consumable HOST`. Two jobs of eight slots: `mpi4` puts each on two hosts, `mpi` each on one."""
     world = WORLD | {"complexes": {**MAPPED, "gpus": replace(MAPPED["gpus"], consumable=Consumable.PER_HOST)}}
     asked = {"mpi4": "4", "mpi": "2"}[pe]

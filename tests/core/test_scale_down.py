@@ -1,4 +1,4 @@
-"""Which idle workers may leave: a ladder of reasons to stay."""
+"""Which idle workers may leave, and the reasons to stay, first one first."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_worker_with_a_reserved_slot_stays() -> None:
     assert verdict_and_code(made, "w1") == ("keep", Code.RESERVED)
 
 
-def test_a_worker_that_a_waiting_job_can_use_stays_even_if_the_job_is_young() -> None:
+def test_a_worker_that_a_pending_job_can_use_stays_though_the_job_is_not_expired() -> None:
     assert verdict_and_code(plan(a_snapshot(a_worker(idle=99), a_job(waited=1))), "w1") == ("keep", Code.NEEDED)
 
 
@@ -67,7 +67,7 @@ def test_a_worker_that_no_waiting_job_can_use_leaves() -> None:
     assert ("disable", "w1") in acts(made)
 
 
-def test_a_worker_is_not_needed_where_a_persistent_host_has_room() -> None:
+def test_a_worker_is_not_needed_if_a_persistent_host_has_room() -> None:
     assert acts(plan(a_snapshot(a_worker(idle=99), a_host(), a_job()))) == [("disable", "w1")]
 
 
@@ -86,7 +86,7 @@ def test_an_unsatisfiable_job_over_several_hosts_keeps_no_worker() -> None:
     assert ("disable", "w1") in acts(made)
 
 
-def test_only_as_many_stay_as_are_needed() -> None:
+def test_only_as_many_workers_stay_as_jobs_need() -> None:
     workers = [a_worker(f"w{n}", idle=99) for n in range(4)]
     made = plan(a_snapshot(*workers, jobs(3), scale_down_batch=9))
     assert len(acts(made)) == 2
@@ -167,7 +167,7 @@ def test_a_large_idle_worker_stays_for_the_job_that_needs_it() -> None:
     assert acts(made) == [("disable", "w2")]
 
 
-def test_booting_workers_are_kept_though_their_demand_has_vanished() -> None:
+def test_a_joining_worker_is_kept_without_demand() -> None:
     worker = a_worker(mark=Disabling.ENROL, heard=False, age=60)
     assert acts(plan(a_snapshot(worker))) == []
 

@@ -314,7 +314,7 @@ def test_an_unsatisfiable_job_launches_nothing_and_does_not_count(job: object) -
             a_bucket(problem="no quota"),
             {},
             [Code.NO_WORKER_ALLOWED, Code.BUCKET_UNAVAILABLE],
-            id="the provider says no",
+            id="the provider reports a problem",
         ),
         pytest.param(
             a_bucket(price_type=PriceType.SPOT),
@@ -392,7 +392,7 @@ def test_nothing_is_launched_for_a_job_that_must_wait_for_busy_workers() -> None
     assert (acts(made), reason_code(made)) == ([], Code.EXPIRED)
 
 
-def test_a_gpu_job_gets_a_type_with_gpus() -> None:
+def test_a_worker_with_gpus_is_launched_for_a_gpu_job() -> None:
     gpu = InstanceType("g4dn.xlarge", "g4dn", 4, 16 * GIB, gpus=1)
     made = plan(a_snapshot(jobs(2, hard={"gpu": "1"}), a_bucket(gpu), instance_type=gpu.name, gpu_complex="gpus"))
     assert launched(made) == {"g4dn.xlarge": 2}
@@ -552,7 +552,7 @@ def test_a_type_of_unknown_price_is_not_launched_under_a_price_cap() -> None:
     assert launches(a_job(), a_bucket(price=-1), limits=Limits(max_price_per_hour=99.0)) == []
 
 
-def test_a_worker_of_unknown_price_under_a_price_cap_stops_launches() -> None:
+def test_a_worker_of_unknown_price_stops_launches_under_a_price_cap() -> None:
     worker = a_worker(used=2, type_=InstanceType("odd", "odd", 2, GIB))
     assert launches(a_job(), worker, limits=Limits(max_price_per_hour=99.0)) == []
 

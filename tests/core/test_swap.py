@@ -243,7 +243,7 @@ def test_a_worker_that_alone_can_run_a_waiting_job_is_not_swapped() -> None:
 
 
 def test_no_worker_is_swapped_for_its_own_type() -> None:
-    """The catalogue says 16 cores, and Grid Engine shows 8 slots: another one would be no better."""
+    """The catalogue has 16 cores, and Grid Engine shows 8 slots: another one would be no better."""
     smaller_than_expected = a_worker("w1", host=a_host("w1", slots=8, used=8), type_=X4LARGE)
     wide = a_job(slots=12, pe="mpi")
     made = plan(
@@ -253,7 +253,7 @@ def test_no_worker_is_swapped_for_its_own_type() -> None:
 
 
 def test_no_worker_is_swapped_for_a_type_whose_existing_worker_cannot_run_the_job() -> None:
-    """The catalogue says 16 cores, and Grid Engine shows 8 slots: another one would be no better."""
+    """The catalogue has 16 cores, and Grid Engine shows 8 slots: another one would be no better."""
     smaller_than_expected = a_worker("w2", host=a_host("w2", slots=8, used=8), type_=X4LARGE)
     made = plan(a_full_cluster(idle("w1"), smaller_than_expected, max_cores_per_worker=16))
     assert swap_of(made) is None
@@ -359,7 +359,7 @@ def test_with_swaps_turned_off_nothing_is_swapped_and_the_pass_reports_it() -> N
     assert (acts(made), note_codes(made)[-1]) == ([], Code.SWAP_OFF)
 
 
-def test_an_idle_worker_leaves_if_a_job_over_several_hosts_lacks_room_even_with_it() -> None:
+def test_an_idle_worker_leaves_if_a_job_over_several_hosts_has_no_room_even_with_it() -> None:
     seen = a_snapshot(
         a_job(slots=6, pe="mpi"), a_host("h1", slots=16, used=14), idle("w1", 900), limits=Limits(1), hybrid=True
     )

@@ -187,7 +187,7 @@ def test_after_a_partly_filled_order_requests_wait_a_moment() -> None:
     assert launched(planned(order, failure, sets=(a_set(count=2),))) == {}
 
 
-def test_named_types_are_tried_in_their_order() -> None:
+def test_requested_types_are_tried_in_their_order() -> None:
     definition = ArrayDefinition("execute", machine_types=("m5.2xlarge", "m5.xlarge"))
     (launch,) = planned(sets=(a_set(cores=16),), arrays=(definition,)).actions
     assert isinstance(launch, Launch)
@@ -197,7 +197,7 @@ def test_named_types_are_tried_in_their_order() -> None:
 MISTYPED = ArrayDefinition("execute", machine_types=("m5.lage",))
 
 
-def test_a_mistyped_machine_type_of_a_request_does_not_stop_the_queues_own_launches() -> None:
+def test_a_mistyped_machine_type_of_a_request_does_not_stop_launches_for_jobs() -> None:
     made = planned(jobs(4), sets=(a_set(count=3),), arrays=(MISTYPED,))
     assert launched(made) == {"m5.large": 2}
 

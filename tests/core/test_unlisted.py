@@ -1,4 +1,4 @@
-"""A worker that a listing leaves out is not thereby gone: rule 3, and rule 5 with it."""
+"""An unlisted worker is not taken for gone: rule 3, and rule 5 with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of what workers cost: of an unknown part the whole is unknown, wherever it stands (rule 5)."""
+"""Sums of what workers cost: with an unknown part the sum is unknown, in any order (rule 5)."""
 
 from __future__ import annotations
 
