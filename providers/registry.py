@@ -6,13 +6,12 @@ Its settings come from values under its own prefix. Libraries of other clouds ar
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 from collections.abc import Mapping
 from datetime import date
 from typing import Any, cast
 
-from autoscaler.errors import AutoscalerError, SettingsError
+from autoscaler.errors import SettingsError
 from providers.catalog import currency_of
 from providers.extensions import Extensions
 from providers.interface import Provider
@@ -78,12 +77,11 @@ def known_prefixes(chosen: str | None = None) -> tuple[str, ...]:
     """Environment prefixes under which providers declare settings of their own, sorted.
 
     An installed one's follows from its name, so that no cloud's library is imported in vain; the `chosen` one's from
-    its class, unless that cannot be imported: making it then says what to install.
+    its class. Raises SettingsError if that cannot be imported.
     """
     prefixes = {f"CP_CAP_AUTOSCALE_{name.upper()}_" for name in known()}
     if chosen is not None:
-        with contextlib.suppress(AutoscalerError):
-            prefixes.add(prefix_of(provider_class(chosen).Settings))
+        prefixes.add(prefix_of(provider_class(chosen).Settings))
     return tuple(sorted(prefixes))
 
 

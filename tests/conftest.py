@@ -1,4 +1,4 @@
-"""What every test run shares: whether a real cell can be had here, said once, and Hypothesis without a stop-watch."""
+"""What every test run shares: whether a real cell can run here, checked once, and Hypothesis without deadlines."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from autoscaler.store import lock
 from tests import growing_report, samples
 from tests.order import spread
 
-# Before any test module imports it: its assertions explain themselves like those of a test module.
+# Before any test module imports it: its assertions are rewritten like those of a test module.
 pytest.register_assert_rewrite("providers.contract")
 
 PROGRAMS = ("sge_qmaster", "sge_execd", "qconf", "qsub")
 """Grid Engine's, of which Debian's packages put some where only root's PATH looks."""
 
-# Whoever runs us in the background may have us ignore Ctrl-C, and every process that a test starts would inherit that.
+# A parent that runs us in the background may ignore Ctrl-C, and every process that a test starts would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A busy machine is no defect: no deadline. A run by root in somebody else's checkout leaves no example database there.
+# A busy machine is no defect: no deadline. Root leaves no example database in the checkout of another user.
 settings.register_profile(
     "default",
     deadline=None,
@@ -50,7 +50,7 @@ def cell_obstacle() -> str | None:
 
 @pytest.fixture(autouse=True)
 def _locks_of_our_own(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """No test locks where this machine's own autoscaler would, nor leaves its files there."""
+    """No test uses the lock directory of this machine's own autoscaler, nor leaves files there."""
     directory = tmp_path_factory.getbasetemp() / "locks"
     directory.mkdir(exist_ok=True)
     monkeypatch.setattr(lock, "LOCKS", directory)
@@ -66,12 +66,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--thorough"):
         os.environ[samples.THOROUGH] = "yes"
-    garbage.collect_rarely()  # a third of the time of collecting tests was a search for garbage
+    garbage.collect_rarely()  # a third of the time of collecting tests was garbage collection
     growing_report.register(config)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """For the whole run, not for each test."""
+    """Once a run, not once a test."""
     obstacle = cell_obstacle()
     cell = "real cell: yes" if obstacle is None else f"real cell: no, its tests do not run: {obstacle}"
     thorough = config.getoption("--thorough")
@@ -80,7 +80,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without `--thorough` a test of that marker does not run: a test beside it proves the same of a sample."""
+    """Without `--thorough` a test with that marker does not run: another test proves the same with a sample."""
     if not config.getoption("--thorough"):
         left = [item for item in items if item.get_closest_marker("thorough") is not None]
         if left:
@@ -92,7 +92,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Modules and tests stay to the end: no search for garbage goes through them again."""
+    """Modules and tests live to the end: the garbage collector need not visit them again."""
     gc.freeze()
 
 

@@ -1,4 +1,4 @@
-"""A small world of workers and jobs whose cost is known, seen by passes of one process or of several."""
+"""A small world of workers and jobs whose cost is known, observed in passes of one process or of several."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Job:
 
 
 def line_of(job: Job) -> str:
-    """As accounting has it."""
+    """The record in accounting."""
     payer, slots = job.payer, job.slots + sum(count for _, count in job.others)
     began, ended = round(NOW + job.began), round(NOW + job.ended)
     head = f"{payer.queue}:{job.host}:{payer.group}:{payer.user}:sleep:{job.number}:{payer.account}:0:{round(NOW)}"
@@ -63,7 +63,7 @@ def line_of(job: Job) -> str:
 
 @dataclass(slots=True)
 class CostWorld:
-    """What there is, and who keeps what it cost."""
+    """Machines and jobs, and the keeper of their cost."""
 
     path: Path
     machines: list[Machine] = field(default_factory=list)
@@ -82,7 +82,7 @@ class CostWorld:
         return self.path / "accounting"
 
     def restart(self, *, lost: bool = False) -> None:
-        """Another process; `lost`: with a new store."""
+        """Starts another process; `lost`: with a new store."""
         file = self.path / "store.sqlite"
         if hasattr(self, "store"):
             self.store.close()
@@ -93,7 +93,7 @@ class CostWorld:
         self.keeper = CostKeeper(self.store, self.accounting)
 
     def account(self, at: float) -> None:
-        """Grid Engine writes what has ended by now."""
+        """Write the jobs that have ended by now to accounting, as Grid Engine does."""
         for job in self.jobs:
             key = job.number, job.task, job.began
             if job.ended <= at and key not in self.written:
@@ -106,8 +106,8 @@ class CostWorld:
         snapshot = self._snapshot(at)
         observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
         slots = {worker.worker.id: count for worker in observed.known if (count := slots_of(worker.host))}
-        heard = [one.worker_id for one in self.machines if one.began + one.joins <= at]
-        self.store.history.note_workers(snapshot.fleet.workers, heard, snapshot.now, slots, "USD")
+        joined = [one.worker_id for one in self.machines if one.began + one.joins <= at]
+        self.store.history.note_workers(snapshot.fleet.workers, joined, snapshot.now, slots, "USD")
         self.keeper.note(snapshot, observed)
 
     def _snapshot(self, at: float) -> Snapshot:
@@ -146,7 +146,7 @@ class CostWorld:
         return cost_report(self.store, asked, NOW + at)
 
     def costs(self, at: float, by: str = "user") -> dict[str, int]:
-        """Row → micros, those of nobody included."""
+        """Row → micros, including the rows without an owner."""
         report = self.report(at, by)
         found = {row.key: row.cost for table in report.tables for row in table.sorted()}
         total = [table.total for table in report.tables]

@@ -1,8 +1,7 @@
-"""How long a test may wait on the machine that it runs on.
-
-A limit holds for an idle machine like the one that it was chosen on. A busy or slow machine gets as many times that as
-a piece of work takes there. The work is measured at each quarter of a limit and while the test waits on, because load
-comes and goes: what delayed the test may be over when its limit is. What happens at once never measures.
+"""How long a test may wait on the machine that it runs on. A limit holds for an idle machine like the one that it was
+chosen on. On a busy or slow machine it is multiplied by how much longer a piece of work takes there. The work is
+measured at each quarter of a limit and while the test waits on, because load comes and goes: what delayed the test may
+be over when its limit is. A wait that ends early never measures.
 """
 
 from __future__ import annotations
@@ -19,13 +18,14 @@ MOST = 20.0
 """No limit is stretched further: a fact that never comes must fail the test some day."""
 MEASURED_FOR = 2.0
 """Seconds that a measurement stands for."""
-LOOKS = 4
+CHECKS = 4
 """How often the work is measured before a limit is over."""
 
 
 def work() -> float:
-    """Wall time in seconds of work that is the same everywhere. It is longer than a scheduler's time slice, so that
-    it meets whoever else wants the processor."""
+    """Wall time in seconds of a fixed piece of work. It is longer than a scheduler's time slice, so that it competes
+    with all other processes.
+    """
     began = time.monotonic()
     total = 0
     for number in range(400_000):
@@ -35,7 +35,7 @@ def work() -> float:
 
 
 class Machine:
-    """How many times as long as the reference this machine takes, by what it last did."""
+    """How many times as long as the reference this machine takes, by its last measurement."""
 
     def __init__(self, measure: Callable[[], float] = work, clock: Callable[[], float] = time.monotonic) -> None:
         self._measure, self._clock = measure, clock
@@ -57,7 +57,7 @@ class Deadline:
 
     def __init__(self, seconds: float, machine: Machine = THIS, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds, self._machine, self._clock = seconds, machine, clock
-        self._began, self._most, self._looks = clock(), 1.0, 0
+        self._began, self._most, self._checks = clock(), 1.0, 0
 
     @property
     def waited(self) -> float:
@@ -65,16 +65,16 @@ class Deadline:
         return self._clock() - self._began
 
     def over(self) -> bool:
-        """Whether all that time has gone by: that of the slowest moment since it was set."""
-        looks = int(self.waited * LOOKS / self.seconds) if self.seconds else LOOKS
-        if looks > self._looks:
-            self._looks = looks
+        """Whether the limit has passed, multiplied by the slowest moment since it was set."""
+        checks = int(self.waited * CHECKS / self.seconds) if self.seconds else CHECKS
+        if checks > self._checks:
+            self._checks = checks
             self._most = max(self._most, self._machine.slower())
         return self.waited > self.seconds * self._most
 
 
 def wait_for(holds: Callable[[], object], seconds: float, step: float = 0.01) -> bool:
-    """Whether it holds before the time is over; asked once more at its end."""
+    """Whether it holds before the time is over; checked once more at its end."""
     deadline = Deadline(seconds)
     while not holds():
         if deadline.over():
@@ -84,7 +84,7 @@ def wait_for(holds: Callable[[], object], seconds: float, step: float = 0.01) ->
 
 
 def stretched(seconds: float) -> float:
-    """For a limit that somebody else keeps, such as the timeout of a command: what it is now on this machine."""
+    """For a limit that others enforce, such as the timeout of a command: its value now on this machine."""
     return seconds * THIS.slower()
 
 

@@ -1,6 +1,5 @@
-"""What a run has found so far: each failure is printed when it happens, and a JUnit file is whole after every test.
-
-pytest prints ids of failed tests and writes `--junitxml` at its end only; a run that is killed before names none.
+"""The results of a run so far: each failure is printed when it happens, and a JUnit file is complete after every test.
+pytest prints the ids of failed tests and writes `--junitxml` at its end only; a killed run names none.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class JUnitFile:
-    """Test cases as they end. The file is rewritten in place, so that its owner stays who made it."""
+    """Test cases as they end. The file is rewritten in place, so that it keeps its owner."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -26,7 +25,7 @@ class JUnitFile:
         self._write(HEAD)
 
     def add(self, report: pytest.TestReport) -> None:
-        """One element for each test that ran or was skipped; one more for what failed around it."""
+        """One element for each test that ran or was skipped; one more for a failure around it."""
         if report.when != "call" and report.passed:
             return
         self._write(_element(report))
@@ -34,9 +33,11 @@ class JUnitFile:
     def close(self) -> None:
         self._file.close()
 
-    def _write(self, told: str) -> None:
-        """In one call, end included: a kill finds the file before it or after it. It only grows, so nothing is cut."""
-        grown = told.encode()
+    def _write(self, text: str) -> None:
+        """Written in one call, end included: a kill finds the file before it or after it. It only grows, so nothing is
+        cut.
+        """
+        grown = text.encode()
         self._file.seek(self._end)
         self._file.write(grown + TAIL.encode())
         self._end += len(grown)
@@ -53,8 +54,8 @@ def _outcome(report: pytest.TestReport) -> list[str]:
     if report.failed:
         kind = "error" if _around(report) else "failure"
         sections = (f"---- {title} ----\n{content}" for title, content in report.sections)
-        told = _text("\n".join((report.longreprtext, *sections)))
-        return [f"<{kind} message={quoteattr(_text(headline(report)))}>{escape(told)}</{kind}>"]
+        result = _text("\n".join((report.longreprtext, *sections)))
+        return [f"<{kind} message={quoteattr(_text(headline(report)))}>{escape(result)}</{kind}>"]
     if report.skipped:
         return [f"<skipped message={quoteattr(_text(_why_skipped(report)))}/>"]
     return []
@@ -67,20 +68,20 @@ def _why_skipped(report: pytest.TestReport) -> str:
 
 
 def _around(report: pytest.TestReport) -> str:
-    """In which part around the test it failed; '' for the test itself, in which a worker that died was, too."""
+    """In which part around the test it failed; '' for the test itself, also if its worker died."""
     return report.when if report.when in ("setup", "teardown") else ""
 
 
 def headline(report: pytest.TestReport) -> str:
-    """What went wrong, in one line."""
+    """The cause, in one line."""
     crash = getattr(report.longrepr, "reprcrash", None)
     text = report.longrepr if isinstance(report.longrepr, str) else report.longreprtext  # a str: its worker died
-    said = (crash.message if crash is not None else text).strip()
-    return str(said.splitlines()[0]) if said else ""
+    result = (crash.message if crash is not None else text).strip()
+    return str(result.splitlines()[0]) if result else ""
 
 
-def _text(told: str) -> str:
-    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", told)
+def _text(text: str) -> str:
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 class GrowingReport:

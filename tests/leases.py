@@ -14,7 +14,7 @@ BEN = Lease(0, "b2", "shadow", "sgeadmin", 22)
 
 @dataclass
 class MemoryLeases:
-    """`before`: called before each operation, where another process may come in between."""
+    """`before`: called before each operation, where another process may interfere."""
 
     kept: dict[int, Lease] = field(default_factory=dict)
     before: Callable[[], None] = lambda: None
@@ -49,27 +49,27 @@ class MemoryLeases:
 
 
 class LeaseStoreContract:
-    """A subclass says where leases are kept, which are none at first."""
+    """A subclass names where leases are stored; there are none at first."""
 
     def leases(self) -> LeaseStore:
         raise NotImplementedError
 
-    def test_of_two_who_add_a_number_one_has_it(self) -> None:
+    def test_of_two_that_add_one_number_only_the_first_succeeds(self) -> None:
         leases = self.leases()
         added = [leases.add(replace(one, number=7)) for one in (ANNA, BEN)]
         assert (added, leases.newest(), leases.read(7)) == ([True, False], 7, replace(ANNA, number=7))
 
-    def test_what_is_not_there_is_not_written_over(self) -> None:
+    def test_a_missing_lease_is_not_overwritten(self) -> None:
         leases = self.leases()
         assert (leases.newest(), leases.read(3), leases.put(replace(ANNA, number=3))) == (0, None, False)
 
-    def test_what_is_written_over_is_read_again(self) -> None:
+    def test_an_overwritten_lease_reads_back(self) -> None:
         leases = self.leases()
         leases.add(replace(ANNA, number=1))
         written = leases.put(replace(ANNA, number=1, beat=41, holder=FREE))
         assert (written, leases.read(1)) == (True, replace(ANNA, number=1, beat=41, holder=FREE))
 
-    def test_older_ones_are_taken_away(self) -> None:
+    def test_older_leases_are_dropped(self) -> None:
         leases = self.leases()
         for number in (1, 2, 10):
             leases.add(replace(ANNA, number=number))

@@ -1,4 +1,4 @@
-"""A daemon of MUNGE with a key of its own, and its programs: Debian's, as they are installed or unpacked."""
+"""A MUNGE daemon with a key of its own, and its programs: Debian's, installed or unpacked."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def programs() -> dict[str, str]:
 
 @contextmanager
 def munged(environ: dict[str, str]) -> Iterator[Path]:
-    """Its socket, which every user of the machine reaches."""
+    """Its socket, which every user of the machine can reach."""
     with tempfile.TemporaryDirectory(dir="/tmp") as made:
         folder = Path(made)
         folder.chmod(0o755)
@@ -44,7 +44,7 @@ def munged(environ: dict[str, str]) -> Iterator[Path]:
 
 
 def made_by(user: str) -> SystemRunner:
-    """Runs `munge` for this user, as the daemon lets root; all else as it is."""
+    """Runs `munge` for this user, as the daemon allows root to; other commands run unchanged."""
 
     class Runner(SystemRunner):
         def __call__(self, argv, **options):  # type: ignore[no-untyped-def]

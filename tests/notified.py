@@ -18,7 +18,7 @@ from tests.web.served import free_port
 
 
 class Mailbox:
-    """What the mail server has taken."""
+    """The mails that the server received."""
 
     def __init__(self) -> None:
         self.mails: list[Message] = []
@@ -34,7 +34,7 @@ class Mailbox:
 
 @contextlib.contextmanager
 def mail_server() -> Iterator[tuple[str, Mailbox]]:
-    """A URL of it, and its mailbox."""
+    """The URL of a mail server, and its mailbox."""
     box = Mailbox()
     port = free_port()
     controller = Controller(box, hostname="127.0.0.1", port=port)

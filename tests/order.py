@@ -1,7 +1,6 @@
-"""The order of a run: tests on a real cell, which mostly wait, stand evenly among those that compute.
-
-xdist gives every worker a stretch of the order. Alphabetical, the cells' tests were one stretch: while the others
-computed one worker waited for its cell, and at the end all did.
+"""The order of a run: tests on a real cell, which mostly wait, are spread evenly among those that compute. xdist gives
+every worker a stretch of the order. Alphabetically, the tests on cells were one stretch: while the others computed one
+worker waited for its cell, and at the end all did.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Protocol, TypeVar
 
 
 class Located(Protocol):
-    """What has a file, as a test has."""
+    """Anything with a file, as a test has."""
 
     @property
     def path(self) -> Path: ...
@@ -23,8 +22,8 @@ Test = TypeVar("Test", bound=Located)
 
 
 def spread(waiting: Sequence[Test], computing: Sequence[Test]) -> list[Test]:
-    """All of both. Each kind stays in its order, and no file of tests that compute is divided, so that what its tests
-    share is made once.
+    """All of both. Each kind keeps its order, and no file of tests that compute is divided, so that their shared
+    fixtures are made once.
     """
     files = [list(tests) for _, tests in groupby(computing, key=lambda test: test.path)]
     found: list[Test] = []

@@ -1,4 +1,4 @@
-"""What stands for more of its kind in a run without `--thorough`: some of a test's parameters, some random examples."""
+"""Samples that stand for similar cases in a run without `--thorough`: some parameters or random examples of a test."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHARE = 5
 
 
 def sample(values: Iterable[Any], *kept: Any) -> list[Any]:
-    """All of them as a test's parameters. Those that are not kept run with `--thorough` only."""
+    """All of them as parameters of a test. Those that are not kept run with `--thorough` only."""
     kept = tuple(dict.fromkeys(kept))
     found = [value if value in kept else pytest.param(value, marks=pytest.mark.thorough) for value in values]
     assert len([value for value in found if value in kept]) == len(kept), f"{kept} are not among the values"
@@ -22,7 +22,7 @@ def sample(values: Iterable[Any], *kept: Any) -> list[Any]:
 
 
 def thorough() -> bool:
-    """Whether all is to be tested, each thing as it is used."""
+    """Whether every case is to be tested."""
     return bool(os.environ.get(THOROUGH))
 
 

@@ -1,4 +1,4 @@
-"""A record with other names decides the same and tells nobody's."""
+"""A record under other names leads to the same decisions and has no original name."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SECRET = ("beatrix", "alfonso", "takeover", "treasury", "merger", "bankers", "co
 
 
 def record(folder: Path, **changed: str) -> Path:
-    """What a cell of a bank would leave."""
+    """A record as the cell of a bank would leave it."""
     recorded(folder)
     (folder / "qstat.xml").write_text(QSTAT)
     for stem, text in {**QCONF, **changed}.items():
@@ -65,12 +65,12 @@ def record(folder: Path, **changed: str) -> Path:
 
 
 def texts(folder: Path) -> str:
-    """All that stands in a record, names of its files included."""
+    """All text of a record, names of its files included."""
     files = [file for file in folder.rglob("*") if file.is_file()]
     return "\n".join([*(file.name for file in files), *(file.read_text() for file in files)]).lower()
 
 
-def test_no_name_is_left_and_what_has_one_name_has_one_afterwards(tmp_path: Path) -> None:
+def test_an_anonymous_record_has_no_old_name_and_one_new_name_for_each(tmp_path: Path) -> None:
     before = record(tmp_path / "record")
     assert [name for name in SECRET if name not in texts(before)] == []
 
@@ -82,13 +82,13 @@ def test_no_name_is_left_and_what_has_one_name_has_one_afterwards(tmp_path: Path
     assert (host.name, sorted(cluster.execution_hosts)) == ("host-1", ["host-1", "host-2"])
     assert cluster.queues["main.q"].slots_by_host == {"host-1": 2}
     assert list(cluster.access_lists) == ["list-1"]
-    assert sorted(cluster.access_lists["list-1"].entries) == ["user-1", "user-3"]  # user-2 is of the requests
+    assert sorted(cluster.access_lists["list-1"].entries) == ["user-1", "user-3"]  # user-2 is in the requests
     assert [category.ask.owner for category in cluster.job_categories] == ["user-1"]
     assert read_record(tmp_path / "case").fleet.workers[0].name == "host-2"
 
 
 @pytest.mark.parametrize("name", ("jobs", "mixed", "states", "empty"))
-def test_what_a_real_cell_printed_decides_the_same_under_other_names(name: str, tmp_path: Path) -> None:
+def test_recorded_cells_decide_the_same_under_other_names(name: str, tmp_path: Path) -> None:
     write_anonymous(RECORDED / name, tmp_path / "case")
     before, after = (plan(read_record(folder)) for folder in (RECORDED / name, tmp_path / "case"))
     assert [len(category.reason.code.value) for category in after.job_categories] == [
@@ -123,7 +123,7 @@ WORDS = (
 )
 
 
-def test_no_word_of_a_job_no_unknown_host_and_no_address_is_left(tmp_path: Path) -> None:
+def test_an_anonymous_record_has_no_job_text_no_unknown_host_and_no_address(tmp_path: Path) -> None:
     before = record(tmp_path / "record")
     for name, (was, now) in OF_OTHERS.items():
         assert (before / name).read_text() == was
@@ -143,29 +143,29 @@ def test_no_word_of_a_job_no_unknown_host_and_no_address_is_left(tmp_path: Path)
     assert [word for word in (*SECRET, *WORDS) if word in texts(tmp_path / "case")] == []
     made = read_record(tmp_path / "case")
     assert made.policy.rules is not None
-    (told,) = made.memory.details.values()
-    assert made.policy.rules.apply[0].who.is_of_context(told.context)
+    (result,) = made.memory.details.values()
+    assert made.policy.rules.apply[0].who.is_of_context(result.context)
     assert_same_but_for_names(before, tmp_path / "case")
 
 
 @pytest.mark.parametrize(
     "folder", sample(RECORDS, *RECORDS[::6], *OF_OWNERS), ids=lambda folder: f"{folder.parent.name}/{folder.name}"
 )
-def test_the_plan_of_a_record_without_names_is_that_of_the_record_but_for_names(folder: Path, tmp_path: Path) -> None:
+def test_the_plan_of_an_anonymous_record_differs_only_in_names(folder: Path, tmp_path: Path) -> None:
     before = whole(f"{folder.parent.name}/{folder.name}")
     write_anonymous(before, tmp_path / "case")
     assert_same_but_for_names(before, tmp_path / "case")
 
 
 def assert_same_but_for_names(before: Path, after: Path) -> None:
-    """Whatever one name was is one name, and of no two the same; all else is equal, in the same order."""
+    """Each name has one new name, no two share one, and all else is equal and in the same order."""
     renamed: dict[str, str] = {}
-    one, other = (_told(folder) for folder in (before, after))
+    one, other = (_plan_document(folder) for folder in (before, after))
     _compare(one, other, "", renamed)
     assert len(set(renamed.values())) == len(renamed), renamed
 
 
-def _told(folder: Path) -> object:
+def _plan_document(folder: Path) -> object:
     snapshot = read_record(folder)
     return json.loads(json.dumps(document(snapshot, plan(snapshot), {}, by_job=True)))
 
@@ -180,7 +180,7 @@ def _compare(one: object, other: object, place: str, renamed: dict[str, str]) ->
         for number, (left, right) in enumerate(zip(one, other, strict=True)):
             _compare(left, right, f"{place}[{number}]", renamed)
     elif isinstance(other, str) and LEFT_OUT in other:
-        assert isinstance(one, str), place  # somebody's own sentence, of which nothing but its being there counts
+        assert isinstance(one, str), place  # a sentence of its own, which only has to be there
     elif isinstance(one, str) and isinstance(other, str):
         left_words, right_words = (re.findall(r"[\w.+-]+|[^\w.+-]+", text) for text in (one, other))
         assert len(left_words) == len(right_words), (place, one, other)
@@ -190,19 +190,19 @@ def _compare(one: object, other: object, place: str, renamed: dict[str, str]) ->
         assert one == other, place
 
 
-def test_a_name_that_means_something_else_as_well_is_refused(tmp_path: Path) -> None:
+def test_a_name_that_is_also_a_keyword_is_refused(tmp_path: Path) -> None:
     before = record(tmp_path / "record", su_bankers="name bankers\ntype ACL\nentries running\n")
     with pytest.raises(SettingsError, match="replace names by hand"):
         write_anonymous(before, tmp_path / "case")
     assert not (tmp_path / "case").exists()
 
 
-def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="is not empty"):
         write_anonymous(record(tmp_path / "record"), tmp_path)
 
 
-def test_what_callers_rules_and_settings_say_is_not_left_either(tmp_path: Path) -> None:
+def test_an_anonymous_record_has_no_names_of_requests_rules_and_settings(tmp_path: Path) -> None:
     before = record(tmp_path / "record")
     requests = {
         "sets": [
@@ -248,7 +248,7 @@ def test_what_callers_rules_and_settings_say_is_not_left_either(tmp_path: Path) 
     assert made.arrays[0].said_by == (("max_count", made.arrays[0].kept_by[0]),)
 
 
-def test_who_has_a_budget_is_not_told_and_the_budget_is_still_spent(tmp_path: Path) -> None:
+def test_budget_owners_are_renamed_and_their_budgets_stay_spent(tmp_path: Path) -> None:
     before = record(tmp_path / "record")
     with (before / "settings.toml").open("a") as settings:
         settings.write('CP_CAP_AUTOSCALE_BUDGETS = "user:alfonso=10, user:quentin=10, project:takeover=10"\n')

@@ -1,4 +1,4 @@
-"""Crowds that ask at once, played in whole passes: thirty workers, fifty callers, and processes that are killed."""
+"""Crowds of workers that ask at once, in whole passes: thirty workers, fifty callers, and processes that are killed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ARRAY = replace(
 
 @dataclass
 class Crowd:
-    """Callers that want and ask what chance says, and what they were told."""
+    """Callers that request and workers that ask at random, and the answers that they got."""
 
     world: World
     chance: random.Random
@@ -47,14 +47,14 @@ class Crowd:
         return set(self.world.cloud.machines) - set(self.living)
 
     def want(self, counts: Mapping[int, int]) -> None:
-        """Each of these callers wants this many workers, and nothing else."""
+        """Each of these callers requests this many workers, and nothing else."""
         store, at = self.loop.store, self.world.clock.now
         with store.database.transaction():
             for caller, count in counts.items():
                 store.requests.update(f"caller-{caller}", "ann", at, None, (Target("execute", count=count),), ())
 
     def ask(self, workers: Iterable[str], *, killed: bool = False) -> None:
-        """All these ask before one pass, whose process may be killed right after it decided; then hear the answers."""
+        """All these ask before one pass, whose process may be killed after planning; then they read the answers."""
         table, at, asking = self.loop.store.auto_stops, self.world.clock.now, list(workers)
         with self.loop.store.database.transaction():
             for worker in asking:
@@ -70,7 +70,7 @@ class Crowd:
             self.loop = start(self.world)
 
     def storm(self) -> None:
-        """Jobs come, callers change their minds, workers ask, and now and then the process is replaced by another."""
+        """Jobs come, callers change their requests, workers ask, and now and then the process is replaced."""
         chance = self.chance
         for _ in range(ROUNDS):
             self.world.cluster.submit(chance.randint(0, 4), seconds=chance.choice((5.0, 30.0, 120.0)))
@@ -78,7 +78,7 @@ class Crowd:
             self.ask(chance.sample(self.living, chance.randint(0, len(self.living))), killed=self.chance.random() < 0.2)
 
     def settle(self) -> None:
-        """Nobody changes anything any more, until nothing is done any more."""
+        """Nothing is changed any more; make passes until no action is left."""
         for _ in range(40):
             done = step(self.world, self.loop)
             if done is not None and not done.acted and self.stopped <= self.ended:
@@ -87,7 +87,7 @@ class Crowd:
 
 
 @pytest.mark.parametrize("seed", sample(range(3), 0))
-def test_whatever_a_crowd_does_exactly_those_leave_that_were_told_so_and_as_many_stay_as_are_wanted(
+def test_in_any_crowd_exactly_the_workers_told_to_stop_leave_and_those_requested_stay(
     seed: int, tmp_path: Path
 ) -> None:
     world = World(tmp_path / "store.sqlite", policy=replace(POLICY, node_arrays=(ARRAY,)))

@@ -1,4 +1,4 @@
-"""What the benchmarks count stays within its bars."""
+"""The counts of the benchmarks stay within their limits."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from bench.commands import (
 from sge.batches import AT_ONCE
 
 
-def test_an_unchanged_pass_takes_few_commands_and_a_first_one_few_more_than_kinds_of_object() -> None:
+def test_an_unchanged_pass_takes_few_commands_and_a_first_one_is_bounded() -> None:
     first, unchanged, after_joins = passes()
     assert max(unchanged, after_joins) <= UNCHANGED_BAR
     assert first < QUEUES + PES + HOST_GROUPS
 
 
-def test_two_hundred_workers_join_with_few_edits_of_what_they_have_in_common() -> None:
+def test_two_hundred_workers_join_with_few_shared_edits() -> None:
     joined = joins(JOINING)
     edits = joined["qconf -aattr hostgroup"] + joined["qconf -rattr queue"]
     assert 0 < edits <= EDITS_BAR
 
 
-def test_two_hundred_workers_leave_with_one_command_each_and_few_for_all() -> None:
+def test_two_hundred_workers_leave_with_few_shared_commands() -> None:
     left = removals(JOINING)
     assert (left["qconf -dattr hostgroup"], left["commands"] <= REMOVAL_BAR) == (-(-JOINING // AT_ONCE), True)

@@ -21,7 +21,7 @@ class TestMemoryLeases(LeaseStoreContract):
 
 @dataclass
 class Machines:
-    """Two machines of one cell, each with a clock of its own that has nothing to do with the other's."""
+    """Two machines of one cell, each with an independent clock."""
 
     leases: MemoryLeases = field(default_factory=MemoryLeases)
     now: float = 0.0
@@ -44,7 +44,7 @@ def machines() -> Machines:
     return Machines()
 
 
-def test_who_comes_first_acts_and_the_second_is_refused_once_the_first_shows_itself(machines: Machines) -> None:
+def test_the_first_autoscaler_acts_and_the_second_is_refused_once_the_first_is_seen(machines: Machines) -> None:
     first, second = machines.autoscaler(ANNA), machines.autoscaler(BEN, ahead=-86_400)
     both = acts(first), acts(second)
     machines.now += RENEW
@@ -55,10 +55,10 @@ def test_who_comes_first_acts_and_the_second_is_refused_once_the_first_shows_its
 
 
 @pytest.mark.parametrize(("first_pid", "taken"), ((os.getpid(), False), (2**22 + 1, True)), ids=("alive", "dead"))
-def test_on_the_same_machine_too_only_one_acts_while_the_other_lives(
+def test_on_one_machine_too_only_one_acts_while_the_other_is_alive(
     machines: Machines, first_pid: int, taken: bool
 ) -> None:
-    """The lock keeps a second one away, until somebody deletes its file."""
+    """The lock excludes a second one, until its file is deleted."""
     first, second = machines.autoscaler(replace(ANNA, pid=first_pid)), machines.autoscaler(replace(ANNA, pid=12))
     assert (acts(first), acts(second)) == (True, taken)
 
@@ -73,18 +73,18 @@ def test_a_lease_that_is_renewed_never_expires(machines: Machines) -> None:
         assert (acts(first), acts(second)) == (True, False)
 
 
-def test_the_lease_of_one_who_died_is_taken_once_it_has_expired_by_the_watchers_own_clock(machines: Machines) -> None:
+def test_an_expired_lease_is_taken_by_the_clock_of_the_watcher(machines: Machines) -> None:
     first, second = machines.autoscaler(ANNA, ahead=1e9), machines.autoscaler(BEN)
     first.check()
-    said = [acts(second)]
+    results = [acts(second)]
     machines.now += EXPIRES - 1
-    said.append(acts(second))
+    results.append(acts(second))
     machines.now += 1
-    said.append(acts(second))
-    assert said == [False, False, True]
+    results.append(acts(second))
+    assert results == [False, False, True]
 
 
-def test_one_that_was_suspended_acts_no_more_before_another_may(machines: Machines) -> None:
+def test_a_suspended_holder_does_not_act_after_another_took_the_lease(machines: Machines) -> None:
     first, second = machines.autoscaler(ANNA), machines.autoscaler(BEN)
     first.check()
     acts(second)
@@ -94,7 +94,7 @@ def test_one_that_was_suspended_acts_no_more_before_another_may(machines: Machin
         first.check()
 
 
-def test_while_grid_engine_cannot_be_reached_the_lease_runs_out_for_its_holder_before_it_does_for_others(
+def test_without_grid_engine_a_lease_ends_for_its_holder_before_it_does_for_others(
     machines: Machines,
 ) -> None:
     lease = machines.autoscaler(ANNA)
@@ -112,19 +112,19 @@ def test_while_grid_engine_cannot_be_reached_the_lease_runs_out_for_its_holder_b
     assert (before, after, acts(lease), VALID < EXPIRES) == (True, False, True, True)
 
 
-def test_the_next_process_of_the_same_machine_need_not_wait(machines: Machines) -> None:
+def test_the_next_process_on_the_same_machine_does_not_wait(machines: Machines) -> None:
     machines.autoscaler(ANNA).check()
     assert acts(machines.autoscaler(replace(ANNA, pid=12)))
 
 
-def test_who_ends_gives_the_lease_back(machines: Machines) -> None:
+def test_an_ending_holder_releases_the_lease(machines: Machines) -> None:
     with machines.autoscaler(ANNA).kept() as lease:
         lease.check()
     held = next(iter(machines.leases.kept.values())).holder
     assert (held, acts(machines.autoscaler(BEN))) == (FREE, True)
 
 
-def test_a_lease_that_somebody_deleted_is_taken_again(machines: Machines) -> None:
+def test_a_deleted_lease_is_taken_again(machines: Machines) -> None:
     lease = machines.autoscaler(ANNA)
     lease.check()
     machines.leases.kept.clear()
@@ -132,7 +132,7 @@ def test_a_lease_that_somebody_deleted_is_taken_again(machines: Machines) -> Non
     assert (acts(lease), len(machines.leases.kept)) == (True, 1)
 
 
-def test_where_grid_engine_lets_us_keep_no_lease_passes_go_on_and_that_is_said(
+def test_without_permission_to_keep_a_lease_passes_continue_with_one_warning(
     machines: Machines, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Refusing(MemoryLeases):
@@ -148,8 +148,8 @@ def test_where_grid_engine_lets_us_keep_no_lease_passes_go_on_and_that_is_said(
 
 @pytest.mark.parametrize("died", (False, True), ids=("free", "expired"))
 @pytest.mark.parametrize("moment", range(12))
-def test_whenever_another_comes_in_between_at_most_one_of_two_acts(machines: Machines, moment: int, died: bool) -> None:
-    """Before each call of the one the other makes a whole step; the first holder, too, may come back then."""
+def test_at_most_one_of_two_acts_whenever_the_other_interferes(machines: Machines, moment: int, died: bool) -> None:
+    """Before each call of the one the other makes a whole step; the first holder may return then, too."""
     old = machines.autoscaler(replace(ANNA, holder="c3", pid=33))
     old.check()
     one, other = machines.autoscaler(ANNA), machines.autoscaler(BEN)
@@ -175,9 +175,7 @@ def test_whenever_another_comes_in_between_at_most_one_of_two_acts(machines: Mac
 
 
 @pytest.mark.parametrize("moment", range(8))
-def test_a_holder_that_comes_back_while_its_lease_is_taken_never_acts_beside_the_taker(
-    machines: Machines, moment: int
-) -> None:
+def test_a_returning_holder_never_acts_beside_the_one_that_takes_its_lease(machines: Machines, moment: int) -> None:
     old, taker = machines.autoscaler(ANNA), machines.autoscaler(BEN)
     old.check()
     acts(taker)
@@ -202,7 +200,7 @@ def _step(lease: CellLease) -> None:
         lease.step()
 
 
-def test_two_directories_of_locks_are_two_holders(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_two_lock_directories_are_two_holders(tmp_path_factory: pytest.TempPathFactory) -> None:
     places = [tmp_path_factory.mktemp("locks") for _ in range(2)]
     holders = [own_lease(place).holder for place in (*places, places[0])]
     assert (holders[0] == holders[2], holders[0] == holders[1]) == (True, False)

@@ -1,4 +1,4 @@
-"""`make quick` runs the tests of what was changed."""
+"""`make quick` runs the tests of the changed files."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ IMPORTS = {"tests/sge/test_qstat.py": {"sge.qstat"}, "tests/web/test_serve.py": 
         (["tests/cases/limits/a-pause-launches-nothing/expect.toml"], ["tests/cases"]),
     ),
 )
-def test_tests_of_a_change(changed: list[str], tests: list[str]) -> None:
+def test_a_change_selects_its_tests(changed: list[str], tests: list[str]) -> None:
     assert select_tests(changed, IMPORTS) == tests
 
 
 @pytest.mark.parametrize("changed", ([], ["LICENSE"], ["tests/grid_engine/test_cell.py"], ["providers/nowhere.py"]))
-def test_where_nothing_has_tests_the_core_is_tested(changed: list[str]) -> None:
+def test_a_change_without_tests_selects_the_core_tests(changed: list[str]) -> None:
     assert select_tests(changed, IMPORTS) == sorted(CORE)
 
 
-def test_a_test_that_was_taken_away_is_not_run() -> None:
+def test_a_deleted_test_is_not_selected() -> None:
     assert select_tests(["tests/sge/test_nowhere.py"], IMPORTS) == []
 
 

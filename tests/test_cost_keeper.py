@@ -22,7 +22,7 @@ def world(tmp_path: Path) -> CostWorld:
     return CostWorld(tmp_path / "world", [Machine("w1", 0)])
 
 
-def test_a_running_job_pays_for_its_slots_so_far(world: CostWorld) -> None:
+def test_a_running_job_is_charged_for_its_slots_so_far(world: CostWorld) -> None:
     world.jobs = [Job(1, "w1", 0, slots=2)]
     world.see(0)
     world.see(HOUR)
@@ -30,21 +30,21 @@ def test_a_running_job_pays_for_its_slots_so_far(world: CostWorld) -> None:
     assert world.costs(HOUR, "department") == {"(known when its jobs end)": 500_000, "(idle)": 500_000}
 
 
-def test_on_a_worker_of_which_no_slots_are_known_a_job_pays_for_all_of_it(world: CostWorld) -> None:
+def test_on_a_worker_without_known_slots_a_job_is_charged_for_all(world: CostWorld) -> None:
     world.machines, world.jobs = [Machine("w1", 0, slots=0)], [Job(1, "w1", 0)]
     world.see(0)
     world.see(HOUR)
     assert world.costs(HOUR) == {"ann": 1_000_000}
 
 
-def test_nobody_pays_for_a_job_that_cannot_be_read(world: CostWorld) -> None:
+def test_an_unreadable_job_is_not_charged(world: CostWorld) -> None:
     world.jobs = [Job(0, "w1", 0, slots=4)]
     world.see(0)
     world.see(HOUR)
     assert world.costs(HOUR) == {"(idle)": 1_000_000}
 
 
-def test_what_a_full_disk_did_not_keep_is_told_again_of_whom_it_was(world: CostWorld) -> None:
+def test_after_a_failed_write_the_owner_of_a_job_is_stored_again(world: CostWorld) -> None:
     world.jobs = [Job(1, "w1", 0, slots=2)]
     with contextlib.suppress(StateNotKept), world.store.database.transaction():
         world.see(0)
@@ -56,7 +56,7 @@ def test_what_a_full_disk_did_not_keep_is_told_again_of_whom_it_was(world: CostW
     assert (costs["ann"], costs["ben"]) == (500_000, 250_000)
 
 
-def test_an_ended_job_pays_until_the_end_that_accounting_tells(world: CostWorld) -> None:
+def test_an_ended_job_is_charged_until_its_end_in_accounting(world: CostWorld) -> None:
     world.jobs = [Job(1, "w1", 0, HOUR / 2, slots=4)]
     world.see(0)
     world.account(HOUR)
@@ -66,7 +66,7 @@ def test_an_ended_job_pays_until_the_end_that_accounting_tells(world: CostWorld)
     assert world.costs(HOUR, "project") == {"wind": 500_000, "(idle)": 500_000}
 
 
-def test_jobs_that_no_pass_sees_are_told_by_accounting(world: CostWorld) -> None:
+def test_jobs_that_no_pass_observed_come_from_accounting(world: CostWorld) -> None:
     world.jobs = [Job(number, "w1", number * 10.0, number * 10.0 + 9, slots=4) for number in range(1, 101)]
     world.see(0)
     world.account(HOUR)
@@ -75,7 +75,7 @@ def test_jobs_that_no_pass_sees_are_told_by_accounting(world: CostWorld) -> None
     assert len(world.report(HOUR, "job").tables[0].rows) == 100
 
 
-def test_of_an_array_each_task_is_a_row_or_all_are_one(world: CostWorld) -> None:
+def test_tasks_of_an_array_are_rows_of_their_own_or_one_row(world: CostWorld) -> None:
     world.jobs = [Job(7, "w1", 0, HOUR, slots=1, task=task) for task in (1, 2)]
     world.see(0)
     world.account(HOUR)
@@ -84,8 +84,8 @@ def test_of_an_array_each_task_is_a_row_or_all_are_one(world: CostWorld) -> None
     assert world.costs(HOUR, "array") == {"7": 500_000, "(idle)": 500_000}
 
 
-def test_of_a_parallel_job_every_host_is_paid_by_its_slots_there(world: CostWorld) -> None:
-    """Accounting names one host, with the slots of all."""
+def test_a_parallel_job_is_charged_on_each_host_for_its_slots_there(world: CostWorld) -> None:
+    """Accounting names one host, with the slots of all hosts."""
     world.machines.append(Machine("w2", 0))
     world.jobs = [Job(1, "w1", 0, HOUR / 2, slots=1, others=(("w2", 3),))]
     world.see(0)
@@ -94,7 +94,7 @@ def test_of_a_parallel_job_every_host_is_paid_by_its_slots_there(world: CostWorl
     assert world.costs(HOUR) == {"ann": 125_000 + 375_000, "(idle)": 1_500_000}
 
 
-def test_a_job_that_began_again_on_its_host_pays_for_both_times(world: CostWorld) -> None:
+def test_a_job_that_ran_twice_on_its_host_is_charged_for_both_times(world: CostWorld) -> None:
     world.jobs = [Job(1, "w1", 0, 900, slots=4)]
     world.see(0)
     world.jobs.append(Job(1, "w1", 1800, 2700, slots=4))
@@ -104,24 +104,24 @@ def test_a_job_that_began_again_on_its_host_pays_for_both_times(world: CostWorld
     assert world.costs(HOUR) == {"ann": 500_000, "(idle)": 500_000}
 
 
-def test_a_job_of_which_accounting_tells_nothing_pays_until_it_was_last_seen(world: CostWorld) -> None:
+def test_a_job_missing_from_accounting_is_charged_until_it_was_last_observed(world: CostWorld) -> None:
     world.jobs = [Job(1, "w1", 0, 1000, slots=4)]
     for at in (0, 900, 1800, HOUR):
         world.see(at)
     assert world.costs(HOUR) == {"ann": 250_000, "(idle)": 750_000}
 
 
-def test_what_begins_and_ends_later_changes_nothing_of_a_job_that_was_last_seen_before(world: CostWorld) -> None:
+def test_later_jobs_do_not_change_the_charge_of_one_observed_before(world: CostWorld) -> None:
     world.jobs = [Job(1, "w1", 0, 1000, slots=4), Job(2, "w1", 1800, payer=BEN), Job(3, "w1", 2700, payer=BEN)]
     for at in (0, 900, 1800, 2700, HOUR):
         world.see(at)
     assert world.costs(HOUR) == {"ann": 250_000, "ben": 125_000 + 62_500, "(idle)": 562_500}
 
 
-def test_another_process_goes_on_where_the_first_one_was(world: CostWorld) -> None:
+def test_another_process_continues_the_accounting(world: CostWorld) -> None:
     world.jobs = [Job(1, "w1", 0, 900, slots=4), Job(2, "w1", 900, slots=4, payer=BEN)]
     world.see(0)
-    world.account(1800)  # while none runs
+    world.account(1800)  # while no process runs
     world.restart()
     world.see(1800)
     world.restart()
@@ -129,7 +129,7 @@ def test_another_process_goes_on_where_the_first_one_was(world: CostWorld) -> No
     assert world.costs(HOUR) == {"ann": 250_000, "ben": 750_000}
 
 
-def test_after_a_lost_store_workers_that_live_cost_from_their_launch_for_the_jobs_of_accounting(
+def test_after_a_lost_store_living_workers_are_charged_from_their_launch(
     world: CostWorld,
 ) -> None:
     world.machines.append(Machine("w2", 0, 1000))
@@ -145,7 +145,7 @@ def test_after_a_lost_store_workers_that_live_cost_from_their_launch_for_the_job
     assert world.report(HOUR).known_since == NOW + 1800
 
 
-def test_a_worker_lost_while_nobody_looked_is_uncertain(world: CostWorld) -> None:
+def test_a_worker_lost_between_distant_passes_has_uncertain_cost(world: CostWorld) -> None:
     world.machines = [Machine("w1", 0, 1000)]
     world.see(0)
     world.see(900)
@@ -154,7 +154,7 @@ def test_a_worker_lost_while_nobody_looked_is_uncertain(world: CostWorld) -> Non
     assert (report.tables[0].total.cost, report.unseen) == (1_000_000, 750_000)
 
 
-def test_a_host_name_used_again_is_another_worker(world: CostWorld) -> None:
+def test_a_reused_host_name_is_another_worker(world: CostWorld) -> None:
     world.machines = [Machine("w1", 0, 900), Machine("w1", 1000, id="i-second")]
     world.jobs = [Job(1, "w1", 0, 800, slots=4), Job(2, "w1", 1100, 1900, slots=4, payer=BEN)]
     for at in (0, 900, 1000):
@@ -166,7 +166,7 @@ def test_a_host_name_used_again_is_another_worker(world: CostWorld) -> None:
 
 
 @pytest.mark.parametrize("how", ("renamed", "copied", "renamed twice"))
-def test_what_rotation_moved_away_is_read(world: CostWorld, how: str) -> None:
+def test_rotated_accounting_is_read(world: CostWorld, how: str) -> None:
     world.jobs = [Job(number, "w1", number * 100.0, number * 100.0 + 90, slots=4) for number in range(1, 9)]
     world.see(0)
     world.account(200)
@@ -192,7 +192,7 @@ def test_what_rotation_moved_away_is_read(world: CostWorld, how: str) -> None:
     assert world.costs(900) == {"ann": 200_000, "(idle)": 50_000}
 
 
-def test_what_was_read_twice_counts_once(world: CostWorld) -> None:
+def test_records_read_twice_count_once(world: CostWorld) -> None:
     world.machines.append(Machine("w2", 0))
     world.jobs = [Job(1, "w1", 0, HOUR / 2, slots=1, others=(("w2", 3),))]
     world.see(0)
@@ -205,7 +205,7 @@ def test_what_was_read_twice_counts_once(world: CostWorld) -> None:
     assert world.costs(HOUR) == before
 
 
-def test_a_worker_of_unknown_price_is_told_and_costs_once_its_price_is_known(world: CostWorld) -> None:
+def test_a_worker_of_unknown_price_is_reported_and_costs_once_its_price_is_known(world: CostWorld) -> None:
     world.machines = [Machine("w1", 0, price=None)]
     world.see(0)
     report = world.report(HOUR)
@@ -215,7 +215,7 @@ def test_a_worker_of_unknown_price_is_told_and_costs_once_its_price_is_known(wor
     assert world.costs(HOUR) == {"(idle)": 500_000}
 
 
-def test_a_line_with_absurd_numbers_is_passed_over(world: CostWorld) -> None:
+def test_a_record_with_absurd_numbers_is_skipped(world: CostWorld) -> None:
     world.see(0)
     with world.accounting.open("a") as file:
         for job in (Job(9 * 10**18, "w1", 0, 900), Job(10**19 - 1, "w1", 0, 900), Job(1, "w1", 0, 900, 10**15)):
@@ -227,7 +227,7 @@ def test_a_line_with_absurd_numbers_is_passed_over(world: CostWorld) -> None:
     assert world.costs(HOUR, "job") == {"7": 1_000_000}
 
 
-def test_what_is_old_is_forgotten(world: CostWorld) -> None:
+def test_old_usage_is_forgotten(world: CostWorld) -> None:
     world.machines = [Machine("w1", 0, 1000), Machine("w2", 0)]
     world.jobs = [Job(1, "w1", 0, 900, slots=4), Job(2, "w2", 0, 900, slots=4)]
     world.see(0)
@@ -240,7 +240,7 @@ def test_what_is_old_is_forgotten(world: CostWorld) -> None:
     assert rows == [[], []]
 
 
-def test_of_too_many_uses_the_oldest_are_forgotten(world: CostWorld) -> None:
+def test_beyond_the_maximum_the_oldest_usages_are_forgotten(world: CostWorld) -> None:
     world.jobs = [Job(number, "w1", number * 10.0, number * 10.0 + 9, slots=4) for number in range(1, 101)]
     world.see(0)
     world.account(HOUR)

@@ -1,4 +1,6 @@
-"""The documentation says what is there: every command and option, and no command, setting, code or page that is not."""
+"""The documentation matches the code: it has every command and option, and names no command, setting, function or page
+that does not exist.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ _OF_OTHERS = ("CP_CAP_", "SGE_", "JOB_", "LD_LIBRARY_PATH", "RUN_ID", "QUEUE_")
 
 
 def commands(group: click.Group, above: str = "") -> Iterator[tuple[str, click.Command]]:
-    """Every command that does something, by its full name."""
+    """Every executable command, by its full name."""
     for name in group.list_commands(click.Context(group)):
         command = group.get_command(click.Context(group), name)
         if isinstance(command, click.Group):
@@ -58,7 +60,7 @@ def code(page: Path) -> list[str]:
 
 
 def called(page: Path) -> list[tuple[str, set[str]]]:
-    """Calls of ours in a page's code: what follows `sge-autoscaler`, and the options given."""
+    """Calls of our commands in a page's code: what follows `sge-autoscaler`, and the options given."""
     found = []
     for part in code(page):
         for line in part.strip("`").splitlines():
@@ -71,9 +73,9 @@ def called(page: Path) -> list[tuple[str, set[str]]]:
 
 
 def named(words: str) -> str | None:
-    """The command that a call begins with; None where there is none."""
-    said = words.split()
-    return next((name for long in (3, 2, 1) if (name := " ".join(said[:long])) in COMMANDS), None)
+    """The command that a call starts with; None if there is none."""
+    result = words.split()
+    return next((name for long in (3, 2, 1) if (name := " ".join(result[:long])) in COMMANDS), None)
 
 
 def test_the_table_of_commands_has_every_command_and_every_option() -> None:
@@ -81,7 +83,7 @@ def test_the_table_of_commands_has_every_command_and_every_option() -> None:
 
 
 @PAGE
-def test_every_command_that_is_shown_exists_with_its_options(page: Path) -> None:
+def test_every_command_shown_exists_with_its_options(page: Path) -> None:
     everywhere = {"--help", *options(cli)}
     wrong = [
         words
@@ -93,7 +95,7 @@ def test_every_command_that_is_shown_exists_with_its_options(page: Path) -> None
 
 
 @PAGE
-def test_every_link_inside_the_project_leads_somewhere(page: Path) -> None:
+def test_every_link_inside_the_project_resolves(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
     links = [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"[a-z]+:", link)]
     assert [link for link in links if not leads(page, link)] == []
@@ -109,7 +111,7 @@ def leads(page: Path, link: str) -> bool:
 
 
 @PAGE
-def test_every_setting_that_is_named_is_one(page: Path) -> None:
+def test_every_setting_named_exists(page: Path) -> None:
     known = set(re.findall(r"CP_CAP_[A-Z0-9_]*[A-Z0-9]", "".join(generated(ROOT).values())))
     known |= {name for provider in registry.known() for name in main_names(registry.settings_of(provider))}
     known |= {name for policy in policies.known() for name in main_names(policies.settings_of(policy))}
@@ -118,21 +120,21 @@ def test_every_setting_that_is_named_is_one(page: Path) -> None:
     assert {name for name in names - invented if re.sub(r"_\d+$", "", name) not in known} == set()
 
 
-def test_every_reason_that_operators_read_of_exists() -> None:
+def test_every_reason_code_named_for_operators_exists() -> None:
     spans = {part.strip("`") for part in code(OPERATE)}
     words = {word for word in spans if _OUR_WORDS.match(word) and not word.startswith(_OF_OTHERS)}
     assert words - {code.value for code in Code} == set()
 
 
 @PAGE
-def test_every_make_target_that_is_shown_exists(page: Path) -> None:
+def test_every_make_target_shown_exists(page: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     shown = {name for part in code(page) for name in re.findall(r"(?:^|`| )make ([a-z-]+)", part, re.MULTILINE)}
     assert shown - targets == set()
 
 
-def test_every_make_target_may_be_given_without_variables() -> None:
-    """`--jobs $(JOBS)` without a value for JOBS takes the next word, or none."""
+def test_every_make_target_works_without_variables() -> None:
+    """`--jobs $(JOBS)` without a value for JOBS would take the next word, or none."""
     text = (ROOT / "Makefile").read_text("utf-8")
     defined = set(re.findall(r"^([A-Z_]+) *[?:]=", text, re.MULTILINE)) | {"CURDIR", "MAKEFILE_LIST"}
     bare = set(re.findall(r"--[a-z-]+ \$\(([A-Z_]+)\)", re.sub(r"\$\(if [^,]*,[^)]*\)\)", "", text)))
@@ -164,7 +166,7 @@ def rules_cited(text: str) -> set[int]:
 
 
 def rules_of_safety() -> dict[int, str]:
-    """Number → what the page says of the rule."""
+    """Number → the text of the rule."""
     parts = re.split(r"^## (?=\d)", SAFETY.read_text("utf-8"), flags=re.MULTILINE)[1:]
     return {int(part.partition(".")[0]): part.partition("\n## ")[0] for part in parts}
 
@@ -175,7 +177,7 @@ def named_tests(text: str) -> list[str]:
 
 
 def is_defined(path: str, *names: str) -> bool:
-    """Whether the file has that class, function or name, one inside the other."""
+    """Whether the file defines that class, function or name, nested as given."""
     body: list[ast.stmt] = ast.parse((ROOT / path).read_text("utf-8")).body if (ROOT / path).exists() else []
     for name in names:
         inner = [node for node in body if name in names_of(node)]
@@ -197,7 +199,7 @@ def names_of(node: ast.stmt) -> set[str]:
             return set()
 
 
-def test_every_rule_that_is_cited_is_a_rule_of_safety() -> None:
+def test_every_cited_rule_is_a_rule_of_safety() -> None:
     files = [
         path for folder in ("autoscaler", "sge", "providers", "tests", "docs") for path in (ROOT / folder).rglob("*")
     ]
@@ -206,22 +208,22 @@ def test_every_rule_that_is_cited_is_a_rule_of_safety() -> None:
     assert {1, 8} <= cited <= rules_of_safety().keys()
 
 
-def test_rules_of_safety_are_numbered_without_a_gap() -> None:
+def test_rules_of_safety_are_numbered_without_gaps() -> None:
     assert list(rules_of_safety()) == list(range(1, len(rules_of_safety()) + 1))
 
 
 @pytest.mark.parametrize("number", sorted(rules_of_safety()))
-def test_every_rule_names_a_property_that_holds_it(number: int) -> None:
+def test_every_rule_names_a_property_test(number: int) -> None:
     named = named_tests(rules_of_safety()[number])
     assert [name for name in named if name.startswith(("tests/properties/", "tests/soak/"))] != []
 
 
-def test_every_test_that_safety_names_exists() -> None:
+def test_every_test_named_in_safety_exists() -> None:
     named = named_tests(SAFETY.read_text("utf-8"))
     assert [name for name in named if not is_defined(*name.split("::"))] == []
 
 
-def test_a_rule_that_nobody_wrote_and_a_test_that_is_not_there_are_noticed() -> None:
+def test_an_unknown_rule_and_a_missing_test_are_detected() -> None:
     assert rules_cited(f"(rule 4), rules 1 and\n{14}; a rule of 3, Rules 6, 7 and 8.") == {4, 1, 14, 6, 7, 8}
     assert not is_defined("tests/properties/test_rules.py", "TestRulesThatNobodyWrote")
     assert not is_defined("tests/properties/test_rules.py", "Rules", "nobody_wrote_this")
@@ -237,30 +239,30 @@ _FUNCTION = re.compile(r"`((?:\w+\.)*\w+)\(\)`(?:\s+in\s+`([\w/]+\.py)`)?")
 
 
 def functions_named(text: str) -> list[tuple[str, str]]:
-    """`name()` and `Class.name()` in backticks, each with the file that stands after "in"; '' where none does."""
+    """`name()` and `Class.name()` in backticks, each with the file after "in"; '' without one."""
     return _FUNCTION.findall(text)
 
 
 def names_named(text: str) -> list[tuple[str, str]]:
-    """Classes, fields and tables in backticks, each with the file that stands in brackets behind it."""
+    """Classes, fields and tables in backticks, each with the file in brackets after it."""
     return _NAME.findall(text)
 
 
 def files_named(text: str) -> set[str]:
-    """Files, and folders (with a slash at the end), in backticks; names in capitals stand for what is to be added."""
+    """Files, and folders (with a slash at the end), in backticks; names in capitals are placeholders."""
     named = re.findall(r"`([\w/.-]+/(?:[\w.-]+\.(?:py|md|cfg|toml))?)(?:::\w+)*`", text)
     return {path for path in named if not re.search(r"[A-Z]{4}", path)} - {"build/"}
 
 
 @pytest.mark.parametrize("page", (TOUR, CONTRIBUTING), ids=lambda page: page.name)
-def test_every_file_that_the_tour_names_exists(page: Path) -> None:
+def test_every_file_named_in_the_tour_exists(page: Path) -> None:
     named = files_named(page.read_text("utf-8"))
     assert len(named) > 10
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
 
 
 @pytest.mark.parametrize("page", (TOUR, CONTRIBUTING), ids=lambda page: page.name)
-def test_every_function_that_the_tour_names_is_where_it_says(page: Path) -> None:
+def test_every_function_named_in_the_tour_is_in_its_file(page: Path) -> None:
     text = page.read_text("utf-8")
     named = functions_named(text)
     assert len(named) > 5
@@ -275,7 +277,7 @@ def test_every_function_that_the_tour_names_is_where_it_says(page: Path) -> None
 
 
 @pytest.mark.parametrize("page", (TOUR, CONTRIBUTING), ids=lambda page: page.name)
-def test_every_class_and_table_that_the_tour_names_is_where_it_says(page: Path) -> None:
+def test_every_class_and_table_named_in_the_tour_is_in_its_file(page: Path) -> None:
     named = names_named(page.read_text("utf-8"))
     assert len(named) > 1
     assert [(name, path) for name, path in named if not is_defined(path, *name.split("."))] == []
@@ -287,7 +289,7 @@ def test_every_package_of_the_core_is_drawn_in_the_tour() -> None:
     assert packages - set(re.findall(r"[\w.]+", drawing)) == set()
 
 
-def test_the_tour_draws_the_layers_of_the_core_as_they_are() -> None:
+def test_the_tour_draws_the_layers_of_the_core_in_their_order() -> None:
     drawing = TOUR.read_text("utf-8").partition("A package imports from the packages below it only:")[2].split("```")[1]
     drawn = [re.findall(r"(\w+)(?:\.py)?(?=\s|$)", line.partition("    ")[0] + " ") for line in drawing.splitlines()]
     setup = configparser.ConfigParser()
@@ -298,7 +300,7 @@ def test_the_tour_draws_the_layers_of_the_core_as_they_are() -> None:
     assert found == sorted(found)
 
 
-def test_a_function_or_file_that_is_not_there_is_noticed() -> None:
+def test_a_missing_function_or_file_is_detected() -> None:
     assert functions_named("`plan()` in\n`autoscaler/core/plan.py`, `wait()`") == [
         ("plan", "autoscaler/core/plan.py"),
         ("wait", ""),

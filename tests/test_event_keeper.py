@@ -1,4 +1,6 @@
-"""Events over processes and full disks: each is told once, and what could not be written is told by the next pass."""
+"""Events across processes and full disks: each is stored once, and one that could not be written is stored by the next
+pass.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ def running(*numbers: int) -> ExecutionHost:
     return ExecutionHost("h1", (QueueInstance("main.q", "h1", 9, len(runs), 0, "", runs),))
 
 
-def test_an_end_is_told_of_accounting_and_what_was_there_before_is_none(store: Store, accounting: Path) -> None:
+def test_only_ends_written_to_accounting_later_become_events(store: Store, accounting: Path) -> None:
     keeper = EventKeeper(store.events, accounting)
     assert passed(keeper, running(1)) == [("started", "1")]
     with accounting.open("a") as file:
@@ -63,10 +65,10 @@ def test_an_end_is_told_of_accounting_and_what_was_there_before_is_none(store: S
     assert passed(keeper, a_host()) == []
 
 
-def test_another_process_goes_on_where_the_first_one_was(store: Store, accounting: Path) -> None:
+def test_another_process_continues_the_events(store: Store, accounting: Path) -> None:
     waiting = (jobs(3), a_job(9, state="hqw"))
     assert len(passed(EventKeeper(store.events, accounting), *waiting, running(20, 21))) == 4
-    with accounting.open("a") as file:  # while none runs
+    with accounting.open("a") as file:  # while no process runs
         file.write(an_end(20) + an_end(3))
     second = EventKeeper(store.events, accounting)
     assert passed(second, jobs(2), a_job(9, state="hqw"), running(21), after=60) == [
@@ -76,14 +78,14 @@ def test_another_process_goes_on_where_the_first_one_was(store: Store, accountin
     assert passed(EventKeeper(store.events, accounting), jobs(2), a_job(9, state="hqw"), running(21), after=90) == []
 
 
-def test_after_a_lost_store_what_is_there_is_told_and_no_end_of_old(tmp_path: Path, accounting: Path) -> None:
+def test_after_a_lost_store_present_jobs_become_events_and_old_ends_do_not(tmp_path: Path, accounting: Path) -> None:
     new = Store.open(tmp_path / "new.sqlite")
     found = passed(EventKeeper(new.events, accounting), jobs(2), running(20))
     assert found == [("submitted", "1-2"), ("counted", "1-2"), ("started", "20")]
     new.close()
 
 
-def test_what_could_not_be_written_is_told_by_the_next_pass(
+def test_events_that_could_not_be_written_are_reported_by_the_next_pass(
     store: Store, accounting: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keeper = EventKeeper(store.events, accounting)
@@ -101,7 +103,7 @@ def test_what_could_not_be_written_is_told_by_the_next_pass(
     assert passed(keeper, a_job(5)) == [("submitted", "5"), ("counted", "5"), ("ended", "1")]
 
 
-def test_a_quiet_pass_writes_nothing(store: Store, accounting: Path) -> None:
+def test_an_unchanged_pass_writes_nothing(store: Store, accounting: Path) -> None:
     keeper = EventKeeper(store.events, accounting)
     things = (jobs(3), running(20))
     passed(keeper, *things)
@@ -112,7 +114,7 @@ def test_a_quiet_pass_writes_nothing(store: Store, accounting: Path) -> None:
     assert writes == []
 
 
-def test_of_a_new_cell_the_first_line_of_accounting_is_news(store: Store, tmp_path: Path) -> None:
+def test_in_a_new_cell_the_first_line_of_accounting_becomes_an_event(store: Store, tmp_path: Path) -> None:
     file = tmp_path / "common" / "accounting"
     keeper = EventKeeper(store.events, file)
     assert passed(keeper, a_host()) == []
@@ -122,7 +124,7 @@ def test_of_a_new_cell_the_first_line_of_accounting_is_news(store: Store, tmp_pa
     assert store.events.read()[-1].event.tasks == "4"
 
 
-def test_accounting_that_cannot_be_read_is_said_once_and_ends_are_told_late(
+def test_unreadable_accounting_is_logged_once_and_ends_are_reported_late(
     store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "directory"

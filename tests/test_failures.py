@@ -19,7 +19,7 @@ def failures(tmp_path: Path) -> Failures:
     return Failures(tmp_path / "accounting", Store.open(None).starts, lambda: NOW)
 
 
-def test_failed_starts_and_jobs_that_ran_are_evidence_and_what_was_ended_is_none(failures: Failures) -> None:
+def test_failed_starts_and_successes_are_evidence_and_deleted_jobs_are_not(failures: Failures) -> None:
     failures.gather(NOW)
     failures.accounting.write_bytes(RECORDED.read_bytes())
     failures.gather(NOW + 10)
@@ -29,7 +29,7 @@ def test_failed_starts_and_jobs_that_ran_are_evidence_and_what_was_ended_is_none
     )
 
 
-def test_nothing_is_found_twice(failures: Failures) -> None:
+def test_no_failure_is_found_twice(failures: Failures) -> None:
     failures.gather(NOW)
     failures.accounting.write_bytes(RECORDED.read_bytes())
     failures.gather(NOW + 10)
@@ -37,14 +37,14 @@ def test_nothing_is_found_twice(failures: Failures) -> None:
     assert [failure.at for failure in failures.table.failures(0)] == [NOW + 10]
 
 
-def test_what_was_written_while_nobody_looked_for_long_is_no_news(failures: Failures) -> None:
+def test_records_written_during_a_long_gap_are_skipped(failures: Failures) -> None:
     failures.gather(NOW)
     failures.accounting.write_bytes(RECORDED.read_bytes())
     failures.gather(NOW + LONGEST_GAP + 1)
     assert (failures.table.failures(0), failures.table.offset) == ((), RECORDED.stat().st_size)
 
 
-def test_an_accounting_that_cannot_be_read_is_said_once_and_hinders_nothing(
+def test_unreadable_accounting_is_logged_once_and_stops_nothing(
     failures: Failures, caplog: pytest.LogCaptureFixture
 ) -> None:
     failures.accounting.mkdir()

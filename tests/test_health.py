@@ -1,4 +1,4 @@
-"""Health checks: whom they ask about, how often, how many at once, and what each answer means."""
+"""Health checks: which workers are checked, how often, how many at once, and the meaning of each exit code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHECK = ("/opt/check", "--quick")
 
 @dataclass
 class Answers:
-    """A command that answers the same to all."""
+    """A command that answers the same for all workers."""
 
     code: int = 0
     output: bytes = b""
@@ -41,7 +41,7 @@ class Answers:
 
 
 def never_ends(call: Callable[[], Value], name: str) -> Future[Value]:
-    """An executor whose calls are under way for ever."""
+    """An executor whose calls never end."""
     del call, name
     return Future()
 
@@ -66,7 +66,7 @@ class Bench:
         self.checks.begin(world.fleet.workers, world.memory, world.policy)
 
     @property
-    def said(self) -> list[tuple[bool, str]]:
+    def results(self) -> list[tuple[bool, str]]:
         return [(health.healthy, health.message) for health in self.store.findings(self.now).health.values()]
 
 
@@ -75,12 +75,12 @@ def bench() -> Bench:
     return Bench()
 
 
-def test_the_command_is_given_name_address_and_id(bench: Bench) -> None:
+def test_the_check_gets_name_address_and_id(bench: Bench) -> None:
     bench.begin(a_worker("w1", address="10.0.0.5"), a_worker("w2"))
     assert bench.answers.asked == [(*CHECK, "w1", "10.0.0.5", "i-w1"), (*CHECK, "w2", "", "i-w2")]
 
 
-def test_nobody_is_asked_about_where_no_command_is_set(bench: Bench) -> None:
+def test_without_a_command_no_worker_is_checked(bench: Bench) -> None:
     bench.begin(command=())
     assert bench.answers.asked == []
 
@@ -97,13 +97,13 @@ def test_nobody_is_asked_about_where_no_command_is_set(bench: Bench) -> None:
     ),
     ids=("leaves", "comes", "not known yet", "ends", "unknown array", "no host"),
 )
-def test_only_workers_in_service_are_asked_about(bench: Bench, worker: Thing) -> None:
+def test_only_workers_in_service_are_checked(bench: Bench, worker: Thing) -> None:
     bench.begin(worker)
     assert bench.answers.asked == []
 
 
 @pytest.mark.parametrize(
-    ("code", "output", "said"),
+    ("code", "output", "expected"),
     (
         (0, b"all is well\n", [(True, "")]),
         (1, b"no /data\nlook there\n", [(False, "no /data")]),
@@ -113,29 +113,31 @@ def test_only_workers_in_service_are_asked_about(bench: Bench, worker: Thing) ->
         (-9, b"", []),
     ),
 )
-def test_nought_is_healthy_one_is_sick_and_nothing_else_says_anything(
-    bench: Bench, code: int, output: bytes, said: list[tuple[bool, str]]
+def test_exit_0_is_healthy_1_is_sick_and_others_are_unknown(
+    bench: Bench, code: int, output: bytes, expected: list[tuple[bool, str]]
 ) -> None:
     bench.answers.code, bench.answers.output = code, output
     bench.begin()
-    assert bench.said == said
+    assert bench.results == expected
 
 
-def test_a_check_without_end_says_nothing_and_is_told_once(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_check_that_times_out_has_no_result_and_is_logged_once(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
     bench.answers.never = True
     for _ in range(3):
         bench.begin()
         bench.now += 60
-    assert (bench.said, len(caplog.records), bench.rung) == ([], 1, 0)
+    assert (bench.results, len(caplog.records), bench.rung) == ([], 1, 0)
 
 
-def test_the_loop_is_woken_when_a_worker_is_sick(bench: Bench) -> None:
+def test_a_sick_worker_wakes_the_loop(bench: Bench) -> None:
     bench.answers.code = 1
     bench.begin()
     assert bench.rung == 1
 
 
-def test_a_worker_is_asked_about_again_after_its_interval(bench: Bench) -> None:
+def test_a_worker_is_checked_again_after_the_interval(bench: Bench) -> None:
     times = []
     for _ in range(7):
         bench.begin()
@@ -144,7 +146,7 @@ def test_a_worker_is_asked_about_again_after_its_interval(bench: Bench) -> None:
     assert times == [1, 1, 1, 2, 2, 2, 3]
 
 
-def test_so_many_checks_run_at_once_and_none_waits(bench: Bench) -> None:
+def test_the_number_of_concurrent_checks_is_limited(bench: Bench) -> None:
     started: list[str] = []
 
     def start(call: Callable[[], Value], name: str) -> Future[Value]:
@@ -159,7 +161,7 @@ def test_so_many_checks_run_at_once_and_none_waits(bench: Bench) -> None:
     assert len(started) == AT_ONCE
 
 
-def test_who_had_to_wait_goes_first(bench: Bench) -> None:
+def test_the_worker_that_waited_is_checked_first(bench: Bench) -> None:
     under_way: list[Future[Any]] = []
 
     def hold(call: Callable[[], Value], name: str) -> Future[Value]:
@@ -178,13 +180,13 @@ def test_who_had_to_wait_goes_first(bench: Bench) -> None:
     assert bench.answers.asked[0][-1] == f"i-w{AT_ONCE:02}"
 
 
-def test_an_empty_memory_checks_nobody(bench: Bench) -> None:
+def test_without_memory_no_worker_is_checked(bench: Bench) -> None:
     world = a_snapshot(a_worker(), health_check=CHECK)
     bench.checks.begin(world.fleet.workers, Memory(), world.policy)
     assert bench.answers.asked == []
 
 
-def test_an_answer_that_cannot_be_kept_is_told(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_result_that_cannot_be_stored_is_logged(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     bench.store.close()
     bench.begin()
     bench.begin()

@@ -1,4 +1,4 @@
-"""Names resolve while they are needed, and no byte of anybody else's line is ever changed."""
+"""Names resolve while they are needed, and lines of others are never changed."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def test_names_resolve_until_they_are_cleared(hosts: HostsFile, path: Path) -> N
     assert (there, path.read_bytes()) == (NAMES, OTHERS)
 
 
-def test_others_lines_stay_where_they_are_while_ours_are_there(hosts: HostsFile, path: Path) -> None:
+def test_lines_of_others_keep_their_place(hosts: HostsFile, path: Path) -> None:
     hosts.put(NAMES)
     assert path.read_bytes().startswith(OTHERS)
 
 
-def test_what_a_dead_writer_left_is_replaced(hosts: HostsFile, path: Path) -> None:
+def test_lines_of_a_dead_writer_are_replaced(hosts: HostsFile, path: Path) -> None:
     hosts.put({"phantom-9": "127.1.0.9"})
     hosts.put(NAMES)
     assert resolved(path) == NAMES
 
 
-def test_the_file_is_never_another_one_where_it_need_not_be(hosts: HostsFile, path: Path) -> None:
+def test_the_file_is_edited_in_place_where_possible(hosts: HostsFile, path: Path) -> None:
     before = path.stat().st_ino
     hosts.put(NAMES)
     hosts.clear()
@@ -60,7 +60,7 @@ def test_the_file_is_never_another_one_where_it_need_not_be(hosts: HostsFile, pa
 
 
 @pytest.mark.parametrize("end", (b"", b"# no end", b"\n\n", b"\r\n"))
-def test_an_end_without_a_line_break_comes_back_as_it_was(end: bytes, hosts: HostsFile, path: Path) -> None:
+def test_a_file_without_a_final_line_break_is_restored_exactly(end: bytes, hosts: HostsFile, path: Path) -> None:
     path.write_bytes(OTHERS + end)
     hosts.put(NAMES)
     there = resolved(path)
@@ -75,7 +75,7 @@ def test_an_empty_file_becomes_empty_again(hosts: HostsFile, path: Path) -> None
     assert path.read_bytes() == b""
 
 
-def test_what_others_write_behind_our_lines_is_kept(hosts: HostsFile, path: Path) -> None:
+def test_lines_that_others_append_are_kept(hosts: HostsFile, path: Path) -> None:
     hosts.put(NAMES)
     with path.open("ab") as file:
         file.write(b"10.0.0.2 new\n")
@@ -83,7 +83,7 @@ def test_what_others_write_behind_our_lines_is_kept(hosts: HostsFile, path: Path
     assert path.read_bytes() == OTHERS + b"10.0.0.2 new\n"
 
 
-def test_a_line_that_we_ended_stays_ended_where_others_went_on(hosts: HostsFile, path: Path) -> None:
+def test_a_line_break_that_we_added_stays_if_others_append(hosts: HostsFile, path: Path) -> None:
     path.write_bytes(OTHERS + b"10.0.0.9 last")
     hosts.put(NAMES)
     with path.open("ab") as file:
@@ -92,7 +92,7 @@ def test_a_line_that_we_ended_stays_ended_where_others_went_on(hosts: HostsFile,
     assert path.read_bytes() == OTHERS + b"10.0.0.9 last\n10.0.0.2 new\n"
 
 
-def test_a_mount_point_is_written_in_place(hosts: HostsFile, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mount_point_is_edited_in_place(hosts: HostsFile, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def busy(*_: object) -> None:
         raise OSError(errno.EBUSY, "Device or resource busy")
 
@@ -105,7 +105,7 @@ def test_a_mount_point_is_written_in_place(hosts: HostsFile, path: Path, monkeyp
     assert (path.read_bytes(), path.stat().st_ino) == (OTHERS + b"10.0.0.2 new\n", before)
 
 
-def test_a_replaced_file_keeps_its_mode_and_leaves_no_draft(hosts: HostsFile, path: Path) -> None:
+def test_a_replaced_file_keeps_its_mode_and_leaves_no_temporary_file(hosts: HostsFile, path: Path) -> None:
     path.chmod(0o664)
     hosts.put(NAMES)
     with path.open("ab") as file:
@@ -126,7 +126,7 @@ def test_a_link_to_the_file_stays_a_link(hosts: HostsFile, path: Path) -> None:
     assert (link.is_symlink(), path.read_bytes()) == (True, OTHERS + b"10.0.0.2 new\n")
 
 
-def test_no_two_writers_at_a_time(hosts: HostsFile, path: Path) -> None:
+def test_two_writers_exclude_each_other(hosts: HostsFile, path: Path) -> None:
     other = HostsFile(path)
     with hosts.locked(30), pytest.raises(HostsFileUnusable, match="another process"), other.locked(0.05):
         pass
@@ -148,17 +148,17 @@ def test_the_next_writer_waits_for_the_first(hosts: HostsFile, path: Path) -> No
     assert (early, entered.is_set()) == (False, True)
 
 
-def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(HostsFileUnusable, match="cannot be changed"):
         HostsFile(tmp_path / "none").put(NAMES)
 
 
-def test_a_file_that_is_not_there_cannot_be_locked(tmp_path: Path) -> None:
+def test_a_missing_file_cannot_be_locked(tmp_path: Path) -> None:
     with pytest.raises(HostsFileUnusable, match="cannot be changed"), HostsFile(tmp_path / "none").locked(0.1):
         pass
 
 
-def test_the_lock_holds_though_the_file_was_replaced(hosts: HostsFile, path: Path) -> None:
+def test_the_lock_holds_after_the_file_was_replaced(hosts: HostsFile, path: Path) -> None:
     with hosts.locked(30):
         hosts.put(NAMES)
         with path.open("ab") as file:
@@ -172,7 +172,7 @@ def test_the_lock_holds_though_the_file_was_replaced(hosts: HostsFile, path: Pat
         assert replaced
 
 
-def test_a_lock_on_a_file_that_was_replaced_meanwhile_is_none(hosts: HostsFile, path: Path) -> None:
+def test_a_lock_on_a_file_replaced_by_others_does_not_hold(hosts: HostsFile, path: Path) -> None:
     with hosts.locked(30):
         other = path.with_name("other")
         other.write_bytes(OTHERS)
@@ -181,7 +181,7 @@ def test_a_lock_on_a_file_that_was_replaced_meanwhile_is_none(hosts: HostsFile, 
             pass
 
 
-def test_text_behind_an_address_makes_no_line_of_its_own(tmp_path: Path) -> None:
+def test_text_after_an_address_makes_no_line_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "hosts"
     path.write_text("127.0.0.1 localhost\n")
     hosts = HostsFile(path, OF_WORKERS)

@@ -1,4 +1,4 @@
-"""Root's part of keeping names: it writes what it was started for, and no line of anybody else."""
+"""The helper that writes the hosts file as root: it writes the names that it was started for, and no other line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def hosts(tmp_path: Path) -> Path:
 
 @contextmanager
 def listening(hosts: Path, place: Path) -> Iterator[Path]:
-    """The helper as systemd starts it: a process, here a thread, for each connection."""
+    """The helper as systemd starts it: a process (here a thread) for each connection."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(place))
         listener.listen()
@@ -63,7 +63,7 @@ def place(hosts: Path, tmp_path: Path) -> Iterator[Path]:
         yield made
 
 
-def test_names_of_probe_hosts_are_there_for_the_length_of_a_question(hosts: Path, place: Path) -> None:
+def test_probe_host_names_exist_for_the_length_of_a_question(hosts: Path, place: Path) -> None:
     names = HostsHelper(place, PASSING)
     with names.locked(2.0):
         names.put(PROBES)
@@ -75,14 +75,14 @@ def test_names_of_probe_hosts_are_there_for_the_length_of_a_question(hosts: Path
     assert (there, gone) == (PROBES, OTHERS)
 
 
-def test_whoever_dies_in_between_leaves_no_probe_host(hosts: Path, place: Path) -> None:
+def test_a_client_that_dies_leaves_no_probe_host(hosts: Path, place: Path) -> None:
     names = HostsHelper(place, PASSING)
     with names.locked(2.0):
         names.put(PROBES)
     assert wait_for(lambda: hosts.read_text() == OTHERS, 30)
 
 
-def test_names_of_workers_stay_until_others_are_kept(hosts: Path, place: Path) -> None:
+def test_worker_names_stay_until_others_replace_them(hosts: Path, place: Path) -> None:
     names = HostsHelper(place, OF_WORKERS)
     first, second = names.keep(WORKERS), names.keep(WORKERS)
     kept = names.kept()
@@ -105,7 +105,7 @@ def test_names_of_workers_stay_until_others_are_kept(hosts: Path, place: Path) -
         ("sge-autoscaler-phantom-1", "127.0.0.1", "no name that this helper writes"),
     ),
 )
-def test_what_it_was_not_started_for_is_refused_and_the_rest_is_kept(
+def test_a_name_outside_the_allowed_ones_is_refused_and_the_rest_is_kept(
     hosts: Path, place: Path, name: str, address: str, why: str
 ) -> None:
     names = HostsHelper(place, OF_WORKERS)
@@ -121,8 +121,8 @@ def test_what_it_was_not_started_for_is_refused_and_the_rest_is_kept(
 @pytest.mark.parametrize(
     "name", ("ip-1\n10.6.6.6 login.example.org #", "ip-1 login", "ip-1\tlogin", "ip-1#", "", "ip-\ud800")
 )
-def test_a_name_makes_no_second_line_whatever_the_pattern_lets_through(tmp_path: Path, do: str, name: str) -> None:
-    """`[^.]` takes ends of lines, too."""
+def test_a_name_adds_no_second_line_whatever_the_pattern_allows(tmp_path: Path, do: str, name: str) -> None:
+    """`[^.]` matches line breaks, too."""
     hosts = tmp_path / "hosts"
     hosts.write_text(OTHERS)
     helper = Helper(hosts, Allowed(re.compile("(ip-[^.]*.*)?", re.DOTALL), ALLOWED.networks))
@@ -131,7 +131,7 @@ def test_a_name_makes_no_second_line_whatever_the_pattern_lets_through(tmp_path:
     assert ("no name that this helper writes" in answers.getvalue().decode(), hosts.read_text()) == (True, OTHERS)
 
 
-def test_a_probe_host_leads_to_the_loopback_only(hosts: Path, place: Path) -> None:
+def test_a_probe_host_may_only_have_a_loopback_address(hosts: Path, place: Path) -> None:
     names = HostsHelper(place, PASSING)
     with names.locked(2.0), pytest.raises(HostsFileUnusable, match="in no network"):
         names.put({"sge-autoscaler-phantom-1": "10.0.0.1"})
@@ -144,7 +144,7 @@ def test_a_probe_host_leads_to_the_loopback_only(hosts: Path, place: Path) -> No
      b'{"do": "keep", "kind": "workers"}', b'{"do": "keep", "kind": "workers", "addresses": {"ip-1": ["10.0.0.1"]}}',
      b'{"do": "put", "kind": [], "addresses": {}}'),
 )  # fmt: skip
-def test_nonsense_is_answered_and_changes_nothing(hosts: Path, place: Path, line: bytes) -> None:
+def test_a_malformed_request_is_answered_and_changes_nothing(hosts: Path, place: Path, line: bytes) -> None:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(place))
         connection.sendall(line + b"\n")
@@ -154,7 +154,7 @@ def test_nonsense_is_answered_and_changes_nothing(hosts: Path, place: Path, line
 
 
 @pytest.mark.parametrize("patience", ("-1", "NaN", "1" + "0" * 400, "1e999", '"x"'))
-def test_any_patience_is_answered(hosts: Path, place: Path, patience: str) -> None:
+def test_a_lock_request_with_any_patience_is_answered(hosts: Path, place: Path, patience: str) -> None:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(place))
         connection.sendall(b'{"do": "alone", "kind": "workers", "patience": %s}\n' % patience.encode())
@@ -163,7 +163,7 @@ def test_any_patience_is_answered(hosts: Path, place: Path, patience: str) -> No
 
 
 @pytest.mark.parametrize("change", ({"do": "put", "addresses": WORKERS}, {"do": "clear"}))
-def test_nothing_is_changed_while_another_connection_is_alone(
+def test_nothing_is_changed_while_another_connection_has_the_lock(
     hosts: Path, place: Path, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("autoscaler.hosts_helper.WAIT", 0.1)
@@ -179,5 +179,5 @@ def test_without_a_helper_the_file_cannot_be_changed(tmp_path: Path) -> None:
         HostsHelper(tmp_path / "nobody", OF_WORKERS).keep(WORKERS)
 
 
-def test_a_socket_in_the_place_of_the_file_is_the_helper(hosts: Path, place: Path) -> None:
+def test_a_socket_at_the_path_of_the_file_means_the_helper(hosts: Path, place: Path) -> None:
     assert (type(names_at(place, PASSING)), type(names_at(hosts, PASSING))) == (HostsHelper, HostsFile)

@@ -1,4 +1,4 @@
-"""What a service holds for which nothing happens: no module that only others need, and no memory that was freed."""
+"""The memory of an idle service: no unneeded module, and freed memory is returned."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from autoscaler.garbage import EVERY, FreedMemory, share_one_arena
 
 
 def printed_by(program: str) -> str:
-    """By a process of its own."""
+    """The output of a process of its own."""
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
     return done.stdout.strip()
 
 
-def test_a_service_that_takes_its_cell_needs_neither_templates_nor_a_client_for_http() -> None:
+def test_a_service_at_startup_imports_neither_templates_nor_http_libraries() -> None:
     program = (
         "import sys; import autoscaler.commands.serving; from sge import objects;"
         "objects.userset('cell-1', 'sge-autoscaler');"
@@ -27,7 +27,7 @@ def test_a_service_that_takes_its_cell_needs_neither_templates_nor_a_client_for_
     assert printed_by(program) == "[]"
 
 
-def test_memory_that_was_freed_goes_back_to_the_system() -> None:
+def test_freed_memory_is_returned_to_the_system() -> None:
     program = """
 from pathlib import Path
 from autoscaler.garbage import FreedMemory
@@ -45,7 +45,7 @@ print(resident() < held / 2)
     assert printed_by(program) == "True"
 
 
-def test_all_threads_of_a_service_share_one_arena() -> None:
+def test_all_threads_share_one_malloc_arena() -> None:
     program = """
 import threading
 from pathlib import Path
@@ -74,7 +74,7 @@ print(after - before < 64e6)
     assert printed_by(program) == "True"
 
 
-def test_memory_is_given_back_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_returned_at_most_once_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     trimmed: list[int] = []
 
     class Library:
@@ -89,7 +89,7 @@ def test_memory_is_given_back_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     assert trimmed == [0, 0]
 
 
-def test_a_c_library_that_keeps_its_memory_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_c_library_without_malloc_trim_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def without(_: None) -> Any:
         return object()
 

@@ -1,4 +1,4 @@
-"""Imports go one way, and one module starts processes."""
+"""Imports respect the contracts, and one module starts processes."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ STARTERS = {
 """Module → names in it that start a process; `spawn` and `exec` stand for their families."""
 
 
-def test_imports_go_one_way() -> None:
-    """In a process of its own: it configures logging, and so silences every logger that is there already."""
+def test_imports_respect_the_contracts() -> None:
+    """In a process of its own: import-linter configures logging, and so silences all existing loggers."""
     lint = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(sys.argv[1], no_cache=True))"
     argv = (sys.executable, "-c", lint, str(ROOT / "setup.cfg"))
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_every_module_of_the_autoscaler_has_a_place_in_the_layers() -> None:
+def test_every_module_of_the_autoscaler_is_in_a_layer() -> None:
     names = {f"autoscaler.{path.stem}" for path in (ROOT / "autoscaler").iterdir() if _is_module(path)}
     assert names <= _placed_in_layers()
 
@@ -78,7 +78,7 @@ MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_only_one_module_starts_processes(path: Path) -> None:
+def test_only_allowed_modules_start_processes(path: Path) -> None:
     allowed = path.relative_to(ROOT).as_posix() in MAY_START_PROCESSES
     assert allowed or process_starters(path.read_text(encoding="utf-8")) == []
 
@@ -103,5 +103,5 @@ def test_a_planted_process_starter_is_found(planted: str) -> None:
 
 
 @pytest.mark.parametrize("harmless", ("import os\nos.getpid()", "from concurrent.futures import ThreadPoolExecutor"))
-def test_what_starts_no_process_is_not_called_a_starter(harmless: str) -> None:
+def test_harmless_code_is_not_reported_as_a_process_starter(harmless: str) -> None:
     assert process_starters(harmless) == []

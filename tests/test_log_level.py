@@ -1,4 +1,6 @@
-"""`log-level`: what a person told holds for the running service, across reloads and restarts, until they end it."""
+"""`log-level`: the level that a person sets holds for the running service, across reloads and restarts, until they
+reset it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from tests.cell_files import cell_files
 
 @pytest.fixture
 def printed() -> Iterator[io.StringIO]:
-    """What the service prints; the log of this process is put back."""
+    """What the service logs; the logging of this process is restored."""
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     root.handlers = []
@@ -45,12 +47,12 @@ def a_service(store: Store) -> LogLevelOverride:
     return LogLevelOverride(store.overrides, PassReporter(), Process())
 
 
-def told(store: Store, level: LogLevel) -> None:
+def set_level(store: Store, level: LogLevel) -> None:
     store.overrides.set_log_level(level, who="ann", at=1.0)
 
 
 def seen(printed: io.StringIO) -> list[str]:
-    """Which of three levels is printed now."""
+    """Which of three levels are logged now."""
     printed.truncate(0)
     for name in ("debug", "info", "warning"):
         getattr(logging.getLogger("autoscaler.test"), name)("it is %s", name)
@@ -67,13 +69,13 @@ def seen(printed: io.StringIO) -> list[str]:
         (LogLevel.ERROR, [], False),
     ),
 )
-def test_it_holds_from_the_next_pass_on_also_after_a_reload_and_a_restart(
+def test_a_level_takes_effect_at_the_next_pass_and_survives_reload_and_restart(
     store: Store, printed: io.StringIO, level: LogLevel, shown: list[str], verbose: bool
 ) -> None:
     service = a_service(store)
     service.apply()
     assert seen(printed) == ["info", "warning"]
-    told(store, level)
+    set_level(store, level)
     service.apply()
     assert (seen(printed), service.reporter.verbose) == (shown, verbose)
     configure_log(Process(), {}, console=printed)
@@ -86,24 +88,24 @@ def test_it_holds_from_the_next_pass_on_also_after_a_reload_and_a_restart(
     assert (seen(printed), again.reporter.verbose) == (shown, verbose)
 
 
-def test_settings_decide_again_when_it_ends(store: Store, printed: io.StringIO) -> None:
+def test_settings_decide_again_after_the_level_is_reset(store: Store, printed: io.StringIO) -> None:
     service = a_service(store)
     service.process = Process().model_copy(update={"verbose": True})
-    told(store, LogLevel.ERROR)
+    set_level(store, LogLevel.ERROR)
     service.apply()
-    told(store, LogLevel.SETTINGS)
+    set_level(store, LogLevel.SETTINGS)
     service.apply()
     assert (seen(printed), service.reporter.verbose) == (["info", "warning"], True)
 
 
-def test_status_names_who_told_it(store: Store) -> None:
-    told(store, LogLevel.VERBOSE)
+def test_status_names_who_set_the_level(store: Store) -> None:
+    set_level(store, LogLevel.VERBOSE)
     document = status(store, Now(1.0, "cell", "local", True, None))
     assert document["log_level"] == {"level": "verbose", "by": "ann"}
     assert dict(status_pairs(document))["log level"].startswith("verbose, by ann; ")
 
 
-def test_the_command_stores_it_where_no_service_runs(
+def test_the_command_stores_the_level_without_a_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     values = cell_files(tmp_path / "sge")

@@ -1,4 +1,4 @@
-"""The loop: what wakes it, what it says, and how it ends."""
+"""The loop: what wakes it, what it logs, and how it ends."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def world(tmp_path: Path) -> World:
 
 
 def counting(until: int, loop_of: Callable[[], Loop], decide: Decide) -> Decide:
-    """Decide as told, and stop the loop in pass `until`."""
+    """Decide as given, and stop the loop in pass `until`."""
 
     def decided(snapshot: Snapshot) -> Plan:
         plan = decide(snapshot)
@@ -80,13 +80,13 @@ def looping(world: World, until: int = 3, decide: Decide = nothing) -> Loop:
     return made[0]
 
 
-def test_memory_goes_from_pass_to_pass(world: World) -> None:
+def test_memory_passes_from_pass_to_pass(world: World) -> None:
     loop = looping(world, until=3)
     loop.run()
     assert loop.store.memory.load().passes == 2  # the third was stopped by a signal before it acted
 
 
-def test_who_held_slots_is_kept_with_the_history_or_neither_is(world: World) -> None:
+def test_if_costs_cannot_be_stored_the_observation_is_not_either(world: World) -> None:
     loop = looping(world, until=9)
 
     def refuse(_: Snapshot, __: ObservedWorkers) -> None:
@@ -98,13 +98,15 @@ def test_who_held_slots_is_kept_with_the_history_or_neither_is(world: World) -> 
     assert loop.store.looks.load() is None
 
 
-def test_a_pass_that_was_told_to_stop_begins_nothing(world: World) -> None:
+def test_a_pass_stopped_by_a_signal_begins_no_action(world: World) -> None:
     loop = looping(world, until=1, decide=launching)
     loop.run()
     assert (world.cloud.machines, loop.store.journal.orders(0)) == ({}, ())
 
 
-def test_the_end_leaves_workers_running_and_says_what_they_cost(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_at_its_end_the_loop_leaves_workers_running_and_reports_their_cost(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     loop = looping(world, until=2, decide=launching)
     loop.run()
@@ -114,7 +116,9 @@ def test_the_end_leaves_workers_running_and_says_what_they_cost(world: World, ca
     )
 
 
-def test_a_machine_that_was_just_ended_does_not_stay(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_machine_that_was_just_terminated_is_not_counted_as_staying(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
 
     def ending(snapshot: Snapshot) -> Plan:
@@ -130,7 +134,7 @@ def test_a_machine_that_was_just_ended_does_not_stay(world: World, caplog: pytes
     assert caplog.messages[-1] == "SIGTERM: stopping; 1 worker stays, 0.096 USD an hour: fake-2; 1 is ending"
 
 
-def test_what_was_just_ordered_is_told_at_the_end(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_outstanding_orders_are_reported_at_the_end(world: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     loop = start(world, decide=launching)
     loop.pass_once()
@@ -139,7 +143,7 @@ def test_what_was_just_ordered_is_told_at_the_end(world: World, caplog: pytest.L
     assert caplog.messages[-1] == "SIGTERM: stopping; no worker stays; 2 more were ordered and may come"
 
 
-def test_a_process_that_observed_nothing_tells_at_its_end_who_stayed_before(
+def test_a_process_without_an_observation_reports_the_workers_of_the_last_one_at_its_end(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -153,7 +157,7 @@ def test_a_process_that_observed_nothing_tells_at_its_end_who_stayed_before(
     assert caplog.messages[-1].startswith("SIGTERM: stopping; 2 workers stay, 0.192 USD an hour: ")
 
 
-def test_a_clock_set_back_does_not_make_ended_machines_supply_again(world: World) -> None:
+def test_with_a_clock_set_back_terminated_machines_are_not_supply_again(world: World) -> None:
     loop = start(world, decide=launching)
     loop.pass_once()
     loop.pass_once()
@@ -169,7 +173,7 @@ def test_a_clock_set_back_does_not_make_ended_machines_supply_again(world: World
     assert outstanding(snapshot.fleet, snapshot.policy, world.clock.now) == []
 
 
-def test_what_stays_is_counted_with_prices_known_and_unknown(world: World) -> None:
+def test_staying_workers_are_summed_with_known_and_unknown_prices(world: World) -> None:
     start(world, decide=launching).pass_once()
     one, two = world.provider().workers()
     assert remaining([one, replace(two, price_per_hour=None)], "USD") == (
@@ -177,16 +181,16 @@ def test_what_stays_is_counted_with_prices_known_and_unknown(world: World) -> No
     )
 
 
-def test_nothing_is_done_while_nothing_can_be_observed(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_an_observation_nothing_is_launched(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.cluster.unobservable = 3
     loop = looping(world, until=1, decide=launching)
     loop.poll = 0.02
     loop.run()
-    told = [message for message in caplog.messages if message.startswith("cannot observe")]
-    assert (len(told), world.cluster.unobservable, world.cloud.calls.count("launch")) == (1, 0, 0)
+    logged = [message for message in caplog.messages if message.startswith("cannot observe")]
+    assert (len(logged), world.cluster.unobservable, world.cloud.calls.count("launch")) == (1, 0, 0)
 
 
-def test_on_a_full_disk_nothing_is_launched_and_that_is_said_once(
+def test_on_a_full_disk_nothing_is_launched_and_one_error_is_logged(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     def filled(snapshot: Snapshot) -> Plan:
@@ -202,11 +206,11 @@ def test_on_a_full_disk_nothing_is_launched_and_that_is_said_once(
     (pages,) = loop.store.database.rows("PRAGMA page_count")[0]
     loop.store.database.rows(f"PRAGMA max_page_count={pages}")
     loop.run()
-    told = [record.levelname for record in caplog.records if "disk is full" in record.message]
-    assert (world.cloud.calls.count("launch"), len(attempts), told) == (0, 3, ["ERROR"])
+    logged = [record.levelname for record in caplog.records if "disk is full" in record.message]
+    assert (world.cloud.calls.count("launch"), len(attempts), logged) == (0, 3, ["ERROR"])
 
 
-def test_an_outage_whose_words_change_is_said_once_and_one_of_another_kind_again(
+def test_an_outage_is_logged_once_and_again_when_its_kind_changes(
     world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     errors = iter(
@@ -227,14 +231,14 @@ def test_an_outage_whose_words_change_is_said_once_and_one_of_another_kind_again
     assert [message.rpartition(": ")[2] for message in caplog.messages] == ["qstat timed out", "no answer"]
 
 
-def test_a_pass_without_observation_leaves_the_memory_alone(world: World) -> None:
+def test_a_pass_without_an_observation_keeps_the_memory(world: World) -> None:
     loop = start(world, decide=nothing)
     loop.store.memory.save(Memory(passes=5), world.clock.now)
     world.cluster.unobservable = 1
     assert (loop._guarded_pass() > 0, loop.store.memory.load().passes) == (True, 5)
 
 
-def test_attempts_to_see_again_grow_rarer_but_not_rarer_than_the_poll(world: World) -> None:
+def test_attempts_to_observe_again_become_rarer_up_to_the_poll(world: World) -> None:
     world.cluster.unobservable = 9
     loop = start(world, decide=nothing)
     assert [loop._guarded_pass() for _ in range(6)] == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
@@ -252,18 +256,18 @@ def test_a_defect_in_one_pass_does_not_end_the_loop(world: World, caplog: pytest
     assert "a defect ended this pass; the next pass starts anew" in caplog.messages
 
 
-def test_a_full_disk_is_said_once_and_is_no_defect(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_disk_is_logged_once_and_is_no_defect(world: World, caplog: pytest.LogCaptureFixture) -> None:
     def full(_: Snapshot) -> Plan:
         raise OSError(errno.ENOSPC, "No space left on device", "/etc/hosts")
 
     loop = start(world, decide=full)
     pauses = [loop._guarded_pass() for _ in range(3)]
-    said = [record for record in caplog.records if record.levelname == "ERROR"]
-    assert (len(said), "the disk is full" in caplog.text, "Traceback" in caplog.text) == (1, True, False)
+    logged = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert (len(logged), "the disk is full" in caplog.text, "Traceback" in caplog.text) == (1, True, False)
     assert (pauses[0] < pauses[2], loop.unobserved.startswith("the disk is full")) == (True, True)
 
 
-def test_others_answer_from_the_last_pass_and_know_why_there_is_no_newer_one(world: World) -> None:
+def test_the_last_plan_and_the_reason_for_no_newer_one_are_available(world: World) -> None:
     failing: list[bool] = []
 
     def deciding(snapshot: Snapshot) -> Plan:
@@ -290,7 +294,7 @@ def test_a_pass_that_acted_is_followed_soon(world: World) -> None:
     assert [loop._guarded_pass(), loop._guarded_pass()] == [1.0, 10.0]
 
 
-def test_a_worker_on_its_way_is_looked_for_long_before_the_poll(world: World) -> None:
+def test_a_booting_worker_is_observed_long_before_the_poll(world: World) -> None:
     world.cloud.boot_delay = 60.0
     world.cluster.submit(9)
     loop = start(world)
@@ -299,14 +303,14 @@ def test_a_worker_on_its_way_is_looked_for_long_before_the_poll(world: World) ->
     assert loop._guarded_pass() <= 1.0
 
 
-def test_what_was_only_refused_is_not_asked_again_at_once(world: World) -> None:
+def test_an_action_that_was_only_refused_is_not_repeated_at_once(world: World) -> None:
     def enabling(snapshot: Snapshot) -> Plan:
         return replace(nothing(snapshot), actions=(Enable("i-1", "nowhere", because(Code.JOINED)),))
 
     assert start(world, decide=enabling)._guarded_pass() == 10.0
 
 
-def test_a_failing_action_is_complained_about_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_action_is_logged_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
     def enabling(snapshot: Snapshot) -> Plan:
         plan = nothing(snapshot)
         return replace(plan, actions=(Enable("i-1", "nowhere", because(Code.JOINED)),))
@@ -317,7 +321,9 @@ def test_a_failing_action_is_complained_about_once(world: World, caplog: pytest.
     assert [message.split(":")[0] for message in caplog.messages] == ["enable nowhere"]
 
 
-def test_the_last_words_of_a_machine_that_never_joined_are_told(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_last_console_output_of_a_machine_that_never_joined_is_logged(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     def giving_up(snapshot: Snapshot) -> Plan:
         plan = launching(snapshot)
         lost = snapshot.fleet.workers[:1]
@@ -328,6 +334,24 @@ def test_the_last_words_of_a_machine_that_never_joined_are_told(world: World, ca
     loop.pass_once()
     loop.pass_once()
     assert "done: never joined; it printed last: " in caplog.text
+
+
+def test_a_machine_that_never_joined_is_warned_of_once_while_a_late_listing_shows_it(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    def giving_up(snapshot: Snapshot) -> Plan:
+        plan = launching(snapshot)
+        lost = [worker for worker in snapshot.fleet.workers[:1] if worker.exists and plan.memory.passes % 2 == 0]
+        ends = tuple(Terminate(worker.id, worker.name, because(Code.BOOT_TIMEOUT), FailureKind.BOOT) for worker in lost)
+        return replace(plan, actions=(*plan.actions, *ends))
+
+    loop = start(world, decide=giving_up)
+    loop.pass_once()
+    world.clock.now += 101.0
+    world.cloud.faults.listing_lag = 100.0
+    for _ in range(5):
+        loop.pass_once()
+    assert len([message for message in caplog.messages if "never joined" in message]) == 1
 
 
 def test_a_dry_run_decides_and_changes_nothing(world: World) -> None:
@@ -346,20 +370,20 @@ def test_a_dry_run_decides_and_changes_nothing(world: World) -> None:
     )
 
 
-def test_a_wish_wakes_the_loop(world: World) -> None:
+def test_an_override_wakes_the_loop(world: World) -> None:
     loop = looping(world, until=2)
     loop.poll = PATIENCE
     other = world.open_store()
-    wisher = threading.Timer(0.2, lambda: other.overrides.ask(Verb.PAUSE, who="ann", at=1.0))
-    wisher.start()
+    person = threading.Timer(0.2, lambda: other.overrides.ask(Verb.PAUSE, who="ann", at=1.0))
+    person.start()
     began = time.monotonic()
     loop.run()
-    wisher.join()
+    person.join()
     assert time.monotonic() - began < PATIENCE / 2
 
 
 class News:
-    """Events arrive, or do not and why."""
+    """Events arrive, or do not for this reason."""
 
     def __init__(self, trouble: str = "") -> None:
         self.trouble = trouble
@@ -387,62 +411,58 @@ def storm(loop: Loop) -> Iterator[None]:
         thread.join()
 
 
-class Calm:
-    """A guard that says what it is told to say."""
+class FixedGuard:
+    """A guard with fixed answers."""
 
-    def __init__(self, rest: float = 0.0, times: float = 1.0, trouble: str = "") -> None:
-        self.resting, self.times, self.said = rest, times, trouble
+    def __init__(self, pause_s: float = 0.0, times: float = 1.0, trouble: str = "") -> None:
+        self.pause_s, self.times, self.reason = pause_s, times, trouble
 
     def pause(self, poll: float) -> float:
-        return self.resting
+        return self.pause_s
 
     def slowed(self, poll: float) -> float:
         return poll * self.times
 
     def trouble(self, poll: float) -> str:
-        return self.said
+        return self.reason
 
 
-def test_a_storm_of_events_waits_until_qmaster_may_be_asked_again(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An event is no person, for whom the wait is cut short."""
+def test_a_burst_of_events_waits_for_the_pause_of_qmaster(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a person's command cuts the wait short, an event does not."""
     monkeypatch.setattr("autoscaler.engine.loop.PERSONS_WAIT", 0.0)
     loop = looping(world, until=2)
-    loop.guard, loop.poll = Calm(rest=1.5), PATIENCE
+    loop.guard, loop.poll = FixedGuard(pause_s=1.5), PATIENCE
     began = time.monotonic()
     with storm(loop):
         loop.run()
     assert 1.5 <= time.monotonic() - began < PATIENCE
 
 
-def test_a_person_waits_but_a_moment_for_qmaster_to_be_left_alone(
+def test_a_command_of_a_person_hardly_waits_for_the_pause_of_qmaster(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("autoscaler.engine.loop.PERSONS_WAIT", 0.0)
     loop = looping(world, until=2)
-    loop.guard, loop.poll = Calm(rest=PATIENCE), PATIENCE
+    loop.guard, loop.poll = FixedGuard(pause_s=PATIENCE), PATIENCE
 
-    def wish() -> None:
+    def pause() -> None:
         while loop._last is None:
             time.sleep(0.01)
         world.open_store().overrides.ask(Verb.PAUSE, who="ann", at=1.0)
 
-    wisher = threading.Thread(target=wish)
-    wisher.start()
+    person = threading.Thread(target=pause)
+    person.start()
     began = time.monotonic()
     loop.run()
-    wisher.join()
+    person.join()
     assert time.monotonic() - began < PATIENCE / 2
 
 
-def test_a_removed_worker_waits_but_a_moment_for_qmaster_to_be_left_alone(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_removed_worker_hardly_waits_for_the_pause_of_qmaster(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its machine costs until the next pass terminates it."""
     monkeypatch.setattr("autoscaler.engine.loop.PERSONS_WAIT", 0.0)
     loop = start(world, decide=nothing)
-    loop.guard, loop.stopwatch = Calm(rest=PATIENCE), time.monotonic
+    loop.guard, loop.stopwatch = FixedGuard(pause_s=PATIENCE), time.monotonic
     removed = Outcome(Remove("i-1", "w1", because(Code.IDLE)), Result.DONE)
     done = loop.pass_once()
     monkeypatch.setattr(Loop, "pass_once", lambda _: replace(done, outcomes=(removed,)))
@@ -453,42 +473,42 @@ def test_a_removed_worker_waits_but_a_moment_for_qmaster_to_be_left_alone(
 
 
 @pytest.mark.parametrize("code", (Code.BOOTING, Code.BOOTED, Code.JOINING))
-def test_a_worker_on_its_way_waits_but_a_moment_for_qmaster_to_be_left_alone(
+def test_a_worker_on_its_way_hardly_waits_for_the_pause_of_qmaster(
     world: World, monkeypatch: pytest.MonkeyPatch, code: Code
 ) -> None:
     monkeypatch.setattr("autoscaler.engine.loop.PERSONS_WAIT", 0.0)
     loop = start(world, decide=nothing)
-    loop.guard, loop.stopwatch = Calm(rest=PATIENCE), time.monotonic
+    loop.guard, loop.stopwatch = FixedGuard(pause_s=PATIENCE), time.monotonic
     loop._arrivals.next_observation([WorkerVerdict("w", "w", "wait", because(code))], world.clock.now, 0.01)
     began = time.monotonic()
     loop._wait(0.0, at_least=0.0)
     assert time.monotonic() - began < PATIENCE / 2
 
 
-def test_that_qmaster_is_left_alone_for_long_is_told_and_its_end(
+def test_a_long_pause_for_qmaster_is_logged_once_until_it_is_over(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    loop, guard = start(world, decide=nothing), Calm(rest=3 * LONG_PAUSE)
+    loop, guard = start(world, decide=nothing), FixedGuard(pause_s=3 * LONG_PAUSE)
     loop.guard = guard
     loop._report_troubles()
     loop._report_troubles()
     assert (loop._troubles, caplog.messages.count(COMMANDS_SLOW)) == ((COMMANDS_SLOW,), 1)
-    loop.guard = Calm()
+    loop.guard = FixedGuard()
     loop._report_troubles()
     assert loop._troubles == ()
 
 
 def test_a_slow_qmaster_is_polled_less_often(world: World) -> None:
     loop = looping(world)
-    loop.guard, loop.poll = Calm(times=4.0), 10.0
+    loop.guard, loop.poll = FixedGuard(times=4.0), 10.0
     assert loop._guarded_pass() == 40.0
 
 
-def test_while_there_is_nothing_to_scale_passes_are_rarer_as_long_as_events_arrive(world: World) -> None:
+def test_with_nothing_to_scale_passes_are_rarer_while_events_arrive(world: World) -> None:
     loop, events = start(world), News()
     alone = loop._guarded_pass()
     loop.listen(events)
-    heard = loop._guarded_pass()
+    with_events = loop._guarded_pass()
     events.trouble = "qevent: it fell silent"
     lost = loop._guarded_pass()
     events.trouble, loop.asks_policies = "", True
@@ -496,24 +516,24 @@ def test_while_there_is_nothing_to_scale_passes_are_rarer_as_long_as_events_arri
     loop.asks_policies = False
     world.cluster.submit(slots=1)
     pending = loop._guarded_pass()
-    assert ((alone, heard, lost, asked), pending <= loop.poll) == ((10.0, IDLE * 10.0, 10.0, 10.0), True)
+    assert ((alone, with_events, lost, asked), pending <= loop.poll) == ((10.0, IDLE * 10.0, 10.0, 10.0), True)
 
 
-def test_why_it_polls_is_told_once_and_shown_by_status_until_it_is_over(
+def test_the_reason_for_polling_is_logged_once_and_in_status_until_it_is_over(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     loop = looping(world, until=99)
-    guard, events = Calm(trouble="qmaster is slow"), News("MAX_DYN_EC is reached")
+    guard, events = FixedGuard(trouble="qmaster is slow"), News("MAX_DYN_EC is reached")
     loop.guard = guard
     loop.listen(events)
     for _ in range(2):
         loop.pass_once()
-    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    logged = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     shown = loop.store.looks.troubles()
-    guard.said = events.trouble = ""
+    guard.reason = events.trouble = ""
     loop.pass_once()
-    assert (told, shown, loop.store.looks.troubles()) == (
+    assert (logged, shown, loop.store.looks.troubles()) == (
         ["no events of Grid Engine (MAX_DYN_EC is reached): it is polled every 0.01 s", "qmaster is slow"],
         ("no events of Grid Engine (MAX_DYN_EC is reached): it is polled every 0.01 s", "qmaster is slow"),
         (),
@@ -531,7 +551,7 @@ def test_events_wake_the_loop(world: World) -> None:
 
 
 @pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGINT))
-def test_a_signal_ends_the_loop_while_it_rests(world: World, number: signal.Signals) -> None:
+def test_a_signal_ends_the_loop_while_it_waits(world: World, number: signal.Signals) -> None:
     loop = looping(world, until=99)
     loop.poll = PATIENCE
     sender = threading.Timer(0.2, lambda: os.kill(os.getpid(), number))
@@ -542,7 +562,7 @@ def test_a_signal_ends_the_loop_while_it_rests(world: World, number: signal.Sign
     assert loop.stopped_by == number.name
 
 
-def test_settings_are_read_again_on_a_hangup(world: World) -> None:
+def test_a_hangup_reloads_the_settings(world: World) -> None:
     changed = replace(POLICY, master="another")
 
     def reload() -> tuple[Policy, float]:
@@ -559,7 +579,7 @@ def test_settings_are_read_again_on_a_hangup(world: World) -> None:
     assert (loop.observer.policy, loop.poll) == (changed, 3.0)
 
 
-def test_wrong_settings_on_a_hangup_leave_the_old_ones(world: World) -> None:
+def test_wrong_settings_at_a_reload_keep_the_old_ones(world: World) -> None:
     def reload() -> tuple[Policy, float]:
         raise SettingsError("wrong")
 
@@ -569,14 +589,14 @@ def test_wrong_settings_on_a_hangup_leave_the_old_ones(world: World) -> None:
     assert (loop.observer.policy, loop.poll) == (POLICY, 10.0)
 
 
-def test_a_wish_to_stop_is_fulfilled_once_nothing_of_ours_is_left(world: World) -> None:
+def test_a_stop_is_fulfilled_once_no_worker_is_left(world: World) -> None:
     loop = looping(world, until=99)
     loop.store.overrides.ask(Verb.STOP_NOW, who="ann", at=1.0)
     loop.run()
     assert (loop.store.overrides.in_force(), loop.store.overrides.fulfilled(Verb.STOP_NOW)) == ((), True)
 
 
-def test_a_wish_to_stop_waits_for_an_order_that_may_have_machines(world: World) -> None:
+def test_a_stop_waits_for_an_order_that_may_have_machines(world: World) -> None:
     loop = looping(world, until=4, decide=launching)
     world.cloud.faults.lost_answers, world.cloud.faults.listing_lag = 1, 60.0
     loop.pass_once()
@@ -585,7 +605,7 @@ def test_a_wish_to_stop_waits_for_an_order_that_may_have_machines(world: World) 
     assert loop.stopped_by == "test"
 
 
-def test_a_wish_for_a_host_that_is_gone_ends(world: World) -> None:
+def test_an_override_for_a_host_that_is_gone_ends(world: World) -> None:
     loop = start(world, decide=nothing)
     loop.store.overrides.ask(Verb.KEEP, who="ann", at=1.0, host="w9")
     loop.store.overrides.ask(Verb.KEEP, who="ann", at=1.0, host="w1.example.org")
@@ -593,39 +613,39 @@ def test_a_wish_for_a_host_that_is_gone_ends(world: World) -> None:
     assert loop.store.overrides.load().keep == {"w1.example.org"}
 
 
-def test_systemd_is_told_of_ready_and_stopping(world: World, tmp_path: Path) -> None:
+def test_systemd_is_notified_of_ready_status_and_stopping(world: World, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
         systemd.settimeout(5)
         loop = looping(world, until=1)
         loop.notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")})
         loop.run()
-        told = [systemd.recv(1000).decode().partition("=")[0] for _ in range(3)]
-    assert told == ["READY", "STATUS", "STOPPING"]
+        results = [systemd.recv(1000).decode().partition("=")[0] for _ in range(3)]
+    assert results == ["READY", "STATUS", "STOPPING"]
 
 
-def test_a_bell_rung_often_wakes_once() -> None:
-    bell = Wakeup()
+def test_several_rings_wake_the_loop_once() -> None:
+    wakeup = Wakeup()
     for _ in range(5):
-        bell.ring()
-    assert [bell.wait(0), bell.wait(0)] == [True, False]
+        wakeup.ring()
+    assert [wakeup.wait(0), wakeup.wait(0)] == [True, False]
 
 
-def test_a_bell_is_heard_where_a_process_has_many_files_open() -> None:
+def test_a_wakeup_works_with_many_open_files() -> None:
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     files = [os.open(os.devnull, os.O_RDONLY) for _ in range(min(1100, limit - 100))]
     try:
-        bell = Wakeup()
-        bell.ring()
-        assert bell.wait(0)
+        wakeup = Wakeup()
+        wakeup.ring()
+        assert wakeup.wait(0)
     finally:
         for file in files:
             os.close(file)
 
 
-def test_a_machine_that_failed_before_it_came_up_counts_against_its_bucket_once(world: World) -> None:
+def test_a_machine_that_failed_before_it_was_up_counts_once_against_its_bucket(world: World) -> None:
     class Failing(FakeProvider):
-        """Its cloud accepted what it then could not bring up."""
+        """Its cloud accepts the launch and then fails to start the machine."""
 
         def workers(self) -> Sequence[Worker]:
             return [
@@ -645,11 +665,11 @@ def test_a_machine_that_failed_before_it_came_up_counts_against_its_bucket_once(
     assert [(failure.kind, failure.message) for failure in failures] == [("capacity", "no machine was left")] * 2
 
 
-def test_a_machine_that_was_up_and_is_told_as_failed_counts_against_no_bucket(world: World) -> None:
+def test_a_machine_that_failed_after_it_was_up_counts_against_no_bucket(world: World) -> None:
     lost: set[str] = set()
 
     class Losing(FakeProvider):
-        """Its cloud calls failed whatever has no machine any more."""
+        """Its cloud reports every machine that is gone as failed."""
 
         def workers(self) -> Sequence[Worker]:
             return [

@@ -1,4 +1,4 @@
-"""What passes leave to be measured, as Prometheus reads it."""
+"""The measures that passes leave, as Prometheus reads them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def world(tmp_path: Path) -> World:
 
 
 class Paced(FakeProvider):
-    """With a pace of its own, as clouds have it."""
+    """With a rate limiter of its own, as clouds have it."""
 
     pace: RateLimiter
 
@@ -50,7 +50,7 @@ class Paced(FakeProvider):
 
 
 def measured(world: World) -> Loop:
-    """A new process that measures."""
+    """A new process with a meter."""
     store, provider = world.open_store(), Paced(FakeSettings(), cell=TAG, cloud=world.cloud)
     provider.pace = RateLimiter(clock=world.clock)
     elsewhere = MeasuredElsewhere(provider, store.notifications.delivery)
@@ -62,7 +62,7 @@ def measured(world: World) -> Loop:
 
 
 def read(store: Store) -> Read:
-    """Samples as a scrape of another process has them."""
+    """Samples as another process serves them to a scrape."""
     text = exposition(store.measures.load()).decode()
     return {
         (sample.name.removeprefix(PREFIX), frozenset(sample.labels.items())): sample.value
@@ -76,11 +76,11 @@ def value(found: Read, name: str, **labels: str) -> float:
 
 
 def total(found: Read, name: str, **labels: str) -> float:
-    """Of all series that have these labels."""
+    """The sum over all series with these labels."""
     return sum(each for (one, have), each in found.items() if one == name and have >= frozenset(labels.items()))
 
 
-def test_a_pass_tells_what_waits_and_why(world: World) -> None:
+def test_a_pass_measures_waiting_tasks_by_reason(world: World) -> None:
     loop = measured(world)
     world.cluster.submit(3, seconds=60)
     done = loop.pass_once()
@@ -93,8 +93,8 @@ def test_a_pass_tells_what_waits_and_why(world: World) -> None:
     assert {dict(labels)["reason"] for name, labels in found if name == "waiting_tasks"} == codes
 
 
-def test_what_has_not_happened_yet_is_a_series_at_0(world: World) -> None:
-    """Prometheus tells no increase of a series that begins with 1."""
+def test_counters_start_as_series_at_0(world: World) -> None:
+    """Prometheus sees no increase in a series that starts at 1."""
     loop = measured(world)
     loop.pass_once()
     found = read(loop.store)
@@ -104,7 +104,7 @@ def test_what_has_not_happened_yet_is_a_series_at_0(world: World) -> None:
     assert set(failed) == {0}
 
 
-def test_a_life_of_workers_is_measured_from_order_to_end(world: World) -> None:
+def test_the_life_of_workers_is_measured_from_order_to_end(world: World) -> None:
     loop = measured(world)
     world.cluster.submit(2, seconds=60)
     settle(world, loop)
@@ -122,7 +122,7 @@ def test_a_life_of_workers_is_measured_from_order_to_end(world: World) -> None:
     assert (total(found, "workers"), value(found, "price_per_hour")) == (0, 0)
 
 
-def test_a_worker_that_is_up_before_a_pass_sees_it_boot_is_timed_too(tmp_path: Path) -> None:
+def test_a_worker_that_is_up_at_its_first_observation_is_timed_too(tmp_path: Path) -> None:
     world = World(tmp_path / "store.sqlite", boot_delay=0.0)
     loop = measured(world)
     loop.pass_once()
@@ -132,7 +132,7 @@ def test_a_worker_that_is_up_before_a_pass_sees_it_boot_is_timed_too(tmp_path: P
     assert value(found, "worker_boot_seconds_count") == value(found, "worker_join_seconds_count") == 1
 
 
-def test_workers_that_another_process_saw_come_are_not_timed_again(world: World) -> None:
+def test_workers_timed_by_another_process_are_not_timed_again(world: World) -> None:
     loop = measured(world)
     world.cluster.submit(1, seconds=600)
     for _ in range(20):
@@ -145,13 +145,13 @@ def test_workers_that_another_process_saw_come_are_not_timed_again(world: World)
     assert (before, value(read(again.store), "worker_boot_seconds_count")) == (1, 1)
 
 
-def test_a_lost_worker_counts_once_however_short_that_shows(tmp_path: Path) -> None:
+def test_a_lost_worker_counts_once(tmp_path: Path) -> None:
     world = World(tmp_path / "store.sqlite", persistent={"node-1": 1})
     loop = measured(world)
     world.cluster.submit(2, seconds=100_000)
     for _ in range(10):
         step(world, loop)
-    (name,) = world.cluster.workers  # where node-1 is heard, it is silent alone
+    (name,) = world.cluster.workers  # qmaster has load reports from node-1, so this worker alone is silent
     world.cluster.silent.add(name)
     for _ in range(200):
         step(world, loop)
@@ -162,7 +162,7 @@ def test_a_lost_worker_counts_once_however_short_that_shows(tmp_path: Path) -> N
     assert value(read(loop.store), "lost_workers_total") == 1
 
 
-def test_workers_are_told_by_phase_and_type(world: World) -> None:
+def test_workers_are_measured_by_phase_and_type(world: World) -> None:
     loop = measured(world)
     world.cluster.submit(2, seconds=600)
     phases = set()
@@ -189,7 +189,7 @@ def break_cloud(world: World) -> None:
     ("broken", "result"),
     ((break_grid_engine, "grid_engine_not_observed"), (break_cloud, "provider_not_observed")),
 )
-def test_a_pass_that_cannot_observe_is_counted_by_what_failed(
+def test_a_failed_observation_is_counted_by_what_failed(
     world: World, broken: Callable[[World], None], result: str
 ) -> None:
     loop = measured(world)
@@ -207,7 +207,7 @@ def test_a_pass_that_cannot_observe_is_counted_by_what_failed(
     assert value(read(loop.store), "failed_passes_in_a_row") == 0
 
 
-def test_a_defect_counts_as_one(world: World) -> None:
+def test_a_defect_is_counted_as_such(world: World) -> None:
     loop = measured(world)
 
     def broken(_: object) -> Plan:
@@ -219,7 +219,7 @@ def test_a_defect_counts_as_one(world: World) -> None:
     assert (value(found, "passes_total", result="defect"), value(found, "failed_passes_in_a_row")) == (1, 1)
 
 
-def test_failed_launches_count_once_by_kind(world: World) -> None:
+def test_failed_launches_are_counted_once_by_kind(world: World) -> None:
     loop = measured(world)
     world.cloud.faults.out_of_capacity = {offer.type.name for offer in world.cloud.catalog.offers.values()}
     world.cluster.submit(1, seconds=60)
@@ -231,7 +231,7 @@ def test_failed_launches_count_once_by_kind(world: World) -> None:
     assert value(found, "resting_offers") > 0
 
 
-def test_counters_go_on_in_the_next_process(world: World) -> None:
+def test_counters_continue_in_the_next_process(world: World) -> None:
     loop = measured(world)
     loop.pass_once()
     loop.store.close()
@@ -241,7 +241,7 @@ def test_counters_go_on_in_the_next_process(world: World) -> None:
     assert (value(found, "passes_total", result="whole"), value(found, "pass_duration_seconds_count")) == (2, 2)
 
 
-def test_what_another_version_left_begins_anew(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_measures_of_another_version_start_again(world: World, caplog: pytest.LogCaptureFixture) -> None:
     loop = measured(world)
     loop.pass_once()
     loop.store.database.execute("UPDATE measures SET measures = '[]'")
@@ -251,7 +251,7 @@ def test_what_another_version_left_begins_anew(world: World, caplog: pytest.LogC
     assert "begin anew" in caplog.text
 
 
-def test_what_people_and_limits_forbid_is_told(world: World) -> None:
+def test_a_pause_is_measured_and_forbids_launches(world: World) -> None:
     loop = measured(world)
     loop.pass_once()
     assert value(read(loop.store), "launches_allowed") == 1
@@ -262,7 +262,7 @@ def test_what_people_and_limits_forbid_is_told(world: World) -> None:
     assert value(found, "node_array_stopped", node_array="execute", cause="protected_mode") == 0
 
 
-def test_grid_engines_commands_are_measured_by_program(world: World) -> None:
+def test_commands_of_grid_engine_are_measured_by_program(world: World) -> None:
     loop = measured(world)
     loop.pass_once()
     found = read(loop.store)
@@ -277,14 +277,14 @@ def test_grid_engines_commands_are_measured_by_program(world: World) -> None:
     assert value(found, "grid_engine_command_failures_total", command="other") == 2
 
 
-def test_the_age_of_prices_is_told(world: World) -> None:
+def test_the_age_of_prices_is_measured(world: World) -> None:
     loop = measured(world)
     loop.pass_once()
     found = value(read(loop.store), "oldest_price_timestamp_seconds")
     assert datetime.fromtimestamp(found, UTC).date() == date(2026, 1, 1)
 
 
-def test_names_are_of_prometheus_conventions() -> None:
+def test_metric_names_follow_the_conventions_of_prometheus() -> None:
     for metric in METRICS:
         assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER), metric.name
         assert metric.help.endswith("."), metric.name
@@ -293,7 +293,7 @@ def test_names_are_of_prometheus_conventions() -> None:
     assert len({metric.name for metric in METRICS}) == len(METRICS)
 
 
-def test_every_metric_is_written_by_a_pass_and_each_written_one_is_told(world: World) -> None:
+def test_passes_write_every_declared_metric_and_no_other(world: World) -> None:
     loop = measured(world)
     world.cluster.submit(1, seconds=60)
     settle(world, loop)
@@ -301,8 +301,8 @@ def test_every_metric_is_written_by_a_pass_and_each_written_one_is_told(world: W
     assert {*kept.values, *kept.histograms} == {metric.name for metric in METRICS}
 
 
-def test_labels_are_of_bounded_lists(world: World) -> None:
-    """No job, host, user or order is in any of them."""
+def test_labels_have_bounded_values(world: World) -> None:
+    """No job, host, user or order is a label."""
     loop = measured(world)
     world.cluster.submit(4, seconds=60)
     settle(world, loop)
@@ -316,13 +316,13 @@ def test_labels_are_of_bounded_lists(world: World) -> None:
     assert not [name for name in machines if name in text]
 
 
-def test_buckets_add_up() -> None:
+def test_histogram_buckets_are_cumulative() -> None:
     measures = Measures()
     (metric,) = (metric for metric in METRICS if metric.name == "worker_boot_seconds")
     measures.observe(metric.name, [5.0, 10.0, 11.0, 9e9], metric.buckets)
     lines = exposition(measures).decode().splitlines()
-    told = [line.removeprefix(PREFIX) for line in lines if line.startswith(PREFIX + "worker_boot_seconds")]
-    assert [line for line in told if 'le="10' in line or 'le="20' in line or "Inf" in line or "count" in line] == [
+    results = [line.removeprefix(PREFIX) for line in lines if line.startswith(PREFIX + "worker_boot_seconds")]
+    assert [line for line in results if 'le="10' in line or 'le="20' in line or "Inf" in line or "count" in line] == [
         'worker_boot_seconds_bucket{le="10"} 2.0',
         'worker_boot_seconds_bucket{le="20"} 3.0',
         'worker_boot_seconds_bucket{le="+Inf"} 4.0',
@@ -330,7 +330,7 @@ def test_buckets_add_up() -> None:
     ]
 
 
-def test_the_manual_has_every_metric_with_its_kind_and_labels() -> None:
+def test_the_manual_lists_every_metric_with_its_kind_and_labels() -> None:
     page = (ROOT / "docs" / "operate" / "metrics.md").read_text(encoding="utf-8")
     rows = {
         f"| `{metric.name}` | {metric.kind} | {', '.join(f'`{label}`' for label in metric.labels)} | {metric.help} |"
@@ -340,14 +340,14 @@ def test_the_manual_has_every_metric_with_its_kind_and_labels() -> None:
     assert shown == rows
 
 
-def test_the_manual_has_every_alert() -> None:
+def test_the_manual_lists_every_alert() -> None:
     page = (ROOT / "docs" / "operate" / "metrics.md").read_text(encoding="utf-8")
     rules = (ROOT / "conf" / "prometheus" / "alerts.yml").read_text(encoding="utf-8")
     assert re.findall(r"^\| `(SgeAutoscaler\w+)`", page, re.MULTILINE) == re.findall(r"- alert: (\w+)", rules)
 
 
-def test_a_service_that_nobody_scrapes_has_no_client_of_prometheus_in_memory() -> None:
-    """It costs more than all that is measured."""
+def test_without_a_scrape_the_prometheus_client_is_not_imported() -> None:
+    """It needs more memory than all measures."""
     program = (
         "import sys, autoscaler.commands.serving, autoscaler.commands._http; print('prometheus_client' in sys.modules)"
     )
@@ -355,7 +355,7 @@ def test_a_service_that_nobody_scrapes_has_no_client_of_prometheus_in_memory() -
     assert done.stdout == "False\n"
 
 
-def test_calls_to_the_cloud_are_counted_also_across_a_restart(world: World) -> None:
+def test_calls_to_the_cloud_are_counted_across_a_restart(world: World) -> None:
     loop = measured(world)
     step(world, loop)
     step(world, loop)
@@ -371,12 +371,12 @@ def test_calls_to_the_cloud_are_counted_also_across_a_restart(world: World) -> N
     again.store.close()
 
 
-def test_notifications_that_fail_and_are_given_up_are_told(world: World) -> None:
+def test_failed_and_dropped_notifications_are_measured(world: World) -> None:
     loop = measured(world)
     step(world, loop)
-    told = loop.store.notifications
+    result = loop.store.notifications
     for _ in range(3):
-        told.failed(0, (), "no route", world.clock(), world.clock())
+        result.failed(0, (), "no route", world.clock(), world.clock())
     step(world, loop)
     assert value(read(loop.store), "notification_failures_in_a_row") == 3
     loop.store.database.execute("UPDATE notification_state SET dropped = 5, attempts = 0")
@@ -386,7 +386,7 @@ def test_notifications_that_fail_and_are_given_up_are_told(world: World) -> None
     loop.store.close()
 
 
-def test_a_provider_that_paces_no_calls_has_no_series(world: World) -> None:
+def test_a_provider_without_a_call_budget_has_no_series(world: World) -> None:
     measures = Measures()
     MeasuredElsewhere(world.provider(), world.open_store().notifications.delivery).add(measures)
     assert not any(name.startswith("provider_") for name in measures.values)

@@ -1,4 +1,4 @@
-"""The monitor in a loop: what a life of workers leaves in the history."""
+"""The monitor in a loop: the history that a life of workers leaves."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def watched(world: World) -> Loop:
     return loop
 
 
-def test_the_history_knows_what_ran_and_what_it_cost(world: World) -> None:
+def test_the_history_has_what_ran_and_what_it_cost(world: World) -> None:
     loop = watched(world)
     world.cluster.submit(2, seconds=60)
     settle(world, loop)
     loop.pass_once()
     now = world.clock.now
-    told = merged(loop.store.samples.between(now - 3600, now, now=now), 0.0)
+    result = merged(loop.store.samples.between(now - 3600, now, now=now), 0.0)
     lifetimes = loop.store.history.lifetimes()
     cost = sum(lifetime.cost(now) or 0.0 for lifetime in lifetimes)
-    assert (told.started, told.arrays["execute"].most) == (2, len(lifetimes))
-    assert told.cost == pytest.approx(cost, rel=0.2)  # a machine is first seen at a look, and ends between two
+    assert (result.started, result.arrays["execute"].most) == (2, len(lifetimes))
+    assert result.cost == pytest.approx(cost, rel=0.2)  # a machine is first observed in one pass, and ends between two
 
 
-def test_a_new_process_does_not_claim_the_time_in_which_none_ran(world: World) -> None:
+def test_a_new_process_does_not_count_the_time_in_which_none_ran(world: World) -> None:
     loop = watched(world)
     loop.pass_once()
     world.cluster.advance(30.0)

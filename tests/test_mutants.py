@@ -1,4 +1,4 @@
-"""`make mutants` tells which small changes the tests notice, and never writes a file of the product."""
+"""`make mutants` reports which small changes the tests notice, and never writes a file of the product."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ print(json.dumps({f"{one.function}: {one.after}": noticed for one, noticed in fo
 
 
 @pytest.mark.thorough
-def test_a_change_that_a_test_notices_is_told_from_one_that_none_does(tmp_path: Path) -> None:
+def test_noticed_and_surviving_mutants_are_distinguished(tmp_path: Path) -> None:
     files = {"planted.py": PLANTED, "test_planted.py": TESTS, "pytest.ini": "[pytest]\nmarkers =\n  cell\n  slow\n"}
-    files["conftest.py"] = "import gc\n\ndef pytest_collection_finish():\n    gc.freeze()\n"  # as our own
+    files["conftest.py"] = "import gc\n\ndef pytest_collection_finish():\n    gc.freeze()\n"  # like ours
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     argv = (sys.executable, "-B", "-c", RUN, "x - 1", "x += 1", "x - y", str(stretched(5.0)))
@@ -104,7 +104,7 @@ def test_a_change_that_a_test_notices_is_told_from_one_that_none_does(tmp_path: 
         ("raise ValueError(f'{1 + a}')", {"pass"}),
     ),
 )
-def test_what_is_changed(body: str, changes: set[str]) -> None:
+def test_the_mutants_of_a_function_are_as_expected(body: str, changes: set[str]) -> None:
     source = "def f(a: int = 1, b: int = 2) -> int:\n    " + body.replace("\nreturn", "\n    return")
     assert {one.after for one in mutants_of("f.py", source)} == changes
 
@@ -113,7 +113,7 @@ def mutant(name: str, line: int = 1) -> Mutant:
     return Mutant("core/f.py", line, "f", "a < b", name, 0)
 
 
-def test_what_survives_stays_in_the_file_until_a_test_notices_it(tmp_path: Path) -> None:
+def test_a_survivor_stays_in_the_file_until_a_test_notices_it(tmp_path: Path) -> None:
     file, listed = tmp_path / "survivors.md", Survivors()
     listed.packages["core"] = Package(10, 7, 1)
     listed.update({mutant("a <= b"): False, mutant("a > b"): False, mutant("a | `b`"): False, mutant("pass"): True})
@@ -128,7 +128,7 @@ def test_what_survives_stays_in_the_file_until_a_test_notices_it(tmp_path: Path)
     assert "| core | 10 | 7 | 1 | 78% |" in again.text()
 
 
-def test_what_is_no_place_of_the_code_any_more_leaves_the_file(tmp_path: Path) -> None:
+def test_survivors_of_deleted_code_leave_the_file(tmp_path: Path) -> None:
     (tmp_path / "core").mkdir()
     (tmp_path / "core/f.py").write_text("def f(a, b):\n    return a < b\n")
     listed = Survivors(packages={"core": Package(10, 7, 1), "gone": Package(9, 9, 0)})
@@ -141,7 +141,7 @@ def test_what_is_no_place_of_the_code_any_more_leaves_the_file(tmp_path: Path) -
     assert set(listed.packages) == {"core"}
 
 
-def test_a_line_that_is_none_of_it_is_an_error(tmp_path: Path) -> None:
+def test_an_invalid_line_in_the_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "survivors.md").write_text("- core/f.py is fine\n")
     with pytest.raises(ValueError, match=r"not a mutant: - core/f.py is fine"):
         Survivors.read(tmp_path / "survivors.md")
@@ -151,7 +151,7 @@ def test_the_committed_file_can_be_read() -> None:
     assert Survivors.read(ROOT / "tests/mutants/survivors.md").packages
 
 
-def test_the_tests_of_a_module_and_of_its_package_are_run() -> None:
+def test_the_tests_of_a_module_and_its_package_are_selected() -> None:
     found = relevant_tests(["autoscaler/store/history.py", "autoscaler/core/outcome/sample.py"])
     assert {"tests/core", "tests/store/test_store.py", "tests/store/test_samples.py"} <= set(found)
     assert not any(test.startswith("tests/core/") for test in found)

@@ -26,7 +26,7 @@ def tree(tmp_path: Path) -> Iterator[Tree]:
         yield made
 
 
-def said(runner: Runner, *argv: str) -> str:
+def output(runner: Runner, *argv: str) -> str:
     return runner(argv, timeout=120).stdout.decode().strip()
 
 
@@ -35,18 +35,18 @@ def reaches(tree: Tree, host: str, other: str) -> bool:
     listen = "import socket; s = socket.create_server(('0.0.0.0', 7000)); s.accept()[0].sendall(b'hello')"
     ask = f"import socket; print(socket.create_connection(({other!r}, 7000), timeout=120).recv(9).decode())"
     with namespaces.start_in(tree, other, (sys.executable, "-c", listen)):
-        wait_for(lambda: "7000" in said(tree.host_runner(other), "ss", "-Hltn"), 5)
-        return said(tree.host_runner(host), sys.executable, "-c", ask) == "hello"
+        wait_for(lambda: "7000" in output(tree.host_runner(other), "ss", "-Hltn"), 5)
+        return output(tree.host_runner(host), sys.executable, "-c", ask) == "hello"
 
 
 def test_a_host_has_its_own_name_address_and_processes(tree: Tree) -> None:
     namespaces.start_host(tree, W1)
     on_host = tree.host_runner(W1)
     seen = (
-        said(on_host, "hostname"),
-        said(on_host, "cat", "/etc/hostname"),
-        said(on_host, "hostname", "-i"),
-        "first_process" in said(on_host, "cat", "/proc/1/cmdline"),
+        output(on_host, "hostname"),
+        output(on_host, "cat", "/etc/hostname"),
+        output(on_host, "hostname", "-i"),
+        "first_process" in output(on_host, "cat", "/proc/1/cmdline"),
     )
     assert seen == (W1, W1, "10.1.0.5", True)
 
@@ -60,8 +60,8 @@ from autoscaler import namespaces
 from tests.deadlines import wait_for
 with namespaces.own_tree(Path("/mnt/tree"), names={1: "master"}) as tree:
     namespaces.start_host(tree, namespaces.default_name(5))
-    said = tree.host_runner(namespaces.default_name(5))(("ls", "/mnt"), timeout=120)
-print(said.stdout.decode().strip())
+    listing = tree.host_runner(namespaces.default_name(5))(("ls", "/mnt"), timeout=120)
+print(listing.stdout.decode().strip())
 ' "$3"
 """
 
@@ -74,13 +74,13 @@ def test_a_tree_made_in_a_chroot_stays_in_it(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("tree\n", "")
 
 
-def test_every_name_resolves_before_its_host_is_there(tree: Tree) -> None:
-    assert said(tree.runner, "getent", "hosts", "10.1.0.254") == "10.1.0.254      ip-10-1-0-254"
+def test_every_name_resolves_before_its_host_is_started(tree: Tree) -> None:
+    assert output(tree.runner, "getent", "hosts", "10.1.0.254") == "10.1.0.254      ip-10-1-0-254"
 
 
-def test_the_tree_keeps_its_network_address_when_hosts_come_and_go(tree: Tree) -> None:
+def test_the_tree_keeps_its_mac_address_when_hosts_come_and_go(tree: Tree) -> None:
     def address() -> str:
-        return said(tree.runner, "ip", "-o", "link", "show", namespaces.BRIDGE).partition("link/ether ")[2].split()[0]
+        return output(tree.runner, "ip", "-o", "link", "show", namespaces.BRIDGE).partition("link/ether ")[2].split()[0]
 
     seen = {address()}
     for name in (W1, W2):
@@ -96,7 +96,7 @@ def test_hosts_reach_each_other_and_the_tree(tree: Tree) -> None:
     assert reaches(tree, W1, W2)
 
 
-def test_a_host_that_comes_back_under_its_name_is_reached_at_once(tree: Tree) -> None:
+def test_a_host_restarted_under_its_name_is_reached_at_once(tree: Tree) -> None:
     for name in (W1, W2):
         namespaces.start_host(tree, name)
     assert reaches(tree, W1, W2)
@@ -105,85 +105,85 @@ def test_a_host_that_comes_back_under_its_name_is_reached_at_once(tree: Tree) ->
     assert reaches(tree, W1, W2)
 
 
-def test_what_a_host_writes_to_its_private_place_no_other_sees(tree: Tree) -> None:
+def test_files_in_the_private_folder_of_a_host_are_seen_by_no_other(tree: Tree) -> None:
     for name in (W1, W2):
         namespaces.start_host(tree, name)
-    said(tree.host_runner(W1), "touch", str(tree.private / "mine"))
-    seen = [said(tree.host_runner(name), "ls", str(tree.private)) for name in (W1, W2)]
+    output(tree.host_runner(W1), "touch", str(tree.private / "mine"))
+    seen = [output(tree.host_runner(name), "ls", str(tree.private)) for name in (W1, W2)]
     assert (seen, list(tree.private.iterdir())) == (["mine", ""], [])
 
 
-def test_the_boot_program_runs_on_the_host_and_leaves_its_words_on_the_console(tree: Tree) -> None:
+def test_the_boot_program_runs_on_the_host_and_its_output_is_on_the_console(tree: Tree) -> None:
     namespaces.start_host(tree, W1, boot=("sh", "-c", "hostname; echo $COLOUR; sleep 60"), env={"COLOUR": "blue"})
     wait_for(lambda: "blue" in tree.console(W1).read_text(), 5)
     assert tree.console(W1).read_text().split() == [W1, "blue"]
 
 
-def test_a_host_that_dies_takes_every_process_along(tree: Tree) -> None:
+def test_a_host_that_ends_takes_every_process_along(tree: Tree) -> None:
     pid = namespaces.start_host(tree, W1, boot=("sh", "-c", "sleep 876 & setsid sleep 876"))
     namespaces.end_host(tree, W1)
-    assert (Path(f"/proc/{pid}").exists(), "876" in said(tree.runner, "ps", "ax"), tree.hosts()) == (False, False, {})
+    assert (Path(f"/proc/{pid}").exists(), "876" in output(tree.runner, "ps", "ax"), tree.hosts()) == (False, False, {})
 
 
-def test_ending_a_host_that_is_gone_is_done(tree: Tree) -> None:
+def test_ending_a_host_that_is_gone_succeeds(tree: Tree) -> None:
     namespaces.start_host(tree, W1)
     namespaces.end_host(tree, W1)
     namespaces.end_host(tree, W1)
     assert tree.hosts() == {}
 
 
-def test_a_host_is_started_once(tree: Tree) -> None:
+def test_a_running_host_cannot_be_started_again(tree: Tree) -> None:
     namespaces.start_host(tree, W1)
     with pytest.raises(NamespaceError, match="already exists"):
         namespaces.start_host(tree, W1)
 
 
-def test_a_name_without_an_address_is_no_host(tree: Tree) -> None:
+def test_a_name_without_an_address_cannot_be_a_host(tree: Tree) -> None:
     with pytest.raises(NamespaceError, match="nobody"):
         namespaces.start_host(tree, "nobody")
 
 
-def test_names_of_living_hosts_are_not_free(tree: Tree) -> None:
+def test_names_of_running_hosts_are_not_free(tree: Tree) -> None:
     namespaces.start_host(tree, namespaces.default_name(2))
     assert tree.free_names()[:2] == [namespaces.default_name(3), namespaces.default_name(4)]
 
 
-def test_a_command_for_a_host_that_ended_is_told_so(tree: Tree) -> None:
+def test_a_command_for_an_ended_host_raises_host_ended(tree: Tree) -> None:
     namespaces.start_host(tree, W1)
     namespaces.end_host(tree, W1)
     with pytest.raises(HostEnded):
         tree.host_runner(W1)(("true",), timeout=120)
 
 
-def test_a_command_in_the_tree_that_does_not_end_is_ended(tree: Tree) -> None:
+def test_a_command_in_the_tree_is_killed_at_its_timeout(tree: Tree) -> None:
     with pytest.raises(CommandTimedOut):
         tree.runner(("sh", "-c", "trap '' TERM; sleep 875; sleep 875"), timeout=0.3)
-    assert "875" not in said(tree.runner, "ps", "ax")
+    assert "875" not in output(tree.runner, "ps", "ax")
 
 
-def test_a_command_that_the_tree_does_not_have_is_named(tree: Tree) -> None:
+def test_an_unknown_command_in_the_tree_is_named(tree: Tree) -> None:
     with pytest.raises(CommandNotFound, match="no-such-command"):
         tree.runner(("no-such-command",), timeout=120)
 
 
-def test_a_command_in_the_tree_may_fail_as_any_timeout_does(tree: Tree) -> None:
+def test_exit_code_124_is_not_taken_for_a_timeout(tree: Tree) -> None:
     assert tree.runner(("sh", "-c", "exit 124"), timeout=120).returncode == 124
 
 
-def test_orphans_are_reaped(tree: Tree) -> None:
+def test_orphaned_processes_are_reaped(tree: Tree) -> None:
     namespaces.start_host(tree, W1)
     for runner in (tree.runner, tree.host_runner(W1)):
         runner(("sh", "-c", "(sleep 0.05 &) ; (true &)"), timeout=120)
 
     def ended_or_unreaped() -> list[str]:
-        """All that is left of what was started there: nothing, once all of it was reaped."""
-        listed = said(tree.runner, "ps", "ax", "-o", "stat=,comm=").splitlines()
+        """The processes left of those started there: none, once all were reaped."""
+        listed = output(tree.runner, "ps", "ax", "-o", "stat=,comm=").splitlines()
         return [line for line in listed if line.startswith("Z") or line.endswith(("sleep", "sh"))]
 
     assert wait_for(lambda: not ended_or_unreaped(), 5), ended_or_unreaped()
 
 
-def test_a_host_started_by_a_process_of_the_tree_outlives_it(tree: Tree) -> None:
+def test_a_host_outlives_the_process_that_started_it(tree: Tree) -> None:
     program = (
         "import os, signal; from pathlib import Path; from autoscaler.namespaces import Tree, start_host;"
         f"start_host(Tree(Path({str(tree.directory)!r})), {W1!r}, boot=('sleep', '60'));"
@@ -193,12 +193,12 @@ def test_a_host_started_by_a_process_of_the_tree_outlives_it(tree: Tree) -> None
     assert (ended.returncode != 0, list(tree.hosts())) == (True, [W1])
 
 
-def test_trees_live_side_by_side(tree: Tree, tmp_path: Path) -> None:
+def test_trees_are_independent(tree: Tree, tmp_path: Path) -> None:
     with namespaces.own_tree(tmp_path / "other", names={1: "elsewhere"}) as other:
         for one in (tree, other):
             namespaces.start_host(one, W1)
         namespaces.end_host(other, W1)
-        assert (list(tree.hosts()), said(other.runner, "hostname")) == ([W1], "elsewhere")
+        assert (list(tree.hosts()), output(other.runner, "hostname")) == ([W1], "elsewhere")
 
 
 def test_nothing_is_left_when_the_owner_is_killed(tmp_path: Path) -> None:
@@ -217,12 +217,12 @@ def test_nothing_is_left_when_the_owner_is_killed(tmp_path: Path) -> None:
     assert wait_for(lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in (first, host)), 5)
 
 
-def test_a_place_whose_tree_ended_is_known_to_be_empty(tmp_path: Path) -> None:
+def test_an_ended_tree_has_no_holder_and_no_hosts(tmp_path: Path) -> None:
     with namespaces.own_tree(tmp_path / "tree", names={}) as tree:
         namespaces.start_host(tree, W1)
     assert (namespaces.holder(tree.directory / "first"), tree.hosts()) == (None, {})
 
 
-def test_the_probe_says_in_one_line_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_probe_reports_what_is_missing_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert namespaces.probe() == "namespaces need root: run as root or with sudo"

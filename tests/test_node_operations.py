@@ -1,5 +1,5 @@
-"""Restarting and reimaging machines as callers ask: planned, journalled and paused as all else, only where no job can
-be, once, and told truly.
+"""Restarting and reimaging machines for callers: planned, journalled and paused like every action, only where no job
+can run, once, and reported truthfully.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.simulated.cluster import SCHEDULE_INTERVAL
 
 
 class Operating(FakeProvider):
-    """A provider that knows further verbs."""
+    """A provider with further verbs."""
 
     fails: ProviderError | None = None
 
@@ -40,8 +40,8 @@ class Operating(FakeProvider):
 
 
 @dataclass
-class Scene:
-    """A worker that a person has disabled, and a restart of it that was asked for."""
+class Case:
+    """A worker that a person has disabled, and a request to restart it."""
 
     world: World
     provider: Operating = field(init=False)
@@ -61,7 +61,7 @@ class Scene:
         self.ask()
 
     def again(self) -> None:
-        """Another process in the place of the one that was."""
+        """Replace the process by another one."""
         self.loop = start(self.world, provider=self.provider)
 
     def disable(self) -> None:
@@ -77,11 +77,11 @@ class Scene:
         for _ in range(60):
             if seen():
                 return
-            self.looks(1)
+            self.passes(1)
         raise AssertionError("it did not come to that")
 
-    def looks(self, count: int, apart: float = SCHEDULE_INTERVAL) -> str:
-        """This many passes; what the operation came to by then."""
+    def passes(self, count: int, apart: float = SCHEDULE_INTERVAL) -> str:
+        """Make this many passes; returns the result of the operation so far."""
         for _ in range(count):
             self.last = self.loop.pass_once()
             self.world.cluster.advance(apart)
@@ -95,146 +95,150 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(World(tmp_path / "store.sqlite", boot_delay=0.0))
+def case(tmp_path: Path) -> Case:
+    return Case(World(tmp_path / "store.sqlite", boot_delay=0.0))
 
 
-def test_a_machine_is_restarted_once_two_looks_showed_it_closed(scene: Scene) -> None:
-    assert (scene.looks(4), scene.provider.operated) == ("done", [(scene.worker, "restart")])
+def test_a_machine_is_restarted_after_two_observations_show_it_disabled_and_empty(case: Case) -> None:
+    assert (case.passes(4), case.provider.operated) == ("done", [(case.worker, "restart")])
 
 
-def test_a_paused_autoscaler_restarts_nothing_before_it_is_resumed(scene: Scene) -> None:
-    scene.loop.store.overrides.ask(Verb.PAUSE, who="ben", at=scene.world.clock.now)
-    scene.looks(5)
-    paused = list(scene.provider.operated)
-    scene.loop.store.overrides.end(Verb.PAUSE, who="ben", at=scene.world.clock.now)
-    scene.looks(1)
-    assert (paused, scene.provider.operated) == ([], [(scene.worker, "restart")])
+def test_a_paused_autoscaler_restarts_nothing_until_resumed(case: Case) -> None:
+    case.loop.store.overrides.ask(Verb.PAUSE, who="ben", at=case.world.clock.now)
+    case.passes(5)
+    paused = list(case.provider.operated)
+    case.loop.store.overrides.end(Verb.PAUSE, who="ben", at=case.world.clock.now)
+    case.passes(1)
+    assert (paused, case.provider.operated) == ([], [(case.worker, "restart")])
 
 
-def test_the_circuit_breaker_holds_a_restart_back(scene: Scene) -> None:
-    memory = scene.loop.store.memory.load()
-    removals = tuple(replace(event, at=scene.world.clock.now) for event in memory.launches) * 5
-    scene.loop.store.memory.save(replace(memory, removals=removals), scene.world.clock.now)
-    scene.loop.observer.policy = replace(POLICY, brake=Brake(max_removals=1))
-    scene.looks(5)
-    assert scene.provider.operated == []
+def test_the_circuit_breaker_prevents_a_restart(case: Case) -> None:
+    memory = case.loop.store.memory.load()
+    removals = tuple(replace(event, at=case.world.clock.now) for event in memory.launches) * 5
+    case.loop.store.memory.save(replace(memory, removals=removals), case.world.clock.now)
+    case.loop.observer.policy = replace(POLICY, brake=Brake(max_removals=1))
+    case.passes(5)
+    assert case.provider.operated == []
 
 
-@pytest.mark.parametrize("seen", ("one look", "enabled again", "a job came"))
-def test_nothing_is_done_where_a_job_may_be(scene: Scene, seen: str) -> None:
-    if seen == "one look":
-        scene.looks(1)
+@pytest.mark.parametrize("seen", ("one observation", "enabled again", "a job came"))
+def test_nothing_is_restarted_where_a_job_may_run(case: Case, seen: str) -> None:
+    if seen == "one observation":
+        case.passes(1)
     elif seen == "enabled again":
-        scene.looks(1)
-        scene.enable()
-        scene.looks(3)
+        case.passes(1)
+        case.enable()
+        case.passes(3)
     else:
-        scene.enable()
-        scene.world.cluster.submit()
-        scene.world.cluster.advance(SCHEDULE_INTERVAL)
-        scene.disable()
-        scene.looks(3)
-    assert scene.provider.operated == []
+        case.enable()
+        case.world.cluster.submit()
+        case.world.cluster.advance(SCHEDULE_INTERVAL)
+        case.disable()
+        case.passes(3)
+    assert case.provider.operated == []
 
 
-def test_two_looks_too_close_together_are_one(scene: Scene) -> None:
-    scene.looks(2, apart=0.5)
-    assert scene.provider.operated == []
+def test_two_observations_close_together_count_as_one(case: Case) -> None:
+    case.passes(2, apart=0.5)
+    assert case.provider.operated == []
 
 
-def test_the_second_look_does_not_wait_for_the_poll(scene: Scene) -> None:
-    at = scene.world.clock.now
-    scene.looks(1)
-    assert scene.last.plan.due == at + SCHEDULE_INTERVAL
+def test_the_second_observation_does_not_wait_for_the_poll(case: Case) -> None:
+    at = case.world.clock.now
+    case.passes(1)
+    assert case.last.plan.due == at + SCHEDULE_INTERVAL
 
 
-def test_what_is_open_again_is_told_and_not_tried_later(scene: Scene) -> None:
-    scene.looks(1)
-    scene.enable()
-    scene.looks(1)
-    scene.disable()
-    assert (scene.looks(3), scene.provider.operated) == ("not done: it is not disabled and empty any more", [])
+def test_a_machine_enabled_again_is_reported_and_not_restarted_later(case: Case) -> None:
+    case.passes(1)
+    case.enable()
+    case.passes(1)
+    case.disable()
+    assert (case.passes(3), case.provider.operated) == ("not done: it is not disabled and empty any more", [])
 
 
-def test_what_is_asked_of_a_machine_that_is_gone_is_refused(scene: Scene) -> None:
-    scene.loop.store.verbs.ask("restart", "i-gone", at=0.0, who="anna")
-    scene.looks(1)
-    assert scene.loop.store.verbs.last("i-gone") == "not done: it is not disabled and empty any more"
+def test_an_operation_on_a_machine_that_is_gone_is_refused(case: Case) -> None:
+    case.loop.store.verbs.ask("restart", "i-gone", at=0.0, who="anna")
+    case.passes(1)
+    assert case.loop.store.verbs.last("i-gone") == "not done: it is not disabled and empty any more"
 
 
 @pytest.mark.parametrize(
     ("error", "result"), ((Refused("no such node"), "refused"), (Unreachable("no answer"), "failed")), ids=repr
 )
-def test_a_refusal_is_told_in_the_providers_words(scene: Scene, error: ProviderError, result: str) -> None:
-    scene.provider.fails = error
-    assert (scene.looks(4), scene.journal()) == (f"not done: {error}", [("restart", result)])
+def test_a_refusal_is_reported_in_the_words_of_the_provider(case: Case, error: ProviderError, result: str) -> None:
+    case.provider.fails = error
+    assert (case.passes(4), case.journal()) == (f"not done: {error}", [("restart", result)])
 
 
-def test_a_provider_without_the_verb_is_not_asked_again(scene: Scene) -> None:
-    scene.loop = start(scene.world)
-    assert (scene.looks(5), scene.journal()) == ("not done: fake has no restart", [("restart", "refused")])
+def test_a_provider_without_the_verb_is_asked_once(case: Case) -> None:
+    case.loop = start(case.world)
+    assert (case.passes(5), case.journal()) == ("not done: fake has no restart", [("restart", "refused")])
 
 
-def test_the_journal_has_it_and_the_log_says_what_came_of_it(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_operation_is_journalled_and_its_result_logged(case: Case, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "autoscaler.engine.loop")
-    scene.looks(4)
-    assert (scene.journal(), caplog.messages) == ([("restart", "done")], [f"restart {scene.host}: done"])
+    case.passes(4)
+    assert (case.journal(), caplog.messages) == ([("restart", "done")], [f"restart {case.host}: done"])
 
 
-def explained(scene: Scene) -> dict[str, Any]:
-    told = explain_host(scene.last.observation.snapshot, scene.last.plan, scene.host, UTC)
-    assert told is not None
-    return told
+def explained(case: Case) -> dict[str, Any]:
+    explanation = explain_host(case.last.observation.snapshot, case.last.plan, case.host, UTC)
+    assert explanation is not None
+    return explanation
 
 
-def test_explain_tells_who_asked_and_what_holds_it_back(scene: Scene) -> None:
-    scene.loop.store.overrides.ask(Verb.PAUSE, who="ben", at=scene.world.clock.now)
-    scene.looks(3)
-    told = explained(scene)
-    lines = "\n".join(host_lines(told))
-    assert (told["verdict"], "anna asked to restart it" in lines, "paused by ben" in lines) == ("wait", True, True)
+def test_explain_shows_who_requested_it_and_what_prevents_it(case: Case) -> None:
+    case.loop.store.overrides.ask(Verb.PAUSE, who="ben", at=case.world.clock.now)
+    case.passes(3)
+    explanation = explained(case)
+    lines = "\n".join(host_lines(explanation))
+    assert (explanation["verdict"], "anna asked to restart it" in lines, "paused by ben" in lines) == (
+        "wait",
+        True,
+        True,
+    )
 
 
-def test_explain_tells_the_restart_of_this_pass(scene: Scene) -> None:
-    scene.looks(2)
-    told = explained(scene)
-    assert (told["verdict"], [action["kind"] for action in told["actions"]]) == ("restart", ["restart"])
+def test_explain_shows_the_restart_of_this_pass(case: Case) -> None:
+    case.passes(2)
+    explanation = explained(case)
+    assert (explanation["verdict"], [action["kind"] for action in explanation["actions"]]) == ("restart", ["restart"])
 
 
-def test_what_was_begun_when_the_process_died_is_not_begun_again(scene: Scene) -> None:
-    scene.loop.store.verbs.begin("restart", scene.worker, scene.world.clock.now)
-    scene.again()
-    assert (scene.looks(4), scene.provider.operated) == ("interrupted: it may have been done, or not", [])
+def test_an_operation_begun_before_a_crash_is_not_repeated(case: Case) -> None:
+    case.loop.store.verbs.begin("restart", case.worker, case.world.clock.now)
+    case.again()
+    assert (case.passes(4), case.provider.operated) == ("interrupted: it may have been done, or not", [])
 
 
-def test_a_process_that_died_between_plan_and_call_leaves_it_to_the_next_one(scene: Scene) -> None:
-    scene.looks(1)
-    planned = scene.loop.decide(scene.loop.observer.observe().snapshot)
-    scene.loop.store.accept(planned, pass_number=99, at=scene.world.clock.now)
-    scene.again()
-    scene.looks(3)
-    assert (scene.provider.operated, scene.journal()) == (
-        [(scene.worker, "restart")],
+def test_an_operation_planned_but_not_begun_before_a_crash_is_carried_out(case: Case) -> None:
+    case.passes(1)
+    planned = case.loop.decide(case.loop.observer.observe().snapshot)
+    case.loop.store.accept(planned, pass_number=99, at=case.world.clock.now)
+    case.again()
+    case.passes(3)
+    assert (case.provider.operated, case.journal()) == (
+        [(case.worker, "restart")],
         [("restart", "interrupted"), ("restart", "done")],
     )
 
 
-def test_a_call_under_way_is_not_made_a_second_time(scene: Scene) -> None:
-    scene.looks(1)
-    scene.loop.store.verbs.begin("restart", scene.worker, scene.world.clock.now)
-    scene.looks(3)
-    assert (scene.provider.operated, scene.journal()) == ([], [])
+def test_an_operation_in_progress_is_not_repeated(case: Case) -> None:
+    case.passes(1)
+    case.loop.store.verbs.begin("restart", case.worker, case.world.clock.now)
+    case.passes(3)
+    assert (case.provider.operated, case.journal()) == ([], [])
 
 
-def test_one_verb_at_a_time_is_taken_for_a_machine(scene: Scene) -> None:
-    before = scene.ask("reimage")
-    scene.looks(4)
-    assert (before, scene.ask("reimage")) == (False, True)
-    scene.looks(4)
-    assert [verb for _, verb in scene.provider.operated] == ["restart", "reimage"]
+def test_a_machine_takes_one_operation_at_a_time(case: Case) -> None:
+    before = case.ask("reimage")
+    case.passes(4)
+    assert (before, case.ask("reimage")) == (False, True)
+    case.passes(4)
+    assert [verb for _, verb in case.provider.operated] == ["restart", "reimage"]
 
 
-def test_an_operation_of_an_older_version_is_carried_on(scene: Scene) -> None:
-    scene.loop.store.database.execute("UPDATE verbs SET empty_since = 1.0")
-    assert (scene.looks(4), scene.provider.operated) == ("done", [(scene.worker, "restart")])
+def test_an_operation_of_an_older_version_is_carried_out(case: Case) -> None:
+    case.loop.store.database.execute("UPDATE verbs SET empty_since = 1.0")
+    assert (case.passes(4), case.provider.operated) == ("done", [(case.worker, "restart")])

@@ -1,4 +1,4 @@
-"""Notifications are sent to real servers on loopback, once each, and whatever these do, the loop goes on."""
+"""Notifications are sent to real servers on loopback, once each, and these never delay the loop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TRIPPED = Memory(brake=because(Code.CIRCUIT_BREAKER, what="removals", count=300,
 
 
 def at_once(call: Callable[[], None], name: str) -> Future[None]:
-    """Runs it right away, so that a test sees what came of it."""
+    """Runs the call at once, so that a test sees its result."""
     future: Future[None] = Future()
     try:
         call()
@@ -41,7 +41,7 @@ def at_once(call: Callable[[], None], name: str) -> Future[None]:
 
 
 @dataclass
-class Told:
+class Notifying:
     """A process that notifies, on a clock of its own."""
 
     store: Store
@@ -71,9 +71,9 @@ class Told:
 
 
 @pytest.fixture
-def told(tmp_path: Path) -> Iterator[Told]:
+def notifying(tmp_path: Path) -> Iterator[Notifying]:
     store = Store.open(tmp_path / "cell.sqlite")
-    yield Told(store, tmp_path / "urls")
+    yield Notifying(store, tmp_path / "urls")
     store.close()
 
 
@@ -83,88 +83,92 @@ def mail() -> Iterator[tuple[str, Mailbox]]:
         yield served
 
 
-def test_what_happens_goes_out_as_one_mail_and_one_call_with_what_to_do(told: Told, mail: tuple[str, Mailbox]) -> None:
+def test_two_events_are_sent_as_one_mail_and_one_call_with_what_to_do(
+    notifying: Notifying, mail: tuple[str, Mailbox]
+) -> None:
     url, box = mail
     both = Memory(brake=TRIPPED.brake, stopped={"execute": "no such image"})
     with web_server() as web:
-        told.urls(url, web.url(TOKEN))
-        told.pass_(both)
-        told.pass_(both, after=90)
-        told.start()
-        told.pass_(both, after=90)
+        notifying.urls(url, web.url(TOKEN))
+        notifying.pass_(both)
+        notifying.pass_(both, after=90)
+        notifying.start()
+        notifying.pass_(both, after=90)
         (text,), (post,) = box.texts(), web.posts
     assert box.mails[0]["Subject"] == "sge-autoscaler, cell default of master:6444: 2 notifications"
     assert "300 removals within 10m are more than the 200 allowed" in text
     assert "What to do: Find the cause, then `sge-autoscaler resume`." in text
     assert "node array stopped: execute" in text
     assert post["message"].strip() == text.replace("\r\n", "\n").strip()
-    assert told.store.notifications.delivery().waiting == 0
+    assert notifying.store.notifications.delivery().waiting == 0
 
 
-def test_its_end_is_a_mail_too(told: Told, mail: tuple[str, Mailbox]) -> None:
+def test_the_end_of_a_cause_is_a_mail_too(notifying: Notifying, mail: tuple[str, Mailbox]) -> None:
     url, box = mail
-    told.urls(url)
-    told.pass_(TRIPPED)
-    told.pass_(Memory(), after=60)
-    told.pass_(Memory(), after=61)
+    notifying.urls(url)
+    notifying.pass_(TRIPPED)
+    notifying.pass_(Memory(), after=60)
+    notifying.pass_(Memory(), after=61)
     assert [mail["Subject"].rpartition(": ")[0].rpartition(": ")[2] for mail in box.mails][1] == "resolved"
 
 
-def test_control_characters_of_others_arrive_written_out(told: Told, mail: tuple[str, Mailbox]) -> None:
+def test_control_characters_are_escaped_in_a_mail(notifying: Notifying, mail: tuple[str, Mailbox]) -> None:
     url, box = mail
-    told.urls(url)
-    told.pass_(Memory(stopped={"exe\r\nBcc: all@example.org": "bad\x1b[2J \u202e\r\n\r\n<b>image</b>"}))
+    notifying.urls(url)
+    notifying.pass_(Memory(stopped={"exe\r\nBcc: all@example.org": "bad\x1b[2J \u202e\r\n\r\n<b>image</b>"}))
     (mail_,), (text,) = box.mails, box.texts()
     assert (mail_["Bcc"], "\x1b" in text, "\u202e" in text) == (None, False, False)
     assert "bad\\x1b[2J \\u202e\\r\\n\\r\\n<b>image</b>" in text
 
 
-def test_who_did_not_get_it_gets_it_later_and_who_did_gets_it_once(
-    told: Told, mail: tuple[str, Mailbox], caplog: pytest.LogCaptureFixture
+def test_a_failed_service_is_retried_and_others_are_sent_to_once(
+    notifying: Notifying, mail: tuple[str, Mailbox], caplog: pytest.LogCaptureFixture
 ) -> None:
     url, box = mail
     with web_server(500) as web:
-        told.urls(url, web.url(TOKEN))
-        told.pass_(TRIPPED)
-        failed = told.store.notifications.delivery()
-        told.pass_(TRIPPED, after=FIRST_WAIT - 1)
+        notifying.urls(url, web.url(TOKEN))
+        notifying.pass_(TRIPPED)
+        failed = notifying.store.notifications.delivery()
+        notifying.pass_(TRIPPED, after=FIRST_WAIT - 1)
         assert len(web.posts) == 1
         web.status = 200
-        told.start()
-        told.pass_(TRIPPED, after=1)
+        notifying.start()
+        notifying.pass_(TRIPPED, after=1)
         assert (len(box.mails), len(web.posts)) == (1, 2)
     assert (failed.attempts, failed.waiting, failed.failing_since) == (1, 1, NOW)
     assert failed.message.startswith("json (line 4): ")
     assert TOKEN not in failed.message + caplog.text
-    assert told.store.notifications.delivery().failing_since is None
+    assert notifying.store.notifications.delivery().failing_since is None
 
 
-def test_a_service_that_is_not_there_keeps_nothing_from_the_others(told: Told, mail: tuple[str, Mailbox]) -> None:
+def test_an_unavailable_service_does_not_block_the_others(notifying: Notifying, mail: tuple[str, Mailbox]) -> None:
     url, box = mail
     stopped = Memory(brake=TRIPPED.brake, stopped={"execute": "no such image"})
     with web_server(500) as web:
-        told.urls(url, web.url(TOKEN))
-        told.pass_(TRIPPED)
+        notifying.urls(url, web.url(TOKEN))
+        notifying.pass_(TRIPPED)
         for _ in range(8):
-            told.pass_(TRIPPED, after=FIRST_WAIT)  # it is tried ever more rarely
+            notifying.pass_(TRIPPED, after=FIRST_WAIT)  # attempts become rarer
         tried = len(web.posts)
-        told.pass_(stopped, after=60)
-        told.pass_(stopped, after=1)
+        notifying.pass_(stopped, after=60)
+        notifying.pass_(stopped, after=1)
         assert (len(box.mails), len(web.posts)) == (2, tried)
         assert "node array stopped: execute" in box.texts()[1]
         assert "removals within" not in box.texts()[1]
         web.status = 200
-        told.pass_(stopped, after=3600)
+        notifying.pass_(stopped, after=3600)
         assert (len(box.mails), len(web.posts)) == (2, tried + 1)
     assert "removals within" in web.posts[-1]["message"]
     assert "node array stopped: execute" in web.posts[-1]["message"]
-    assert told.store.notifications.delivery().waiting == 0
+    assert notifying.store.notifications.delivery().waiting == 0
 
 
-def test_a_service_that_is_not_there_is_told_without_its_url(told: Told, caplog: pytest.LogCaptureFixture) -> None:
-    told.urls(f"json://anna:{TOKEN}@127.0.0.1:1/{TOKEN}", f"slack://{TOKEN}", f"nonsense://{TOKEN}")
-    told.pass_(TRIPPED)
-    message = told.store.notifications.delivery().message
+def test_an_unavailable_service_is_reported_without_its_url(
+    notifying: Notifying, caplog: pytest.LogCaptureFixture
+) -> None:
+    notifying.urls(f"json://anna:{TOKEN}@127.0.0.1:1/{TOKEN}", f"slack://{TOKEN}", f"nonsense://{TOKEN}")
+    notifying.pass_(TRIPPED)
+    message = notifying.store.notifications.delivery().message
     assert "refused" in message
     assert "slack (line 4)" in message
     assert "nonsense (line 5)" in message
@@ -172,36 +176,38 @@ def test_a_service_that_is_not_there_is_told_without_its_url(told: Told, caplog:
     assert caplog.records[-1].levelno == logging.WARNING
 
 
-def test_a_service_that_hangs_holds_up_neither_the_loop_nor_the_others(told: Told, mail: tuple[str, Mailbox]) -> None:
+def test_a_hanging_service_blocks_neither_the_loop_nor_the_others(
+    notifying: Notifying, mail: tuple[str, Mailbox]
+) -> None:
     from autoscaler.background import on_thread
 
     url, box = mail
-    told.made.executor = on_thread
+    notifying.made.executor = on_thread
     with web_server(None) as web:
-        told.urls(web.url(TOKEN), url)
-        told.pass_(TRIPPED)
+        notifying.urls(web.url(TOKEN), url)
+        notifying.pass_(TRIPPED)
         assert web.called.wait(300.0)  # the pass is over, and the service has not answered
-        told.pass_(TRIPPED, after=1)
-        sending = told.made._sending
+        notifying.pass_(TRIPPED, after=1)
+        sending = notifying.made._sending
         assert sending is not None
         sending.result(300.0)
     assert len(box.mails) == 1
-    assert told.store.notifications.delivery().message.startswith("json (line 3): ")
+    assert notifying.store.notifications.delivery().message.startswith("json (line 3): ")
 
 
 @pytest.mark.parametrize("mode", (0o644, 0o622))
-def test_a_file_that_others_may_read_or_write_is_not_used(told: Told, mode: int) -> None:
+def test_a_file_that_others_may_read_or_write_is_not_used(notifying: Notifying, mode: int) -> None:
     with web_server() as web:
-        told.urls(web.url(TOKEN))
-        told.file.chmod(mode)
-        told.pass_(TRIPPED)
+        notifying.urls(web.url(TOKEN))
+        notifying.file.chmod(mode)
+        notifying.pass_(TRIPPED)
         assert web.posts == []
-    assert "chmod" in told.store.notifications.delivery().message
+    assert "chmod" in notifying.store.notifications.delivery().message
 
 
 @dataclass
 class Program:
-    """Stands for the program that sends."""
+    """Replaces the program that sends."""
 
     why: str = ""
     calls: list[tuple[Sequence[str], dict[str, str], dict[str, object]]] = field(default_factory=list)
@@ -216,9 +222,9 @@ class Program:
 
 
 @pytest.fixture
-def program(told: Told) -> Program:
-    told.runner = program = Program()
-    told.start()
+def program(notifying: Notifying) -> Program:
+    notifying.runner = program = Program()
+    notifying.start()
     return program
 
 
@@ -226,65 +232,65 @@ def arrays(count: int) -> Memory:
     return Memory(stopped={f"a{number}": "no such image" for number in range(count)})
 
 
-def test_there_is_one_message_in_an_interval(told: Told, program: Program) -> None:
+def test_at_most_one_message_is_sent_in_an_interval(notifying: Notifying, program: Program) -> None:
     for count in range(1, 5):
-        told.pass_(arrays(count), after=20)
+        notifying.pass_(arrays(count), after=20)
     assert len(program.calls) == 2
     assert str(program.calls[1][2]["title"]).endswith("3 notifications")
 
 
-def test_the_program_gets_no_credentials_and_no_url(told: Told, program: Program) -> None:
-    told.made._environ = {"PATH": "/bin", "AWS_SECRET_ACCESS_KEY": "x", "CP_CAP_AUTOSCALE_TAG": "y", "LC_ALL": "C"}
-    told.urls(f"json://127.0.0.1/{TOKEN}")
-    told.pass_(TRIPPED)
+def test_the_program_gets_no_credentials_and_no_url(notifying: Notifying, program: Program) -> None:
+    notifying.made._environ = {"PATH": "/bin", "AWS_SECRET_ACCESS_KEY": "x", "CP_CAP_AUTOSCALE_TAG": "y", "LC_ALL": "C"}
+    notifying.urls(f"json://127.0.0.1/{TOKEN}")
+    notifying.pass_(TRIPPED)
     argv, environment, asked = program.calls[0]
     assert environment == {"PATH": "/bin", "LC_ALL": "C"}
     assert TOKEN not in json.dumps([list(argv), asked])
 
 
-def test_attempts_become_rarer_and_end_after_a_day(told: Told, program: Program) -> None:
+def test_attempts_become_rarer_and_end_after_a_day(notifying: Notifying, program: Program) -> None:
     program.why = "hangs"
-    told.pass_(TRIPPED)
-    while told.now < NOW + GIVEN_UP_AFTER + 3700:
-        told.pass_(TRIPPED, after=10)
-    state = told.store.notifications.delivery()
+    notifying.pass_(TRIPPED)
+    while notifying.now < NOW + GIVEN_UP_AFTER + 3700:
+        notifying.pass_(TRIPPED, after=10)
+    state = notifying.store.notifications.delivery()
     assert (state.waiting, state.dropped, state.failing_since) == (0, 1, None)
     assert 24 < len(program.calls) < 40
 
 
-def test_messages_that_wait_are_bounded(told: Told, program: Program) -> None:
+def test_waiting_messages_are_bounded(notifying: Notifying, program: Program) -> None:
     program.why = "refused"
-    told.pass_(arrays(MOST_WAITING))
-    told.pass_(Memory(stopped=arrays(MOST_WAITING).stopped, brake=TRIPPED.brake), after=1)
-    state = told.store.notifications.delivery()
+    notifying.pass_(arrays(MOST_WAITING))
+    notifying.pass_(Memory(stopped=arrays(MOST_WAITING).stopped, brake=TRIPPED.brake), after=1)
+    state = notifying.store.notifications.delivery()
     assert (state.waiting, state.dropped) == (MOST_WAITING, 1)
 
 
-def test_a_message_tells_some_and_counts_the_rest(told: Told, program: Program) -> None:
-    told.pass_(arrays(25))
+def test_a_message_lists_some_and_counts_the_rest(notifying: Notifying, program: Program) -> None:
+    notifying.pass_(arrays(25))
     assert "and 5 more notifications" in str(program.calls[0][2]["body"])
 
 
-def test_an_outage_is_notified_of_without_a_pass(told: Told, program: Program) -> None:
-    told.made.failed(GridEngineNotObservable("qstat got no answer"), NOW)
-    told.made.failed(GridEngineNotObservable("qstat got no answer"), NOW + BLIND_FOR)
+def test_an_outage_is_notified_without_a_pass(notifying: Notifying, program: Program) -> None:
+    notifying.made.failed(GridEngineNotObservable("qstat got no answer"), NOW)
+    notifying.made.failed(GridEngineNotObservable("qstat got no answer"), NOW + BLIND_FOR)
     assert "qstat got no answer" in str(program.calls[0][2]["body"])
 
 
-def test_without_a_file_nothing_is_kept(told: Told, program: Program) -> None:
-    told.made.settings = NotificationSettings()
-    told.pass_(TRIPPED)
-    assert told.store.notifications.known().watched == {}
+def test_without_a_file_nothing_is_stored(notifying: Notifying, program: Program) -> None:
+    notifying.made.settings = NotificationSettings()
+    notifying.pass_(TRIPPED)
+    assert notifying.store.notifications.known().watched == {}
 
 
-def test_a_restart_within_the_hour_repeats_nothing(told: Told, program: Program) -> None:
-    told.pass_(TRIPPED)
-    told.start()
-    told.pass_(Memory(), after=100)
-    told.start()
-    told.pass_(Memory(), after=100)
-    told.start()
-    told.pass_(TRIPPED, after=AGAIN - 300)
+def test_a_restart_within_the_hour_sends_nothing_twice(notifying: Notifying, program: Program) -> None:
+    notifying.pass_(TRIPPED)
+    notifying.start()
+    notifying.pass_(Memory(), after=100)
+    notifying.start()
+    notifying.pass_(Memory(), after=100)
+    notifying.start()
+    notifying.pass_(TRIPPED, after=AGAIN - 300)
     titles = [str(asked["title"]).rpartition("6444: ")[2] for _, _, asked in program.calls]
     assert titles == ["circuit breaker", "resolved: circuit breaker"]
 
@@ -297,6 +303,6 @@ def test_a_restart_within_the_hour_repeats_nothing(told: Told, program: Program)
         ("json://h/p", "Max retries exceeded with https://h/p?token=1"),
     ),
 )
-def test_nothing_of_a_url_is_left_in_what_a_service_says(url: str, words: str) -> None:
-    said = without_secrets(words, url).lower()
-    assert not any(part in said for part in ("t0ken", "cdef", "x1234", "anna", "pass word", "bob", "token=1"))
+def test_no_part_of_a_url_is_left_in_the_answer_of_a_service(url: str, words: str) -> None:
+    text = without_secrets(words, url).lower()
+    assert not any(part in text for part in ("t0ken", "cdef", "x1234", "anna", "pass word", "bob", "token=1"))

@@ -1,4 +1,4 @@
-"""Observing: all of it or none, and never hung."""
+"""Observing: everything or nothing, and never hanging."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def observer(world: World, **changed: Any) -> Observer:
     return made
 
 
-def test_a_snapshot_has_what_everybody_says(world: World) -> None:
+def test_a_snapshot_has_grid_engine_and_provider(world: World) -> None:
     snapshot = observer(world).observe().snapshot
     seen = (len(snapshot.cluster.hosts), snapshot.cluster.job_categories[0].count, len(snapshot.fleet.buckets) > 0)
     assert seen == (1, 1, True)
 
 
-def test_jobs_that_did_not_change_are_not_read_again(world: World) -> None:
-    """By their identity a plan knows what it has judged."""
+def test_unchanged_jobs_are_not_parsed_again(world: World) -> None:
+    """A plan recognises judged jobs by identity."""
     watching = observer(world)
     first, second = (
         watching.observe().snapshot.cluster.job_categories,
@@ -86,7 +86,7 @@ def test_a_provider_that_does_not_answer_is_not_observable(world: World) -> None
         observer(world).observe()
 
 
-def test_no_command_of_grid_engine_gets_more_time_than_was_set(world: World) -> None:
+def test_every_command_of_grid_engine_gets_the_configured_timeout(world: World) -> None:
     given: list[float] = []
 
     def runner(argv: Sequence[str], *, timeout: float, **rest: Any) -> Completed:
@@ -97,7 +97,7 @@ def test_no_command_of_grid_engine_gets_more_time_than_was_set(world: World) -> 
     assert set(given) == {7.0}
 
 
-def test_a_quiet_pass_takes_three_commands_of_grid_engine(world: World) -> None:
+def test_an_unchanged_pass_takes_three_commands_of_grid_engine(world: World) -> None:
     made = observer(world)
     made.observe()
     world.cluster.calls.clear()
@@ -105,13 +105,13 @@ def test_a_quiet_pass_takes_three_commands_of_grid_engine(world: World) -> None:
     assert [call[0] for call in world.cluster.calls] == ["qstat", "qhost", "qconf"]
 
 
-def test_a_quiet_pass_has_all_of_the_configuration_for_a_record(world: World) -> None:
+def test_an_unchanged_pass_has_the_whole_configuration_for_a_record(world: World) -> None:
     made = observer(world)
     first, second = made.observe(), made.observe()
     assert set(second.outputs.qconf) == set(first.outputs.qconf) >= {"sc", "sel", "sq_main.q", "shgrp_@allhosts"}
 
 
-def test_what_an_administrator_changed_holds_in_the_next_pass(world: World) -> None:
+def test_a_change_of_an_administrator_is_in_the_next_pass(world: World) -> None:
     made = observer(world)
     made.observe()
     world.cluster.slots["w1"] = 7
@@ -136,7 +136,7 @@ def test_a_provider_that_hangs_is_not_observable(world: World) -> None:
         made.observe()
 
 
-def test_a_listing_gets_the_time_that_reading_grid_engine_left_of_its_limit(world: World) -> None:
+def test_a_listing_gets_the_time_left_after_reading_grid_engine(world: World) -> None:
     waited: list[float | None] = []
 
     class Never(Future[Any]):
@@ -153,7 +153,7 @@ def test_a_listing_gets_the_time_that_reading_grid_engine_left_of_its_limit(worl
     assert waited == [70.0]
 
 
-def test_a_provider_that_still_hangs_gets_no_second_thread(world: World) -> None:
+def test_a_hanging_provider_gets_no_second_thread(world: World) -> None:
     threads: list[str] = []
 
     def hang(call: Callable[[], Any], name: str) -> Future[Any]:
@@ -167,14 +167,14 @@ def test_a_provider_that_still_hangs_gets_no_second_thread(world: World) -> None
     assert len(threads) == 1
 
 
-def test_a_reading_that_took_too_long_is_stale(world: World) -> None:
+def test_an_observation_that_took_too_long_is_stale(world: World) -> None:
     times = iter((0.0, 0.0, 500.0, 500.0, 500.0))
     with pytest.raises(NotObservable, match="stale"):
         observer(world, stopwatch=lambda: next(times, 500.0), listing_deadline=1000.0).observe()
 
 
-def test_an_order_that_is_answered_while_we_look_still_counts(world: World) -> None:
-    """The listing was made before the answer: were the journal read first, neither would show the machine."""
+def test_an_order_answered_during_the_observation_still_counts(world: World) -> None:
+    """The listing was made before the answer: if the journal were read first, neither would show the machine."""
     made = observer(world)
     launch = Launch("execute", (LaunchSet((world.provider().buckets()[0],), 1),), because(Code.DEMAND))
     made.store.accept(Plan((launch,), Memory()), pass_number=1, at=world.clock.now)
@@ -190,7 +190,7 @@ def test_an_order_that_is_answered_while_we_look_still_counts(world: World) -> N
     assert [order.state for order in made.observe().snapshot.fleet.orders] == [OrderState.FAILED]
 
 
-def test_a_persons_resume_releases_the_brake_of_earlier_passes(world: World) -> None:
+def test_resume_releases_the_brake_of_earlier_passes(world: World) -> None:
     made = observer(world)
     made.store.memory.save(Memory(brake=because(Code.CIRCUIT_BREAKER)), world.clock.now)
     made.store.overrides.resume(who="ann", at=world.clock.now + 1)
@@ -204,7 +204,7 @@ def test_an_older_resume_does_not_release_a_newer_brake(world: World) -> None:
     assert made.observe().snapshot.memory.brake is not None
 
 
-def test_a_call_on_a_thread_hands_on_whatever_was_raised() -> None:
+def test_a_call_on_a_thread_raises_whatever_was_raised_in_it() -> None:
     def fail() -> None:
         raise SystemExit(3)
 
@@ -222,30 +222,30 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize(("month", "hours"), ((1, 1), (7, 2)))
-def test_times_without_zone_are_this_machines_in_summer_and_winter(berlin: LocalZone, month: int, hours: int) -> None:
+def test_the_local_time_zone_has_its_offset_in_summer_and_winter(berlin: LocalZone, month: int, hours: int) -> None:
     assert datetime(2026, month, 15, 12, tzinfo=berlin).utcoffset() == timedelta(hours=hours)
 
 
-def test_a_time_turned_into_this_machines_zone_is_the_same_time(berlin: LocalZone) -> None:
+def test_a_time_converted_to_the_local_time_zone_is_the_same_time(berlin: LocalZone) -> None:
     moment = datetime(2026, 7, 15, 12, tzinfo=UTC)
     assert moment.astimezone(berlin) == moment
 
 
-def test_a_snapshot_has_the_notices_of_the_provider(world: World) -> None:
+def test_a_snapshot_has_the_interruption_notices_of_the_provider(world: World) -> None:
     order = LaunchOrder("t-0", "t", TAG, "execute", (world.cloud.catalog.buckets()[0],), 1, "")
     (worker_id,) = world.provider().launch(order).ids
     world.cloud.notices.append(Interruption(worker_id, world.clock.now + 120, "terminate"))
     assert observer(world).observe().snapshot.fleet.interruptions == tuple(world.cloud.notices)
 
 
-def test_a_snapshot_has_the_notices_that_workers_tell_of_themselves_once(world: World) -> None:
+def test_a_snapshot_has_one_interruption_notice_a_worker(world: World) -> None:
     provider = world.provider()
     order = LaunchOrder("t-0", "t", TAG, "execute", (world.cloud.catalog.buckets()[0],), 2, "")
-    told_twice, told_once = provider.launch(order).ids
+    reported_twice, reported_once = provider.launch(order).ids
     world.clock.now += 60
     names = {worker.id: str(worker.name) for worker in provider.workers()}
     at = world.clock.now + 120
-    world.cloud.notices.append(Interruption(told_twice, at, "terminate"))
+    world.cloud.notices.append(Interruption(reported_twice, at, "terminate"))
     loads = {"load_avg": "0.1", COMPLEX: f"terminate@{at:.0f}"}
     hosts = qhost(*(host(name, load=loads) for name in names.values()))
 
@@ -254,15 +254,18 @@ def test_a_snapshot_has_the_notices_that_workers_tell_of_themselves_once(world: 
         return replace(done, stdout=hosts) if argv[0] == "qhost" else done
 
     seen = observer(world, runner=runner).observe().snapshot.fleet.interruptions
-    assert [(notice.worker_id, notice.kind) for notice in seen] == [(told_twice, "terminate"), (told_once, "terminate")]
+    assert [(notice.worker_id, notice.kind) for notice in seen] == [
+        (reported_twice, "terminate"),
+        (reported_once, "terminate"),
+    ]
 
 
 @pytest.mark.parametrize(
     ("missing", "result", "gone"),
     ((True, Result.DONE, True), (True, Result.FAILED, False), (False, Result.DONE, False)),
-    ids=("asked to end and listed no more", "the call failed", "it was still listed"),
+    ids=("terminated and no longer listed", "the call failed", "it was still listed"),
 )
-def test_the_end_of_a_worker_is_certain_when_it_was_asked_for_and_no_listing_shows_it(
+def test_a_worker_is_certainly_gone_once_terminated_and_not_listed(
     missing: bool, result: Result, gone: bool, world: World
 ) -> None:
     at, store = world.clock.now - 30, world.open_store()
@@ -275,19 +278,19 @@ def test_the_end_of_a_worker_is_certain_when_it_was_asked_for_and_no_listing_sho
     assert observer(world).observe().snapshot.memory.workers["i-9"].gone is gone
 
 
-def test_a_snapshot_has_the_rules_and_sizes_as_their_files_stand_now(world: World, tmp_path: Path) -> None:
+def test_a_snapshot_has_the_current_rules_and_sizes(world: World, tmp_path: Path) -> None:
     rules, sizes = tmp_path / "rules.json", tmp_path / "sizes.json"
     rules.write_text('{"idle_timeout": 7}')
     (type_,) = {bucket.type.name for bucket in observer(world).observe().snapshot.fleet.buckets[:1]}
     sizes.write_text(json.dumps({"*": {type_: {"capabilities": {"GPUs": 3}}}}))
-    looks = observer(world, rule_files=RuleFiles.load(rules, sizes))
+    watching = observer(world, rule_files=RuleFiles.load(rules, sizes))
     rules.write_text('{"idle_timeout": 8}')
-    snapshot = looks.observe().snapshot
+    snapshot = watching.observe().snapshot
     assert (snapshot.policy.node_arrays[0].idle_timeout, snapshot.fleet.buckets[0].type.gpus) == (8, 3)
     assert snapshot.policy.rules is not None
 
 
-def test_a_worker_that_two_pages_of_a_listing_show_is_one_worker(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_listed_on_two_pages_is_one_worker(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     watching = observer(world)
     bucket = watching.provider.buckets()[0]
     watching.provider.launch(LaunchOrder("t-0", "t", TAG, "execute", (bucket,), 2, "#!/bin/sh\n"))

@@ -1,4 +1,4 @@
-"""What others put in the place of a file is refused: nothing hangs by it, and no memory runs out."""
+"""Anything but a regular file of bounded length is refused: nothing hangs, and memory stays bounded."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def put(request: pytest.FixtureRequest) -> Callable[[Path], object]:
     return made
 
 
-def test_only_a_file_that_is_not_too_long_is_read(tmp_path: Path, put: Callable[[Path], object]) -> None:
+def test_only_a_regular_file_within_the_limit_is_read(tmp_path: Path, put: Callable[[Path], object]) -> None:
     put(tmp_path / "it")
     before = len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(OSError, match=r"regular|longer|symbolic|directory") as refused:
@@ -74,8 +74,8 @@ def test_a_file_is_read_up_to_its_limit_and_through_a_link(tmp_path: Path) -> No
         read_regular(tmp_path / "file", 999)
 
 
-def test_a_file_that_does_not_tell_its_length_is_read(tmp_path: Path) -> None:
-    """As those below /proc."""
+def test_a_file_without_a_known_length_is_read(tmp_path: Path) -> None:
+    """As files below /proc are."""
     assert read_regular(Path("/proc/self/cmdline"), 1 << 20)
 
 
@@ -83,7 +83,7 @@ def test_a_file_that_does_not_tell_its_length_is_read(tmp_path: Path) -> None:
     "name",
     ("qstat.xml", "qhost.xml", "qstat-j.xml", "provider.json", "memory.json", "settings.toml", "rules.json", "now"),
 )
-def test_a_record_with_something_else_than_a_file_is_refused(
+def test_a_record_with_anything_but_regular_files_is_refused(
     tmp_path: Path, name: str, put: Callable[[Path], object]
 ) -> None:
     if name != "qstat.xml":
@@ -96,7 +96,7 @@ def test_a_record_with_something_else_than_a_file_is_refused(
 
 
 @pytest.mark.parametrize("name", ("provider.json", "memory.json", "requests.json", "rules.json", "settings.toml"))
-def test_a_record_that_is_nested_without_end_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_record_with_endless_nesting_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "qstat.xml").write_text(QSTAT)
     (tmp_path / "now").write_text("2026-11-21T09:04:23+00:00\n")
     (tmp_path / name).write_text(f"a = {DEEP}" if name.endswith("toml") else DEEP)
@@ -108,7 +108,7 @@ READERS: tuple[Callable[[Path], object], ...] = (load_rules, load_vm_sizes, lamb
 
 
 @pytest.mark.parametrize("read", READERS, ids=("rules", "VM sizes", "settings"))
-def test_rules_sizes_and_settings_that_are_no_file_are_refused(
+def test_rules_sizes_and_settings_that_are_not_files_are_refused(
     tmp_path: Path, read: Callable[[Path], object], put: Callable[[Path], object]
 ) -> None:
     put(tmp_path / "it")
@@ -138,10 +138,10 @@ OF = ("token", "login", "CA", "client", "jetpack", "passwords", "tokens", "servi
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("read", OF_SETTINGS, ids=OF)
-def test_what_a_setting_names_and_is_no_file_is_refused(
+def test_a_path_in_a_setting_that_is_not_a_file_is_refused(
     tmp_path: Path, read: Callable[[Path], object], put: Callable[[Path], object]
 ) -> None:
-    """A pipe of one's own, too, at which a command would wait for ever."""
+    """Also an own pipe, at which a command would wait forever."""
     put(tmp_path / "it")
     if not (tmp_path / "it").is_symlink():
         (tmp_path / "it").chmod(0o700)
@@ -149,8 +149,8 @@ def test_what_a_setting_names_and_is_no_file_is_refused(
         read(tmp_path / "it")
 
 
-def test_a_shared_resource_that_is_no_file_is_refused(tmp_path: Path, put: Callable[[Path], object]) -> None:
-    """It is read at every look."""
+def test_a_shared_resource_that_is_not_a_file_is_refused(tmp_path: Path, put: Callable[[Path], object]) -> None:
+    """It is read at every observation."""
     put(tmp_path / "source")
     rules = tmp_path / "rules.json"
     rules.write_text(json.dumps({"shared_resources": [{"name": "a", "source": f"{tmp_path}/source", "type": "int"}]}))
@@ -161,13 +161,13 @@ def test_a_shared_resource_that_is_no_file_is_refused(tmp_path: Path, put: Calla
 @pytest.mark.parametrize(
     "read", (load_rules, load_catalog, lambda path: load_settings({}, path)), ids=("rules", "catalogue", "settings")
 )
-def test_a_toml_file_that_is_nested_without_end_is_refused(tmp_path: Path, read: Callable[[Path], object]) -> None:
+def test_a_toml_file_with_endless_nesting_is_refused(tmp_path: Path, read: Callable[[Path], object]) -> None:
     (tmp_path / "it.toml").write_text(f"constraints = {DEEP}")
     with pytest.raises(SettingsError, match="nested too deeply"):
         read(tmp_path / "it.toml")
 
 
-def test_an_answer_of_a_cloud_that_is_nested_without_end_is_none() -> None:
+def test_a_cloud_answer_with_endless_nesting_is_not_read() -> None:
     assert notice_of(DEEP) is None
     with pytest.raises(Unreachable, match="is not JSON"):
         Answer("GET /nodes", 200, DEEP).json()

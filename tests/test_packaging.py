@@ -1,4 +1,4 @@
-"""What is installed holds everything the work tree has, and installs the same on every machine."""
+"""An installation has everything of the work tree, and is the same on every machine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_every_package_of_the_work_tree_is_installed() -> None:
     assert sorted(setup_cfg()["options"]["packages"].split()) == sorted(found | {"autoscaler.conf"})
 
 
-def test_the_conf_folder_travels_as_a_package() -> None:
+def test_the_conf_folder_is_a_package() -> None:
     assert files("autoscaler.conf").joinpath("__init__.py").is_file()
 
 
@@ -50,7 +50,7 @@ def test_providers_are_found_by_name() -> None:
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
-def test_a_lock_names_no_place_to_download_from(lock: Path) -> None:
+def test_a_lock_file_names_no_index(lock: Path) -> None:
     assert not re.search(r"://|--(extra-)?index|--find-links", lock.read_text(encoding="utf-8"))
 
 
@@ -61,7 +61,7 @@ def test_every_pin_has_hashes(lock: Path) -> None:
 
 
 @pytest.mark.parametrize(("small", "large"), (("run", "test"), ("test", "dev")))
-def test_a_larger_lock_pins_the_same_versions(small: str, large: str) -> None:
+def test_a_larger_lock_file_pins_the_same_versions(small: str, large: str) -> None:
     requirements = ROOT / "requirements"
     assert pins(requirements / f"{small}.txt").items() <= pins(requirements / f"{large}.txt").items()
 

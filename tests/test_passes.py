@@ -1,4 +1,4 @@
-"""Whole passes in a simulated world: what people wish, what is lost, and that an unchanged world is left alone."""
+"""Whole passes in a simulated world: operator overrides, losses, and that nothing is done without a change."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def world(tmp_path: Path) -> World:
     return world_of(tmp_path)
 
 
-def test_ten_jobs_come_and_go_with_their_workers(world: World) -> None:
+def test_ten_jobs_run_once_and_their_workers_leave(world: World) -> None:
     world.cluster.submit(10, seconds=30)
     loop = start(world)
     settle(world, loop)
     assert (ended_once(world.cluster.jobs), left_over(world, loop)) == (True, [])
 
 
-def test_an_unchanged_world_is_left_alone(world: World) -> None:
+def test_in_an_unchanged_world_nothing_is_done(world: World) -> None:
     world.cluster.submit(2, seconds=1000)
     loop = start(world)
     for _ in range(8):
@@ -65,7 +65,7 @@ def test_a_drained_worker_leaves_after_its_job_and_not_before(world: World) -> N
     assert (running, left_over(world, loop), loop.store.overrides.in_force()) == ("fake-1", [], ())
 
 
-def test_a_kept_worker_stays_however_idle_it_is(world: World) -> None:
+def test_a_kept_worker_stays_while_idle(world: World) -> None:
     world.cluster.submit(1, seconds=5)
     loop = start(world)
     for _ in range(4):
@@ -76,7 +76,7 @@ def test_a_kept_worker_stays_however_idle_it_is(world: World) -> None:
     assert [machine.name for machine in world.cloud.living(TAG)] == ["fake-1"]
 
 
-def test_stopping_releases_all_when_their_jobs_have_ended(world: World) -> None:
+def test_a_stop_removes_all_workers_after_their_jobs(world: World) -> None:
     world.cluster.submit(2, seconds=60)
     loop = start(world)
     for _ in range(5):
@@ -92,7 +92,7 @@ def test_stopping_releases_all_when_their_jobs_have_ended(world: World) -> None:
     )
 
 
-def test_the_brake_holds_until_a_person_resumes(tmp_path: Path) -> None:
+def test_the_circuit_breaker_holds_until_a_person_resumes(tmp_path: Path) -> None:
     world = world_of(tmp_path, policy=replace(POLICY, brake=Brake(window=600.0, max_removals=1)))
     world.cluster.submit(4, seconds=5)
     loop = start(world)
@@ -105,7 +105,7 @@ def test_the_brake_holds_until_a_person_resumes(tmp_path: Path) -> None:
     assert (braked, ended_once(world.cluster.jobs), left_over(world, loop)) == (2, True, [])
 
 
-def test_what_the_brake_paces_is_launched_when_the_window_allows(tmp_path: Path) -> None:
+def test_launches_beyond_the_brake_window_follow_later(tmp_path: Path) -> None:
     world = world_of(tmp_path, policy=replace(POLICY, brake=Brake(window=30.0, max_launches=1)))
     world.cluster.submit(4, seconds=60)
     loop = start(world)
@@ -117,7 +117,7 @@ def test_what_the_brake_paces_is_launched_when_the_window_allows(tmp_path: Path)
     assert (paced, both[1] - both[0] >= 30.0, ended_once(world.cluster.jobs)) == (1, True, True)
 
 
-def test_what_pressed_the_brake_presses_it_no_more_after_a_person_resumed(tmp_path: Path) -> None:
+def test_after_a_resume_old_removals_do_not_open_the_circuit_breaker_again(tmp_path: Path) -> None:
     world = world_of(tmp_path, policy=replace(POLICY, brake=Brake(window=600.0, max_removals=2)))
     world.cluster.submit(4, seconds=5)
     loop = start(world)
@@ -131,7 +131,7 @@ def test_what_pressed_the_brake_presses_it_no_more_after_a_person_resumed(tmp_pa
     assert (pressed.plan.memory.brake is None, released.plan.memory.brake) == (False, None)
 
 
-def test_with_the_store_lost_workers_are_found_by_their_tag_and_nothing_is_hurt(world: World) -> None:
+def test_after_a_lost_store_workers_are_found_by_their_tag_and_jobs_run_once(world: World) -> None:
     world.cluster.submit(4, seconds=60)
     loop = start(world)
     for _ in range(6):
@@ -143,7 +143,7 @@ def test_with_the_store_lost_workers_are_found_by_their_tag_and_nothing_is_hurt(
     assert (ended_once(world.cluster.jobs), left_over(world, loop), len(world.cloud.machines)) == (True, [], 2)
 
 
-def test_an_outage_of_the_queue_master_changes_nothing(world: World) -> None:
+def test_an_outage_of_qmaster_changes_nothing(world: World) -> None:
     world.cluster.submit(2, seconds=300)
     loop = start(world)
     for _ in range(5):
@@ -160,7 +160,7 @@ def shown(world: World, loop: Loop) -> dict[str, str]:
     return dict(status_pairs(status(loop.store, now)))
 
 
-def test_status_counts_what_was_ordered_until_a_listing_shows_it(world: World) -> None:
+def test_status_counts_a_worker_as_ordered_until_it_is_listed(world: World) -> None:
     world.cluster.submit(4, seconds=300)
     loop = start(world)
     loop.pass_once()
@@ -169,7 +169,7 @@ def test_status_counts_what_was_ordered_until_a_listing_shows_it(world: World) -
     assert (ordered, settled) == ("0 additional, 2 ordered, 0 persistent", "2 additional, 0 persistent")
 
 
-def test_status_counts_no_worker_as_ordered_that_has_ended_since(world: World) -> None:
+def test_status_does_not_count_an_ended_worker_as_ordered(world: World) -> None:
     world.cluster.submit(4, seconds=30)
     loop = start(world)
     settle(world, loop)
@@ -180,7 +180,7 @@ def test_status_counts_no_worker_as_ordered_that_has_ended_since(world: World) -
 CAUSE = "Client.InternalError: Client error on launch"
 
 
-def test_machines_that_are_accepted_and_die_lead_to_back_off_and_are_told(world: World) -> None:
+def test_machines_that_die_after_acceptance_lead_to_backoff_and_are_reported(world: World) -> None:
     world.cloud.faults = Faults(dies_at_once=CAUSE)
     world.cluster.submit(1)
     loop = start(world)
@@ -189,11 +189,11 @@ def test_machines_that_are_accepted_and_die_lead_to_back_off_and_are_told(world:
     limit = world.policy.node_arrays[0].unavailability_count_failure
     assert 0 < len(world.cloud.machines) == len(failures) <= limit
     assert sum(CAUSE in each for each in sentences) >= len(failures)
-    told = shown(world, loop)
-    assert CAUSE in told["launches"]
+    result = shown(world, loop)
+    assert CAUSE in result["launches"]
 
 
-def test_what_is_no_longer_broken_is_launched_when_the_back_off_is_over(world: World) -> None:
+def test_after_the_backoff_a_recovered_type_is_launched(world: World) -> None:
     world.cloud.faults = Faults(dies_at_once=CAUSE)
     world.cluster.submit(1, seconds=30)
     loop = start(world)
@@ -205,7 +205,7 @@ def test_what_is_no_longer_broken_is_launched_when_the_back_off_is_over(world: W
     assert (ended_once(world.cluster.jobs), left_over(world, loop)) == (True, [])
 
 
-def test_a_lost_store_counts_no_machine_that_died_long_ago(world: World) -> None:
+def test_after_a_lost_store_old_dead_machines_do_not_count_as_failures(world: World) -> None:
     world.cloud.faults = Faults(dies_at_once=CAUSE)
     world.cluster.submit(1)
     loop = start(world)
@@ -222,7 +222,7 @@ def test_a_lost_store_counts_no_machine_that_died_long_ago(world: World) -> None
 
 
 class Limited(FakeProvider):
-    """Its cloud takes no launch for now."""
+    """Its cloud accepts no launch for now."""
 
     error: type[Throttled] | type[Unreachable] = Throttled
 
@@ -231,24 +231,26 @@ class Limited(FakeProvider):
         raise self.error("too many calls")
 
 
-def test_a_throttled_launch_is_told_and_dropped_when_its_job_is_deleted(world: World) -> None:
+def test_a_throttled_launch_is_reported_and_dropped_when_its_job_is_deleted(world: World) -> None:
     world.cluster.submit(1)
     limited = Limited(FakeSettings(), cell=TAG, cloud=world.cloud)
     loop = start(world, provider=limited)
-    told = []
+    results = []
     for _ in range(5):
-        told.append(sentence(loop.pass_once().plan))
+        results.append(sentence(loop.pass_once().plan))
         world.cluster.advance(2.0)
     tried, during = world.cloud.calls.count("launch"), shown(world, loop)
     world.cluster.jobs.clear()
     for _ in range(20):
         step(world, loop)
     assert (tried, world.cloud.calls.count("launch")) == (2, 2)
-    assert any("the provider accepts no launch now: too many calls; the next attempt is after" in each for each in told)
+    assert any(
+        "the provider accepts no launch now: too many calls; the next attempt is after" in each for each in results
+    )
     assert "too many calls" in during["launches"]
 
 
-def test_a_throttled_launch_comes_about_when_it_is_taken_again(world: World) -> None:
+def test_a_throttled_launch_is_carried_out_once_the_provider_accepts_it(world: World) -> None:
     world.cluster.submit(3, seconds=30)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(FakeProvider, "launch", Limited.launch)
@@ -260,14 +262,14 @@ def test_a_throttled_launch_comes_about_when_it_is_taken_again(world: World) -> 
     assert (ended_once(world.cluster.jobs), left_over(world, loop)) == (True, [])
 
 
-def test_a_launch_without_an_answer_is_told_as_such(world: World) -> None:
+def test_a_launch_without_an_answer_is_reported_as_such(world: World) -> None:
     limited = Limited(FakeSettings(), cell=TAG, cloud=world.cloud)
     limited.error = Unreachable
     world.cluster.submit(1)
     loop = start(world, provider=limited)
-    told = [sentence(done.plan) for _ in range(4) if (done := step(world, loop)) is not None]
+    sentences = [sentence(done.plan) for _ in range(4) if (done := step(world, loop)) is not None]
     assert any(
         ("no answer to an order of 1 m5.large: too many calls; the autoscaler asks again after") in each
-        for each in told
+        for each in sentences
     )
     assert "too many calls" in shown(world, loop)["no answer"]

@@ -1,4 +1,4 @@
-"""What a job's owner, a host or a stranger writes reaches no terminal and no log as a command or as a line of ours."""
+"""Text of job owners, hosts and strangers reaches no terminal or log as a command or as a line of ours."""
 
 from __future__ import annotations
 
@@ -62,33 +62,33 @@ HOSTILE = (
 COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def harmless(said: str) -> bool:
-    """No command to the terminal, and no line that begins as one of our log's."""
-    return COMMANDS.search(said) is None and not any(line.startswith(FORGED[:10]) for line in said.splitlines())
+def harmless(text: str) -> bool:
+    """No command to the terminal, and no line that starts like one of our log."""
+    return COMMANDS.search(text) is None and not any(line.startswith(FORGED[:10]) for line in text.splitlines())
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_plain_text_is_one_line_of_characters_that_show_and_stays_as_it_is(hostile: str) -> None:
+def test_plain_text_is_one_printable_line_and_idempotent(hostile: str) -> None:
     once = plain(hostile)
     assert (harmless(once), len(once.splitlines()), plain(once)) == (True, 1, once)
 
 
-def test_words_of_any_language_stay_as_they_are() -> None:
+def test_words_of_any_language_are_not_changed() -> None:
     for words in ("jüßß", "日本語", "naïve—“x”", "a b", "C:\\new", "→ 5 %"):
         assert plain(words) == words
 
 
-def test_lines_of_our_own_stay_lines() -> None:
+def test_plain_lines_keep_their_line_breaks() -> None:
     assert plain_lines("a\n  - b\x1b[0m") == "a\n  - b\\x1b[0m"
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_json_says_the_same(hostile: str) -> None:
+def test_escaped_json_has_the_same_values(hostile: str) -> None:
     document = plain_json(json.dumps({"name": hostile}, indent=2, ensure_ascii=False))
     assert (json.loads(document), harmless(document)) == ({"name": hostile}, True)
 
 
-# -- edge by edge --------------------------------------------------------------------------------------------------
+# -- output by output -----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def _logging_as_before() -> Iterator[None]:
 @pytest.mark.usefixtures("_logging_as_before")
 @pytest.mark.parametrize("hostile", HOSTILE)
 @pytest.mark.parametrize("as_json", (False, True))
-def test_the_log_and_its_file(hostile: str, as_json: bool, tmp_path: Path) -> None:
+def test_the_log_and_its_file_are_harmless(hostile: str, as_json: bool, tmp_path: Path) -> None:
     console = io.StringIO()
     configure_log(Process(log_directory=tmp_path), {}, console=console, as_json=as_json)
     logger = logging.getLogger("autoscaler.test")
@@ -115,15 +115,15 @@ def test_the_log_and_its_file(hostile: str, as_json: bool, tmp_path: Path) -> No
         raise ValueError(hostile)
     except ValueError:
         logger.exception("a defect")
-    for said in (console.getvalue(), (tmp_path / "sge-autoscaler.log").read_text(encoding="utf-8")):
-        own = [line for line in said.splitlines() if as_json or line[:2] == "20"]
-        assert (len(own), COMMANDS.search(said), FORGED in [line[:40] for line in own]) == (3, None, False)
+    for result in (console.getvalue(), (tmp_path / "sge-autoscaler.log").read_text(encoding="utf-8")):
+        own = [line for line in result.splitlines() if as_json or line[:2] == "20"]
+        assert (len(own), COMMANDS.search(result), FORGED in [line[:40] for line in own]) == (3, None, False)
 
 
 def record(folder: Path, hostile: str) -> Path:
-    """A recorded cell in which everything that others name is hostile."""
+    """A recorded cell in which every name that others choose is hostile."""
     odd = hostile.encode("utf-8", "replace").decode().replace("&", "").replace("<", "")
-    odd = re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f]", "", odd)  # what is no XML never comes from a reader
+    odd = re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f]", "", odd)  # what is not valid XML never comes from a reader
     request = f'<hard_request name="arch" resource_contribution="0.0">{odd}</hard_request>'
     pe = f'<requested_pe name="{odd}">2</requested_pe>'
     queue = f"<hard_req_queue>{odd}</hard_req_queue>"
@@ -142,7 +142,7 @@ def record(folder: Path, hostile: str) -> Path:
 
 @pytest.mark.usefixtures("environ")
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_every_command_that_tells_of_jobs_and_hosts(
+def test_every_command_that_shows_jobs_or_hosts_is_harmless(
     hostile: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = record(tmp_path / "record", hostile)
@@ -150,19 +150,19 @@ def test_every_command_that_tells_of_jobs_and_hosts(
     for words in spoken:
         for form in ([], ["--json"]):
             main([*words, "--from", str(folder), *form])
-            said = capsys.readouterr()
-            assert harmless(said.out), (words, form)
-            assert harmless(said.err), (words, form)
+            printed = capsys.readouterr()
+            assert harmless(printed.out), (words, form)
+            assert harmless(printed.err), (words, form)
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_the_sentence_of_a_reason(hostile: str) -> None:
+def test_the_sentence_of_a_reason_is_harmless(hostile: str) -> None:
     for fact in (hostile, (hostile, "b")):
         assert harmless(text(because(Code.IGNORED, what=fact, why="odd")))
 
 
-class Heard:
-    """Runs nothing; keeps what it was told to."""
+class Recorder:
+    """Runs nothing; keeps its arguments and input."""
 
     def __init__(self) -> None:
         self.argv: list[str] = []
@@ -175,14 +175,14 @@ class Heard:
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_a_jobs_context(hostile: str) -> None:
-    runner = Heard()
+def test_the_context_of_a_job_is_harmless(hostile: str) -> None:
+    runner = Recorder()
     Administrator(runner).set_context(["4"], "autoscaler_reason", f"asks for {hostile}")
     assert harmless(runner.argv[2])
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_a_mail_to_a_jobs_owner(hostile: str) -> None:
+def test_a_mail_to_a_job_owner_is_harmless(hostile: str) -> None:
     class Finds:
         def owner(self, job: int) -> JobOwner:
             return JobOwner(job, "ann", hostile, addresses=("ann@example.org",))
@@ -190,23 +190,25 @@ def test_a_mail_to_a_jobs_owner(hostile: str) -> None:
         def mailer(self) -> str:
             return "/bin/mail"
 
-    runner = Heard()
+    runner = Recorder()
     notices = Notices(OwnerNotice.MAIL, Finds(), runner)  # type: ignore[arg-type]
     notices.notify(("4",), "held", because(Code.IGNORED, what=hostile, why="odd"))
     assert harmless(runner.stdin.decode())
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_the_line_that_systemctl_shows(hostile: str, tmp_path: Path) -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
-        heard.bind(str(tmp_path / "notify"))
+def test_the_status_line_of_systemd_is_harmless(hostile: str, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
         Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")}).status(hostile)
-        said = heard.recv(4096).decode()
-    assert (harmless(said), "\n" in said) == (True, False)
+        result = systemd.recv(4096).decode()
+    assert (harmless(result), "\n" in result) == (True, False)
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_tables_pairs_requests_and_the_demos_lines(hostile: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_pairs_requests_and_lines_of_the_demo_are_harmless(
+    hostile: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     print_blocks([Block(columns=("name", hostile), rows=[(hostile, "b")], lines=[hostile])])
     print_blocks([pairs_block([(hostile, hostile)])])
     Lines(Console()).say(hostile)
@@ -225,10 +227,10 @@ URLS = (
 
 
 @pytest.mark.parametrize("url", URLS)
-def test_the_journal_of_calls_and_how_it_is_shown(
+def test_the_journal_of_calls_is_harmless(
     url: str, environ: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever reaches the address can have a line written, without any password."""
+    """Everyone who can reach the address can cause a line, without a password."""
     from autoscaler.commands.context import Invocation
 
     kept = Invocation(environ).store_file.with_suffix(".calls")
@@ -245,17 +247,17 @@ def test_the_journal_of_calls_and_how_it_is_shown(
         refused = answer.startswith(b"HTTP/1.1 400")
         assert refused or until(lambda: len(calls.newest()) == 1)
     main(["serve", "calls"])
-    said = capsys.readouterr().out
-    assert (harmless(said), len(said.splitlines())) == (True, 0 if refused else 1)
+    printed = capsys.readouterr().out
+    assert (harmless(printed), len(printed.splitlines())) == (True, 0 if refused else 1)
     assert all(harmless(call.target) and harmless(call.method) for call in calls.newest())
     calls.close()
 
 
-# -- no edge is forgotten ------------------------------------------------------------------------------------------
+# -- no output is forgotten -----------------------------------------------------------------------------------------
 
 
-def test_no_command_prints_but_through_the_one_function() -> None:
-    """Those that are left print plain parts with colours of their own, or what a shell is to run."""
+def test_commands_print_only_through_one_module() -> None:
+    """The other modules print plain parts with colours of their own, or code that a shell runs."""
     here = Path(entry.__file__).parent
     found = {
         path.name for path in here.glob("*.py") if re.search(r"\bclick\.s?echo\(|(?<![\w.])print\(", path.read_text())
@@ -264,7 +266,7 @@ def test_no_command_prints_but_through_the_one_function() -> None:
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_an_error_that_ends_a_command(
+def test_an_error_message_of_a_command_is_harmless(
     hostile: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from autoscaler.errors import NotFound

@@ -1,4 +1,4 @@
-"""Machines of played clouds are hosts, which take a moment to start. Who lists them meanwhile is told nothing wrong."""
+"""Machines of played clouds are hosts, which take a moment to start; a listing in the meantime is still right."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MACHINE = SimpleNamespace(id="i-1", state="running", private_dns_name="ip-10-1-0
 
 
 class SlowHosts:
-    """One host. While it starts, somebody else does something, as far as that gets."""
+    """One host. While it starts, another thread does something, as far as it gets."""
 
     def __init__(self, meanwhile: Callable[[], None]) -> None:
         self.meanwhile, self.living = meanwhile, False
@@ -34,7 +34,7 @@ class SlowHosts:
 
 
 def beside(act: Callable[[], object], begun: list[Thread]) -> Callable[[], None]:
-    """Lets another thread do this, and waits for it no longer than a moment."""
+    """Lets another thread do this, and waits for it only briefly."""
 
     def begin() -> None:
         begun.append(Thread(target=act))
@@ -44,11 +44,11 @@ def beside(act: Callable[[], object], begun: list[Thread]) -> Callable[[], None]
     return begin
 
 
-@pytest.mark.parametrize("what", ("looked at", "ended"))
-def test_a_machine_of_aws_whose_host_starts_has_neither_shut_down_nor_outlives_its_end(
+@pytest.mark.parametrize("what", ("listed", "ended"))
+def test_an_aws_machine_whose_host_is_starting_is_not_ended_and_does_not_outlive_its_end(
     monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    from tests.clouds.aws import machines as aws  # moto's import computes for a second, in every worker of a run
+    from tests.clouds.aws import machines as aws  # importing moto takes a second, in every worker of a run
 
     ended: list[str] = []
     begun: list[Thread] = []
@@ -59,7 +59,7 @@ def test_a_machine_of_aws_whose_host_starts_has_neither_shut_down_nor_outlives_i
             create_vpc=lambda _: SimpleNamespace(id="vpc"), create_subnet=lambda *_, **__: SimpleNamespace(id="subnet")
         ),
     )
-    doing = {"looked at": lambda: layer.on_look([MACHINE]), "ended": lambda: layer.on_ended(MACHINE)}
+    doing = {"listed": lambda: layer.on_look([MACHINE]), "ended": lambda: layer.on_ended(MACHINE)}
     hosts = SlowHosts(beside(doing[what], begun))
     monkeypatch.setattr(aws, "RealHosts", SimpleNamespace(of=lambda _: hosts))
     monkeypatch.setattr(aws, "serve_metadata", lambda _: None)
@@ -67,14 +67,14 @@ def test_a_machine_of_aws_whose_host_starts_has_neither_shut_down_nor_outlives_i
     monkeypatch.setattr(aws, "script_of", lambda _: "#!/bin/sh")
     aws.rent_out_hosts(layer, Path("tree"))
 
-    with launching.guard:  # as a call that launches holds it
+    with launching.guard:  # as a launch holds it
         launching.on_launched(MACHINE, {"InstanceType": "c5.large"})
     begun[0].join(60)
 
-    assert (ended, hosts.living) == ([], what == "looked at")
+    assert (ended, hosts.living) == ([], what == "listed")
 
 
-def test_nobody_lists_a_run_whose_host_starts() -> None:
+def test_a_run_is_listed_only_once_its_host_has_started() -> None:
     platform, master = usual_platform()
     begun: list[Thread] = []
     listed: list[str] = []

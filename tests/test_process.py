@@ -1,4 +1,4 @@
-"""What every caller of a Runner may rely on."""
+"""The contract of every Runner."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HUNG = 60.0
 
 
 def gone(pid: int) -> bool:
-    """Ended, or ends within seconds: a killed process of a busy machine is seen for a moment still."""
+    """Ended, or ends within seconds: on a busy machine a killed process is visible for a moment."""
     return wait_for(lambda: ended(pid), 5)
 
 
@@ -40,7 +40,7 @@ def python(program: str) -> list[str]:
 
 
 class Remembering:
-    """A Runner that starts nothing and remembers what it was asked."""
+    """A Runner that starts nothing and records its calls."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, ...]] = []
@@ -50,18 +50,18 @@ class Remembering:
         return Completed(tuple(argv), 0, b"", b"", 0.0)
 
 
-def test_a_failing_command_is_an_answer_and_no_exception() -> None:
+def test_a_failing_command_raises_no_exception() -> None:
     ended = SystemRunner()(("sh", "-c", "echo out; echo err >&2; exit 3"), timeout=HUNG)
     assert (ended.returncode, ended.stdout, ended.stderr) == (3, b"out\n", b"err\n")
 
 
-def test_what_is_given_to_a_command_reaches_it(tmp_path: Path) -> None:
+def test_a_command_gets_its_input_environment_and_directory(tmp_path: Path) -> None:
     argv = python("import os,sys; print(os.getcwd(), os.environ['COLOUR'], sys.stdin.read())")
     ended = SystemRunner()(argv, timeout=HUNG, stdin=b"words", env={"COLOUR": "blue"}, cwd=tmp_path)
     assert ended.stdout.decode().split() == [str(tmp_path), "blue", "words"]
 
 
-def test_fifty_megabytes_arrive_while_as_many_are_written() -> None:
+def test_fifty_megabytes_pass_through_a_command() -> None:
     ended = SystemRunner()(("cat",), timeout=30, stdin=bytes(LARGE))
     assert len(ended.stdout) == LARGE
 
@@ -71,13 +71,13 @@ def test_both_outputs_may_be_large_at_once() -> None:
     assert (len(ended.stdout), len(ended.stderr)) == (3_000_000, 3_000_000)
 
 
-def test_a_command_that_does_not_exist_is_named() -> None:
+def test_a_missing_command_is_named() -> None:
     with pytest.raises(CommandNotFound, match="no-such-command"):
         SystemRunner()(("no-such-command",), timeout=HUNG)
 
 
 def timed_out(program: str, begun: Path) -> tuple[float, str]:
-    """The limit that a shell program was ended by once it had begun, which it says by this file, and what is told."""
+    """The limit of a shell program that was ended after its start, which this file shows, and the message."""
     limits = (0.3, 3.0, 30.0, HUNG)
     for limit in limits:
         with pytest.raises(CommandTimedOut) as raised:
@@ -87,19 +87,19 @@ def timed_out(program: str, begun: Path) -> tuple[float, str]:
     pytest.fail(f"the program did not begin within {limits[-1]:g} s")
 
 
-def test_a_timeout_says_the_last_words_of_the_command(tmp_path: Path) -> None:
+def test_a_timeout_error_has_the_last_output_of_the_command(tmp_path: Path) -> None:
     begun = tmp_path / "begun"
-    limit, said = timed_out(f"echo waiting for the moon >&2; : > {begun}; sleep 600", begun)
-    assert re.search(f"{limit:g} s.*waiting for the moon", said)
+    limit, result = timed_out(f"echo waiting for the moon >&2; : > {begun}; sleep 600", begun)
+    assert re.search(f"{limit:g} s.*waiting for the moon", result)
 
 
-def test_a_timeout_ends_whatever_the_command_started(tmp_path: Path) -> None:
+def test_a_timeout_kills_all_processes_of_the_command(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     timed_out(f"trap '' TERM; sleep 600 & echo $! $$ > {pids}.new; mv {pids}.new {pids}; wait", pids)
     assert all(gone(int(pid)) for pid in pids.read_text().split())
 
 
-def test_a_timeout_is_kept_when_only_a_grandchild_holds_the_output() -> None:
+def test_a_timeout_applies_if_only_a_grandchild_holds_the_output() -> None:
     began = time.monotonic()
     with pytest.raises(CommandTimedOut):
         SystemRunner()(("sh", "-c", "sleep 600 & exit 0"), timeout=stretched(0.3))
@@ -124,7 +124,7 @@ def test_a_timeout_is_kept_when_only_a_grandchild_holds_the_output() -> None:
         "gethostbyname w1",
     ),
 )
-def test_a_read_only_run_may_look(argv: str) -> None:
+def test_a_read_only_runner_allows_reading(argv: str) -> None:
     inner = Remembering()
     ReadOnlyRunner(inner)(argv.split(), timeout=HUNG)
     assert inner.asked == [tuple(argv.split())]
@@ -153,25 +153,25 @@ def test_a_read_only_run_may_look(argv: str) -> None:
         "",
     ),
 )
-def test_a_read_only_run_changes_nothing(argv: str) -> None:
+def test_a_read_only_runner_refuses_changes(argv: str) -> None:
     inner = Remembering()
     with pytest.raises(WriteRefused):
         ReadOnlyRunner(inner)(argv.split(), timeout=HUNG)
     assert inner.asked == []
 
 
-def test_lines_come_while_the_child_runs() -> None:
+def test_lines_arrive_while_the_child_runs() -> None:
     with start(("sh", "-c", "echo first; echo second >&2; sleep 60")) as child:
         lines = child.lines
         assert ([next(lines), next(lines)], child.poll()) == (["first", "second"], None)
 
 
-def test_lines_that_are_no_text_are_still_lines() -> None:
+def test_invalid_utf_8_still_gives_lines() -> None:
     with start(("printf", r"a\377b\n")) as child:
         assert list(child.lines) == ["a\ufffdb"]
 
 
-def test_a_child_that_heeds_sigterm_ends_by_it() -> None:
+def test_a_child_that_obeys_sigterm_ends_by_it() -> None:
     child = start(("sleep", "60"))
     assert child.terminate(HUNG) == -signal.SIGTERM
 
@@ -183,45 +183,45 @@ def test_a_child_that_ignores_sigterm_is_killed_with_its_children() -> None:
     assert (status, gone(grandchild)) == (-signal.SIGKILL, True)
 
 
-def test_ending_a_child_twice_gives_its_status_twice() -> None:
+def test_terminating_a_child_twice_returns_its_status_twice() -> None:
     child = start(("sh", "-c", "exit 4"))
     child.wait(HUNG)
     assert (child.terminate(), child.terminate()) == (4, 4)
 
 
-def test_waiting_for_a_child_has_an_end() -> None:
+def test_waiting_for_a_child_times_out() -> None:
     with start(("sleep", "60")) as child, pytest.raises(CommandTimedOut):
         child.wait(0.05)
 
 
-def test_a_held_child_is_told_when_it_is_let_go() -> None:
+def test_a_held_child_sees_the_end_of_its_input_when_closed() -> None:
     child = start(("sh", "-c", "cat; exit 6"), held=True)
     status = child.close(HUNG)
     child.terminate()
     assert status == 6
 
 
-def test_a_held_child_is_told_when_its_owner_is_killed(tmp_path: Path) -> None:
-    told = tmp_path / "told"
+def test_a_held_child_sees_the_end_of_its_input_when_its_owner_is_killed(tmp_path: Path) -> None:
+    result = tmp_path / "told"
     program = (
         "import sys, time; from autoscaler.process import start;"
-        f"child = start(('sh', '-c', 'cat; touch {told}'), held=True); print('up', flush=True); time.sleep(60)"
+        f"child = start(('sh', '-c', 'cat; touch {result}'), held=True); print('up', flush=True); time.sleep(60)"
     )
     owner = start(python(program))
     next(owner.lines)
     os.kill(owner.pid, signal.SIGKILL)
-    assert wait_for(told.exists, 5)
+    assert wait_for(result.exists, 5)
     owner.terminate()
 
 
-def test_a_carrier_lives_to_reap_what_it_carries() -> None:
+def test_a_carrier_outlives_its_child_and_reaps_it() -> None:
     child = start(("sh", "-c", "sleep 600; exit 9"), carrier=True)
     carried = Path(f"/proc/{child.pid}/task/{child.pid}/children")
     assert wait_for(carried.read_text, 5)
     assert child.terminate(HUNG) == 9
 
 
-def test_output_can_go_to_a_file_that_grows(tmp_path: Path) -> None:
+def test_output_is_appended_to_a_file(tmp_path: Path) -> None:
     log = tmp_path / "log"
     for word in ("one", "two"):
         start(("echo", word), output=log).wait(HUNG)

@@ -1,4 +1,4 @@
-"""The autoscaler's own commands leave qmaster alone for most of the time, and notice when it is slow."""
+"""The autoscaler's own commands use only a small share of qmaster's time, and it is noticed when qmaster is slow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOUR = 3600.0
 
 
 class Slow:
-    """A Runner whose commands take as long as told, on a clock of its own."""
+    """A Runner whose commands take the given time, on a clock of its own."""
 
     def __init__(self) -> None:
         self.now, self.takes, self.busy = 0.0, 0.1, 0.0
@@ -38,22 +38,22 @@ class Slow:
 
 
 class Played:
-    """Passes of some commands, as close to one another as the guard lets them."""
+    """Passes of some commands, as close together as the guard allows."""
 
     def __init__(self) -> None:
         self.runner = Slow()
         self.guard = QmasterGuard(self.runner, lambda: self.runner.now)
-        self.rests: list[float] = []
+        self.pauses: list[float] = []
 
     def passes(self, seconds: float, *, poll: float = POLL, commands: int = 3) -> int:
-        """Pass after pass, woken all the time, for so long; how many there were."""
+        """Pass after pass, woken all the time, for so long; returns how many."""
         until, made = self.runner.now + seconds, 0
         while self.runner.now < until:
             for _ in range(commands):
                 self.guard(("qstat", "-f"), timeout=30.0)
             made += 1
-            self.rests.append(self.guard.pause(poll))
-            self.runner.now += max(self.rests[-1], 0.2)
+            self.pauses.append(self.guard.pause(poll))
+            self.runner.now += max(self.pauses[-1], 0.2)
         return made
 
 
@@ -63,31 +63,31 @@ def played() -> Played:
 
 
 @pytest.mark.parametrize("takes", (0.01, 0.1, 0.5, 0.9))
-def test_in_a_storm_of_events_commands_take_a_twentieth_of_the_time(played: Played, takes: float) -> None:
+def test_in_a_burst_of_events_commands_take_a_twentieth_of_the_time(played: Played, takes: float) -> None:
     played.runner.takes = takes
     played.passes(HOUR)
     assert played.runner.busy <= SHARE * (HOUR + WINDOW) + 3 * takes
 
 
-def test_a_burst_after_a_quiet_time_is_not_held_back(played: Played) -> None:
+def test_a_burst_after_a_quiet_time_is_not_delayed(played: Played) -> None:
     played.passes(20.0)
-    assert max(played.rests) == 0.0
+    assert max(played.pauses) == 0.0
 
 
-def test_no_rest_is_longer_than_a_minute_however_slow_qmaster_is(played: Played) -> None:
+def test_no_pause_is_longer_than_a_minute_however_slow_qmaster_is(played: Played) -> None:
     played.runner.takes = 30.0
     played.passes(HOUR)
-    assert max(played.rests) == LONGEST_PAUSE
+    assert max(played.pauses) == LONGEST_PAUSE
 
 
-def test_who_polls_every_fraction_of_a_second_never_starves(played: Played) -> None:
+def test_frequent_polling_is_never_starved(played: Played) -> None:
     played.runner.takes = 0.3
     assert played.passes(600.0, poll=0.3) > 100
-    assert max(played.rests) <= PAUSE_OF_POLL * 0.3
+    assert max(played.pauses) <= PAUSE_OF_POLL * 0.3
 
 
-def test_an_outage_is_paid_for_within_minutes(played: Played) -> None:
-    """A hundred commands that hung for 30 s each must not silence the autoscaler for a day."""
+def test_an_outage_is_paid_off_within_minutes(played: Played) -> None:
+    """A hundred commands that hung for 30 s each must not pause the autoscaler for a day."""
     played.runner.takes, played.runner.fails = 30.0, CommandTimedOut("qstat did not end within 30 s")
     for _ in range(100):
         with pytest.raises(CommandTimedOut):
@@ -102,7 +102,7 @@ def listings(played: Played, takes: float, count: int) -> None:
         played.guard(("qstat", "-f"), timeout=30.0)
 
 
-def test_a_listing_of_three_times_its_median_slows_polling_and_is_told(played: Played) -> None:
+def test_a_listing_at_three_times_its_median_slows_polling_and_is_reported(played: Played) -> None:
     listings(played, 1.0, ENOUGH)
     usual = (played.guard.slowed(POLL), played.guard.trouble(POLL))
     listings(played, 3.1, 1)
@@ -113,7 +113,7 @@ def test_a_listing_of_three_times_its_median_slows_polling_and_is_told(played: P
     )
 
 
-def test_polling_is_as_usual_again_when_listings_are(played: Played) -> None:
+def test_polling_returns_to_normal_with_the_listings(played: Played) -> None:
     listings(played, 1.0, ENOUGH)
     listings(played, 9.0, 2)
     slowest = played.guard.slowed(POLL)
@@ -121,35 +121,35 @@ def test_polling_is_as_usual_again_when_listings_are(played: Played) -> None:
     assert (slowest, played.guard.slowed(POLL), played.guard.trouble(POLL)) == (4 * POLL, POLL, "")
 
 
-def test_polling_never_gets_slower_than_bearable(played: Played) -> None:
+def test_polling_slows_down_only_to_a_limit(played: Played) -> None:
     listings(played, 1.0, 20)
     listings(played, 90.0, 9)
     assert played.guard.slowed(POLL) == MOST_SLOWED * POLL
 
 
-def test_a_qmaster_that_stays_slow_is_not_told_again_with_every_listing(played: Played) -> None:
+def test_a_qmaster_that_stays_slow_is_not_reported_at_every_listing(played: Played) -> None:
     listings(played, 1.0, 30)
-    told = set()
+    result = set()
     for takes in (9.0, 9.1, 9.2, 9.3, 9.4, 9.5):
         listings(played, takes, 1)
-        told.add(played.guard.trouble(POLL))
-    assert len(told) == 3, "as often as polling slows down"
+        result.add(played.guard.trouble(POLL))
+    assert len(result) == 3, "as often as polling slows down"
 
 
-def test_milliseconds_more_or_less_are_no_trouble(played: Played) -> None:
+def test_small_delays_are_not_reported(played: Played) -> None:
     listings(played, 0.01, ENOUGH)
     listings(played, 0.2, 3)
     assert played.guard.trouble(POLL) == ""
 
 
-def test_a_question_about_single_jobs_is_no_listing(played: Played) -> None:
+def test_a_query_of_single_jobs_does_not_count_as_a_listing(played: Played) -> None:
     listings(played, 1.0, ENOUGH)
     played.runner.takes = 20.0
     played.guard(("qstat", "-j", "7", "-xml"), timeout=30.0)
     assert played.guard.trouble(POLL) == ""
 
 
-def test_a_cell_that_has_grown_slow_for_good_is_polled_as_set_again(played: Played) -> None:
+def test_a_qmaster_that_stays_slow_for_long_is_polled_normally_again(played: Played) -> None:
     listings(played, 1.0, 50)
     listings(played, 4.0, 60)
     assert played.guard.trouble(POLL) == ""

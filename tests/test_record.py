@@ -1,4 +1,4 @@
-"""A record says the same as what was recorded, can be written by hand, and never holds a secret."""
+"""A record reads back as recorded, can be written by hand, and never has a secret."""
 
 from __future__ import annotations
 
@@ -142,16 +142,16 @@ REQUESTS = Requests(
     (CreatedNode("n-1", "node-1", "execute", 2.0, worker_id="i-1"),),
     frozenset({"i-1"}),
 )
-WISHES = Overrides(paused=True, paused_by="ann", keep=frozenset({"w1", "w2"}))
+OVERRIDES = Overrides(paused=True, paused_by="ann", keep=frozenset({"w1", "w2"}))
 
 
 def record(directory: Path, environ: dict[str, str] | None = None, **changed: Any) -> Path:
-    """Write a record of all kinds of things, some of them changed."""
+    """Write a record with things of every kind, some of them changed."""
     rules, master = changed.pop("rules", None), changed.pop("master", "master")
     snapshot = a_snapshot()
     observed: dict[str, Any] = {
         "fleet": FLEET,
-        "overrides": WISHES,
+        "overrides": OVERRIDES,
         "memory": MEMORY,
         "evidence": EVIDENCE,
         "requests": REQUESTS,
@@ -186,14 +186,14 @@ def documented(directory: Path) -> Path:
     return directory
 
 
-def test_a_record_read_back_is_the_snapshot_that_was_written(tmp_path: Path) -> None:
+def test_a_record_reads_back_as_the_snapshot(tmp_path: Path) -> None:
     settings = load_settings({"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large", "CP_CAP_AUTOSCALE_WORKERS": "7"})
     outputs = Outputs(QSTAT, None, {"shgrp_@allhosts": "group_name @allhosts\nhostlist w1\n"})
     zone = NOW.tzinfo
     assert zone is not None
     cluster = cluster_from(outputs, zone=zone, now=NOW.timestamp())
     policy = in_force(settings.policy(master="master"), REQUESTS, arrays_present(FLEET, MEMORY))
-    seen = Snapshot(cluster, FLEET, WISHES, MEMORY, policy, NOW.timestamp(), EVIDENCE, REQUESTS)
+    seen = Snapshot(cluster, FLEET, OVERRIDES, MEMORY, policy, NOW.timestamp(), EVIDENCE, REQUESTS)
     assert read_record(record(tmp_path / "r", outputs=outputs, settings=settings)) == seen
 
 
@@ -205,8 +205,8 @@ BUDGETS = {
 SPENT = Spending({"the cell": 500.5, "user ann": 12.25}, 1796083200.0)
 
 
-def test_a_replay_decides_under_the_budgets_that_were_spent(tmp_path: Path) -> None:
-    """The job that waits gets no worker: the month's budget is spent."""
+def test_a_replay_decides_under_the_recorded_budgets(tmp_path: Path) -> None:
+    """The waiting job gets no worker: the month's budget is spent."""
     settings = load_settings({"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large", **BUDGETS})
     buckets = (Bucket(BucketKey("m5.large"), LARGE, 0.1),)
     seen: dict[str, Any] = {"fleet": Fleet((), buckets), "spending": SPENT, "memory": Memory()}
@@ -224,11 +224,11 @@ def launches(folder: Path) -> list[int]:
     return [action.count for action in plan(read_record(folder)).actions if isinstance(action, Launch)]
 
 
-def test_without_a_budget_a_record_has_no_file_that_an_older_version_would_refuse(tmp_path: Path) -> None:
+def test_without_budgets_a_record_has_no_spending_file(tmp_path: Path) -> None:
     assert not (record(tmp_path / "r") / "spending.json").exists()
 
 
-def test_what_a_caller_wrote_for_workers_stays_out_of_a_record(tmp_path: Path) -> None:
+def test_configuration_and_attributes_of_workers_are_not_recorded(tmp_path: Path) -> None:
     array = ArrayDefinition("execute", configuration='{"db": "hunter22"}', attributes='{"Password": "hunter22"}')
     folder = record(tmp_path / "r", requests=Requests(arrays=(array,)))
     assert "hunter22" not in (folder / "requests.json").read_text()
@@ -243,7 +243,7 @@ def details(data: bytes) -> dict[int, JobDetail]:
 
 
 @pytest.mark.parametrize("whole", (True, False), ids=("whole", "cut short"))
-def test_what_users_gave_their_jobs_stays_out_of_a_record_and_all_else_is_in_it(tmp_path: Path, whole: bool) -> None:
+def test_environment_and_arguments_of_jobs_are_not_recorded_and_all_else_is(tmp_path: Path, whole: bool) -> None:
     """`qsub -V` puts all of a user's environment into what `qstat -j` prints."""
     begun = JOBS.replace(b"<JB_env_list>", b"<JB_env_list>" + VARIABLE).replace(
         b"<JB_job_number>",
@@ -255,7 +255,7 @@ def test_what_users_gave_their_jobs_stays_out_of_a_record_and_all_else_is_in_it(
     assert (details(written), len(details(written)) > 2) == (details(data), True)
 
 
-def test_the_rules_of_a_snapshot_are_those_of_its_record(tmp_path: Path) -> None:
+def test_a_record_has_the_rules_of_its_snapshot(tmp_path: Path) -> None:
     (tmp_path / "licences").write_text("5")
     shared = [{"name": "licences", "source": str(tmp_path / "licences"), "initial_value": 9}]
     (tmp_path / "rules.json").write_text(json.dumps({"shared_resources": shared, "idle_timeout": 77}))
@@ -276,12 +276,12 @@ def test_qstat_alone_is_a_record(tmp_path: Path) -> None:
     )
 
 
-def test_without_now_the_newest_time_in_qstat_is_now(tmp_path: Path) -> None:
+def test_without_now_the_newest_time_in_qstat_is_used(tmp_path: Path) -> None:
     assert read_record(by_hand(tmp_path)).now == datetime(2026, 11, 21, 9, 4, tzinfo=UTC).timestamp()
 
 
 @pytest.mark.parametrize("now", (None, "2026-11-21T09:05:00+05:00"))
-def test_a_record_is_read_once(tmp_path: Path, now: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_qstat_of_a_record_is_read_once(tmp_path: Path, now: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = by_hand(tmp_path) if now is None else by_hand(tmp_path, now=now)
     opened: list[str] = []
     read_regular = outside_files.read_regular
@@ -296,7 +296,7 @@ def test_a_record_is_read_once(tmp_path: Path, now: str | None, monkeypatch: pyt
     assert shown.zone == read_record(folder).cluster.zone
 
 
-def test_times_without_a_zone_are_of_the_zone_of_now(tmp_path: Path) -> None:
+def test_times_without_a_zone_have_the_zone_of_now(tmp_path: Path) -> None:
     worker = '{"workers": [{"id": "i", "instance_type": "m5.large", "created_at": "2026-11-21T09:04:00"}]}'
     snapshot = read_record(by_hand(tmp_path, now="2026-11-21T09:05:00+05:00", provider_json=worker))
     submitted = datetime.fromisoformat("2026-11-21T09:04:00+05:00").timestamp()
@@ -306,19 +306,19 @@ def test_times_without_a_zone_are_of_the_zone_of_now(tmp_path: Path) -> None:
     )
 
 
-def test_the_environment_of_the_reader_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_of_the_reader_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CP_CAP_AUTOSCALE_WORKERS", "77")
     monkeypatch.setenv("CP_CAP_AUTOSCALE_CONFIG", str(tmp_path / "missing"))
     assert read_record(by_hand(tmp_path)).policy.node_arrays[0].limits.max_workers == 3
 
 
-def test_a_directory_that_holds_something_is_refused(tmp_path: Path) -> None:
+def test_a_directory_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("mine")
     with pytest.raises(SettingsError, match="is not empty"):
         record(tmp_path)
 
 
-def test_nothing_secret_lands_in_a_record(tmp_path: Path) -> None:
+def test_no_secret_is_recorded(tmp_path: Path) -> None:
     """Neither a provider's settings nor anything named like a secret, by name or by value."""
     environ = {"CP_CAP_AUTOSCALE_AWS_SECRET": "hunter22", "API_TOKEN": "hunter22", "CP_CAP_AUTOSCALE_WORKERS": "4"}
     settings = load_settings(environ, known_prefixes=lambda _: ("CP_CAP_AUTOSCALE_AWS_",))
@@ -328,7 +328,7 @@ def test_nothing_secret_lands_in_a_record(tmp_path: Path) -> None:
     assert re.findall(r"hunter22|SECRET|TOKEN", written) == []
 
 
-def test_what_providers_and_policies_are_set_to_stays_out_of_a_record_and_it_can_be_read(tmp_path: Path) -> None:
+def test_settings_of_providers_and_policies_are_not_recorded_and_the_record_can_be_read(tmp_path: Path) -> None:
     own = {"CP_CAP_AUTOSCALE_LOCAL_NETWORK": "/net", "CP_CAP_AUTOSCALE_POLICY_CELERY_QUEUE_BROKER": "redis://:pw@b"}
     settings = load_settings({**own, "CP_CAP_AUTOSCALE_WORKERS": "4"}, known_prefixes=known_prefixes)
     folder = record(tmp_path / "r", settings=settings)
@@ -336,7 +336,7 @@ def test_what_providers_and_policies_are_set_to_stays_out_of_a_record_and_it_can
     assert read_record(folder).policy.node_arrays[0].limits.max_workers == 4
 
 
-def test_a_case_may_be_written_as_documented(tmp_path: Path) -> None:
+def test_a_documented_case_can_be_read(tmp_path: Path) -> None:
     snapshot = read_record(documented(tmp_path))
     assert (
         [category.count for category in snapshot.cluster.job_categories],
@@ -355,7 +355,7 @@ def test_a_case_may_be_written_as_documented(tmp_path: Path) -> None:
     )
 
 
-def test_every_documented_file_is_known_and_every_known_file_documented(tmp_path: Path) -> None:
+def test_the_documented_files_are_the_known_ones(tmp_path: Path) -> None:
     written = {path.relative_to(tmp_path).parts[0] for path in documented(tmp_path).rglob("*")}
     assert written == {
         "qstat.xml",
@@ -391,19 +391,19 @@ def test_every_documented_file_is_known_and_every_known_file_documented(tmp_path
         ("settings_toml", "= 3"),
     ),
 )
-def test_what_is_wrong_is_named_by_its_path(tmp_path: Path, name: str, text: str) -> None:
+def test_an_error_is_reported_with_its_path(tmp_path: Path, name: str, text: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(str(tmp_path / name.replace("_", ".")))):
         read_record(by_hand(tmp_path, **{name: text}))
 
 
 @pytest.mark.parametrize("missing", ("no/such/folder", "empty"))
-def test_a_record_that_is_not_there_is_not_found(tmp_path: Path, missing: str) -> None:
+def test_a_missing_record_is_not_found(tmp_path: Path, missing: str) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(NotFound, match=missing):
         read_record(tmp_path / missing)
 
 
-def test_outputs_that_make_no_cluster_name_the_folder(tmp_path: Path) -> None:
+def test_a_record_that_cannot_be_read_as_a_cluster_is_named(tmp_path: Path) -> None:
     by_hand(tmp_path, now="2026-11-21T09:05:00+01:00")
     (tmp_path / "qstat.xml").write_bytes(QSTAT[:200])
     with pytest.raises(AutoscalerError, match=re.escape(str(tmp_path))) as raised:

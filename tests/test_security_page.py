@@ -1,4 +1,4 @@
-"""SECURITY.md promises nothing that no test holds."""
+"""Every promise of SECURITY.md is held by a test."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ def test_every_actor_has_a_threat() -> None:
     assert {actor for row in ROWS for actor in row[0].split(", ")} >= ACTORS
 
 
-def test_every_part_of_the_page_is_there() -> None:
+def test_the_page_has_all_its_sections() -> None:
     heads = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("## ")]
     assert heads == ["## How to report", "## Supported versions", "## What is trusted", "## Threats"]
 
 
-def test_a_test_that_is_gone_is_noticed() -> None:
+def test_a_missing_test_is_detected() -> None:
     assert not is_defined("tests/test_security_page.py", "test_that_was_renamed")
     assert not is_defined("tests/test_gone.py", "test_that_was_renamed")
 
 
-# -- docs/operate/security.md: its figures are those of the code -------------------------------------------------------
+# -- docs/operate/security.md: its numbers are those of the code ----------------------------------------------------
 
 OPERATE = " ".join((PAGE.parent / "docs" / "operate" / "security.md").read_text(encoding="utf-8").split())
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     (
         f"has {logins.BURST} wrong logins, and one more every {logins.EVERY:g} s; then it gets 429",
         f"{['', '', '', '', 'Four'][logins.AT_ONCE]} logins are judged at once; further ones get 503",
@@ -59,5 +59,5 @@ OPERATE = " ".join((PAGE.parent / "docs" / "operate" / "security.md").read_text(
         f"sge-autoscaler serve token create ci --role {Role.READER.name.lower()}",
     ),
 )
-def test_what_the_page_for_operators_says_is_so(said: str) -> None:
-    assert said in OPERATE
+def test_numbers_on_the_page_for_operators_match_the_code(message: str) -> None:
+    assert message in OPERATE

@@ -1,4 +1,4 @@
-"""`make shape` measures what it says: lines, cycles, parameters, and fails where a cycle is."""
+"""`make shape` measures lines, cycles and parameters, and fails if there is a cycle."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_packages_that_a_third_one_imports_are_no_cycle() -> None:
     assert shape.cycles({"plan": {"limits", "sizing"}, "sizing": {"limits"}, "limits": set()}) == []
 
 
-def test_a_cycle_over_three_places_is_one_group() -> None:
+def test_a_cycle_of_three_is_one_group() -> None:
     assert shape.cycles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
 
 
@@ -50,13 +50,13 @@ def test_parameters_are_counted_without_self() -> None:
     assert [(one.name, one.lines, one.parameters) for one in module.functions] == [("size", 2, 4)]
 
 
-def test_lines_and_files_are_those_of_the_project(planted: Path) -> None:
+def test_files_and_lines_are_counted(planted: Path) -> None:
     assert shape.report(shape.measure(planted, ("autoscaler",)))[0] == (
         "3 files, 7 lines, 2 of them code (no docstrings, comments, imports, empty lines)"
     )
 
 
-def test_code_is_what_is_left_without_docstrings_comments_imports_and_empty_lines() -> None:
+def test_code_lines_exclude_docstrings_comments_imports_and_empty_lines() -> None:
     source = '"""A docstring\nof two lines."""\nimport os\n\nLIMIT = 3\n"""Of a value."""\n\n\n# Why.\n'
     source += 'def text():\n    """What it does."""\n    return """two\nlines"""  # two lines of a value count\n'
     assert shape.read_module(Path("autoscaler/text.py"), source).code == 4

@@ -1,4 +1,4 @@
-"""What of a month's budgets is spent, read off the store: what `cost` shows for the same month."""
+"""The amount spent of a month's budgets, read from the store: the same as `cost` shows for the month."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ def world(tmp_path: Path) -> CostWorld:
     return world
 
 
-def test_without_budgets_nothing_is_read(world: CostWorld) -> None:
+def test_without_budgets_nothing_counts_as_spent(world: CostWorld) -> None:
     assert SpendingReader(world.store).read(policy(), NOW).spent == {}
 
 
-def test_of_a_store_that_no_pass_has_filled_it_is_not_known_what_is_spent(world: CostWorld) -> None:
-    """It may have been lost: the first pass finds what workers are for, and the next one knows."""
+def test_without_any_pass_the_amount_spent_is_unknown(world: CostWorld) -> None:
+    """The store may have been lost: the first pass finds out what workers are for, and the next one knows it."""
     world.restart(lost=True)
     reader = SpendingReader(world.store)
     before = reader.read(policy(*BUDGETS), NOW + 1700)
-    told = Now(NOW + 1700, "cell", "local", True, None, policy=policy(*BUDGETS), spending=before)
-    document = status(world.store, told)
+    moment = Now(NOW + 1700, "cell", "local", True, None, policy=policy(*BUDGETS), spending=before)
+    document = status(world.store, moment)
     lines = [value for name, value in status_pairs(document) if name == "budget"]
     assert {budget["spent"] for budget in document["budgets"]} == {None}
     assert lines[1] == (
@@ -68,8 +68,10 @@ def test_of_a_store_that_no_pass_has_filled_it_is_not_known_what_is_spent(world:
     assert reader.read(policy(*BUDGETS), NOW + 1701).spent["user ann"] > 0
 
 
-def test_it_is_not_known_before_all_of_accounting_is_read(world: CostWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A part would tell of less than was spent, and let a spent budget launch."""
+def test_the_amount_spent_is_unknown_until_all_accounting_is_read(
+    world: CostWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part would give less than was spent, and launch in spite of a spent budget."""
     monkeypatch.setattr(cost_keeper, "AT_FIRST", 200)
     world.restart(lost=True)
     reader, passes = SpendingReader(world.store), 0
@@ -81,14 +83,14 @@ def test_it_is_not_known_before_all_of_accounting_is_read(world: CostWorld, monk
     assert world.store.usages.since == NOW + 1701
 
 
-def test_all_workers_count_for_the_cell_and_held_slots_for_users_and_projects(world: CostWorld) -> None:
+def test_all_workers_count_for_the_cell_and_used_slots_for_users_and_projects(world: CostWorld) -> None:
     spending = SpendingReader(world.store).read(policy(*BUDGETS), NOW + HOUR)
     assert spending.spent == {"the cell": 1.5, "user ann": 0.75, "user eve": 0.0, "project wind": 0.75}
     ends = datetime.fromtimestamp(spending.ends_at, UTC)
     assert (ends.day, ends.hour, spending.ends_at > NOW) == (1, 0, True)
 
 
-def test_a_worker_of_unknown_price_spends_nothing_of_any_budget(world: CostWorld) -> None:
+def test_a_worker_of_unknown_price_counts_against_no_budget(world: CostWorld) -> None:
     before = SpendingReader(world.store).read(policy(*BUDGETS), NOW + 1800).spent
     world.machines.append(Machine("w3", 0, price=None))
     world.jobs.append(Job(4, "w3", 0, slots=4))
@@ -96,8 +98,8 @@ def test_a_worker_of_unknown_price_spends_nothing_of_any_budget(world: CostWorld
     assert SpendingReader(world.store).read(policy(*BUDGETS), NOW + 1800).spent == before
 
 
-def test_what_one_reader_finds_again_and_again_a_new_one_finds_at_once(world: CostWorld) -> None:
-    """What is kept of ended workers is what they cost."""
+def test_a_new_reader_finds_the_same_amount_as_an_old_one(world: CostWorld) -> None:
+    """The store keeps the cost of ended workers."""
     kept, chance, at = SpendingReader(world.store), Random(1), 1800.0
     for number in range(10, 40):
         at += AGAIN + chance.uniform(1, 400)
@@ -108,18 +110,18 @@ def test_what_one_reader_finds_again_and_again_a_new_one_finds_at_once(world: Co
         world.see(at)
         fresh = SpendingReader(world.store).read(policy(*BUDGETS), NOW + at)
         assert kept.read(policy(*BUDGETS), NOW + at) == fresh
-    told = {row.key: row.used for row in world.report(at, "user").tables[0].sorted()}
-    assert fresh.spent["user ann"] == told["ann"] / 1e6
+    result = {row.key: row.used for row in world.report(at, "user").tables[0].sorted()}
+    assert fresh.spent["user ann"] == result["ann"] / 1e6
 
 
-def test_a_budget_begins_anew_with_the_month(world: CostWorld) -> None:
+def test_a_budget_starts_again_each_month(world: CostWorld) -> None:
     first = SpendingReader(world.store).read(policy(*BUDGETS), NOW + HOUR)
     later = first.ends_at + HOUR
     world.see(later - NOW)
     assert SpendingReader(world.store).read(policy(*BUDGETS), later).spent["the cell"] == 1.0
 
 
-def test_status_says_what_is_spent_and_what_that_does(world: CostWorld) -> None:
+def test_status_shows_the_amount_spent_and_its_effect(world: CostWorld) -> None:
     held = policy(*BUDGETS[:2], Budget(Whose.PROJECT, "wind", 0.5))
     spending = SpendingReader(world.store).read(held, NOW + HOUR)
     document = status(world.store, Now(NOW + HOUR, "cell", "local", True, None, policy=held, spending=spending))
@@ -148,6 +150,6 @@ def test_budgets_are_set_for_the_cell_users_and_projects() -> None:
     "wrong",
     ("ann=200", "user:ann", "user:=5", "group:x=5", "user:ann=-1", "user:ann=nan", "cell:=5", "user:a=1,user:a=2"),
 )
-def test_what_is_no_budget_is_refused(wrong: str) -> None:
+def test_an_invalid_budget_is_refused(wrong: str) -> None:
     with pytest.raises(SettingsError, match="CP_CAP_AUTOSCALE_BUDGETS"):
         load_settings({"CP_CAP_AUTOSCALE_BUDGETS": wrong})

@@ -1,4 +1,4 @@
-"""What others may write is not gone by: files, directories on the way to them, and links."""
+"""Paths that others can write are not used: files, directories on the way to them, and links."""
 
 from __future__ import annotations
 
@@ -23,25 +23,23 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_only_we_may_write_is_gone_by(file: Path) -> None:
+def test_a_file_that_only_we_may_write_is_accepted(file: Path) -> None:
     assert exposure(file) is None
 
 
-@pytest.mark.parametrize(("mode", "mend"), ((0o646, "chmod o-w"), (0o664, "chmod g-w")), ids=("everybody", "a group"))
+@pytest.mark.parametrize(("mode", "remedy"), ((0o646, "chmod o-w"), (0o664, "chmod g-w")), ids=("everybody", "a group"))
 @pytest.mark.parametrize("which", ("a.toml", "sge", "etc"))
-def test_what_others_may_write_is_named_with_the_command_that_mends_it(
-    file: Path, which: str, mode: int, mend: str
-) -> None:
+def test_a_path_that_others_may_write_is_named_with_the_remedy(file: Path, which: str, mode: int, remedy: str) -> None:
     exposed = next(each for each in (file, *file.parents) if each.name == which)
     exposed.chmod(mode | (0o111 if exposed.is_dir() else 0))
     found = exposure(file)
     assert found is not None
-    assert (found.path, found.remedy) == (exposed, f"{mend} {exposed}")
+    assert (found.path, found.remedy) == (exposed, f"{remedy} {exposed}")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 @pytest.mark.parametrize("which", ("a.toml", "sge"))
-def test_what_belongs_to_another_user_is_exposed(file: Path, which: str) -> None:
+def test_a_path_of_another_user_is_exposed(file: Path, which: str) -> None:
     exposed = next(each for each in (file, *file.parents) if each.name == which)
     os.chown(exposed, NOBODY, -1)
     found = exposure(file)
@@ -49,7 +47,7 @@ def test_what_belongs_to_another_user_is_exposed(file: Path, which: str) -> None
     assert found.remedy == f"chown root {exposed}"
 
 
-def test_a_link_is_judged_by_where_it_stands_and_by_where_it_leads(file: Path, tmp_path: Path) -> None:
+def test_both_ends_of_a_link_are_checked(file: Path, tmp_path: Path) -> None:
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "here").symlink_to("../etc/sge")
     path = tmp_path / "links" / "here" / "a.toml"
@@ -64,7 +62,7 @@ def test_a_link_is_judged_by_where_it_stands_and_by_where_it_leads(file: Path, t
     assert (whole, led.path, stood.path) == (None, file.parent, tmp_path / "links")
 
 
-def test_whoever_owns_a_link_may_lead_it_elsewhere(file: Path, tmp_path: Path) -> None:
+def test_a_link_of_another_user_is_exposed(file: Path, tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root gives a link away")
     (tmp_path / "sticky").mkdir(mode=0o1777)
@@ -78,7 +76,7 @@ def test_whoever_owns_a_link_may_lead_it_elsewhere(file: Path, tmp_path: Path) -
     assert (whole, found.path, found.remedy.startswith("chown -h root ")) == (None, link, True)
 
 
-def test_links_without_an_end_end(tmp_path: Path) -> None:
+def test_a_loop_of_links_ends(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     assert exposure(tmp_path / "a") is None
@@ -89,7 +87,7 @@ def test_a_directory_with_the_sticky_bit_exposes_nothing_of_ours(file: Path) -> 
     assert exposure(file) is None
 
 
-def test_an_allowed_group_may_write(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trusted_group_may_write(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import grp
 
     own = grp.getgrgid(file.stat().st_gid).gr_name
@@ -98,18 +96,18 @@ def test_an_allowed_group_may_write(file: Path, monkeypatch: pytest.MonkeyPatch)
     assert (refused is not None and refused.of_group, allowed) == (True, None)
 
 
-def test_a_group_that_is_none_is_told(file: Path) -> None:
+def test_an_unknown_group_is_reported(file: Path) -> None:
     with pytest.raises(SettingsError, match="no group 'nosuchgroup'"):
         exposure(file, group="nosuchgroup")
 
 
-@pytest.mark.parametrize(("mode", "told"), ((0o644, True), (0o640, False), (0o600, False)))
-def test_a_secret_may_not_be_read_by_everybody(file: Path, mode: int, told: bool) -> None:
+@pytest.mark.parametrize(("mode", "expected"), ((0o644, True), (0o640, False), (0o600, False)))
+def test_a_secret_may_not_be_read_by_everybody(file: Path, mode: int, expected: bool) -> None:
     file.chmod(mode)
-    assert (exposure(file, private=True) is not None) is told
+    assert (exposure(file, private=True) is not None) is expected
 
 
-def test_what_is_not_there_is_told_by_who_reads_it(tmp_path: Path) -> None:
+def test_a_missing_file_is_not_exposed(tmp_path: Path) -> None:
     assert exposure(tmp_path / "no" / "such" / "file") is None
 
 
@@ -120,6 +118,6 @@ def _exposed_parent(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("made", (_exposed_parent,))
-def test_a_file_to_be_in_a_directory_of_everybodys_is_refused(tmp_path: Path, made: Callable[[Path], Path]) -> None:
+def test_a_file_in_a_directory_that_others_may_write_is_refused(tmp_path: Path, made: Callable[[Path], Path]) -> None:
     with pytest.raises(SettingsError, match=r"the store .* chmod o-w .*/open$"):
         refuse_exposed("the store", made(tmp_path))

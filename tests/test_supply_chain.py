@@ -1,4 +1,6 @@
-"""What is installed is pinned by hashes, without the name of any index; it is audited, and told as valid CycloneDX."""
+"""Installed packages are pinned by hashes, without the name of any index; they are audited, and listed as valid
+CycloneDX.
+"""
 
 from __future__ import annotations
 
@@ -43,25 +45,25 @@ def audited(stdout: str | Exception, stderr: str = "") -> tuple[bool, str]:
             raise stdout
         return subprocess.CompletedProcess(argv, 1, stdout, stderr)
 
-    told: list[str] = []
-    return audit(REQUIREMENTS, told.append, run), "\n".join(told)
+    results: list[str] = []
+    return audit(REQUIREMENTS, results.append, run), "\n".join(results)
 
 
 def found(*dependencies: dict[str, Any]) -> str:
     return json.dumps({"dependencies": dependencies, "fixes": []})
 
 
-def test_a_known_vulnerability_fails_the_audit_and_is_told_with_its_mend() -> None:
-    passed, told = audited(found(SOUND, VULNERABLE))
-    assert (passed, "jinja2 3.0 has CVE-2099-1; fixed in 3.1" in told) == (False, True)
+def test_a_known_vulnerability_fails_the_audit_and_is_reported_with_its_fix() -> None:
+    passed, result = audited(found(SOUND, VULNERABLE))
+    assert (passed, "jinja2 3.0 has CVE-2099-1; fixed in 3.1" in result) == (False, True)
 
 
-def test_sound_versions_pass() -> None:
+def test_versions_without_vulnerabilities_pass() -> None:
     assert audited(found(SOUND)) == (True, "run.txt: 1 of 1 versions audited, 0 vulnerable")
 
 
 @pytest.mark.parametrize(
-    ("stdout", "stderr", "said"),
+    ("stdout", "stderr", "message"),
     (
         ("", "Traceback …\nrequests.exceptions.ConnectionError: no route", "not audited: requests.exceptions"),
         ("", "", "not audited: no answer"),
@@ -75,21 +77,23 @@ def test_sound_versions_pass() -> None:
         (found(UNKNOWN), "", "not audited, since the database does not know the version: odd"),
     ),
 )
-def test_what_could_not_be_audited_is_told_and_fails_nothing(stdout: str | Exception, stderr: str, said: str) -> None:
-    passed, told = audited(stdout, stderr)
-    assert (passed, said in told) == (True, True)
+def test_what_could_not_be_audited_is_reported_and_fails_nothing(
+    stdout: str | Exception, stderr: str, message: str
+) -> None:
+    passed, output = audited(stdout, stderr)
+    assert (passed, message in output) == (True, True)
 
 
-def test_what_pypi_does_not_know_is_asked_of_osv() -> None:
-    asked, told = [], list[str]()
+def test_versions_unknown_to_pypi_are_looked_up_in_osv() -> None:
+    asked, results = [], list[str]()
 
     def run(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
         asked.append(argv[argv.index("--vulnerability-service") + 1])
         answer = found(UNKNOWN) if asked[-1] == "pypi" else found(SOUND, VULNERABLE)
         return subprocess.CompletedProcess(argv, 0, answer, "")
 
-    assert not audit(REQUIREMENTS, told.append, run)
-    assert (asked, "jinja2 3.0 has CVE-2099-1" in "".join(told)) == (["pypi", "osv"], True)
+    assert not audit(REQUIREMENTS, results.append, run)
+    assert (asked, "jinja2 3.0 has CVE-2099-1" in "".join(results)) == (["pypi", "osv"], True)
 
 
 # -- SBOM --------------------------------------------------------------------------------------------------------------
@@ -106,7 +110,7 @@ def test_the_document_is_valid_cyclonedx(document: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("broken", sample(("component", "hash", "dependency"), "hash"))
-def test_a_document_that_is_not_is_refused(document: dict[str, Any], broken: str) -> None:
+def test_an_invalid_document_is_refused(document: dict[str, Any], broken: str) -> None:
     changed = copy.deepcopy(document)
     if broken == "component":
         changed["components"][0]["type"] = "thing"
@@ -126,7 +130,7 @@ def test_it_has_every_pinned_version_with_hashes_and_licence(document: dict[str,
         assert each["licenses"], each["name"]
 
 
-def test_it_says_which_package_needs_which(document: dict[str, Any]) -> None:
+def test_it_lists_the_dependencies_of_each_package(document: dict[str, Any]) -> None:
     needs = {each["ref"]: set(each["dependsOn"]) for each in document["dependencies"]}
     names = {each["bom-ref"]: each["name"] for each in document["components"]}
     reached, new = set[str](), {PROGRAM}

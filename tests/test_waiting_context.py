@@ -1,4 +1,4 @@
-"""A reason that could not be left in the context of a job is left there later: what came of it, the journal tells."""
+"""A reason that qmaster refused for the context of a job is written later; the journal has the result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.simulated.cluster import SimulatedCluster
 
 
 class Refusing(SimulatedCluster):
-    """Whose qmaster answers no `qalter -ac` for a while."""
+    """A cluster whose qmaster refuses `qalter -ac` for a while."""
 
     out = False
     asked = 0
@@ -29,7 +29,7 @@ class Refusing(SimulatedCluster):
 
 
 @pytest.mark.parametrize("restarted", (False, True), ids=("the same process", "another process"))
-def test_what_qmaster_did_not_take_is_written_ten_minutes_later(tmp_path: Path, restarted: bool) -> None:
+def test_a_reason_that_qmaster_refused_is_written_ten_minutes_later(tmp_path: Path, restarted: bool) -> None:
     world = World(tmp_path / "store.sqlite")
     array = replace(world.policy.node_arrays[0], limits=Limits(max_workers=1))
     world.policy = replace(world.policy, job_context=True, node_arrays=(array,))

@@ -1,4 +1,4 @@
-"""A ring wakes; a write of another process to the watched file ends a wait, so that it is looked at."""
+"""A ring ends a wait, and so does a write of another process to the watched file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_ring_ends_a_wait() -> None:
         assert wakeup.wait(HUNG)
 
 
-def test_what_another_connection_commits_ends_a_wait_without_a_ring(tmp_path: Path) -> None:
+def test_a_commit_of_another_connection_ends_a_wait_without_a_ring(tmp_path: Path) -> None:
     own, other = Store.open(tmp_path / "store.sqlite"), Store.open(tmp_path / "store.sqlite")
     wakeup = Wakeup()
     wakeup.watch(own.database.log_file)
@@ -50,7 +50,7 @@ def test_what_another_connection_commits_ends_a_wait_without_a_ring(tmp_path: Pa
     ask = threading.Timer(0.05, lambda: other.overrides.ask(Verb.PAUSE, who="ann", at=1.0))
     with soon(ask) as began:
         rung = wakeup.wait(HUNG)
-    again = wakeup.wait(HUNG)  # when it was written it may not have been committed: look once more soon
+    again = wakeup.wait(HUNG)  # it may have been written before it was committed: check again soon
     assert (rung, again, time.monotonic() - began < HUNG, own.database.changes_by_others != before) == (
         False,
         False,
@@ -59,7 +59,7 @@ def test_what_another_connection_commits_ends_a_wait_without_a_ring(tmp_path: Pa
     )
 
 
-def test_without_writes_and_rings_a_wait_is_one_wait(tmp_path: Path) -> None:
+def test_without_writes_and_rings_a_wait_takes_its_full_time(tmp_path: Path) -> None:
     (tmp_path / "log").touch()
     wakeup = Wakeup(check_every=0.01)
     wakeup.watch(tmp_path / "log")
@@ -68,7 +68,7 @@ def test_without_writes_and_rings_a_wait_is_one_wait(tmp_path: Path) -> None:
     assert time.monotonic() - began >= 0.29
 
 
-def test_a_file_that_cannot_be_watched_is_looked_at_every_moment(tmp_path: Path) -> None:
+def test_for_an_unwatchable_file_waits_are_short(tmp_path: Path) -> None:
     wakeup = Wakeup(check_every=0.01)
     wakeup.watch(tmp_path / "nowhere")
     began = time.monotonic()
@@ -77,7 +77,7 @@ def test_a_file_that_cannot_be_watched_is_looked_at_every_moment(tmp_path: Path)
     assert time.monotonic() - began < HUNG
 
 
-def test_with_no_file_there_is_nothing_to_look_at() -> None:
+def test_without_a_file_a_wait_takes_its_full_time() -> None:
     wakeup = Wakeup(check_every=0.01)
     wakeup.watch(None)
     began = time.monotonic()
@@ -85,7 +85,7 @@ def test_with_no_file_there_is_nothing_to_look_at() -> None:
     assert time.monotonic() - began >= 0.19
 
 
-def test_a_watch_that_the_kernel_refuses_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_that_the_kernel_refuses_raises_the_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FileNotFoundError):
         FileWatch(tmp_path / "nowhere")
     (tmp_path / "there").touch()

@@ -48,7 +48,8 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Whole = Annotated[int, BeforeValidator(_whole)]
+WHOLE = BeforeValidator(_whole)
+"""After the bounds: pydantic describes bounds around a validator by names that JSON Schema does not have."""
 
 
 class RequestModel(BaseModel):
@@ -75,13 +76,13 @@ class NodeDefinition(RequestModel):
 class NodeSet(RequestModel):
     """Nodes that are alike."""
 
-    count: Annotated[Whole, Field(ge=1, le=MOST_NODES)]
+    count: Annotated[int, Field(ge=1, le=MOST_NODES), WHOLE]
     nodearray: Text
     definition: NodeDefinition | None = None
     name_format: Annotated[str, Field(pattern=NAME_FORMAT)] | None = Field(
         None, description="Names of the nodes, `%d` standing for a number. Default: the node array's name, then `-%d`."
     )
-    name_offset: Annotated[Whole, Field(ge=0, le=2**31)] | None = Field(
+    name_offset: Annotated[int, Field(ge=0, le=2**31), WHOLE] | None = Field(
         None, description="The first number to use. Default: 1."
     )
     node_attributes: Attributes | None = None

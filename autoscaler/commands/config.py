@@ -64,7 +64,7 @@ def show(file: Path | None, everything: bool, as_json: bool) -> None:
     for name in settings.process.policies:
         rows += _given(settings, policies.settings_of, name, f"the autoscale policy {name}")
     if as_json:
-        echo(json.dumps({"schema": 1, "settings": [asdict(row) for row in rows]}, indent=2))
+        echo(json.dumps({"schema": 1, "settings": [_document(row) for row in rows]}, indent=2))
         return
     table = Table("setting", "value", "from", box=None, pad_edge=False)
     for row in rows:
@@ -74,6 +74,11 @@ def show(file: Path | None, everything: bool, as_json: bool) -> None:
     console.print(table)
     for warning in settings.warnings:
         echo(f"warning: {warning}", err=True)
+
+
+def _document(row: Row) -> dict[str, str]:
+    fields = asdict(row)
+    return fields | {"unheeded": fields.pop("no_effect")}  # programs know it by this name
 
 
 @command.command()

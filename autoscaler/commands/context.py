@@ -182,7 +182,7 @@ class Invocation:
                 f"the autoscaler of this cell (process {who.pid}) keeps its state in {who.state}, which {self.who} "
                 "may not write: run this command as the user of that process"
             )
-        store = Store.open(self.store_file)
+        store = Store.open(self.store_file, migrate=who is None)
         try:
             yield store
         finally:

@@ -205,6 +205,11 @@ class Enrol(ActionKind, kind="enrol", order=20, verb="enrolling", calls_provider
 class Enable(_OnHost, ActionKind, kind="enable", order=10, verb="enabling", calls_provider=False):
     """Enable a host: `qmod -e '*@host'`. Only ever one that we disabled (rule 4)."""
 
+    queues: Annotated[
+        tuple[str, ...],
+        InJson("The only queues that are enabled there, as a person had disabled others before; empty: all."),
+    ] = ()
+
 
 @dataclass(frozen=True)
 class Disable(_OnHost, ActionKind, kind="disable", order=110, verb="disabling", calls_provider=False):

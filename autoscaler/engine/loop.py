@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import FrameType
@@ -211,9 +211,9 @@ class Loop:
         began = self.stopwatch()
         outcomes = [] if self._stop else self._act(plan, snapshot)
         done = Pass(observation, plan, outcomes, {**timings, "act": self.stopwatch() - began})
-        self._note_ends(outcomes)
         self.reporter.report(replace(observation, timings=timings), plan)
         self._report_outcomes(outcomes)
+        self._note_ends(outcomes)
         self._report_troubles()
         self._remember(done)
         if self.admissions is not None and not self.dry_run:
@@ -292,7 +292,7 @@ class Loop:
             words = " | ".join(outcome.message.splitlines())
             line = f"{kind} {target}: {outcome.result}" + (f": {words}" if words else "")
             fields = _fields(outcome)
-            if outcome.result in (Result.DONE, Result.UNDER_WAY) and not _gives_up(outcome):
+            if outcome.result in (Result.DONE, Result.UNDER_WAY) and not _gives_up(outcome, self._ends):
                 asked_for = isinstance(outcome.action, Restart | Reimage) and outcome.result is Result.DONE
                 log.log(logging.INFO if asked_for else logging.DEBUG, line, extra=fields)
                 continue
@@ -555,7 +555,11 @@ def _fields(outcome: Outcome) -> dict[str, str]:
     return found
 
 
-def _gives_up(outcome: Outcome) -> bool:
-    """Whether it ended a machine that never joined: its console is often the only trace of the cause."""
+def _gives_up(outcome: Outcome, before: Collection[str]) -> bool:
+    """Whether it ended a machine that never joined: its console is often the only trace of the cause. `before`: ids of
+    machines that were ended before, and again because a late listing still showed them.
+    """
     action = outcome.action
-    return outcome.result is Result.DONE and isinstance(action, Terminate) and action.failure is not None
+    if outcome.result is not Result.DONE or not isinstance(action, Terminate):
+        return False
+    return action.failure is not None and action.worker_id not in before

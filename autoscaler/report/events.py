@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any, assert_never
 
-from autoscaler.core.events.event import EventKind, JobEvent
+from autoscaler.core.events.event import FAILED, OF_WORKERS, TERMINATED, EventKind, JobEvent
 from autoscaler.errors import SettingsError
 from autoscaler.report import SCHEMA
 from autoscaler.report.wording import count, instant
@@ -53,7 +53,7 @@ def shown_to(owner: str | None, events: Iterable[KeptEvent]) -> Iterator[KeptEve
     they were ordered for.
     """
     for kept in events:
-        if owner is None or kept.event.owner == owner or kept.event.kind is EventKind.JOINED:
+        if owner is None or kept.event.owner == owner or kept.event.kind in OF_WORKERS:
             yield kept
         elif kept.event.kind is EventKind.ORDERED:
             yield replace(kept, event=replace(kept.event, jobs="", count=0, owner="", project=""))
@@ -104,11 +104,19 @@ def _text(event: JobEvent) -> str:
     if event.kind is EventKind.ORDERED:
         whom = f" for {count(event.count, 'task')} of {_jobs(event.jobs, '')}" if event.jobs else ""
         return f"launch of {event.message} was ordered{whom} (order {event.order_id})"
-    if event.kind is EventKind.JOINED:
-        order = f" (order {event.order_id})" if event.order_id else ""
-        return f"worker {' '.join(event.hosts)} joined: {event.message}, {event.worker_id}{order}"
+    order = f" (order {event.order_id})" if event.order_id else ""
+    if event.kind is EventKind.FAILED:
+        return f"{f'worker {event.hosts[0]} never joined' if event.hosts else 'launch failed'}: {event.message}{order}"
+    code = f" [{event.code}]" if event.code else ""
+    machine = ", ".join(filter(None, (event.message, event.worker_id)))
     several = not event.jobs.isdigit()
     match event.kind:
+        case EventKind.JOINED | EventKind.DISABLED | EventKind.ENABLED | EventKind.GONE:
+            what = {EventKind.JOINED: "joined", EventKind.GONE: f"is gone{code}"}.get(
+                event.kind, f"was {event.kind}{code}"
+            )
+            what = "was terminated" if event.code == TERMINATED else what
+            return f"worker {' '.join(event.hosts)} {what}: {machine}{order}"
         case EventKind.SUBMITTED:
             what = "submitted"
         case EventKind.COUNTED:
@@ -118,7 +126,9 @@ def _text(event: JobEvent) -> str:
         case EventKind.STARTED:
             what = f"started on {_where(event.queue, event.hosts)}"
         case EventKind.ENDED:
-            what = f"ended{f' on {_where(event.queue, event.hosts)}' if event.hosts else ''}: {event.message}"
+            verb = "failed on" if event.code == FAILED else "ended on"
+            verb = "was rescheduled from" if event.message.endswith("rescheduling") else verb
+            what = f"{f'{verb} {_where(event.queue, event.hosts)}' if event.hosts else 'ended'}: {event.message}"
         case _:
             assert_never(event.kind)
     owner = f" of {event.owner}" if event.owner else ""

@@ -23,11 +23,12 @@ from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan, Snapshot
 from autoscaler.report import SCHEMA
 from autoscaler.report.document import action_part, document, reason_part, worker_part
-from autoscaler.report.events import at_zone
+from autoscaler.report.events import at_zone, event_part
 from autoscaler.report.requests import caps_of
 from autoscaler.report.rules import rule_rows
 from autoscaler.report.wording import text
 from autoscaler.store import encoding
+from autoscaler.store.events import KeptEvent
 from autoscaler.store.history import Explanation, Lifetime
 from autoscaler.store.journal import OrderRecord
 from sge.accounting import JobEnd
@@ -254,7 +255,7 @@ def _action_on(action: Action, job: int) -> dict[str, Any]:
     return part | {"jobs": [one for one in part["jobs"] if one.partition(".")[0] == str(job)]}
 
 
-def explain_gone(life: Lifetime, now: float, zone: tzinfo | None = None) -> dict[str, Any]:
+def explain_gone(life: Lifetime, events: Iterable[KeptEvent], now: float, zone: tzinfo | None = None) -> dict[str, Any]:
     """A worker that is gone, from the history."""
     return {
         "schema": SCHEMA,
@@ -271,6 +272,7 @@ def explain_gone(life: Lifetime, now: float, zone: tzinfo | None = None) -> dict
             name: None if (at := getattr(life, name)) is None else at_zone(at, zone)
             for name in ("created_at", "joined_at", "removed_at", "ended_at")
         },
+        "events": [event_part(each, zone) for each in events],
     }
 
 

@@ -35,7 +35,7 @@ REMEMBERED = {
     "idle_since": "idle since {}",
     "disabled_at": "disabled by the autoscaler {}",
     "disabling": "disabled because of: {}",
-    "disabled_before": "a person had disabled it before",
+    "left_disabled": "disabled there by a person before that: {}",
     "seen_disabled": "seen disabled after that",
     "retired_at": "removal from Grid Engine planned {}",
     "enrolling_since": "enrolment began {}",
@@ -178,6 +178,10 @@ def gone_lines(document: Mapping[str, Any]) -> Iterator[str]:
             yield f"  {name.removesuffix('_at')} {instant_of(document[name])}"
     if document["cost"] is not None:
         yield f"  it cost {document['cost']:.3f} {document['currency']}"
+    if document["events"]:
+        yield "what happened, oldest first:"
+    for event in document["events"]:
+        yield f"  {event_line(event)}"
 
 
 def _task(job: str, row: Mapping[str, Any]) -> str:

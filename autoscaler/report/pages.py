@@ -48,7 +48,7 @@ The other commands reuse its parts:
 
 | command | prints |
 |---|---|
-| `jobs --json` | `schema`, `now`, `notes`: a list of Reason, `jobs`: a list of Shape, one a job |
+| `jobs --json` | `schema`, `now`, `notes`: a list of Reason, `jobs`: a list of JobCategory, one a job |
 | `workers --json` | `schema`, `now`, `workers`: a list of Worker, each with `instance_type`, `node_array`, \
 `group_id`, `state`, `price_per_hour`, `currency`, `slots`, `used`, `created_at`, `phase`, `conditions` (a list of \
 objects with `name`, `since`), `load` (load average that its execd reported last) besides |
@@ -110,15 +110,15 @@ and `key`; amounts to the millionth. Where rows are of jobs, `cost` is the sum o
 `billed_currencies`, `sum` and `workers`: a list of objects with `worker_id`, `estimate`, `billed`, `difference`, \
 `time`, `price`, `other` (these three add up to the difference), `said` (empty, or why it is on one side only) |
 | `events --json` | `schema`, `now`, `events`: a list of objects with `id` (grows), `kind` (submitted, counted, \
-not_counted, ordered, joined, started, ended), `at` and `until` (of several jobs the first and the last time), \
-`seen_at` (of the pass that noticed it), `jobs` (numbers as ranges, `4-7,9`), `tasks` (of one array, likewise), \
-`count` (jobs, of arrays tasks), `owner` and `project` (of a launch those that all its jobs have; the project once \
-Grid Engine reported it, with the end of a job at the latest), `hosts`, `queue`, `worker_id`, `order_id`, `code` (of \
-the reason; of ended: ended, failed, unknown or unlisted), `message`, `text` (the event for people); \
-with `--follow` one of these objects a line |
+not_counted, ordered, failed, joined, disabled, enabled, gone, started, ended), `at` and `until` (of several jobs the \
+first and the last time), `seen_at` (of the pass that noticed it), `jobs` (numbers as ranges, `4-7,9`), `tasks` (of \
+one array, likewise), `count` (jobs, of arrays tasks), `owner` and `project` (of a launch those that all its jobs \
+have; the project once Grid Engine reported it, with the end of a job at the latest), `hosts`, `queue`, `worker_id`, \
+`order_id`, `code` (of the reason; of ended: ended, failed, unknown or unlisted; of gone also: terminated; of failed: \
+the kind of failure), `message`, `text` (the event for people); with `--follow` one of these objects a line |
 | `top --json` | `schema`, `now`, `status`, `workers`, `events`: the documents of these commands; `queue`, `passes`: \
 those of [the answers](operate/answers.md#for-programs) |
-| `explain JOB --json` | `schema`, `job`, `state` (waiting, running, ended), `now`, `waiting`: a list of Shape, \
+| `explain JOB --json` | `schema`, `job`, `state` (waiting, running, ended), `now`, `waiting`: a list of JobCategory, \
 `running` (with the verdict on its worker), `launches`: a list of Launch that may serve it, \
 `waited`: the last verdict while it waited, `launched`: orders for jobs such as it, \
 `ended`: how each start ended, from accounting, `cost`: its shares of the workers that it ran on (`estimate`: true; \
@@ -128,7 +128,7 @@ or null, `events`: its events, as in `events --json`, \
 `caps`: limits that callers set for node arrays that may serve it, a list of objects with `node_array`, `cap`, \
 `limit`, `request_set`, `by`, `expires_at` (these three null: the definition of the array) |
 | `explain HOST --json` | `schema`, `host`, `now`, the fields of Worker, `actions`, `instances`, \
-`machine`, `remembered`, `rules` |
+`machine`, `remembered`, `rules`; of a worker that is gone: its times, `cost`, `events` |
 | `explain ORDER --json` | `schema`, `order`, `now`, `at`, `node_array`, `group_id`, `open`, `attempts` (a list of \
 objects with `instance_type`, `count`, `price_per_hour`, `sent_at`, `answered_at`, `workers`, `message`), `events` |
 
@@ -164,7 +164,7 @@ _PARTS: tuple[type[BaseModel], ...] = (
     schema.ReasonPart,
     *schema.ACTION_PARTS,
     *schema.VALUE_PARTS,
-    schema.ShapePart,
+    schema.JobCategoryPart,
     schema.WorkerPart,
     schema.BucketPart,
     schema.TimingsPart,

@@ -92,7 +92,7 @@ else:
     AnyAction = Annotated[Union[ACTION_PARTS], Field(discriminator="kind")]  # noqa: UP007 - of a tuple
 
 
-class ShapePart(Part):
+class JobCategoryPart(Part):
     """Waiting jobs with the same requests and the same verdict; with `--jobs` one job each."""
 
     jobs: list[str] = Field(description='Job numbers; an array job with its waiting tasks, as in "13.1-100:3".')
@@ -142,7 +142,7 @@ class PlanDocument(Part):
     now: str = Field(description="When Grid Engine and the provider were read.")
     sentence: str = Field(description="The pass in one line, as the log has it.")
     actions: list[AnyAction]
-    shapes: list[ShapePart]
+    shapes: list[JobCategoryPart]
     workers: list[WorkerPart]
     buckets: list[BucketPart]
     notes: list[ReasonPart] = Field(

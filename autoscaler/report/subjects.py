@@ -35,7 +35,7 @@ from autoscaler.store.store import Store
 from sge.accounting import JobEnd
 
 MOST_EVENTS = 50
-"""Of one job."""
+"""Of one job or worker."""
 _JOB = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,18}))?")
 """18 digits: larger numbers do not fit into the store."""
 
@@ -178,12 +178,13 @@ def _host(name: str, known: Known) -> dict[str, Any]:
         if not lives and order is not None:
             events = shown_to(known.owner, store.events.of_order(name))
             return explain_order(order, events, seen.snapshot.now, seen.zone)
+        happened = store.events.read(host=lives[-1].worker_id, last=MOST_EVENTS) if lives else ()
     if not lives:
         raise NotFound(
             f"Grid Engine has no host {name}, and the autoscaler had no such worker or launch in the last 30 days"
             f"{_near(name, seen)}"
         )
-    return explain_gone(lives[-1], seen.snapshot.now)
+    return explain_gone(lives[-1], shown_to(known.owner, happened), seen.snapshot.now)
 
 
 def _near(name: str, seen: ObservedPlan) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 from autoscaler import CONFIG_ENV
 from autoscaler.core.policy import Brake, DeadlockAnswer, Policy
 from autoscaler.core.requests.arrays import GROUPS
-from autoscaler.errors import SettingsError
+from autoscaler.errors import AutoscalerError, SettingsError
 from autoscaler.outside_files import read_regular, read_toml
 from autoscaler.settings.launcher import PREFIXES, close_to, describes_a_parameter, meaning
 from autoscaler.settings.policies import array_name, budgets, node_array_policy, of_one_name, queue_policy
@@ -185,12 +185,28 @@ class _Given:
     """Whether Cloud Pipeline is the provider."""
 
 
+def _prefixes(
+    known_prefixes: Callable[[str | None], Iterable[str]], provider: str | None
+) -> tuple[tuple[str, ...], list[str]]:
+    """Prefixes of the settings of providers and policies; and the error of a provider that cannot be imported, whose
+    own settings are therefore unknown.
+    """
+    try:
+        return (*known_prefixes(provider), POLICY_PREFIX), []
+    except AutoscalerError as error:
+        return (*known_prefixes(None), POLICY_PREFIX), [str(error)]
+
+
+def _unknown_keys(keys: Sequence[str], where: str, not_imported: Sequence[str]) -> list[str]:
+    return [*not_imported, *(_unknown(key, where) for key in keys)] if keys else []
+
+
 def _read(
     environ: Mapping[str, str], file: Path | None, known_prefixes: Callable[[str | None], Iterable[str]]
 ) -> _Given:
     path = file or (Path(environ[CONFIG_ENV]) if environ.get(CONFIG_ENV) else None)
     in_file = read_file(path, environ.get(GROUP_ENV) or None) if path else {}
-    prefixes = (*known_prefixes(environ.get(PROVIDER_ENV) or in_file.get(PROVIDER_ENV)), POLICY_PREFIX)
+    prefixes, not_imported = _prefixes(known_prefixes, environ.get(PROVIDER_ENV) or in_file.get(PROVIDER_ENV))
     in_env = {key: value for key, value in environ.items() if key.startswith("CP_CAP_") and value != ""}
     values = {key: Origin(value, f"file {path}") for key, value in in_file.items()}
     values |= {key: Origin(value, "environment") for key, value in in_env.items() if _is_ours(key, prefixes)}
@@ -211,8 +227,10 @@ def _read(
         provided,
         {key: origin for key, origin in values.items() if _place(key) or key in provided},
         from_launcher,
-        [_unknown(key, f"in {path}") for key in unknown if key in in_file],
-        [_unknown(key, "in the environment") for key in unknown if key not in {*in_file, *from_launcher}],
+        _unknown_keys([key for key in unknown if key in in_file], f"in {path}", not_imported),
+        _unknown_keys(
+            [key for key in unknown if key not in {*in_file, *from_launcher}], "in the environment", not_imported
+        ),
         on_platform,
     )
 

@@ -61,10 +61,11 @@ class Database:
         self._depth = 0
 
     @classmethod
-    def open(cls, path: Path | None, migrations: Sequence[Migration]) -> Database:
+    def open(cls, path: Path | None, migrations: Sequence[Migration], *, migrate: bool = True) -> Database:
         """Open or make the file (mode 0600) and bring it to the newest version. None: in memory, gone with the process.
 
-        Raises SettingsError if it cannot be opened or was written by a newer version.
+        Raises SettingsError if it cannot be opened, was written by a newer version, or needs a migration without
+        `migrate`: an autoscaler of the earlier version still writes it then, and would fail.
         """
         try:
             if path is not None:
@@ -90,7 +91,7 @@ class Database:
             raise SettingsError(f"cannot keep state in {path}: {error}; {remedy}") from error
         database = cls(connection, path)
         try:
-            database._migrate(path, migrations)
+            database._migrate(path, migrations, allowed=migrate)
         except BaseException:
             database.close()
             raise
@@ -196,7 +197,7 @@ class Database:
         with self._lock:
             self._connection.close()
 
-    def _migrate(self, path: Path | None, migrations: Sequence[Migration]) -> None:
+    def _migrate(self, path: Path | None, migrations: Sequence[Migration], *, allowed: bool) -> None:
         with self.transaction():
             # In SQLite, new tables and user_version are part of the transaction.
             row = self.row("PRAGMA user_version")
@@ -205,6 +206,11 @@ class Database:
                 raise SettingsError(
                     f"{path} was written by a newer sge-autoscaler (version {version}, known are {len(migrations)}): "
                     "use that one, or set CP_CAP_AUTOSCALE_WORKDIR to another directory"
+                )
+            if 0 < version < len(migrations) and not allowed:
+                raise SettingsError(
+                    f"{path} is of an earlier version, and the autoscaler that writes it still runs: stop it, then "
+                    "start `run` of this version"
                 )
             for statements in migrations[version:]:
                 for statement in statements:

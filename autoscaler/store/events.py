@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from autoscaler.core.events.event import EventKind, JobEvent, span, those_within, within
+from autoscaler.core.events.event import OF_WORKERS, EventKind, JobEvent, span, those_within, within
 from autoscaler.core.events.events import PassEvents
 from autoscaler.core.events.known import Known, Run
 from autoscaler.core.events.numbers import Numbers
@@ -157,7 +157,8 @@ class EventTable(Table):
         last: int = MOST_ROWS,
     ) -> tuple[KeptEvent, ...]:
         """At most `last` of the newest, in the order in which they were noticed. Events of a job come in the order in
-        which they happened, with the workers that were launched for it or on which it started. `after`: those with a
+        which they happened, with the workers that were launched for it or on which it started, with what happened to
+        these while it ran, and with launches for it that failed. `after`: those with a
         greater number; `since`: those that were noticed from this time on.
         """
         if job is None:
@@ -175,10 +176,11 @@ class EventTable(Table):
         return tuple(one for one in kept if not host or _names(one.event, host))[-last:]
 
     def of_order(self, order_id: str) -> tuple[KeptEvent, ...]:
-        """A launch and the workers of it that joined."""
+        """A launch, how it failed, and its workers."""
+        kinds = (EventKind.ORDERED, EventKind.FAILED, *OF_WORKERS)
         rows = self._database.rows(
-            "SELECT * FROM events WHERE order_id = ? AND kind IN (?, ?) ORDER BY id",
-            (order_id, EventKind.ORDERED, EventKind.JOINED),
+            f"SELECT * FROM events WHERE order_id = ? AND kind IN ({', '.join('?' * len(kinds))}) ORDER BY id",
+            (order_id, *kinds),
         )
         return tuple(map(_kept, rows))
 
@@ -195,6 +197,19 @@ class EventTable(Table):
                 workers[row["worker_id"]] = row
             elif row["hosts"] in started and row["at"] <= started[row["hosts"]]:
                 workers[row["hosts"]] = row  # the last one of that name
+        ran = {row["worker_id"]: started[row["hosts"]] for row in workers.values() if row["hosts"] in started}
+        ended = max((row["at"] for row in mine if row["kind"] == EventKind.ENDED), default=0.0)
+        until = ended if ended >= max(started.values(), default=0.0) else float("inf")
+        others = self._database.rows(
+            "SELECT * FROM events WHERE kind IN (?, ?, ?, ?)",
+            (EventKind.FAILED, EventKind.DISABLED, EventKind.ENABLED, EventKind.GONE),
+        )
+        mine += [
+            row
+            for row in others
+            if (row["order_id"] in orders and row["kind"] == EventKind.FAILED)
+            or ran.get(row["worker_id"], float("inf")) <= row["at"] <= until
+        ]
         return [*mine, *{row["id"]: row for row in workers.values()}.values()]
 
     def forget(self, now: float) -> None:

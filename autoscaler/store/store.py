@@ -90,9 +90,12 @@ class Store:
         self._new_id = new_id
 
     @classmethod
-    def open(cls, path: Path | None) -> Store:
-        """None: in memory, for a dry run. Raises SettingsError where the file cannot be used."""
-        return cls(Database.open(path, MIGRATIONS))
+    def open(cls, path: Path | None, *, migrate: bool = True) -> Store:
+        """None: in memory, for a dry run. `migrate`: bring a file of an earlier version up to date.
+
+        Raises SettingsError if the file cannot be used.
+        """
+        return cls(Database.open(path, MIGRATIONS, migrate=migrate))
 
     def accept(self, plan: Plan, *, pass_number: int, at: float) -> tuple[Journalled, ...]:
         """Make a plan's memory, answers, actions and orders durable in one transaction: only what this returns may

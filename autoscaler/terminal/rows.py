@@ -132,12 +132,10 @@ def log_rows(readings: Readings, chosen: Chosen) -> list[Row]:
 
 
 def subject_of(event: Document) -> str:
-    """The subject of an event for `explain`: its launch, its worker, or its first job."""
-    if event["kind"] == "ordered":
-        return str(event["order_id"] or "")
-    if event["kind"] == "joined":
-        return str(event["worker_id"])
-    return str(event["jobs"]).partition(",")[0].partition("-")[0]
+    """The subject of an event for `explain`: its launch, its first job, or its worker."""
+    if event["jobs"] and event["kind"] != "ordered":
+        return str(event["jobs"]).partition(",")[0].partition("-")[0]
+    return str(event["worker_id"] or event["order_id"] or "")
 
 
 def _rows(columns: Sequence[Column], rows: Iterable[tuple[str, Document, str]], chosen: Chosen) -> list[Row]:

@@ -56,6 +56,19 @@ def test_enabling_and_disabling_are_done_in_grid_engine(bench: Bench) -> None:
     assert (enabled, bench.grid_engine.lets_jobs_in("fake-1")) == (True, False)
 
 
+def test_only_the_queues_of_an_enabling_are_enabled_also_beside_another_one(bench: Bench) -> None:
+    asked: list[str] = []
+
+    def answer(argv: Sequence[str]) -> tuple[int, str]:
+        asked.extend(argv[2:] if argv[:2] == ("qmod", "-e") else ())
+        return 0, ""
+
+    bench.grid_engine.answer = answer  # type: ignore[method-assign]
+    some = Enable("fake-000001", "fake-1", REASON, ("main.q", "more.q"))
+    bench.act(some, Enable("fake-000002", "fake-2", REASON))
+    assert asked == ["main.q@fake-1", "more.q@fake-1", "*@fake-2"]
+
+
 def test_an_empty_host_is_removed(bench: Bench) -> None:
     done = results(bench, Remove("fake-000001", "fake-1", REASON))
     assert (done, list(bench.grid_engine.hosts)) == ([("Remove", Result.DONE)], [])

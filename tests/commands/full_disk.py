@@ -1,7 +1,6 @@
-"""Runs command lines in a mount namespace of their own, with a directory that is a full file system.
-
-Called as a program: `full_disk.py DIRECTORY BYTES LINES`. What an empty state takes is written first (`prepare`), then
-the rest is filled up.
+"""Runs command lines in a mount namespace of their own, with a directory that is a full file system. Called as a
+program: `full_disk.py DIRECTORY BYTES LINES`. The files of an empty state are written first (`prepare`), then the rest
+of the space is filled.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from pathlib import Path
 
 
 def main(directory: Path, lines: list[list[str]]) -> None:
-    """The first line runs while there is room, the others when there is none left."""
+    """The first line runs while there is room, the others on the full disk."""
     subprocess.run(("mount", "-t", "tmpfs", "-o", "size=2m", "none", str(directory)), check=True, timeout=60)
-    said = [run(lines[0])]
+    results = [run(lines[0])]
     fill(directory)
-    said += [run(line) for line in lines[1:]]
-    print(json.dumps(said))
+    results += [run(line) for line in lines[1:]]
+    print(json.dumps(results))
 
 
 def fill(directory: Path) -> None:
@@ -33,7 +32,7 @@ def fill(directory: Path) -> None:
 
 
 def run(words: list[str]) -> tuple[int, str]:
-    """Exit code and what was said."""
+    """Exit code and output."""
     argv = (sys.executable, "-m", "autoscaler.commands.main", *words)
     done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False, env=os.environ)
     return done.returncode, done.stdout + done.stderr

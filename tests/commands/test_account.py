@@ -1,4 +1,4 @@
-"""Root's commands act as the account of the service: it must be able to read what they are made of."""
+"""Root's commands act as the account of the service: it must be able to read the program."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ACCOUNT = pwd.getpwnam("daemon")
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """This program, where only root may read it, as in a home of root's."""
+    """This program where only root may read it, as in root's home."""
     home = tmp_path / "home"
     (home / "lib").mkdir(parents=True)
     for package in ("autoscaler", "providers", "sge"):
@@ -36,7 +36,7 @@ def program(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("command", ("pause", "status", "run"))
-def test_an_account_that_cannot_read_the_program_is_told_so_in_a_sentence(
+def test_an_account_that_cannot_read_the_program_is_reported_without_a_traceback(
     program: Path, tmp_path: Path, environ: dict[str, str], command: str
 ) -> None:
     state = tmp_path / "state"
@@ -53,7 +53,7 @@ def test_an_account_that_cannot_read_the_program_is_told_so_in_a_sentence(
     assert done.returncode == 2
 
 
-def test_what_an_account_cannot_read_is_found(tmp_path: Path) -> None:
+def test_the_first_file_that_an_account_cannot_read_is_found(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     (closed / "file").write_text("")
@@ -61,7 +61,7 @@ def test_what_an_account_cannot_read_is_found(tmp_path: Path) -> None:
     assert unreadable_to(ACCOUNT, ("/etc/passwd", "/usr/bin/env"), SystemRunner()) is None
 
 
-def test_doctor_says_whether_the_account_of_the_unit_can_read_the_program(
+def test_doctor_reports_whether_the_account_of_the_unit_can_read_the_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor, "ACCOUNT", "daemon")
@@ -77,5 +77,5 @@ def test_doctor_says_whether_the_account_of_the_unit_can_read_the_program(
     assert doctor.program_findings(SystemRunner()) == ()
 
 
-def test_what_is_looked_at_is_there() -> None:
+def test_every_program_file_that_is_checked_exists() -> None:
     assert [path for path in program_files() if not Path(path).exists()] == []

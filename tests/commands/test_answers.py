@@ -1,4 +1,4 @@
-"""Commands that show something ask the running autoscaler: on its machine, and from elsewhere with a token."""
+"""Commands that show something ask the running autoscaler: on its machine, and from other machines with a token."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def service() -> Iterator[World]:
     with world() as made:
-        made.loop.see(HYBRID)
+        made.loop.observe(HYBRID)
         made.answers.status = lambda: json.loads(STATUS)
         yield made
 
@@ -90,30 +90,32 @@ STATUS = json.dumps(
 
 @pytest.fixture
 def running(environ: dict[str, str], service: World) -> Iterator[World]:
-    """The service of this cell, as its note says."""
+    """The service of this cell, as its lock note names it."""
     with hold(Invocation(environ).cell, lock_directory(), state="/nowhere", socket_path=str(service.path)):
         yield service
 
 
 @pytest.mark.parametrize("words", QUESTIONS, ids=lambda words: words[0])
-def test_the_running_autoscaler_answers_and_says_of_when(
+def test_the_running_autoscaler_answers_with_the_time_of_its_pass(
     running: World, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == 0
-    said = capsys.readouterr()
-    assert said.out.strip()
-    assert (said.err.startswith("as of the pass at "), said.err.rstrip().endswith("(pass 7)")) == (True, True)
+    printed = capsys.readouterr()
+    assert printed.out.strip()
+    assert (printed.err.startswith("as of the pass at "), printed.err.rstrip().endswith("(pass 7)")) == (True, True)
 
 
 @pytest.mark.parametrize("words", QUESTIONS, ids=lambda words: words[0])
-def test_policy_requests_imports_next_to_nothing(service: World, environ: dict[str, str], words: list[str]) -> None:
+def test_commands_that_ask_the_service_import_next_to_nothing(
+    service: World, environ: dict[str, str], words: list[str]
+) -> None:
     modules, _ = imported_by(words, environ={**environ, answer_client.SOCKET_ENV: str(service.path)})
     assert modules.isdisjoint(LIGHT), modules & set(LIGHT)
     assert not [name for name in modules if name.startswith("autoscaler.core")]
 
 
 @pytest.mark.parametrize("question", ("jobs", "workers"))
-def test_json_is_what_the_same_command_says_of_the_same_world_by_itself(
+def test_json_from_the_service_has_the_same_keys_as_json_of_a_record(
     running: World, question: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main([question, "--json"])
@@ -128,26 +130,26 @@ def test_what_the_service_does_not_know_is_not_found(running: World, capsys: pyt
     assert "job 1000000 neither waits nor runs" in capsys.readouterr().err
 
 
-def test_history_can_be_had_as_csv(running: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_history_is_available_as_csv(running: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert (main(["history", "--csv"]), capsys.readouterr().out.startswith("at,observed_s,")) == (0, True)
 
 
 @pytest.mark.usefixtures("environ")
-def test_without_a_service_it_is_said_plainly_and_the_state_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_service_a_command_says_so_and_reads_the_state(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status"]) == 0
     assert "not running" in capsys.readouterr().out
     assert main(["history"]) == 0
     assert "no autoscaler serves cell default of master:6444 on this machine" in capsys.readouterr().err
 
 
-def test_a_service_that_has_died_is_said_and_the_state_is_read(
+def test_with_a_dead_service_a_command_says_so_and_reads_the_state(
     environ: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state = str(tmp_path / "state")
     with hold(Invocation(environ).cell, lock_directory(), state=state, socket_path=str(tmp_path / "gone.sock")):
         assert main(["status"]) == 0
-    said = capsys.readouterr().err
-    assert "does not answer: No such file or directory: this command shows what it has stored" in said
+    printed = capsys.readouterr().err
+    assert "does not answer: No such file or directory: this command shows what it has stored" in printed
 
 
 LISTENING = """
@@ -177,9 +179,9 @@ def listening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
         path = tmp_path / "other.sock"
         argv = (sys.executable, "-c", LISTENING, str(path), how)
         started.append(subprocess.Popen(argv, stdout=subprocess.PIPE))
-        said = started[-1].stdout
-        assert said is not None
-        assert said.readline() == b"listening\n"
+        output = started[-1].stdout
+        assert output is not None
+        assert output.readline() == b"listening\n"
         return path
 
     yield start
@@ -189,19 +191,19 @@ def listening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
 
 
 @pytest.mark.timeout(120)
-def test_a_service_that_hangs_is_said_and_its_state_is_read(
+def test_with_a_hanging_service_a_command_says_so_and_reads_the_state(
     environ: dict[str, str], tmp_path: Path, listening: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     state, path = str(tmp_path / "state"), str(listening("hangs"))
     with hold(Invocation(environ).cell, lock_directory(), state=state, socket_path=path):
         assert main(["status"]) == 0
-    said = capsys.readouterr()
-    assert "does not answer: it hangs, or was stopped: this command shows what it has stored" in said.err
-    assert "does not answer, and may hang: process" in said.out
+    printed = capsys.readouterr()
+    assert "does not answer: it hangs, or was stopped: this command shows what it has stored" in printed.err
+    assert "does not answer, and may hang: process" in printed.out
 
 
 @pytest.mark.thorough
-def test_a_service_that_works_is_waited_for(listening: Callable[[str], Path]) -> None:
+def test_a_busy_service_is_waited_for(listening: Callable[[str], Path]) -> None:
     assert answer_client.ask(answer_client.Place(str(listening("works"))), "status") == {"answers": 1}
 
 
@@ -224,7 +226,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def site(
     service: World, certificate: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[str, Path]]:
-    """The service over HTTPS: its address, and the file of a reader's token. Nothing of Grid Engine is here."""
+    """The service over HTTPS: its address, and the file with a reader's token. There is no Grid Engine here."""
     for name in list(os.environ):
         if name.startswith(("SGE_", "CP_CAP_")):
             monkeypatch.delenv(name)
@@ -242,14 +244,14 @@ def site(
 
 @pytest.mark.usefixtures("site")
 @pytest.mark.parametrize("words", QUESTIONS, ids=lambda words: words[0])
-def test_a_submit_host_is_answered_over_https_with_a_token(
+def test_a_submit_host_with_a_token_is_answered_over_https(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == 0
     assert "as of the pass at " in capsys.readouterr().err
 
 
-def test_the_site_may_name_address_and_token_in_a_file(
+def test_a_client_file_names_address_and_token_of_the_site(
     site: tuple[str, Path], certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in (answer_client.URL_ENV, answer_client.TOKEN_ENV, answer_client.CA_ENV):
@@ -266,8 +268,8 @@ def test_the_site_may_name_address_and_token_in_a_file(
 
 
 @pytest.mark.parametrize("body", (b"[" * 100_000, b"nonsense", b"\xff", b'"text"', b"[]"))
-def test_what_is_no_answer_is_said_in_a_line(body: bytes, tmp_path: Path) -> None:
-    """Whoever listens there."""
+def test_a_malformed_answer_of_the_service_is_an_error_not_a_crash(body: bytes, tmp_path: Path) -> None:
+    """The process that listens there may be any."""
     path = tmp_path / "any.sock"
 
     def answer() -> None:
@@ -289,7 +291,7 @@ def test_what_is_no_answer_is_said_in_a_line(body: bytes, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("pasted", ("sgea_paddedSECRET==", "SECRET=x", "sgea_SECRET"))
-def test_a_token_in_place_of_a_line_of_the_sites_file_is_not_shown(tmp_path: Path, pasted: str) -> None:
+def test_a_token_pasted_into_the_client_file_is_not_shown(tmp_path: Path, pasted: str) -> None:
     file = tmp_path / "client"
     file.write_text(f"{pasted}\n")
     with pytest.raises(SettingsError, match="line 1: the name there is none of") as raised:
@@ -298,7 +300,7 @@ def test_a_token_in_place_of_a_line_of_the_sites_file_is_not_shown(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("mode", "how"), ((0o646, "may be written by everybody"), (0o664, "written by group")))
-def test_the_sites_file_is_not_used_where_others_could_write_it(tmp_path: Path, mode: int, how: str) -> None:
+def test_a_client_file_that_others_can_write_is_refused(tmp_path: Path, mode: int, how: str) -> None:
     file = tmp_path / "client"
     file.write_text(f"{answer_client.URL_ENV}=https://localhost:1\n")
     file.chmod(mode)
@@ -309,7 +311,7 @@ def test_the_sites_file_is_not_used_where_others_could_write_it(tmp_path: Path, 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a file away")
-def test_the_sites_file_is_not_used_where_it_belongs_to_another(tmp_path: Path) -> None:
+def test_a_client_file_of_another_user_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "client"
     file.write_text(f"{answer_client.URL_ENV}=https://localhost:1\n")
     os.chown(file, 1, -1)
@@ -318,7 +320,7 @@ def test_the_sites_file_is_not_used_where_it_belongs_to_another(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ("token", "login", "ca"))
-def test_what_proves_who_asks_is_not_used_where_others_could_write_it(tmp_path: Path, name: str) -> None:
+def test_a_token_login_or_ca_file_that_others_can_write_is_refused(tmp_path: Path, name: str) -> None:
     file = tmp_path / name
     file.write_text("ann:word\n")
     file.chmod(0o666)
@@ -327,7 +329,7 @@ def test_what_proves_who_asks_is_not_used_where_others_could_write_it(tmp_path: 
         answer_client.ask(place, "status")
 
 
-def test_a_password_that_everybody_may_read_is_not_used_and_the_sites_token_is(tmp_path: Path) -> None:
+def test_a_login_file_that_everybody_can_read_is_refused_and_a_token_file_of_root_is_not(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_text("ann:word\n")
     file.chmod(0o644)
@@ -338,7 +340,7 @@ def test_a_password_that_everybody_may_read_is_not_used_and_the_sites_token_is(t
 
 
 @pytest.mark.parametrize("url", ("http://grid.example.org:8651", "http://192.0.2.1", "http://[2001:db8::1]:1"))
-def test_no_token_goes_through_a_network_in_the_clear_unless_a_setting_says_so(tmp_path: Path, url: str) -> None:
+def test_no_token_is_sent_over_plain_http_unless_a_setting_allows_it(tmp_path: Path, url: str) -> None:
     file = tmp_path / "client"
     file.write_text(f"{answer_client.URL_ENV}={url}\n{answer_client.TOKEN_ENV}={tmp_path / 'none'}\n")
     place = answer_client.remote({}, file)
@@ -347,50 +349,50 @@ def test_no_token_goes_through_a_network_in_the_clear_unless_a_setting_says_so(t
         answer_client.ask(place, "status")
     place = answer_client.remote({"CP_CAP_AUTOSCALE_HTTP_PLAIN": "true"}, file)
     assert place is not None
-    with pytest.raises(SettingsError, match=r"cannot read .*none: No such file"):  # the address is taken
+    with pytest.raises(SettingsError, match=r"cannot read .*none: No such file"):  # the address is accepted
         answer_client.ask(place, "status")
 
 
-def test_each_failure_is_one_plain_line_and_no_token_is_in_it(
+def test_each_failure_is_one_line_without_the_token(
     site: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, token_file = site
     secret = token_file.read_text().strip()
 
-    def said(code: int, **changed: str) -> str:
+    def error_of(code: int, **changed: str) -> str:
         with monkeypatch.context() as changing:
             for name, value in changed.items():
                 changing.setenv(f"CP_CAP_AUTOSCALE_{name}", value)
             assert main(["status"]) == code
-        told = capsys.readouterr()
-        assert (secret not in told.err, told.err.count("\n"), told.out) == (True, 1, "")
-        return told.err
+        printed = capsys.readouterr()
+        assert (secret not in printed.err, printed.err.count("\n"), printed.out) == (True, 1, "")
+        return printed.err
 
     kept = tmp_path / "tokens"
     ended = tmp_path / "ended"
     ended.write_text(tokens.create(kept, "ended", Role.READER, time.time() - 60))
     wrong = tmp_path / "wrong"
     wrong.write_text("sgea_nonsense")
-    assert "refuses the connection: nobody listens there" in said(4, URL="https://localhost:1")
-    assert "names no file" not in said(2, TOKEN_FILE=secret)
-    assert "(not shown" in said(2, TOKEN_FILE=secret)
-    assert "(not shown" in said(2, TOKEN_FILE=f"/{secret}/x")
-    assert "must not contain a name and password" in said(2, URL=f"https://me:{secret}@localhost")
-    assert "(not shown" in said(2, URL=secret)
-    assert "(not shown" in said(2, URL=f"https://localhost:{secret}")
-    assert "(not shown" in said(2, URL=f"https://[{secret}")
-    assert "cannot be reached" in said(4, URL="https://no-such-host.invalid:1")
-    assert "is not trusted" in said(4, CA_FILE="")
-    assert "refuses the token in" in said(1, TOKEN_FILE=str(ended))
-    assert "this token has expired" in said(1, TOKEN_FILE=str(ended))
-    assert "this token is not known" in said(1, TOKEN_FILE=str(wrong))
-    assert "a caller without credentials" in said(1, TOKEN_FILE="")
-    assert "cannot read" in said(2, TOKEN_FILE=str(tmp_path / "none"))
-    assert "is not an address" in said(2, URL="localhost:8651")
-    assert "cannot be used" in said(2, CA_FILE=str(tmp_path / "none"))
+    assert "refuses the connection: nobody listens there" in error_of(4, URL="https://localhost:1")
+    assert "names no file" not in error_of(2, TOKEN_FILE=secret)
+    assert "(not shown" in error_of(2, TOKEN_FILE=secret)
+    assert "(not shown" in error_of(2, TOKEN_FILE=f"/{secret}/x")
+    assert "must not contain a name and password" in error_of(2, URL=f"https://me:{secret}@localhost")
+    assert "(not shown" in error_of(2, URL=secret)
+    assert "(not shown" in error_of(2, URL=f"https://localhost:{secret}")
+    assert "(not shown" in error_of(2, URL=f"https://[{secret}")
+    assert "cannot be reached" in error_of(4, URL="https://no-such-host.invalid:1")
+    assert "is not trusted" in error_of(4, CA_FILE="")
+    assert "refuses the token in" in error_of(1, TOKEN_FILE=str(ended))
+    assert "this token has expired" in error_of(1, TOKEN_FILE=str(ended))
+    assert "this token is not known" in error_of(1, TOKEN_FILE=str(wrong))
+    assert "a caller without credentials" in error_of(1, TOKEN_FILE="")
+    assert "cannot read" in error_of(2, TOKEN_FILE=str(tmp_path / "none"))
+    assert "is not an address" in error_of(2, URL="localhost:8651")
+    assert "cannot be used" in error_of(2, CA_FILE=str(tmp_path / "none"))
 
 
-def test_a_token_of_the_site_sees_no_jobs_where_they_are_their_owners(
+def test_with_owner_only_details_a_site_token_sees_no_jobs(
     site: tuple[str, Path], service: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     service.answers.owners_only = True

@@ -1,4 +1,4 @@
-"""A catalogue is shown as it is known, and made anew of what the cloud tells, never of itself."""
+"""A catalogue is shown with the operator's own file, and refreshed from the cloud's prices, never from itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PricedSettings(ExtensionSettings):
 
 
 class Priced(FakeProvider):
-    """A cloud that tells its prices; with a catalogue of its operator's own, it would tell that one's."""
+    """A cloud with prices; with the operator's own catalogue it would return those of that file."""
 
     Settings: ClassVar[type[Any]] = PricedSettings
 
@@ -33,13 +33,13 @@ class Priced(FakeProvider):
         self.own = settings.catalog
 
     def offers(self, as_of: str) -> Sequence[Offer]:
-        told = Offer(C9, "aws", "eu-west-1", "USD", as_of, on_demand=0.1, spot=0.04)
-        return [told] if self.own is None else list(load_catalog(self.own).offers.values())
+        offer = Offer(C9, "aws", "eu-west-1", "USD", as_of, on_demand=0.1, spot=0.04)
+        return [offer] if self.own is None else list(load_catalog(self.own).offers.values())
 
 
 @pytest.fixture
 def file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The settings' own catalogue, in which c9.large costs more than the cloud says."""
+    """The operator's own catalogue, in which c9.large costs more than the cloud asks for it."""
     file = tmp_path / "own.toml"
     file.write_text('region = "eu-west-1"\n[types]\n"c9.large" = { vcpus = 2, memory_gib = 4, on_demand = 0.2 }\n')
     monkeypatch.setenv("CP_CAP_AUTOSCALE_PROVIDER", f"{__name__}:Priced")
@@ -55,17 +55,17 @@ def types(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("file")
-def test_the_operators_own_file_is_shown_with_what_comes_with_us(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_catalogue_merges_the_own_file_with_the_built_in_one(capsys: pytest.CaptureFixture[str]) -> None:
     shown = types(capsys)
     assert (shown["c9.large"]["on_demand"], "c5.large" in shown) == (0.2, True)
 
 
 @pytest.mark.usefixtures("file")
-def test_a_family_is_shown_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_family_filters_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(types(capsys, "--family", "c9")) == ["c9.large"]
 
 
-def test_a_refreshed_catalogue_has_the_clouds_prices_not_its_own_old_ones(
+def test_a_refreshed_catalogue_has_the_prices_of_the_cloud_not_its_own_old_ones(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["catalog", "refresh"]) == 0
@@ -73,7 +73,7 @@ def test_a_refreshed_catalogue_has_the_clouds_prices_not_its_own_old_ones(
     assert types(capsys, "--family", "c9")["c9.large"]["on_demand"] == 0.1
 
 
-def test_a_catalogue_elsewhere_says_how_to_use_it(
+def test_a_catalogue_written_elsewhere_comes_with_the_setting_to_use_it(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = tmp_path / "new" / "other.toml"
@@ -82,7 +82,7 @@ def test_a_catalogue_elsewhere_says_how_to_use_it(
     assert (load_catalog(other).offers["c9.large"].spot, "0.2" in file.read_text()) == (0.04, True)
 
 
-def test_a_provider_that_tells_no_prices_is_refused(
+def test_a_provider_without_prices_cannot_refresh_a_catalogue(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CP_CAP_AUTOSCALE_PROVIDER", "fake")
@@ -108,7 +108,7 @@ SKUS = [
 ] + [{"resourceType": "disks", "name": "P10"}]
 
 
-def test_a_file_of_vm_sizes_is_made_of_azures_list_and_reads_back(
+def test_a_file_of_vm_sizes_is_made_from_the_azure_list_and_reads_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "skus.json").write_text(json.dumps(SKUS))
@@ -117,7 +117,7 @@ def test_a_file_of_vm_sizes_is_made_of_azures_list_and_reads_back(
     assert f"CP_CAP_AUTOSCALE_VM_SIZES={made}" in capsys.readouterr().out
     sizes = load_vm_sizes(made)
     found = {(region, name): sizes.type_of(region, name) for region in ("eastus", "westus2") for name in ("F2", "F4")}
-    assert found == dict.fromkeys(found)  # names are whole ones
+    assert found == dict.fromkeys(found)  # names must match completely
     assert [sizes.type_of(region, "Standard_F4") for region in ("eastus", "westus2", "mars")] == [
         *[InstanceType("Standard_F4", "standardFFamily", 4, int(4.5 * GIB))] * 2,
         None,
@@ -126,7 +126,7 @@ def test_a_file_of_vm_sizes_is_made_of_azures_list_and_reads_back(
 
 
 @pytest.mark.parametrize(
-    ("skus", "words", "says"),
+    ("skus", "words", "message"),
     (
         (SKUS, ["--size", "Standard_F2", "--size", "Standard_E32"], "it has no Standard_E32"),
         ([{"resourceType": "disks", "name": "P10"}], [], "az vm list-skus"),
@@ -134,10 +134,10 @@ def test_a_file_of_vm_sizes_is_made_of_azures_list_and_reads_back(
         ([{**SKUS[0], "capabilities": [{"name": "vCPUs", "value": "two"}]}], [], "[0].capabilities.vCPUs: a number"),
     ),
 )
-def test_a_list_that_cannot_be_used_is_refused_and_nothing_is_written(
-    skus: object, words: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_an_unusable_list_of_vm_sizes_is_refused_and_nothing_is_written(
+    skus: object, words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "skus.json").write_text(json.dumps(skus))
     made = tmp_path / "sizes.json"
     code = main(["catalog", "sizes", str(tmp_path / "skus.json"), "--output", str(made), *words])
-    assert (code, says in capsys.readouterr().err, made.exists()) == (2, True, False)
+    assert (code, message in capsys.readouterr().err, made.exists()) == (2, True, False)

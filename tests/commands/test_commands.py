@@ -1,4 +1,4 @@
-"""The command line: one line an error, one exit code a kind, and wishes that reach the store."""
+"""The command line: one line an error, one exit code a kind, and operator overrides that reach the store."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 @pytest.fixture
 def store(environ: dict[str, str]) -> Store:
-    """With one worker, `fake-1`, that lives."""
+    """With one live worker, `fake-1`."""
     store = Store.open(Invocation(environ).store_file)
     kind = InstanceType("m5.large", "m5", 2, 8 << 30)
     store.history.note_workers([Worker("i-1", kind, "execute", MachineState.RUNNING, START, name="fake-1")], [], START)
@@ -59,11 +59,11 @@ def store(environ: dict[str, str]) -> Store:
 
 @pytest.mark.usefixtures("environ")
 @pytest.mark.parametrize("command", cli.list_commands(None))  # type: ignore[arg-type] # it looks at modules only
-def test_every_command_has_help_worth_reading(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert (main([command, "--help"]), "Usage: sge-autoscaler" in capsys.readouterr().out) == (0, True)
 
 
-def test_help_loads_a_command_only_when_it_is_asked_for() -> None:
+def test_the_main_commands_are_listed() -> None:
     assert {"run", "once", "stop", "pause", "resume", "drain", "keep"} <= set(cli.list_commands(None))  # type: ignore[arg-type]
 
 
@@ -80,11 +80,11 @@ def test_help_loads_a_command_only_when_it_is_asked_for() -> None:
         (["run", "--no-such-option"], 2),
     ),
 )
-def test_every_kind_of_error_has_its_exit_code(arguments: list[str], code: int) -> None:
+def test_each_kind_of_outcome_has_its_exit_code(arguments: list[str], code: int) -> None:
     assert main(arguments) == code
 
 
-def test_what_cannot_be_observed_ends_with_4(
+def test_a_failed_observation_exits_with_4(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def blind(*_: object, **__: object) -> None:
@@ -94,7 +94,7 @@ def test_what_cannot_be_observed_ends_with_4(
     assert (main(["once"]), capsys.readouterr().err.splitlines()[-1]) == (4, "sge-autoscaler: qstat is not there")
 
 
-def test_a_second_autoscaler_ends_with_5_and_says_who_is_first(
+def test_a_second_autoscaler_exits_with_5_and_names_the_first(
     environ: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with hold(Invocation(environ).cell, lock_directory()):
@@ -103,7 +103,7 @@ def test_a_second_autoscaler_ends_with_5_and_says_who_is_first(
 
 
 @pytest.mark.usefixtures("environ")
-def test_ctrl_c_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_exits_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(**_: object) -> None:
         raise KeyboardInterrupt
 
@@ -112,7 +112,7 @@ def test_ctrl_c_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("environ")
-def test_state_that_is_not_the_callers_to_read_is_one_line(
+def test_an_unreadable_state_is_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(_: Path) -> bool:
@@ -120,12 +120,12 @@ def test_state_that_is_not_the_callers_to_read_is_one_line(
 
     monkeypatch.setattr(Path, "exists", refuse)
     code = main(["status"])
-    told = "sge-autoscaler: /var/lib/x.sqlite: you may not read it: ask root, or the user who runs the autoscaler\n"
-    assert (code, capsys.readouterr().err) == (1, told)
+    message = "sge-autoscaler: /var/lib/x.sqlite: you may not read it: ask root, or the user who runs the autoscaler\n"
+    assert (code, capsys.readouterr().err) == (1, message)
 
 
 @pytest.mark.usefixtures("environ")
-def test_only_an_explicit_false_stops_run_and_says_so(
+def test_run_ends_only_with_an_explicit_false_and_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CP_CAP_AUTOSCALE", "false")
@@ -133,52 +133,54 @@ def test_only_an_explicit_false_stops_run_and_says_so(
 
 
 @pytest.mark.usefixtures("environ")
-def test_without_a_grid_engine_it_says_what_to_set(
+def test_without_grid_engine_a_command_names_the_settings(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SGE_ROOT", str(tmp_path / "nowhere"))
     assert (main(["pause"]), "set SGE_ROOT and SGE_CELL" in capsys.readouterr().err) == (2, True)
 
 
-def test_a_setting_file_given_to_one_command_is_every_readers(environ: dict[str, str], tmp_path: Path) -> None:
+def test_a_settings_file_given_on_the_command_line_is_read_by_every_command(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
     file = tmp_path / "settings.toml"
     file.write_text("CP_CAP_AUTOSCALE_WORKERZ = 3\n")
     assert main(["--config", str(file), "pause"]) == 2
 
 
-def test_the_masters_name_is_as_grid_engine_prints_it(environ: dict[str, str]) -> None:
+def test_the_master_name_is_as_grid_engine_prints_it(environ: dict[str, str]) -> None:
     assert Invocation(environ).cell.master == "master"
 
 
-def test_pausing_and_resuming_are_wishes_of_somebody(store: Store) -> None:
+def test_pause_and_resume_are_overrides_with_their_author(store: Store) -> None:
     main(["pause"])
     paused = store.overrides.load()
     main(["resume"])
     assert (paused.paused, bool(paused.paused_by), store.overrides.load().paused) == (True, True, False)
 
 
-def test_resuming_is_remembered_for_the_brake(store: Store) -> None:
+def test_resume_is_stored_for_the_circuit_breaker(store: Store) -> None:
     main(["resume"])
     assert store.overrides.resumed_at is not None
 
 
-def test_what_is_to_be_tried_again_is_named(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    rests = [
+def test_retry_names_the_buckets_and_arrays_to_retry(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    backoffs = [
         Backoff(BucketKey("m5.large", zone=zone), time.time() + 600, 5, FailureKind.CAPACITY, "none left")
         for zone in "ab"
     ]
-    store.memory.save(Memory(rests=tuple(rests), stopped={"gpu": "no such image"}), 1.0)
+    store.memory.save(Memory(rests=tuple(backoffs), stopped={"gpu": "no such image"}), 1.0)
     main(["retry"])
     assert capsys.readouterr().out == "tried again: m5.large (none left), gpu (no such image)\n"
     assert store.overrides.load().retried_at is not None
 
 
-def test_nothing_is_to_be_tried_again(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_retry_says_when_there_is_nothing_to_retry(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     main(["retry"])
     assert capsys.readouterr().out == "no bucket is in backoff, and no node has failed\n"
 
 
-def test_nodes_that_failed_are_tried_again(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_retry_retries_failed_nodes(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     store.nodes.create([NodeRow(CreatedNode("n1", "execute-1", "execute", 1.0))])
     store.nodes.bind("n1", "i-1")
     store.nodes.lose({"i-1": because(Code.GONE)}, at=2.0)
@@ -187,7 +189,7 @@ def test_nodes_that_failed_are_tried_again(store: Store, capsys: pytest.CaptureF
     assert [node.id for node in store.nodes.live()] == ["n1"]
 
 
-def test_keeping_and_draining_end_each_other(store: Store) -> None:
+def test_keep_ends_a_drain_of_the_same_host(store: Store) -> None:
     main(["drain", "FAKE-1.example.org"])
     drained = store.overrides.load()
     main(["keep", "fake-1"])
@@ -196,17 +198,17 @@ def test_keeping_and_draining_end_each_other(store: Store) -> None:
 
 
 @pytest.mark.parametrize("command", ("keep", "drain"))
-def test_a_wish_for_a_host_can_be_taken_back(store: Store, command: str) -> None:
+def test_a_keep_or_drain_of_a_host_can_be_undone(store: Store, command: str) -> None:
     codes = [main([command, "fake-1"]), main([command, "fake-1", "--undo"])]
     assert (codes, store.overrides.in_force(), len(store.database.rows("SELECT * FROM wishes"))) == ([0, 0], (), 1)
 
 
-def test_to_give_all_back_ends_what_was_to_be_kept(store: Store) -> None:
+def test_stop_ends_earlier_keeps(store: Store) -> None:
     main(["keep", "fake-1"])
     main(["stop", "--now", "--no-wait"])
-    assert [wish.verb for wish in store.overrides.in_force()] == [Verb.STOP_NOW]
+    assert [override.verb for override in store.overrides.in_force()] == [Verb.STOP_NOW]
 
 
 @pytest.mark.parametrize("shell", ("bash", "zsh", "fish"))
-def test_shells_can_complete(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shell_completion_is_available(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert (main(["completion", shell]), "_SGE_AUTOSCALER_COMPLETE" in capsys.readouterr().out) == (0, True)

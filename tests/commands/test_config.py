@@ -9,6 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from autoscaler.commands.config import command
+from autoscaler.settings.pages import table_rows
+from autoscaler.settings.process_settings import Process
+from autoscaler.settings.queue_settings import QueueSettings
 
 WELL = {
     "instance_size": "m5.large",
@@ -22,7 +25,7 @@ def rows(**environ: str) -> dict[str, dict[str, str]]:
     return {row["env"]: row for row in json.loads(done.stdout)["settings"]}
 
 
-def test_show_tells_the_chosen_providers_own_settings_and_where_they_came_from() -> None:
+def test_show_prints_the_own_settings_of_the_chosen_provider_with_their_origin() -> None:
     shown = rows(CP_CAP_AUTOSCALE_LOCAL_BOOT_DELAY="3")
     own = [shown[f"CP_CAP_AUTOSCALE_LOCAL_{name}"] for name in ("BOOT_DELAY", "LISTING_LAG")]
     assert [(row["value"], row["origin"]) for row in own] == [("3", "environment"), ("0", "default")]
@@ -36,7 +39,7 @@ def test_show_tells_the_chosen_providers_own_settings_and_where_they_came_from()
         ({"CP_CAP_AUTOSCALE_PROVIDER": "locl"}, "did you mean local?"),
     ),
 )
-def test_check_finds_what_is_wrong_for_the_chosen_provider(environ: dict[str, str], message: str) -> None:
+def test_check_finds_errors_of_the_chosen_provider(environ: dict[str, str], message: str) -> None:
     done = CliRunner().invoke(command, ["check"], env={**WELL, **environ})
     assert (done.exit_code, message in done.output) == (2, True), done.output
 
@@ -49,32 +52,34 @@ def test_check_finds_what_is_wrong_for_the_chosen_provider(environ: dict[str, st
         ("CP_CAP_AUTOSCALE_HTTP", "localhost"),
     ),
 )
-def test_check_finds_addresses_at_which_nothing_could_listen(name: str, value: str) -> None:
+def test_check_finds_addresses_that_cannot_be_listened_at(name: str, value: str) -> None:
     done = CliRunner().invoke(command, ["check"], env={**WELL, name: value})
     assert (done.exit_code, name in done.output, value in done.output) == (2, True, True), done.output
 
 
-def test_check_notes_a_health_check_that_is_not_here(tmp_path: Path) -> None:
+def test_check_notes_a_missing_health_check_program(tmp_path: Path) -> None:
     (tmp_path / "check").write_text("#!/bin/sh\n")
     done = CliRunner().invoke(command, ["check"], env={**WELL, "CP_CAP_AUTOSCALE_HEALTH_CHECK": f"{tmp_path}/check -x"})
-    said = f"note: CP_CAP_AUTOSCALE_HEALTH_CHECK = {tmp_path}/check: this host has no executable program at this path"
-    assert (done.exit_code, said in done.output) == (0, True), done.output
+    message = (
+        f"note: CP_CAP_AUTOSCALE_HEALTH_CHECK = {tmp_path}/check: this host has no executable program at this path"
+    )
+    assert (done.exit_code, message in done.output) == (0, True), done.output
     (tmp_path / "check").chmod(0o755)
     done = CliRunner().invoke(command, ["check"], env={**WELL, "CP_CAP_AUTOSCALE_HEALTH_CHECK": f"{tmp_path}/check -x"})
     assert "note" not in done.output
 
 
-def test_check_finds_nothing_where_all_is_given() -> None:
+def test_check_finds_nothing_in_complete_settings() -> None:
     done = CliRunner().invoke(command, ["check"], env=WELL)
     assert done.exit_code == 0, done.output
 
 
-def test_check_says_that_it_logs_in_to_the_provider() -> None:
+def test_the_help_of_check_says_that_it_logs_in_to_the_provider() -> None:
     assert "It logs in to the provider" in " ".join(CliRunner().invoke(command, ["check", "--help"]).output.split())
 
 
 @pytest.mark.parametrize(
-    ("text", "mode", "said"),
+    ("text", "mode", "message"),
     (
         (None, 0, "cannot be read: No such file"),
         ("", 0o600, "has no URL"),
@@ -83,31 +88,34 @@ def test_check_says_that_it_logs_in_to_the_provider() -> None:
     ),
     ids=("none", "empty", "others may read it", "no service"),
 )
-def test_check_finds_what_is_wrong_with_the_services_that_notify(
-    tmp_path: Path, text: str | None, mode: int, said: str
-) -> None:
+def test_check_finds_errors_in_the_notification_file(tmp_path: Path, text: str | None, mode: int, message: str) -> None:
     urls = tmp_path / "urls"
     if text is not None:
         urls.write_text(text)
         urls.chmod(mode)
     done = CliRunner().invoke(command, ["check"], env={**WELL, "CP_CAP_AUTOSCALE_NOTIFICATIONS": str(urls)})
-    assert (done.exit_code, said in done.output, "secret" in done.output) == (2, True, False), done.output
+    assert (done.exit_code, message in done.output, "secret" in done.output) == (2, True, False), done.output
     urls.write_text("json://h/x\n")
     urls.chmod(0o600)
     done = CliRunner().invoke(command, ["check"], env={**WELL, "CP_CAP_AUTOSCALE_NOTIFICATIONS": str(urls)})
     assert done.exit_code == 0, done.output
 
 
-def test_check_finds_where_munge_is_set_and_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_check_finds_munge_set_but_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     values = {"CP_CAP_AUTOSCALE_MUNGE": str(tmp_path / "socket"), "CP_CAP_AUTOSCALE_HTTP": "8651"}
     done = CliRunner().invoke(command, ["check"], env={**WELL, **values})
     assert (done.exit_code, "MUNGE is not installed here" in done.output) == (2, True), done.output
 
 
-def test_check_finds_what_is_wrong_in_the_rules(tmp_path: Path) -> None:
+def test_check_finds_errors_in_the_rules(tmp_path: Path) -> None:
     rules = tmp_path / "rules.toml"
     rules.write_text("[[apply]]\nqueue = 'main.q'\nconstraints = { exclusive = 2 }\n")
     done = CliRunner().invoke(command, ["check"], env={**WELL, "CP_CAP_AUTOSCALE_RULES": str(rules)})
-    said = f"error: {rules}: apply[0].constraints.exclusive: true or false is expected, not 2"
-    assert (done.exit_code, said in done.output) == (2, True), done.output
+    message = f"error: {rules}: apply[0].constraints.exclusive: true or false is expected, not 2"
+    assert (done.exit_code, message in done.output) == (2, True), done.output
+
+
+def test_settings_without_effect_keep_their_key_in_json() -> None:
+    without_effect = {row.env for section in (Process, QueueSettings) for row in table_rows(section) if row.no_effect}
+    assert {env for env, row in rows().items() if row["unheeded"]} == without_effect != set()

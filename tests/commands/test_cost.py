@@ -36,7 +36,7 @@ def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 @pytest.fixture
 def filled(environ: dict[str, str]) -> Iterator[Store]:
-    """Two hours of a worker of 1.92 USD an hour, of which ann had half for an hour and ben all for half an hour."""
+    """A worker at 1.92 USD an hour for two hours; ann used half of it for an hour, ben all of it for half an hour."""
     store = Store.open(Invocation(environ).store_file)
     now = time.time()
     began = now - 7200
@@ -56,7 +56,7 @@ def last(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def test_a_table_says_for_whom_and_adds_up(filled: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_has_a_row_for_each_user_and_adds_up(filled: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cost", "--since", "1d"]) == 0
     lines = [line.split() for line in last(capsys).splitlines()]
     assert ["user", "slot", "hours", "USD"] in lines
@@ -64,14 +64,14 @@ def test_a_table_says_for_whom_and_adds_up(filled: Store, capsys: pytest.Capture
         assert row in lines
 
 
-def test_by_type_used_and_idle_stand_apart(filled: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_by_type_used_and_idle_cost_are_separate(filled: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cost", "--since", "1d", "--by", "type"]) == 0
     lines = [line.split() for line in last(capsys).splitlines()]
     assert ["m5.xlarge", "1", "2.00", "1.92", "0.00", "1.92", "3.84"] in lines
 
 
 @pytest.mark.parametrize("by", BY)
-def test_json_and_csv_of_every_kind_add_up(filled: Store, by: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_and_csv_of_every_grouping_add_up(filled: Store, by: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cost", "--since", "1d", "--by", by, "--json"]) == 0
     document = json.loads(last(capsys))
     (table,) = document["currencies"]
@@ -84,15 +84,15 @@ def test_json_and_csv_of_every_kind_add_up(filled: Store, by: str, capsys: pytes
     assert {by, "currency"} <= rows[0].keys()
 
 
-def test_a_month_without_workers_cost_nothing(filled: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_month_without_workers_says_that_there_was_no_cost(filled: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cost", "--month", "2001-02"]) == 0
-    said = last(capsys)
-    assert "from 2001-02-01 00:00:00 UTC to 2001-03-01 00:00:00 UTC" in said
-    assert "no worker of known price was rented" in said
+    result = last(capsys)
+    assert "from 2001-02-01 00:00:00 UTC to 2001-03-01 00:00:00 UTC" in result
+    assert "no worker of known price was rented" in result
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     (
         (["--month", "November"], "'November' is not a month: write 2026-11"),
         (["--month", "2026-11", "--since", "7d"], "give a month, or since and until, not both"),
@@ -100,19 +100,19 @@ def test_a_month_without_workers_cost_nothing(filled: Store, capsys: pytest.Capt
         (["--since", "1d", "--until", "2d"], "the time ends before it begins"),
     ),
 )
-def test_a_time_that_is_none_is_refused(
-    filled: Store, words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+def test_an_invalid_time_is_refused(
+    filled: Store, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["cost", *words]) == 2
-    assert says in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
-def test_all_that_was_ever_kept_can_be_asked_for(filled: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_longest_possible_time_can_be_requested(filled: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cost", "--since", "1970-01-01", "--until", "9999-01-01", "--json"]) == 0
     assert json.loads(last(capsys))["currencies"][0]["cost"] == 3.84
 
 
-def test_a_month_is_one_of_utc(filled: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_default_is_the_current_month_in_utc(filled: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cost", "--json"]) == 0
     since = datetime.fromisoformat(json.loads(last(capsys))["since"])
     now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""`events`: what is in the store, for people and as JSON."""
+"""`events`: the events in the store, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def shown(invocation: Invocation, *words: str) -> str:
     return done.stdout
 
 
-def test_each_kind_is_a_line_that_says_who_what_and_where(invocation: Invocation) -> None:
+def test_each_kind_of_event_is_a_line_with_job_owner_and_host(invocation: Invocation) -> None:
     lines = [line.partition("UTC ")[2] for line in shown(invocation).splitlines()]
     assert lines == [
         "to 2023-11-14 22:13:29 UTC jobs 4-7 of ann in project wind submitted",
@@ -65,7 +65,7 @@ def test_each_kind_is_a_line_that_says_who_what_and_where(invocation: Invocation
     ]
 
 
-def test_of_a_job_all_is_told_as_json_with_the_zone_of_its_times(invocation: Invocation) -> None:
+def test_events_of_a_job_are_shown_as_json_with_time_zone(invocation: Invocation) -> None:
     document = json.loads(shown(invocation, "--job", "5.2", "--json"))
     kinds = [event["kind"] for event in document["events"]]
     assert sorted(kinds) == sorted(["submitted", "counted", "ordered", "joined", "started", "ended"])
@@ -74,12 +74,12 @@ def test_of_a_job_all_is_told_as_json_with_the_zone_of_its_times(invocation: Inv
     assert first["at"][-6] in "+-"
 
 
-def test_a_host_has_what_happened_on_it(invocation: Invocation) -> None:
+def test_events_of_a_host_are_shown(invocation: Invocation) -> None:
     events = json.loads(shown(invocation, "--host", "w2", "--json"))["events"]
     assert [event["kind"] for event in events] == ["started"]
 
 
-def test_what_is_no_job_is_a_usage_error(invocation: Invocation) -> None:
+def test_an_invalid_job_is_a_usage_error(invocation: Invocation) -> None:
     done = CliRunner().invoke(command, ["--job", "x"], obj=invocation)
     assert (done.exit_code, "not a job" in done.output) == (2, True)
 
@@ -88,13 +88,13 @@ def test_what_is_no_job_is_a_usage_error(invocation: Invocation) -> None:
 
 
 class Enough(Exception):
-    """Ends the following."""
+    """Ends the loop of `--follow`."""
 
 
 def followed(
     invocation: Invocation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *steps: Step
 ) -> tuple[list[str], str]:
-    """What is told while these things happen between two looks: lines, and what is said besides."""
+    """Prints what `--follow` shows while these things happen between two readings: events and other messages."""
     left = list(steps)
 
     def sleep(_: float) -> None:
@@ -105,15 +105,15 @@ def followed(
     replace_sleep(monkeypatch, "autoscaler.commands.events", sleep)
     with pytest.raises(Enough):
         command.main(["--follow", "--last", "2"], obj=invocation, standalone_mode=False)
-    said = capsys.readouterr()
-    return [line.partition("UTC ")[2] for line in said.out.splitlines()], said.err
+    printed = capsys.readouterr()
+    return [line.partition("UTC ")[2] for line in printed.out.splitlines()], printed.err
 
 
 def later(store: Store, job: int) -> None:
     store.events.keep(PassEvents(Known(), (JobEvent(EventKind.SUBMITTED, NOW, NOW, NOW, str(job), count=1),)))
 
 
-def test_following_the_state_tells_each_event_once_and_new_ones(
+def test_following_the_state_shows_each_event_once_and_new_ones(
     invocation: Invocation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with invocation.store() as store:
@@ -128,7 +128,7 @@ def test_following_the_state_tells_each_event_once_and_new_ones(
     ]
 
 
-def test_following_the_service_goes_on_when_it_comes_back(
+def test_following_the_service_continues_when_it_comes_back(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with world() as made:

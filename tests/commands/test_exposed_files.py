@@ -1,4 +1,4 @@
-"""What others may write is refused at the start and at a reload, and `doctor` lists all of it."""
+"""Files that others can write stop the start and a reload, and `doctor` lists all of them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OWN = ("store", "secret", "state directory", "health checks", "passwords beside 
 
 @pytest.fixture
 def files(environ: dict[str, str], tmp_path: Path) -> dict[str, str]:
-    """An environment that names a file of every kind, each as it should be."""
+    """An environment that names a file of every kind, each with safe modes."""
     (tmp_path / "etc").mkdir()
     for name, (file, mode) in NAMES.items():
         path = tmp_path / "etc" / file
@@ -58,7 +58,7 @@ def files(environ: dict[str, str], tmp_path: Path) -> dict[str, str]:
 
 
 def exposed(environ: dict[str, str], tmp_path: Path, kind: str) -> tuple[Path, str]:
-    """Open one of them to others: what, and the command that mends it."""
+    """Make one of them writable by others; returns it and the command that corrects it."""
     invocation = Invocation(environ)
     own = {
         "store": invocation.store_file,
@@ -83,27 +83,27 @@ def made(environ: dict[str, str]) -> Invocation:
     return invocation
 
 
-def test_what_is_as_it_should_be_is_gone_by(files: dict[str, str]) -> None:
+def test_files_with_safe_modes_are_accepted(files: dict[str, str]) -> None:
     invocation = made(files)
     assert [each.level for each in mode_findings(invocation)] == [Level.OK]
 
 
 @pytest.mark.parametrize("kind", (*NAMES, *OWN))
-def test_what_others_may_write_refuses_the_start_and_doctor_names_the_command_that_mends_it(
+def test_a_file_that_others_can_write_stops_the_start_and_doctor_names_the_remedy(
     kind: str, files: dict[str, str], tmp_path: Path
 ) -> None:
     made(files)
-    path, mend = exposed(files, tmp_path, kind)
+    path, remedy = exposed(files, tmp_path, kind)
     with pytest.raises(SettingsError) as refused, serving(Invocation(files)):
         pass
     assert (str(path) in str(refused.value), "chmod o" in str(refused.value)) == (True, True)
     found = mode_findings(Invocation(files))
     assert [each.level for each in found] == [Level.FAIL]
-    assert mend in f"{found[0].remedy} {found[0].found}" or f"chmod o= {path}" in found[0].remedy
+    assert remedy in f"{found[0].remedy} {found[0].found}" or f"chmod o= {path}" in found[0].remedy
 
 
-def test_a_socket_where_others_could_put_another_in_its_place_is_refused(files: dict[str, str], tmp_path: Path) -> None:
-    """They could answer in its place, and have root change the mode of any file."""
+def test_a_socket_in_a_directory_that_others_can_write_is_refused(files: dict[str, str], tmp_path: Path) -> None:
+    """Others could answer in its place, and make root change the mode of any file."""
     made(files)
     place = tmp_path / "open"
     place.mkdir()
@@ -115,15 +115,15 @@ def test_a_socket_where_others_could_put_another_in_its_place_is_refused(files: 
     ):
         pass
     assert [each.level for each in mode_findings(Invocation(files))] == [Level.FAIL]
-    place.chmod(0o1777)  # as /tmp: what is ours there stays
+    place.chmod(0o1777)  # as in /tmp: others cannot replace our files there
     assert [each.level for each in mode_findings(Invocation(files))] == [Level.OK]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a directory away")
-def test_the_directory_that_systemd_made_for_the_account_is_no_strangers_to_root(
+def test_to_root_the_runtime_directory_of_the_account_is_safe(
     files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`config check` is root's."""
+    """`config check` runs as root."""
     place = tmp_path / "run"
     place.mkdir()
     os.chown(place, 1, -1)
@@ -133,7 +133,9 @@ def test_the_directory_that_systemd_made_for_the_account_is_no_strangers_to_root
     assert exposed_files(Invocation(files).settings, files) == []
 
 
-def test_doctor_lists_all_at_once(files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_lists_all_exposed_files_at_once(
+    files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     made(files)
     kinds = [each for each in NAMES if each != "CP_CAP_AUTOSCALE_CONFIG"]
     for kind in kinds:
@@ -141,16 +143,16 @@ def test_doctor_lists_all_at_once(files: dict[str, str], tmp_path: Path, capsys:
     assert len(mode_findings(Invocation(files))) == len(kinds)
 
 
-def test_a_settings_file_of_everybodys_is_read_by_no_command(
+def test_no_command_reads_a_settings_file_that_everybody_can_write(
     files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CP_CAP_AUTOSCALE_CONFIG", files["CP_CAP_AUTOSCALE_CONFIG"])
     (tmp_path / "etc" / "settings.toml").chmod(0o666)
-    code, said = main(["config", "show"]), capsys.readouterr().err
-    assert (code, f"chmod o-w {tmp_path}/etc/settings.toml" in said) == (2, True)
+    code, printed = main(["config", "show"]), capsys.readouterr().err
+    assert (code, f"chmod o-w {tmp_path}/etc/settings.toml" in printed) == (2, True)
 
 
-def test_an_allowed_group_may_write_where_the_environment_says_so(files: dict[str, str], tmp_path: Path) -> None:
+def test_a_trusted_group_of_the_environment_may_write_settings_and_rules(files: dict[str, str], tmp_path: Path) -> None:
     import grp
 
     group = grp.getgrgid((tmp_path / "etc").stat().st_gid).gr_name
@@ -163,7 +165,7 @@ def test_an_allowed_group_may_write_where_the_environment_says_so(files: dict[st
     assert [each.level for each in mode_findings(made(files))] == [Level.OK]
 
 
-def test_a_settings_file_cannot_allow_a_group_to_write_it(files: dict[str, str], tmp_path: Path) -> None:
+def test_a_settings_file_cannot_trust_its_own_group(files: dict[str, str], tmp_path: Path) -> None:
     import grp
 
     group = grp.getgrgid((tmp_path / "etc").stat().st_gid).gr_name
@@ -174,7 +176,9 @@ def test_a_settings_file_cannot_allow_a_group_to_write_it(files: dict[str, str],
 
 
 @pytest.mark.parametrize("which", ("settings.toml", "rules.json"))
-def test_at_a_reload_the_old_settings_and_rules_stay(environ: dict[str, str], tmp_path: Path, which: str) -> None:
+def test_at_a_reload_an_exposed_file_is_not_read_and_the_old_settings_stay(
+    environ: dict[str, str], tmp_path: Path, which: str
+) -> None:
     (tmp_path / "settings.toml").write_text("CP_CAP_AUTOSCALE_WORKERS = 7\n")
     (tmp_path / "rules.json").write_text('{"idle_timeout": 60}')
     environ["CP_CAP_AUTOSCALE_CONFIG"] = str(tmp_path / "settings.toml")
@@ -192,13 +196,13 @@ def test_at_a_reload_the_old_settings_and_rules_stay(environ: dict[str, str], tm
     assert (stays, again == rules) == (True, which == "rules.json")
 
 
-def test_own_files_are_those_of_the_state_directory(environ: dict[str, str]) -> None:
+def test_the_checked_own_files_are_those_of_the_state_directory(environ: dict[str, str]) -> None:
     invocation = made(environ)
     names = [path.name.rpartition(".")[2] for _, path in own_files(invocation)]
     assert names == ["sqlite", "secret", "http-passwords", "http-tokens"]
 
 
-def test_doctor_says_it_as_json(environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_reports_file_modes_as_json(environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     main(["doctor", "--json"])
     found = json.loads(capsys.readouterr().out)["findings"]
     assert [each["level"] for each in found if each["what"] == "file modes"] == ["ok"]

@@ -1,4 +1,4 @@
-"""A full disk is said in a line, and never a traceback: state, log, tokens, records."""
+"""A full disk is reported in one line without a traceback: state, log, tokens, records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.thorough
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
 @pytest.mark.cell
-def test_no_command_shows_a_traceback_where_nothing_can_be_written(environ: dict[str, str], tmp_path: Path) -> None:
+def test_on_a_full_disk_no_command_shows_a_traceback(environ: dict[str, str], tmp_path: Path) -> None:
     full = tmp_path / "full"
     full.mkdir()
     lines = [
@@ -50,12 +50,12 @@ def test_no_command_shows_a_traceback_where_nothing_can_be_written(environ: dict
     )
     first, *others = json.loads(done.stdout)
     assert first[0] == 0
-    for words, (code, said) in zip(lines[1:], others, strict=True):
-        assert (code in (1, 2, 4), "Traceback" in said) == (True, False), (words, said)
-        assert "room" in said or words[0] == "record", (words, said)
+    for words, (code, result) in zip(lines[1:], others, strict=True):
+        assert (code in (1, 2, 4), "Traceback" in result) == (True, False), (words, result)
+        assert "room" in result or words[0] == "record", (words, result)
 
 
-def test_a_log_on_a_full_disk_is_said_once_and_goes_on_later(
+def test_a_log_on_a_full_disk_is_reported_once_and_continues_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     handler = LogFile(tmp_path / "log", encoding="utf-8")
@@ -71,8 +71,8 @@ def test_a_log_on_a_full_disk_is_said_once_and_goes_on_later(
         handler.emit(record)
         handler.emit(record)
         handler.stream = stream
-    told = capsys.readouterr().err
-    assert (told.count("\n"), "No space left on device; make room there" in told) == (1, True)
+    printed = capsys.readouterr().err
+    assert (printed.count("\n"), "No space left on device; make room there" in printed) == (1, True)
     handler.emit(record)
     handler.close()
     assert "a line" in (tmp_path / "log").read_text()
@@ -88,7 +88,7 @@ class _Refusing:
 
 @pytest.mark.usefixtures("environ")
 @pytest.mark.parametrize(("number", "lines"), ((errno.ENOSPC, 1), (errno.EDQUOT, 1), (errno.EROFS, 1)))
-def test_what_cannot_be_written_is_one_line(
+def test_a_failed_write_is_one_line(
     number: int, lines: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def full(*_: object, **__: object) -> None:
@@ -96,12 +96,12 @@ def test_what_cannot_be_written_is_one_line(
 
     monkeypatch.setattr(cli, "main", full)
     assert main(["status"]) == 1
-    told = capsys.readouterr().err
-    assert (told.count("\n"), "/somewhere/file" in told, "make room there" in told) == (lines, True, True)
+    printed = capsys.readouterr().err
+    assert (printed.count("\n"), "/somewhere/file" in printed, "make room there" in printed) == (lines, True, True)
 
 
 @pytest.mark.usefixtures("environ")
-def test_another_error_of_the_system_stays_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_system_error_still_shows_as_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise OSError(errno.EMFILE, "too many files")
 

@@ -1,4 +1,4 @@
-"""`sge-autoscaler history`: what was, as a table, JSON and CSV."""
+"""`sge-autoscaler history` as a table, JSON and CSV."""
 
 from __future__ import annotations
 
@@ -59,20 +59,20 @@ def filled(environ: dict[str, str]) -> Iterator[Store]:
     store.close()
 
 
-def test_an_hour_is_as_many_periods_as_a_screen_has_lines(table: SampleTable) -> None:
+def test_an_hour_is_shown_in_twelve_periods(table: SampleTable) -> None:
     fill(table, NOW - 3600, NOW)
     found = history_report(table, NOW - 3600, NOW, now=NOW, zone=UTC, step=None, array="")
     assert (found.step, [round(one.seconds) for one in found.periods]) == (300, [300] * 12)
 
 
-def test_what_was_not_observed_is_a_gap_and_no_zero(table: SampleTable) -> None:
+def test_time_without_an_observation_is_a_gap_not_zero(table: SampleTable) -> None:
     fill(table, NOW - 3600, NOW - 3000)
     fill(table, NOW - 1200, NOW - 600)
     found = history_report(table, NOW - 3600, NOW, now=NOW, zone=UTC, step=600, array="")
     assert ([one.seconds for one in found.periods], len(document(found, NOW)["periods"])) == ([600, 0, 0, 0, 600], 2)
 
 
-def test_days_begin_at_midnight_of_the_zone_also_when_the_clocks_change(table: SampleTable) -> None:
+def test_days_begin_at_local_midnight_across_a_clock_change(table: SampleTable) -> None:
     zone = ZoneInfo("Europe/Vienna")
     spring = 1_806_192_000.0  # 2027-03-28 00:00 UTC: summer time begins an hour later
     for day in range(-2, 3):
@@ -90,7 +90,7 @@ def test_days_begin_at_midnight_of_the_zone_also_when_the_clocks_change(table: S
     ]
 
 
-def test_one_node_array_alone_has_its_own_workers_and_cost(table: SampleTable) -> None:
+def test_the_cost_of_one_node_array_is_its_own(table: SampleTable) -> None:
     fill(table, NOW - 3600, NOW)
     costs = [
         round(history_report(table, NOW - 3600, NOW, now=NOW, zone=UTC, step=None, array=array).total.cost, 6)
@@ -100,7 +100,7 @@ def test_one_node_array_alone_has_its_own_workers_and_cost(table: SampleTable) -
 
 
 @pytest.mark.usefixtures("filled")
-def test_the_table_says_what_it_cost_and_how_long_jobs_waited(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_shows_cost_and_waiting_time(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["history", "--since", "40m", "--array", "execute"]) == 0
     *_, line, total = capsys.readouterr().out.splitlines()
     assert "█████████▒▒▒" in line
@@ -117,24 +117,24 @@ def test_json_and_csv_have_the_same_periods(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.usefixtures("environ")
-def test_without_a_history_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_samples_history_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert (main(["history"]), "the store has no samples of this time" in capsys.readouterr().out) == (0, True)
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"), (("90", 90), ("90s", 90), ("1h30m", 5400), ("7d", 604_800), ("0.5h", 1800), ("2w", 1_209_600))
 )
-def test_a_duration_is_read_as_people_write_it(text: str, seconds: float) -> None:
+def test_a_duration_has_one_or_more_units_or_is_seconds(text: str, seconds: float) -> None:
     assert Duration().convert(text, None, None) == seconds
 
 
 @pytest.mark.parametrize("text", ("", "h", "1x", "1 hour", "-5m", "1h 30m"))
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_an_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match="is not a duration"):
         Duration().convert(text, None, None)
 
 
-def test_a_node_array_of_which_nothing_is_known_is_told_and_which_are(
+def test_an_unknown_node_array_is_reported_with_the_known_ones(
     filled: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["history", "--array", "exectue"]) == 3
@@ -144,6 +144,6 @@ def test_a_node_array_of_which_nothing_is_known_is_told_and_which_are(
     )
 
 
-def test_one_format_is_printed_at_a_time(environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_and_json_exclude_each_other(environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["history", "--csv", "--json"]) == 2
     assert "not both" in capsys.readouterr().err

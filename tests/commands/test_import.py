@@ -1,4 +1,4 @@
-"""`config import`: what an autoscale.json of cyclecloud-scalelib becomes, and what of it is told."""
+"""`config import`: what becomes of an autoscale.json of cyclecloud-scalelib, and which notes it prints."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def notes(said: str) -> dict[str, str]:
-    return dict(re.findall(r"^note: ([^:]+): (.*)$", said, re.MULTILINE))
+def notes(text: str) -> dict[str, str]:
+    return dict(re.findall(r"^note: ([^:]+): (.*)$", text, re.MULTILINE))
 
 
-def test_the_settings_are_those_of_the_file_and_are_good(file: Path, tmp_path: Path) -> None:
+def test_the_imported_settings_are_those_of_the_file_and_are_valid(file: Path, tmp_path: Path) -> None:
     assert main(["config", "import", str(file), "--to", str(tmp_path / "made")]) == 0
     (tmp_path / "password").write_text("x")
     made = tmp_path / "made" / "settings.toml"
@@ -84,7 +84,7 @@ def test_the_settings_are_those_of_the_file_and_are_good(file: Path, tmp_path: P
     assert {queue.boot_timeout for queue in settings.queues.values()} == {3600.0}
 
 
-def test_the_rules_are_read_again_with_node_arrays_in_our_names(file: Path, tmp_path: Path) -> None:
+def test_the_imported_rules_read_back_with_our_names_of_node_arrays(file: Path, tmp_path: Path) -> None:
     assert main(["config", "import", str(file), "--to", str(tmp_path / "made")]) == 0
     rules = load_rules(tmp_path / "made" / "rules.json")
     assert [(one.name, one.value, one.changes) for one in rules.default_resources] == [
@@ -111,10 +111,10 @@ def test_the_rules_are_read_again_with_node_arrays_in_our_names(file: Path, tmp_
     assert (rules.idle_timeout.default, dict(rules.idle_timeout.named)) == (600, {"execute": 60, "gone": 90})
 
 
-def test_each_key_without_meaning_is_told_once_with_its_place(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_ignored_key_is_reported_once_with_its_place(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "import", str(file)]) == 0
-    said = capsys.readouterr().err
-    assert set(notes(said)) == {
+    printed = capsys.readouterr().err
+    assert set(notes(printed)) == {
         "CP_CAP_AUTOSCALE_INSTANCE_TYPE",
         "CP_CAP_AUTOSCALE_WORKERS",
         "api_token",
@@ -134,7 +134,7 @@ def test_each_key_without_meaning_is_told_once_with_its_place(file: Path, capsys
         "password",
         "the resource nodearray",
     }
-    assert len(said.splitlines()) == len(notes(said))
+    assert len(printed.splitlines()) == len(notes(printed))
 
 
 def test_no_secret_is_printed_or_written(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,7 +145,7 @@ def test_no_secret_is_printed_or_written(file: Path, tmp_path: Path, capsys: pyt
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     (
         ({"url": "https://scaler:hunter2!@cyclecloud.example.org"}, "url: it holds a password"),
         ({"default_resources": [{"name": "a", "value": "`os.getenv('X')`"}]}, "default_resources[0].value: "),
@@ -158,43 +158,45 @@ def test_no_secret_is_printed_or_written(file: Path, tmp_path: Path, capsys: pyt
         ({"username": 7}, "username: text is expected, not 7"),
     ),
 )
-def test_what_cannot_be_understood_is_refused_with_its_place_and_nothing_is_written(
-    change: dict[str, Any], says: str, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_an_invalid_value_is_refused_with_its_place_and_nothing_is_written(
+    change: dict[str, Any], message: str, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file.write_text(json.dumps(DOCUMENT | change))
     code = main(["config", "import", str(file), "--to", str(tmp_path / "made")])
-    said = "".join(capsys.readouterr())
-    assert (code, f"{file}: " in said, says in said, (tmp_path / "made").exists()) == (2, True, True, False), said
-    assert "hunter2!" not in said
+    printed = "".join(capsys.readouterr())
+    assert (code, f"{file}: " in printed, message in printed, (tmp_path / "made").exists()) == (2, True, True, False), (
+        printed
+    )
+    assert "hunter2!" not in printed
 
 
-def test_files_that_are_there_are_left_alone(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_existing_files_are_not_overwritten(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "rules.json").write_text("mine")
     code = main(["config", "import", str(file), "--to", str(tmp_path)])
     assert (code, "is there already" in capsys.readouterr().err) == (2, True)
     assert ((tmp_path / "rules.json").read_text(), (tmp_path / "settings.toml").exists()) == ("mine", False)
 
 
-def test_a_file_of_a_server_alone_needs_no_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_with_only_a_server_needs_no_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.json").write_text('{"cluster_name": "c", "url": "https://x", "username": "u"}')
     assert main(["config", "import", str(tmp_path / "a.json")]) == 0
-    said = capsys.readouterr()
-    assert ("rules.json" in said.out, "NODE_ARRAYS" in said.err) == (False, True)
+    printed = capsys.readouterr()
+    assert ("rules.json" in printed.out, "NODE_ARRAYS" in printed.err) == (False, True)
 
 
-def test_groups_and_parallel_environments_are_told_what_to_write_instead(
+def test_host_groups_and_pes_are_reported_with_the_settings_to_use(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     grid_engine = {"hostgroups": {"@hpc": {}}, "pes": {"mpi": {"requires_placement_groups": True}}}
     (tmp_path / "a.json").write_text(json.dumps({"gridengine": grid_engine}))
     assert main(["config", "import", str(tmp_path / "a.json")]) == 0
-    told = notes(capsys.readouterr().err)
-    assert "CP_CAP_SGE_HOSTLIST_NAME" in told["gridengine.hostgroups"]
-    assert "CP_CAP_AUTOSCALE_GROUP_PES" in told["gridengine.pes"]
+    printed = notes(capsys.readouterr().err)
+    assert "CP_CAP_SGE_HOSTLIST_NAME" in printed["gridengine.hostgroups"]
+    assert "CP_CAP_AUTOSCALE_GROUP_PES" in printed["gridengine.pes"]
 
 
-def test_a_node_array_that_is_named_twice_is_taken_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A second queue that names it is told so: it can serve one."""
+def test_a_node_array_named_twice_is_mapped_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A second queue that names it gets a note: a node array can serve one queue."""
     first, second = ({"constraints": [{"node.nodearray": names}]} for names in (["a", "b", "a"], ["c", "b"]))
     select = {"node.nodearray": ["a", "b"]}
     document = {
@@ -203,18 +205,18 @@ def test_a_node_array_that_is_named_twice_is_taken_once(tmp_path: Path, capsys: 
     }
     (tmp_path / "a.json").write_text(json.dumps(document))
     assert main(["config", "import", str(tmp_path / "a.json")]) == 0
-    said = capsys.readouterr()
-    assert 'CYCLECLOUD_NODE_ARRAYS = "execute=a,execute=b,execute_1=c"' in said.out
-    assert json.loads(said.out.partition("rules.json\n")[2])["default_resources"][0]["select"] == {
+    printed = capsys.readouterr()
+    assert 'CYCLECLOUD_NODE_ARRAYS = "execute=a,execute=b,execute_1=c"' in printed.out
+    assert json.loads(printed.out.partition("rules.json\n")[2])["default_resources"][0]["select"] == {
         "node.nodearray": ["execute"]
     }
-    assert re.search(r"two\.q\.constraints: b: it serves execute already", said.err)
+    assert re.search(r"two\.q\.constraints: b: it serves execute already", printed.err)
 
 
 @pytest.mark.parametrize(
     ("pairs", "taken"), (("execute=a,execute=a", ("execute=a",)), ("execute=a,execute_1=a", "a serves several"))
 )
-def test_a_pair_may_stand_twice_but_an_array_serves_one_of_ours(pairs: str, taken: object, tmp_path: Path) -> None:
+def test_a_pair_may_be_repeated_but_an_array_serves_only_one_of_ours(pairs: str, taken: object, tmp_path: Path) -> None:
     (tmp_path / "password").write_text("x")
     given = {"URL": "https://x", "USERNAME": "u", "CLUSTER": "c", "NODE_ARRAYS": pairs}
     given |= {"PASSWORD": f"file:{tmp_path / 'password'}"}

@@ -1,4 +1,4 @@
-"""A mistyped instance type or family launches nothing, ever: `config check`, `doctor` and `run` say so beforehand."""
+"""`config check`, `doctor` and `run` report a mistyped instance type or family, which could never launch anything."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def a_fake() -> FakeProvider:
     return FakeProvider(FakeSettings(), cell="cell")
 
 
-def told(**environ: str) -> list[str]:
+def problems(**environ: str) -> list[str]:
     return list(unknown_types(load_settings({**FAKE, **environ}), a_fake().buckets()))
 
 
 @pytest.mark.parametrize(
-    ("environ", "says"),
+    ("environ", "message"),
     (
         (
             {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.lrage"},
@@ -59,42 +59,42 @@ def told(**environ: str) -> list[str]:
         ),
     ),
 )
-def test_what_the_provider_does_not_have_is_told_with_what_is_like_it(environ: dict[str, str], says: str) -> None:
-    (found,) = told(**environ)
-    assert found.startswith(says)
+def test_an_unknown_type_or_family_is_reported_with_similar_ones(environ: dict[str, str], message: str) -> None:
+    (found,) = problems(**environ)
+    assert found.startswith(message)
 
 
-def test_what_it_has_is_not_told() -> None:
-    assert told(CP_CAP_AUTOSCALE_INSTANCE_TYPE="m5.large") == []
-    assert told(CP_CAP_AUTOSCALE_HYBRID="true", CP_CAP_AUTOSCALE_HYBRID_FAMILY="m5") == []
+def test_a_known_type_or_family_is_not_reported() -> None:
+    assert problems(CP_CAP_AUTOSCALE_INSTANCE_TYPE="m5.large") == []
+    assert problems(CP_CAP_AUTOSCALE_HYBRID="true", CP_CAP_AUTOSCALE_HYBRID_FAMILY="m5") == []
 
 
-def test_a_provider_that_tells_of_no_types_proves_nothing() -> None:
+def test_a_provider_without_a_list_of_types_proves_nothing() -> None:
     assert list(unknown_types(load_settings(WRONG), ())) == []
 
 
-def test_config_check_refuses_it() -> None:
+def test_config_check_refuses_an_unknown_type() -> None:
     done = CliRunner().invoke(command, ["check"], env=WRONG)
     assert (done.exit_code, "error: CP_CAP_AUTOSCALE_INSTANCE_TYPE = m5.lrage" in done.output) == (2, True), done.output
 
 
-def test_doctor_fails_on_it() -> None:
+def test_doctor_fails_on_an_unknown_type() -> None:
     (found,) = type_findings(Invocation(WRONG))
     assert (found.level, "did you mean m5.large?" in found.found) == (Level.FAIL, True)
 
 
-def test_doctor_fails_without_any_as_run_does() -> None:
+def test_doctor_fails_without_an_instance_type() -> None:
     found = type_findings(Invocation({name: text for name, text in WRONG.items() if "INSTANCE_TYPE" not in name}))
     assert [(each.level, "set CP_CAP_AUTOSCALE_INSTANCE_TYPE" in each.found) for each in found] == [(Level.FAIL, True)]
 
 
-def test_run_says_it_at_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_run_reports_an_unknown_type_at_start(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
         _report_unknown_types(Invocation(WRONG), a_fake())
     assert "m5.lrage" in caplog.text
 
 
-def test_a_provider_that_does_not_answer_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_provider_that_does_not_answer_becomes_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_answer(self: FakeProvider) -> None:
         raise Unreachable("the network is down")
 
@@ -106,13 +106,13 @@ def test_a_provider_that_does_not_answer_is_a_note(monkeypatch: pytest.MonkeyPat
     ), done.output
 
 
-def test_a_defect_of_a_provider_is_not_told_as_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_of_a_provider_is_raised_not_reported_as_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeProvider, "buckets", lambda self: [][0])
     with pytest.raises(IndexError):
         offers_in_time(a_fake())
 
 
-def test_one_that_hangs_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_provider_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     from threading import Event
 
     never = Event()

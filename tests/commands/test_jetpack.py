@@ -1,4 +1,4 @@
-"""`jetpack` for scripts that cannot be changed: there where nothing else is, and never in the way of another."""
+"""`jetpack` for scripts that cannot be changed: installed only where no other one is, and never in its way."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    """An environment whose `sge-autoscaler` says what it was called with."""
+    """An environment whose `sge-autoscaler` prints its arguments."""
     found = Place(tmp_path / "site", tmp_path / "bin")
     found.modules.mkdir()
     found.commands.mkdir()
@@ -30,7 +30,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def python(place: Place, script: str, *more: Path) -> str:
-    """What a Python says that starts with the environment's `.pth` files."""
+    """The output of a Python that starts with the environment's `.pth` files."""
     start = f"import site; site.addsitedir({str(place.modules)!r})\n{script}"
     environ = {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, *more)))}
     done = subprocess.run([sys.executable, "-c", start], capture_output=True, text=True, timeout=120, env=environ)
@@ -58,33 +58,33 @@ def other(directory: Path) -> Path:
         "from jetpack import autoscale; print(autoscale.update.__module__)",
     ),
 )
-def test_a_script_imports_it_under_its_own_name(place: Place, script: str) -> None:
+def test_a_script_imports_jetpack_under_its_own_name(place: Place, script: str) -> None:
     assert python(place, script).endswith("jetpack.autoscale")
 
 
-def test_its_errors_are_the_same_under_both_names(place: Place) -> None:
+def test_errors_are_the_same_class_under_both_names(place: Place) -> None:
     script = (
         "import jetpack.autoscale as a; from autoscaler.jetpack import autoscale as b; print(a.Rejected is b.Rejected)"
     )
     assert python(place, script) == "True"
 
 
-def test_its_configuration_is_there_too(place: Place) -> None:
+def test_jetpack_config_can_be_imported_too(place: Place) -> None:
     assert python(place, "import jetpack.config; print(jetpack.config.get('no.such', 'none'))") == "none"
 
 
-def test_another_module_of_that_name_goes_before(place: Place, tmp_path: Path) -> None:
+def test_another_jetpack_module_takes_precedence(place: Place, tmp_path: Path) -> None:
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "jetpack.py").write_text("autoscale = 'the other'\n", encoding="utf-8")
     assert python(place, "import jetpack; print(jetpack.autoscale)", tmp_path / "lib") == "the other"
 
 
-def test_a_start_of_python_loads_nothing_of_it(place: Place) -> None:
+def test_a_start_of_python_imports_nothing_of_jetpack(place: Place) -> None:
     script = "import sys; print('http' in sys.modules, 'autoscaler.jetpack' in sys.modules)"
     assert python(place, script) == "False False"
 
 
-def test_without_the_autoscaler_python_starts_as_ever(place: Place) -> None:
+def test_python_starts_without_an_error_when_the_autoscaler_is_missing(place: Place) -> None:
     start = f"import site; site.addsitedir({str(place.modules)!r}); print('fine')"
     done = subprocess.run(
         [sys.executable, "-S", "-E", "-c", start], capture_output=True, text=True, timeout=120, cwd="/"
@@ -100,32 +100,32 @@ def test_without_the_autoscaler_python_starts_as_ever(place: Place) -> None:
         (("config",), "called:worker config list"),
     ),
 )
-def test_its_words_are_passed_on(place: Place, words: tuple[str, ...], called: str) -> None:
+def test_known_arguments_are_passed_on(place: Place, words: tuple[str, ...], called: str) -> None:
     assert shell(place, *words) == (0, called)
 
 
-def test_other_words_are_told_the_usage(place: Place) -> None:
+def test_unknown_arguments_are_a_usage_error(place: Place) -> None:
     assert shell(place, "shutdown")[0] == 2
 
 
-def test_another_command_of_that_name_goes_before(place: Place, tmp_path: Path) -> None:
+def test_another_jetpack_command_takes_precedence(place: Place, tmp_path: Path) -> None:
     behind = other(tmp_path / "other")
     assert shell(place, "shutdown", "-x", path=f"{behind}:/usr/bin:/bin") == (0, "the other:shutdown -x")
 
 
-def test_what_a_worker_answers_with_is_not_taken_for_another(place: Place, tmp_path: Path) -> None:
+def test_the_jetpack_of_a_worker_does_not_count_as_another(place: Place, tmp_path: Path) -> None:
     behind = other(tmp_path / "other")
     (behind / "jetpack").write_text("#!/bin/sh\nfile='/etc/sge-autoscaler/worker.conf'\n", encoding="utf-8")
     assert shell(place, "config", "x", path=f"{behind}:/usr/bin:/bin") == (0, "called:worker config get x")
 
 
-def test_installed_twice_it_is_there_once(place: Place) -> None:
+def test_a_second_install_replaces_the_first(place: Place) -> None:
     before = place.command.read_text(encoding="utf-8")
     place.install("'x'")
     assert (place.command.read_text(encoding="utf-8") == before, len(list(place.modules.iterdir()))) == (False, 1)
 
 
-def test_removed_it_leaves_nothing(place: Place) -> None:
+def test_remove_leaves_nothing(place: Place) -> None:
     removed = place.remove()
     assert (len(removed), list(place.modules.iterdir()), list(place.commands.iterdir()), place.remove()) == (
         2,
@@ -135,7 +135,7 @@ def test_removed_it_leaves_nothing(place: Place) -> None:
     )
 
 
-def test_a_command_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
+def test_a_jetpack_command_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     taken = Place(tmp_path, other(tmp_path / "bin"))
     with pytest.raises(SettingsError, match="is another jetpack: left alone"):
         taken.install("'x'")
@@ -144,7 +144,7 @@ def test_a_command_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     assert ("the other" in taken.command.read_text(encoding="utf-8"), taken.start.exists()) == (True, False)
 
 
-def test_the_command_says_what_it_wrote_and_removed(
+def test_the_command_names_what_it_wrote_and_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Place, "of_this_python", classmethod(lambda _: Place(tmp_path, tmp_path)))

@@ -1,4 +1,4 @@
-"""Every command prints JSON for programs, and its help alike."""
+"""Every command prints JSON for programs, and its help in the same form."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ EVERY = tuple(walked(cli, click.Context(cli)))
 
 
 @pytest.mark.parametrize("words", EVERY, ids=" ".join)
-def test_every_command_has_json_or_a_reason_why_not(words: tuple[str, ...]) -> None:
+def test_every_command_has_json_or_a_stated_reason_why_not(words: tuple[str, ...]) -> None:
     options = {option for parameter in found(words).params for option in parameter.opts}
     assert ("--json" in options) != (" ".join(words) in WITHOUT)
 
 
-def test_no_exception_is_left_of_a_command_that_went() -> None:
+def test_no_exemption_is_left_of_a_removed_command() -> None:
     assert set(WITHOUT) <= {" ".join(words) for words in EVERY}
 
 
@@ -72,22 +72,24 @@ def test_no_exception_is_left_of_a_command_that_went() -> None:
 def test_every_command_shows_its_help_alike(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(found(words), "_help_option", None)  # Click keeps that of a test which calls the command alone
+    monkeypatch.setattr(
+        found(words), "_help_option", None
+    )  # Click keeps the option of a test which calls the command alone
     assert main([*words, "-h"]) == 0
     short = capsys.readouterr().out
     assert main([*words, "--help"]) == 0
     assert capsys.readouterr().out == short
     assert short.startswith(f"Usage: sge-autoscaler {' '.join(words)} ")
     assert "-h, --help" in short
-    says = next((line for line in short.splitlines() if line.lstrip().startswith("--json")), None)
-    assert says is None or "JSON" in says.partition("--json")[2], says
+    result = next((line for line in short.splitlines() if line.lstrip().startswith("--json")), None)
+    assert result is None or "JSON" in result.partition("--json")[2], result
     assert short.partition("\n\n")[2].strip()
 
 
 # -- those that print their own ----------------------------------------------------------------------------------------
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> dict[str, object]:
+def printed_json(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> dict[str, object]:
     try:
         ended = main([*words, "--json"])
     except SystemExit as end:
@@ -98,23 +100,23 @@ def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> dict
     return document
 
 
-def test_jetpack_names_its_files(
+def test_jetpack_names_its_files_in_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = jetpack.Place(tmp_path, tmp_path)
     monkeypatch.setattr(jetpack.Place, "of_this_python", classmethod(lambda cls: place))
     files = [str(place.start), str(place.command)]
-    assert said(capsys, "jetpack", "--install")["files"] == files
-    removed = said(capsys, "jetpack", "--remove")
+    assert printed_json(capsys, "jetpack", "--install")["files"] == files
+    removed = printed_json(capsys, "jetpack", "--remove")
     assert (removed["files"], removed["done"]) == (files, True)
-    assert said(capsys, "jetpack", "--remove")["done"] is False
+    assert printed_json(capsys, "jetpack", "--remove")["done"] is False
 
 
 @pytest.mark.parametrize(
     ("words", "value", "default"),
     ((["a.b"], "1", False), (["a"], {"b": "1", "c": "x"}, False), (["d", "else"], "else", True)),
 )
-def test_a_workers_configuration_is_a_value_or_an_object(
+def test_a_worker_configuration_key_is_a_value_or_an_object_in_json(
     words: list[str],
     value: object,
     default: bool,
@@ -124,56 +126,58 @@ def test_a_workers_configuration_is_a_value_or_an_object(
 ) -> None:
     (tmp_path / FILE).write_text(write({"a.b": "1", "a.c": "x"}))
     monkeypatch.setattr(worker._values, "__defaults__", ((tmp_path,),))
-    document = said(capsys, "worker", "config", "get", *words)
+    document = printed_json(capsys, "worker", "config", "get", *words)
     assert (document["value"], document["default"]) == (value, default)
 
 
-def test_cells_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cells_are_listed_in_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(cell_folder, "living", lambda: ["one", "two"])
-    assert said(capsys, "cell", "list")["cells"] == ["one", "two"]
+    assert printed_json(capsys, "cell", "list")["cells"] == ["one", "two"]
 
 
-def test_a_check_of_settings_tells_errors_and_notes(
+def test_config_check_has_errors_and_notes_in_json(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, value in {**WELL, "CP_CAP_AUTOSCALE_HEALTH_CHECK": "/no/such/program"}.items():
         monkeypatch.setenv(name, value)
-    document = said(capsys, "config", "check")
+    document = printed_json(capsys, "config", "check")
     assert (document["valid"], document["errors"]) == (True, [])
     assert any("no executable program" in note for note in document["notes"])  # type: ignore[attr-defined]
     for name, value in (("CP_CAP_AUTOSCALE_HTTP", "localhost"), ("CP_CAP_AUTOSCALE_POLING_DELAY", "1")):
         monkeypatch.setenv(name, value)
-        document = said(capsys, "config", "check", code=2)
+        document = printed_json(capsys, "config", "check", code=2)
         assert (document["valid"], len(document["errors"])) == (False, 1)  # type: ignore[arg-type]
         assert name in str(document["errors"])
 
 
-def test_pages_that_are_out_of_date_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_check_of_stale_pages_is_not_done_and_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "conf").mkdir()
-    stale = said(capsys, "config", "docs", "--check", "--root", str(tmp_path), code=1)
+    stale = printed_json(capsys, "config", "docs", "--check", "--root", str(tmp_path), code=1)
     assert (stale["done"], not any(tmp_path.glob("*/*"))) == (False, True)
 
 
-def test_an_import_tells_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_import_names_its_files_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document = tmp_path / "autoscale.json"
     document.write_text('{"cluster_name": "c", "url": "https://127.0.0.1"}')
-    dry = said(capsys, "config", "import", str(document))
+    dry = printed_json(capsys, "config", "import", str(document))
     assert (dry["done"], [Path(each).name for each in dry["files"]]) == (False, ["settings.toml"])  # type: ignore[attr-defined]
-    done = said(capsys, "config", "import", str(document), "--to", str(tmp_path / "to"))
+    done = printed_json(capsys, "config", "import", str(document), "--to", str(tmp_path / "to"))
     assert (done["done"], (tmp_path / "to" / "settings.toml").exists()) == (True, True)
 
 
-def test_sizes_are_a_text_or_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sizes_are_printed_or_written_to_the_named_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     skus = tmp_path / "skus.json"
     skus.write_text(json.dumps(SKUS))
     file = tmp_path / "sizes.json"
-    assert said(capsys, "catalog", "sizes", str(skus))["done"] is False
-    assert said(capsys, "catalog", "sizes", str(skus), "--output", str(file))["file"] == str(file)
+    assert printed_json(capsys, "catalog", "sizes", str(skus))["done"] is False
+    assert printed_json(capsys, "catalog", "sizes", str(skus), "--output", str(file))["file"] == str(file)
     assert file.exists()
 
 
-def test_a_stop_that_waits_tells_an_object_a_line(
+def test_a_waiting_stop_prints_an_object_a_line(
     environ: dict[str, str], store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def carried_out(_: float) -> None:

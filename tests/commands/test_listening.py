@@ -1,4 +1,4 @@
-"""What `run` and `serve` listen at, with one application, until they end."""
+"""The addresses at which `run` and `serve` listen, with one application, until they end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["environ"]
 
 @pytest.fixture
 def loop_of() -> Callable[[Invocation], Loop]:
-    """A loop over the store of an invocation that has passed once."""
+    """A loop over the store of an invocation, after one pass."""
 
     def made(invocation: Invocation) -> Loop:
         invocation.store_file.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def listens(port: int) -> bool:
         return made.connect_ex(("127.0.0.1", port)) == 0
 
 
-def asked(port: int, path: str) -> int:
+def status_of(port: int, path: str) -> int:
     connection = HTTPConnection("127.0.0.1", port, timeout=120)
     try:
         connection.request("GET", path)
@@ -60,7 +60,7 @@ def asked(port: int, path: str) -> int:
         connection.close()
 
 
-def test_a_loop_listens_at_the_socket_alone(environ: dict[str, str], loop_of: Callable[[Invocation], Loop]) -> None:
+def test_a_loop_serves_its_socket(environ: dict[str, str], loop_of: Callable[[Invocation], Loop]) -> None:
     invocation = Invocation(environ)
     loop = loop_of(invocation)
     with listening(invocation, loop):
@@ -68,64 +68,64 @@ def test_a_loop_listens_at_the_socket_alone(environ: dict[str, str], loop_of: Ca
     assert (status, "nodearrays" in document) == (200, True)
 
 
-def test_a_loop_listens_at_no_address_and_names_the_command_that_does(
+def test_a_loop_serves_no_address_and_names_the_command_that_does(
     environ: dict[str, str], loop_of: Callable[[Invocation], Loop], caplog: pytest.LogCaptureFixture
 ) -> None:
-    rest, door = free_port(), free_port()
-    more = {"CP_CAP_AUTOSCALE_HTTP": f"127.0.0.1:{rest}", "CP_CAP_AUTOSCALE_AUTOSTOP": f"127.0.0.1:{door}"}
+    http, auto_stop = free_port(), free_port()
+    more = {"CP_CAP_AUTOSCALE_HTTP": f"127.0.0.1:{http}", "CP_CAP_AUTOSCALE_AUTOSTOP": f"127.0.0.1:{auto_stop}"}
     invocation = Invocation({**environ, **more})
     loop = loop_of(invocation)
     with listening(invocation, loop):
-        found = (listens(rest), listens(door), call(socket_path(invocation), "GET", "/requests")[0])
-    told = [record.message for record in caplog.records if record.message.startswith("no process listens at ")]
+        found = (listens(http), listens(auto_stop), call(socket_path(invocation), "GET", "/requests")[0])
+    logged = [record.message for record in caplog.records if record.message.startswith("no process listens at ")]
     assert found == (False, False, 200)
-    assert ["`sge-autoscaler serve` does" in each for each in told] == [True, True]
+    assert ["`sge-autoscaler serve` does" in each for each in logged] == [True, True]
 
 
-def test_an_address_at_which_somebody_listens_is_not_told(environ: dict[str, str]) -> None:
+def test_an_address_at_which_somebody_listens_is_not_reported(environ: dict[str, str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
-        rest = other.getsockname()[1]
-        assert list(unserved(Invocation({**environ, "CP_CAP_AUTOSCALE_HTTP": f":{rest}"}))) == []
+        http = other.getsockname()[1]
+        assert list(unserved(Invocation({**environ, "CP_CAP_AUTOSCALE_HTTP": f":{http}"}))) == []
 
 
-def test_what_other_machines_reach_is_up_until_it_ends(
+def test_the_addresses_of_serve_are_open_until_it_ends(
     environ: dict[str, str], loop_of: Callable[[Invocation], Loop], tmp_path: Path
 ) -> None:
-    rest, door = free_port(), free_port()
-    more = {"CP_CAP_AUTOSCALE_HTTP": f"127.0.0.1:{rest}", "CP_CAP_AUTOSCALE_AUTOSTOP": f"127.0.0.1:{door}"}
+    http, auto_stop = free_port(), free_port()
+    more = {"CP_CAP_AUTOSCALE_HTTP": f"127.0.0.1:{http}", "CP_CAP_AUTOSCALE_AUTOSTOP": f"127.0.0.1:{auto_stop}"}
     invocation = Invocation({**environ, **more}, imports_provider=False)
     loop_of(Invocation(environ))
     password_file(tmp_path / "state" / "http-passwords")
     with network(invocation) as (server, _), server.beside():
-        url, login = f"http://127.0.0.1:{rest}/clusters/default/status", HTTPBasicAuth(USER, PASSWORD)
-        told = (
+        url, login = f"http://127.0.0.1:{http}/clusters/default/status", HTTPBasicAuth(USER, PASSWORD)
+        result = (
             requests.get(url, auth=login, timeout=120).status_code,
-            asked(door, f"/autostop/0abc/{'0' * 64}?instance=i-1"),
-            asked(door, "/requests"),
-            asked(rest, f"/autostop/0abc/{'0' * 64}?instance=i-1"),
+            status_of(auto_stop, f"/autostop/0abc/{'0' * 64}?instance=i-1"),
+            status_of(auto_stop, "/requests"),
+            status_of(http, f"/autostop/0abc/{'0' * 64}?instance=i-1"),
         )
-    assert told == (200, 403, 404, 404)
-    assert [listens(rest), listens(door)] == [False, False]
+    assert result == (200, 403, 404, 404)
+    assert [listens(http), listens(auto_stop)] == [False, False]
 
 
-def test_whoever_answers_workers_hears_of_each_pass_of_another_process(
+def test_auto_stop_follows_each_pass_of_another_process(
     environ: dict[str, str], loop_of: Callable[[Invocation], Loop]
 ) -> None:
     invocation = Invocation(environ)
     loop = loop_of(invocation)
-    heard: list[int] = []
+    observed: list[int] = []
 
-    class Told:
+    class Follower:
         def passed(self, workers: Sequence[Worker], memory: Memory) -> None:
-            heard.append(memory.passes)
+            observed.append(memory.passes)
 
-    with invocation.store() as store, following_passes(cast("AutoStops", Told()), store):
-        assert wait_for(lambda: heard == [1], 30)
+    with invocation.store() as store, following_passes(cast("AutoStops", Follower()), store):
+        assert wait_for(lambda: observed == [1], 30)
         loop.pass_once()
-        assert wait_for(lambda: heard[-1] == 2, 30)
+        assert wait_for(lambda: observed[-1] == 2, 30)
 
 
-def test_a_dry_run_listens_nowhere(environ: dict[str, str], loop_of: Callable[[Invocation], Loop]) -> None:
+def test_a_dry_run_opens_no_socket(environ: dict[str, str], loop_of: Callable[[Invocation], Loop]) -> None:
     invocation = Invocation({**environ, "CP_CAP_AUTOSCALE_HTTP": f"127.0.0.1:{free_port()}"})
     loop = loop_of(invocation)
     loop.dry_run = True
@@ -133,19 +133,19 @@ def test_a_dry_run_listens_nowhere(environ: dict[str, str], loop_of: Callable[[I
         assert not socket_path(invocation).exists()
 
 
-def test_where_one_cannot_be_had_none_stays(environ: dict[str, str], tmp_path: Path) -> None:
-    door = free_port()
+def test_if_one_address_cannot_be_opened_none_stays_open(environ: dict[str, str], tmp_path: Path) -> None:
+    auto_stop = free_port()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         more = {
             "CP_CAP_AUTOSCALE_HTTP": f"127.0.0.1:{taken.getsockname()[1]}",
-            "CP_CAP_AUTOSCALE_AUTOSTOP": f"127.0.0.1:{door}",
+            "CP_CAP_AUTOSCALE_AUTOSTOP": f"127.0.0.1:{auto_stop}",
         }
         invocation = Invocation({**environ, **more})
         (tmp_path / "state").mkdir()
         password_file(tmp_path / "state" / "http-passwords")
         with pytest.raises(SettingsError, match="cannot listen at"), network(invocation):
             pass
-    assert not listens(door)
+    assert not listens(auto_stop)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_where_one_cannot_be_had_none_stays(environ: dict[str, str], tmp_path: P
         ({}, ("fake", "fake")),
     ),
 )
-def test_callers_are_told_region_and_subnet_as_the_loop_knows_them_or_the_providers_name(
+def test_region_and_subnet_are_those_of_the_loop_or_the_name_of_the_provider(
     environ: dict[str, str], settings: dict[str, object], place: tuple[str, str]
 ) -> None:
     environ["CP_CAP_AUTOSCALE_PROVIDER"] = "fake"

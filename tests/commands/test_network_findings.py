@@ -1,4 +1,4 @@
-"""What doctor says of the certificate and of addresses at which nobody listens."""
+"""The findings of doctor about the certificate and about addresses at which nobody listens."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ DAY = 86_400.0
 
 
 @pytest.mark.parametrize(
-    ("days", "level", "said"),
+    ("days", "level", "message"),
     ((-30, Level.OK, "holds until"), (0, Level.WARN, "expires on"), (2, Level.FAIL, "has expired on")),
 )
-def test_a_certificate_is_told_of_before_and_after_it_expires(
-    tmp_path: Path, days: int, level: Level, said: str
+def test_a_certificate_is_reported_before_and_after_it_expires(
+    tmp_path: Path, days: int, level: Level, message: str
 ) -> None:
     make_certificate(tmp_path / "cert.pem", tmp_path / "key.pem")
     found = certificate_finding(tmp_path / "cert.pem", time.time() + days * DAY)
-    assert (found.level, said in found.found) == (level, True), found
+    assert (found.level, message in found.found) == (level, True), found
 
 
-def test_a_file_that_is_no_certificate_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_certificate_is_reported(tmp_path: Path) -> None:
     (tmp_path / "cert.pem").write_text("no certificate")
     found = certificate_finding(tmp_path / "cert.pem", 0.0)
     assert (found.level, "cannot be read" in found.found) == (Level.FAIL, True)
 
 
-def test_a_certificate_with_the_key_of_another_is_told(environ: dict[str, str], tmp_path: Path) -> None:
+def test_a_certificate_with_the_wrong_key_is_reported(environ: dict[str, str], tmp_path: Path) -> None:
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     make_certificate(certificate, key)
     files = {"CP_CAP_AUTOSCALE_HTTP_CERT": str(certificate), "CP_CAP_AUTOSCALE_HTTP_KEY": str(key)}
@@ -47,7 +47,7 @@ def test_a_certificate_with_the_key_of_another_is_told(environ: dict[str, str], 
     assert f"{key} is not the key of that certificate" in found[1].found
 
 
-def test_who_may_not_read_the_key_is_told_nothing_of_it(
+def test_a_user_who_may_not_read_the_key_gets_no_finding_about_it(
     environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def closed(*_: Path) -> None:
@@ -60,7 +60,7 @@ def test_who_may_not_read_the_key_is_told_nothing_of_it(
     assert [each.level for each in network_findings(Invocation({**environ, **files}))] == [Level.WARN]
 
 
-def test_an_address_at_which_nobody_listens_is_told_with_the_unit_that_does(environ: dict[str, str]) -> None:
+def test_an_address_at_which_nobody_listens_is_reported_with_its_unit(environ: dict[str, str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         at = {"CP_CAP_AUTOSCALE_HTTP": f"127.0.0.1:{other.getsockname()[1]}"}
         up = list(network_findings(Invocation({**environ, **at})))

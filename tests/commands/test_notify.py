@@ -1,4 +1,4 @@
-"""`notify` tries the services and shows what holds; `doctor` and `status` say what is wrong with them."""
+"""`notify` tests the services and shows current causes; `doctor` and `status` report problems with the services."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def urls(environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def tripped(environ: dict[str, str], *, failing: str = "") -> None:
-    """A store in which the circuit breaker was told, or is to be told and cannot be."""
+    """A store with a notification of the circuit breaker, sent or failing."""
     brake = because(Code.CIRCUIT_BREAKER, what="removals", count=300, most=200, window_s=600.0)
     due = notifications_due(Known(), NotificationContext(NOW, Observed(a_snapshot(), Plan((), Memory(brake=brake)))))
     store = Store.open(Invocation(environ).store_file)
@@ -48,21 +48,21 @@ def tripped(environ: dict[str, str], *, failing: str = "") -> None:
     store.close()
 
 
-def test_a_test_message_is_sent_to_each_service_and_says_what_came_of_it(
+def test_a_test_message_goes_to_each_service_and_its_result_is_shown(
     urls: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with mail_server() as (mail, box), web_server(500) as web:
         urls.write_text(f"{mail}\n{web.url(TOKEN)}\n")
         code = main(["notify", "--test"])
-    said = capsys.readouterr()
+    printed = capsys.readouterr()
     assert (code, len(box.mails), len(web.posts)) == (1, 1, 1)
-    assert said.out.splitlines()[0] == "line 1, mailto: sent"
-    assert "500" in said.out.splitlines()[1]
-    assert TOKEN not in said.out + said.err
+    assert printed.out.splitlines()[0] == "line 1, mailto: sent"
+    assert "500" in printed.out.splitlines()[1]
+    assert TOKEN not in printed.out + printed.err
 
 
 @pytest.mark.usefixtures("environ")
-def test_without_a_file_a_test_says_which_setting_names_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_test_without_a_file_names_the_setting(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["notify", "--test"]) == 2
     assert "CP_CAP_AUTOSCALE_NOTIFICATIONS" in capsys.readouterr().err
 
@@ -77,7 +77,7 @@ def test_without_a_file_a_test_says_which_setting_names_one(capsys: pytest.Captu
     ),
     ids=("empty", "others may read it", "no service", "sound"),
 )
-def test_doctor_checks_the_file_and_calls_nobody(
+def test_doctor_checks_the_notification_file(
     urls: Path, environ: dict[str, str], text: str, mode: int, words: str
 ) -> None:
     urls.write_text(text)
@@ -88,7 +88,7 @@ def test_doctor_checks_the_file_and_calls_nobody(
     assert TOKEN not in found.found
 
 
-def test_doctor_and_status_say_that_nothing_can_be_sent(
+def test_doctor_and_status_report_that_nothing_can_be_sent(
     urls: Path, environ: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     urls.write_text("json://h/x\n")
@@ -99,16 +99,16 @@ def test_doctor_and_status_say_that_nothing_can_be_sent(
     assert (found.level, "connection refused" in found.found, "connection refused" in line) == (Level.FAIL, True, True)
 
 
-def test_without_services_doctor_says_nothing_of_them(environ: dict[str, str]) -> None:
+def test_without_a_notification_file_doctor_has_no_finding(environ: dict[str, str]) -> None:
     assert notification_findings(Invocation(environ)) == ()
 
 
 @pytest.mark.usefixtures("urls")
-def test_what_holds_is_shown_with_what_to_do(environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_current_causes_are_shown_with_what_to_do(environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     tripped(environ)
     assert main(["notify"]) == 0
-    assert "circuit breaker since" in (said := capsys.readouterr().out)
-    assert "→ Find the cause" in said
+    assert "circuit breaker since" in (printed := capsys.readouterr().out)
+    assert "→ Find the cause" in printed
     assert main(["notify", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [(each["kind"], each["reason"]["code"]) for each in document["causes"]] == [("brake", "CIRCUIT_BREAKER")]

@@ -1,4 +1,4 @@
-"""`orphans` as people and programs see it; what ending one takes is shown in tests/act and on the real cell."""
+"""`orphans` as text and JSON; tests/act and the real cell show how one is terminated."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ USAGE = 2
 
 @pytest.fixture
 def record(tmp_path: Path) -> Path:
-    """A cell with one worker in service, of which nothing is remembered."""
+    """A cell with one worker in service, of which the store knows nothing."""
     folder = tmp_path / "record"
     shutil.copytree(whole("quarantine/a-black-hole-is-disabled"), folder)
     (folder / "memory.json").unlink()
     return folder
 
 
-def test_each_is_listed_with_what_it_is_and_why(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_orphan_is_listed_with_its_machine_and_reason(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["orphans", "--from", str(record), "--json"])
-    told = json.loads(capsys.readouterr().out)
-    (row,) = told["orphans"]
+    printed = json.loads(capsys.readouterr().out)
+    (row,) = printed["orphans"]
     shown = {name: row[name] for name in ("id", "host", "busy", "instance_type", "node_array", "age_s")}
     assert (code, row["reason"]["code"], shown) == (
         0,
@@ -46,26 +46,26 @@ def test_each_is_listed_with_what_it_is_and_why(record: Path, capsys: pytest.Cap
     )
 
 
-def test_people_get_a_table(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_orphans_are_shown_as_a_table(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["orphans", "--from", str(record)])
     head, line = capsys.readouterr().out.splitlines()[:2]
     assert head.split() == ["id", "name", "type", "node", "array", "state", "age", "price/h", "jobs", "why"]
     assert line.split()[:9] == ["i-1", "w1", "m5.large", "execute", "running", "40m", "0.096", "USD", "yes"]
 
 
-def test_where_there_is_none_that_is_said(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_orphans_the_command_says_so(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (record / "provider.json").unlink()
     main(["orphans", "--from", str(record)])
     assert capsys.readouterr().out == "no orphans\n"
 
 
-def test_nothing_is_ended_on_what_a_record_shows(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_orphan_is_terminated_from_a_record(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["orphans", "--from", str(record), "--end", "i-1", "--yes"])
     assert (code, "only shows" in capsys.readouterr().err) == (USAGE, True)
 
 
 @pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGHUP))
-def test_a_signal_lets_the_command_undo_what_it_has_disabled(number: signal.Signals) -> None:
+def test_a_signal_lets_a_command_undo_what_it_has_disabled(number: signal.Signals) -> None:
     before, undone = signal.getsignal(number), []
 
     def disabling() -> None:

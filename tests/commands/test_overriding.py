@@ -1,4 +1,6 @@
-"""`pause`, `drain` and the like of users who may not write the autoscaler's state: they ask it, and it says who may."""
+"""`pause`, `drain` and other commands of users who may not write the autoscaler's state: they ask it, and it reports
+who may.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ from autoscaler.store.store import Store
 from tests.cell_files import cell_files
 from tests.commands.test_answers import listening
 from tests.commands.test_commands import environ, store
-from tests.web.test_overrides import MANAGER, OTHER, Told, as_root, told
+from tests.web.test_overrides import MANAGER, OTHER, Site, a_site, as_root
 
 __all__ = ("environ", "listening", "store")
 
@@ -48,7 +50,7 @@ class Done:
 
 
 def as_user(user: str, run: Callable[[], int]) -> Done:
-    """What this does in a process of another user of this machine, who has what we have imported."""
+    """Runs this in a process of another user of this machine, with the modules imported here."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         child = os.fork()
         if child == 0:
@@ -76,9 +78,9 @@ def command_as(user: str, *words: str) -> Done:
 
 
 @pytest.fixture
-def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
-    """The autoscaler of a cell whose files every user reads, in a state that root alone writes."""
-    with told() as made:
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """The autoscaler of a cell whose files every user can read, with a state that only root can write."""
+    with a_site() as made:
         for name, value in cell_files(made.folder / "sge").items():
             monkeypatch.setenv(name, value)
         for name in (URL_ENV, TOKEN_ENV, SOCKET_ENV, "CP_CAP_AUTOSCALE_WORKDIR", "SUDO_USER"):
@@ -91,9 +93,9 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
 
 
 @as_root
-def test_a_manager_who_may_not_write_the_state_acts_through_the_running_autoscaler(site: Told) -> None:
+def test_a_manager_who_may_not_write_the_state_acts_through_the_service(site: Site) -> None:
     site.managers.append(MANAGER)
-    site.store.memory.save(site.store.memory.load(), 4e9)  # a pass has just been made
+    site.store.memory.save(site.store.memory.load(), 4e9)  # as if a pass had just been made
     done = [command_as(MANAGER, *words) for words in (["pause"], ["drain", "fake-1"], ["stop", "--now", "--no-wait"])]
     assert [(one.code, one.err) for one in done] == [(0, "")] * 3
     assert done[0].out == "the autoscaler pauses from its next pass on; `sge-autoscaler resume` ends the pause\n"
@@ -112,14 +114,14 @@ def test_a_manager_who_may_not_write_the_state_acts_through_the_running_autoscal
 
 @as_root
 @pytest.mark.parametrize("words", (["pause"], ["resume"], ["retry"], ["keep", "fake-1"], ["drain", "fake-1"]))
-def test_who_is_no_manager_is_told_who_may(site: Told, words: list[str]) -> None:
+def test_a_user_who_is_not_a_manager_is_refused_with_who_may_act(site: Site, words: list[str]) -> None:
     done = command_as(OTHER, *words)
     assert (done.code, done.out, done.err.count("\n"), site.in_force()) == (1, "", 1, [])
     assert "nobody may read, but not act on the autoscaler: only root" in done.err
 
 
 @as_root
-def test_a_user_who_may_not_stop_it_is_refused_and_not_advised_to_add_no_wait(site: Told) -> None:
+def test_a_refused_stop_does_not_advise_no_wait(site: Site) -> None:
     refused, sent = (command_as(OTHER, "stop", "--now", *more) for more in ((), ("--no-wait",)))
     assert (refused.code, sent.code, refused.out, site.in_force()) == (1, 1, "", [])
     assert "nobody may read, but not stop the autoscaler: ask root" in refused.err
@@ -128,14 +130,14 @@ def test_a_user_who_may_not_stop_it_is_refused_and_not_advised_to_add_no_wait(si
 
 @as_root
 @pytest.mark.parametrize("words", (["pause"], ["stop", "--now"], ["stop", "--now", "--no-wait"]))
-def test_a_socket_that_is_closed_to_a_user_is_a_refusal(site: Told, words: list[str]) -> None:
+def test_a_socket_closed_to_a_user_is_a_refusal(site: Site, words: list[str]) -> None:
     site.path.chmod(0o700)
     done = command_as(OTHER, *words)
     assert (done.code, "is closed to you: ask root" in done.err) == (1, True)
 
 
 @as_root
-def test_top_offers_to_act_to_managers_and_to_nobody_else(site: Told) -> None:
+def test_top_offers_actions_to_managers_only(site: Site) -> None:
     site.managers.append(MANAGER)
 
     def offered() -> int:
@@ -145,20 +147,20 @@ def test_top_offers_to_act_to_managers_and_to_nobody_else(site: Told) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_what_is_stored_for_an_autoscaler_that_hangs_is_said_to_be_late(
+def test_an_override_stored_for_a_hanging_service_is_reported_as_late(
     environ: dict[str, str], store: Store, listening: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     invocation = Invocation(environ)
     state, path = str(invocation.state_directory), str(listening("hangs"))
     with hold(invocation.cell, lock_directory(), state=state, socket_path=path):
         assert main(["pause"]) == 0
-    said = capsys.readouterr().out
-    assert ("takes effect at the next pass" in said, "it hangs, or was stopped" in said) == (True, True)
+    printed = capsys.readouterr().out
+    assert ("takes effect at the next pass" in printed, "it hangs, or was stopped" in printed) == (True, True)
     assert store.overrides.load().paused
 
 
 @pytest.mark.timeout(120)
-def test_who_can_only_ask_one_that_hangs_is_told_that_it_does_not_act_later(
+def test_a_user_of_a_hanging_service_learns_that_it_will_not_act_later(
     environ: dict[str, str],
     store: Store,
     listening: Callable[[str], Path],
@@ -170,11 +172,11 @@ def test_who_can_only_ask_one_that_hangs_is_told_that_it_does_not_act_later(
     monkeypatch.setattr(os, "access", lambda at, mode, real=os.access: str(at) != state and real(at, mode))
     with hold(invocation.cell, lock_directory(), state=state, socket_path=path):
         assert main(["pause"]) == 4
-    said = capsys.readouterr()
+    printed = capsys.readouterr()
     assert (
-        said.out,
-        "it hangs, or was stopped" in said.err,
-        "carries out no command whose caller has gone" in said.err,
+        printed.out,
+        "it hangs, or was stopped" in printed.err,
+        "carries out no command whose caller has gone" in printed.err,
     ) == (
         "",
         True,
@@ -182,22 +184,22 @@ def test_who_can_only_ask_one_that_hangs_is_told_that_it_does_not_act_later(
     )
 
 
-def test_what_nobody_could_receive_is_not_said_to_be_carried_out_later(tmp_path: Path) -> None:
-    with pytest.raises(answer_client.Unanswered) as told:
+def test_a_command_that_nobody_received_is_not_promised_for_later(tmp_path: Path) -> None:
+    with pytest.raises(answer_client.Unanswered) as a_site:
         _sent(Place(path=str(tmp_path / "none.sock")), OperatorCommand(Verb.PAUSE))
-    assert "if it received" not in str(told.value)
+    assert "if it received" not in str(a_site.value)
 
 
-def test_an_autoscaler_that_observed_nothing_for_long_is_said_to_be_late(
-    site: Told, capsys: pytest.CaptureFixture[str]
+def test_a_service_without_recent_observations_is_reported_as_late(
+    site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
     site.store.memory.save(site.store.memory.load(), 1.0)
     assert main(["pause"]) == 0
     assert "takes effect at the next pass of the autoscaler, and that is late: the last" in capsys.readouterr().out
 
 
-def test_from_another_machine_whoever_proves_to_be_an_admin_acts(
-    site: Told, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_from_another_machine_only_a_proven_admin_may_act(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept = tmp_path / "tokens"
     api = site.app_api

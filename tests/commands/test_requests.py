@@ -1,4 +1,4 @@
-"""`autoscale` and `requests`: nothing that is asked for is lost, with or without an autoscaler that listens."""
+"""`autoscale` and `requests`: no request is lost, with or without an autoscaler that listens."""
 
 from __future__ import annotations
 
@@ -62,19 +62,19 @@ def live(store: Store) -> tuple[RequestSet, ...]:
     return store.requests.load(time.time()).sets
 
 
-def told(capsys: pytest.CaptureFixture[str]) -> str:
+def printed(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out.strip()
 
 
-def test_so_many_vcpus_are_asked_for(served: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_vcpus_are_requested_by_corecount(served: Store, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["autoscale", "--name=execute", "--corecount=128"])
     assert (code, [one.targets for one in live(served)]) == (0, [(Target("execute", cores=128),)])
 
 
-def test_a_set_and_the_time_it_holds_are_said(served: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_request_prints_its_set_and_how_long_it_lasts(served: Store, capsys: pytest.CaptureFixture[str]) -> None:
     main(["autoscale", "--name=execute", "--count=2", "--request-set=mine", "--expiration=2h"])
     (mine,) = live(served)
-    assert (mine.name, round((mine.expires_at or 0) - mine.at), told(capsys)[:31]) == (
+    assert (mine.name, round((mine.expires_at or 0) - mine.at), printed(capsys)[:31]) == (
         "mine",
         7200,
         "request set mine: execute for 7"[:31],
@@ -82,7 +82,7 @@ def test_a_set_and_the_time_it_holds_are_said(served: Store, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize("given", ("file", "-"))
-def test_a_list_comes_from_a_file_or_standard_input(
+def test_a_list_is_read_from_a_file_or_standard_input(
     served: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
 ) -> None:
     (tmp_path / "arrays.json").write_text(EXECUTE, encoding="utf-8")
@@ -102,7 +102,7 @@ def test_a_list_comes_from_a_file_or_standard_input(
         ('{"Name": "execute"}', "the arrays: a list is expected"),
     ),
 )
-def test_a_wrong_file_is_told_its_place_and_changes_nothing(
+def test_a_wrong_file_is_refused_with_its_place_and_changes_nothing(
     served: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, error: str
 ) -> None:
     (tmp_path / "arrays.json").write_text(text, encoding="utf-8")
@@ -115,30 +115,30 @@ def test_a_wrong_file_is_told_its_place_and_changes_nothing(
     "arguments",
     ([], ["--name=execute"], ["--name=execute", "--file=x"], ["--file=x", "--count=2"], ["--file=/nowhere/x"]),
 )
-def test_what_says_nothing_or_two_things_is_a_mistake(arguments: list[str]) -> None:
+def test_missing_or_contradictory_options_are_a_usage_error(arguments: list[str]) -> None:
     assert main(["autoscale", *arguments]) == 2
 
 
-def test_without_a_listener_the_request_is_kept_and_that_is_said(
+def test_without_a_service_the_request_is_stored_and_the_command_says_so(
     store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = main(["autoscale", "--name=execute", "--count=2"])
-    assert (code, live(store)[0].targets, "no autoscaler serves this cell now" in told(capsys)) == (
+    assert (code, live(store)[0].targets, "no autoscaler serves this cell now" in printed(capsys)) == (
         0,
         (Target("execute", count=2),),
         True,
     )
 
 
-def test_a_loop_that_does_not_listen_finds_it_in_the_store(
+def test_a_loop_without_a_socket_finds_the_request_in_the_store(
     invocation: Invocation, store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with hold(invocation.cell, lock_directory()):
         main(["autoscale", "--name=execute", "--count=2"])
-    assert (len(live(store)), "no autoscaler" in told(capsys)) == (1, False)
+    assert (len(live(store)), "no autoscaler" in printed(capsys)) == (1, False)
 
 
-def test_a_socket_that_a_crash_left_stands_for_nobody(invocation: Invocation, store: Store) -> None:
+def test_a_socket_left_by_a_crash_is_ignored(invocation: Invocation, store: Store) -> None:
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(socket_path(invocation)))
     assert (main(["autoscale", "--name=execute", "--count=2"]), len(live(store))) == (0, 1)
@@ -146,7 +146,7 @@ def test_a_socket_that_a_crash_left_stands_for_nobody(invocation: Invocation, st
 
 @pytest.fixture
 def hanging(invocation: Invocation, listening: Callable[[str], Path]) -> Iterator[Invocation]:
-    """A service that is connected to and does nothing: it would be waited for five minutes."""
+    """A service that accepts connections and does nothing: a client would wait for it for five minutes."""
     state, path = str(invocation.state_directory), str(listening("hangs"))
     with hold(invocation.cell, lock_directory(), state=state, socket_path=path):
         yield invocation
@@ -154,17 +154,17 @@ def hanging(invocation: Invocation, listening: Callable[[str], Path]) -> Iterato
 
 @pytest.mark.timeout(120)
 @pytest.mark.thorough
-def test_for_a_service_that_hangs_requests_are_stored_and_taken_back(
+def test_for_a_hanging_service_requests_are_stored_and_ended(
     hanging: Invocation, store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["autoscale", "--name=execute", "--count=2"]) == 0
-    said = capsys.readouterr()
-    assert ("request set standard: execute" in said.out, said.err.count("it hangs, or was stopped")) == (True, 1)
-    assert "this command stores this for when it goes on" in said.err
+    output = capsys.readouterr()
+    assert ("request set standard: execute" in output.out, output.err.count("it hangs, or was stopped")) == (True, 1)
+    assert "this command stores this for when it goes on" in output.err
     assert [one.targets for one in live(store)] == [(Target("execute", count=2),)]
     assert main(["requests"]) == 0
-    said = capsys.readouterr()
-    assert ("execute" in said.out, "this command shows what it has stored" in said.err) == (True, True)
+    output = capsys.readouterr()
+    assert ("execute" in output.out, "this command shows what it has stored" in output.err) == (True, True)
     assert main(["requests", "--end", "standard"]) == 0
     assert "stores this for when it goes on" in capsys.readouterr().err
     assert live(store) == ()
@@ -172,22 +172,22 @@ def test_for_a_service_that_hangs_requests_are_stored_and_taken_back(
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("words", (["autoscale", "--name=execute", "--count=2"], ["requests", "--end", "standard"]))
-def test_who_can_only_ask_a_service_that_hangs_is_told_that_it_may_act_later(
+def test_a_user_who_may_not_store_is_told_that_a_hanging_service_got_nothing(
     hanging: Invocation, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(_service, "_ours_to_write", lambda invocation: False)
     assert main(words) == 4
-    said = capsys.readouterr()
-    assert (said.out, said.err.count("\n")) == ("", 1)
-    assert "it hangs, or was stopped; nothing was requested: let it go on, or start it again" in said.err
+    output = capsys.readouterr()
+    assert (output.out, output.err.count("\n")) == ("", 1)
+    assert "it hangs, or was stopped; nothing was requested: let it go on, or start it again" in output.err
 
 
-def test_a_wrong_request_is_refused_without_a_listener_too(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_request_is_refused_without_a_service_too(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["autoscale", "--name=exceute", "--count=2"])
     assert (code, "did you mean execute?" in capsys.readouterr().err, live(store)) == (2, True, ())
 
 
-def test_an_address_that_does_not_answer_is_no_reason_to_write_elsewhere(
+def test_a_configured_address_that_does_not_answer_stores_nothing_locally(
     store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CP_CAP_AUTOSCALE_URL", "http://127.0.0.1:1")
@@ -197,7 +197,7 @@ def test_an_address_that_does_not_answer_is_no_reason_to_write_elsewhere(
 def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     capsys.readouterr()
     assert main(["requests", "--json"]) == 0
-    document: dict[str, Any] = json.loads(told(capsys))
+    document: dict[str, Any] = json.loads(printed(capsys))
     return document
 
 
@@ -212,7 +212,7 @@ def test_every_live_request_is_shown(
     assert ([one["name"] for one in document["request_sets"]], document["node_arrays"][0]["count"]) == (["a", "b"], 5)
 
 
-def test_people_read_who_asks_for_what_until_when(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_text_shows_requests_by_caller_and_end(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     arrays = [
         {"Name": "execute", "TargetCount": 1},
         {"Name": "execute", "TargetGroupCount": 4, "GroupCoreCount": 64},
@@ -223,7 +223,7 @@ def test_people_read_who_asks_for_what_until_when(store: Store, capsys: pytest.C
     ask(store, arrays[:1], Caller("bob", now, ("execute",)), request_set="b", expiration_interval=60)
     ask(store, [], Caller("eve", now, ("execute",)), request_set="c", expiration_interval=60)
     main(["requests"])
-    lines = [line.partition("until 2")[0] for line in told(capsys).splitlines()]
+    lines = [line.partition("until 2")[0] for line in printed(capsys).splitlines()]
     assert lines == [
         "a: requested by alice, until it is ended",
         "  execute: 1 worker",
@@ -239,9 +239,7 @@ def test_people_read_who_asks_for_what_until_when(store: Store, capsys: pytest.C
     ]
 
 
-def test_people_read_which_limits_requests_set_and_whose_they_are(
-    store: Store, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_text_shows_limits_of_requests_and_their_callers(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     capped = [{"Name": "execute", "TargetCount": 9, "MaxCount": 3, "MaxCoreCount": 12}]
     now = datetime(2099, 1, 1, tzinfo=UTC).timestamp()
     bare = [{"Name": "execute"}]
@@ -250,32 +248,34 @@ def test_people_read_which_limits_requests_set_and_whose_they_are(
     ask(store, bare, Caller("eve", now, ("execute",)), request_set="c")
     main(["requests"])
     moment = datetime.fromtimestamp(now + 300, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    assert told(capsys).splitlines()[-1] == (
+    assert printed(capsys).splitlines()[-1] == (
         f"  execute: 9 workers; at most 2 workers (MaxCount), set by bob in b until {moment}"
         " and 12 vCPUs (MaxCoreCount), set by alice in a"
     )
 
 
 @pytest.mark.usefixtures("environ")
-def test_nobody_asking_is_said_and_leaves_no_file(invocation: Invocation, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_requests_the_command_says_so_and_creates_no_file(
+    invocation: Invocation, capsys: pytest.CaptureFixture[str]
+) -> None:
     main(["requests"])
-    assert (told(capsys), invocation.store_file.exists()) == ("there are no live requests", False)
+    assert (printed(capsys), invocation.store_file.exists()) == ("there are no live requests", False)
 
 
 @pytest.mark.parametrize("listens", (True, False))
-def test_a_set_is_taken_back(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str], listens: bool) -> None:
+def test_a_set_is_ended_once(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str], listens: bool) -> None:
     store = request.getfixturevalue("served" if listens else "store")
     main(["autoscale", "--name=execute", "--count=2", "--request-set=a/b c"])
     capsys.readouterr()
     codes = [main(["requests", "--end", "a/b c"]) for _ in range(2)]
-    said = capsys.readouterr()
-    assert (codes, said.out, live(store)) == ([0, 3], "request set a/b c has ended\n", ())
-    assert "request set a/b c does not exist; there are: none" in said.err
+    output = capsys.readouterr()
+    assert (codes, output.out, live(store)) == ([0, 3], "request set a/b c has ended\n", ())
+    assert "request set a/b c does not exist; there are: none" in output.err
 
 
 @pytest.fixture
 def as_anybody(environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """An ordinary user on the master, who has set nothing."""
+    """An ordinary user on the master host, without settings."""
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.delenv("CP_CAP_AUTOSCALE_WORKDIR")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
@@ -283,7 +283,7 @@ def as_anybody(environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.Monk
     return {**{k: v for k, v in environ.items() if not k.endswith("WORKDIR")}, "XDG_STATE_HOME": str(tmp_path / "home")}
 
 
-def test_an_ordinary_user_reaches_roots_autoscaler(as_anybody: dict[str, str], tmp_path: Path) -> None:
+def test_an_ordinary_user_reaches_the_autoscaler_of_root(as_anybody: dict[str, str], tmp_path: Path) -> None:
     invocation, store = Invocation(as_anybody), Store.open(None)
     path = tmp_path / "run" / socket_path(invocation).name
     with serve_requests(service(invocation, store, lambda: ("execute",), lambda: None), path):
@@ -291,22 +291,22 @@ def test_an_ordinary_user_reaches_roots_autoscaler(as_anybody: dict[str, str], t
     assert (code, len(live(store))) == (0, 1)
 
 
-def test_an_ordinary_users_request_is_not_put_where_nobody_looks(
+def test_without_a_service_an_ordinary_user_is_refused_and_nothing_is_stored(
     as_anybody: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (code,) = {main(words) for words in (["autoscale", "--name=execute", "--count=2"], ["requests", "--end", "a"])}
-    told = capsys.readouterr().err
-    assert (code, "you may not write its state" in told, (tmp_path / "home").exists()) == (4, True, False)
+    printed = capsys.readouterr().err
+    assert (code, "you may not write its state" in printed, (tmp_path / "home").exists()) == (4, True, False)
 
 
-def test_root_listens_where_scripts_look(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_listens_at_the_well_known_path(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     del environ["CP_CAP_AUTOSCALE_WORKDIR"]
     path = socket_path(Invocation(environ))
     assert (path.parent, path.name.startswith("default-"), path.suffix) == (OF_ROOT, True, ".sock")
 
 
-def test_for_a_group_root_listens_where_it_can_look(
+def test_with_a_socket_group_root_listens_at_the_well_known_path(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
@@ -316,7 +316,7 @@ def test_for_a_group_root_listens_where_it_can_look(
     assert places == [tmp_path / "state", OF_ROOT]
 
 
-def test_a_usual_socket_that_cannot_be_had_is_warned_of_only(
+def test_an_unusable_default_socket_is_only_a_warning(
     invocation: Invocation, store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = socket_path(invocation)
@@ -325,7 +325,7 @@ def test_a_usual_socket_that_cannot_be_had_is_warned_of_only(
         assert "callers cannot request workers" in caplog.text
 
 
-def test_a_chosen_socket_that_cannot_be_had_is_an_error(environ: dict[str, str], tmp_path: Path) -> None:
+def test_an_unusable_configured_socket_is_an_error(environ: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "in-the-way").write_text("")
     chosen = Invocation({**environ, "CP_CAP_AUTOSCALE_SOCKET": str(tmp_path / "in-the-way")})
     with (
@@ -336,7 +336,7 @@ def test_a_chosen_socket_that_cannot_be_had_is_an_error(environ: dict[str, str],
         pass
 
 
-def test_buckets_names_the_request_whose_machine_type_nobody_offers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_buckets_names_the_request_whose_machine_type_is_not_offered(capsys: pytest.CaptureFixture[str]) -> None:
     record = whole("requests/a-machine-type-not-offered-launches-nothing-and-is-reported")
     main(["buckets", "--from", str(record)])
     assert (
@@ -345,7 +345,7 @@ def test_buckets_names_the_request_whose_machine_type_nobody_offers(capsys: pyte
 
 
 @pytest.mark.parametrize("listens", (True, False))
-def test_an_array_of_another_cluster_is_refused_and_our_own_name_is_taken(
+def test_an_array_of_another_cluster_is_refused_and_our_own_name_is_accepted(
     request: pytest.FixtureRequest, listens: bool, tmp_path: Path, store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if listens:

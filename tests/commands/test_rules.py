@@ -1,4 +1,4 @@
-"""What people are shown of rules: `buckets --constraint`, `explain JOB`, `explain HOST`. On records, without a cell."""
+"""How rules are shown: `buckets --constraint`, `explain JOB`, `explain HOST`. On records, without a cell."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def shown(*words: str) -> str:
     return done.output
 
 
-def asked(constraint: str, record: Path = QUEUE) -> dict[str, Any]:
-    """By type, what is told of a constraint; None: it is met."""
-    told = json.loads(shown("buckets", "--json", "--from", str(record), "--constraint", constraint))
-    return {row["instance_type"]: row["constraint"] and row["constraint"]["text"] for row in told["buckets"]}
+def reasons_by_type(constraint: str, record: Path = QUEUE) -> dict[str, Any]:
+    """By type, why it does not meet a constraint; None: it does."""
+    result = json.loads(shown("buckets", "--json", "--from", str(record), "--constraint", constraint))
+    return {row["instance_type"]: row["constraint"] and row["constraint"]["text"] for row in result["buckets"]}
 
 
 def ruled(rules: object, folder: Path, record: Path = IDLE) -> Path:
@@ -44,41 +44,41 @@ def ruled(rules: object, folder: Path, record: Path = IDLE) -> Path:
         ('{"never": "closed"}', set()),
     ),
 )
-def test_buckets_show_what_meets_a_constraint(constraint: str, met: set[str]) -> None:
-    assert {type_ for type_, why in asked(constraint).items() if why is None} == met
+def test_buckets_shows_which_types_meet_a_constraint(constraint: str, met: set[str]) -> None:
+    assert {type_ for type_, why in reasons_by_type(constraint).items() if why is None} == met
 
 
-def test_buckets_show_why_others_do_not() -> None:
-    assert asked('{"node.vcpu_count": 4}')["m5.large"] == "its node.vcpu_count is 2, and 4 is requested"
+def test_buckets_shows_why_a_type_does_not_meet_a_constraint() -> None:
+    assert reasons_by_type('{"node.vcpu_count": 4}')["m5.large"] == "its node.vcpu_count is 2, and 4 is requested"
 
 
-def test_buckets_know_what_rules_give(tmp_path: Path) -> None:
+def test_buckets_applies_the_default_resources_of_the_rules(tmp_path: Path) -> None:
     rules = {"default_resources": [{"select": {"node.vcpu_count": 2}, "name": "ngpus", "value": 3}]}
     record = ruled(rules, tmp_path, QUEUE)
-    assert {type_ for type_, why in asked('{"ngpus": 2}', record).items() if why is None} == {"m5.large"}
+    assert {type_ for type_, why in reasons_by_type('{"ngpus": 2}', record).items() if why is None} == {"m5.large"}
 
 
-def test_the_table_says_it_too() -> None:
+def test_the_buckets_table_shows_constraints_too() -> None:
     lines = shown("buckets", "--from", str(QUEUE), "--constraint", '{"node.vcpu_count": 4}').splitlines()
     assert any("m5.xlarge" in line and line.rstrip().endswith("met") for line in lines)
 
 
-def test_a_wrong_constraint_is_told_with_its_place() -> None:
+def test_a_wrong_constraint_is_refused_with_its_place() -> None:
     done = CliRunner().invoke(cli, ["buckets", "--constraint", '{"or": [{"ngpus": -1}]}'], obj=Invocation({}))
     assert "constraint.or[0].ngpus: an amount cannot be below 0: -1" in str(done.exception)
 
 
-def test_explain_shows_who_meets_what_holds_for_a_job() -> None:
+def test_explain_job_shows_which_nodes_meet_its_rules() -> None:
     (rule,) = json.loads(shown("explain", "12", "--json", "--from", str(QUEUE)))["rules"]
     met = {node["node"] for node in rule["nodes"] if node["reason"] is None}
     assert (rule["place"], met) == ("apply[0]", {"execute/m5.4xlarge (on_demand)", "execute/m5.8xlarge (on_demand)"})
 
 
-def test_explain_says_why_others_do_not() -> None:
-    said = shown("explain", "12", "--from", str(QUEUE))
+def test_explain_job_shows_why_a_node_does_not_meet_a_rule() -> None:
+    explained = shown("explain", "12", "--from", str(QUEUE))
     assert (
         "not by execute/m5.large (on_demand): its node.vm_size is m5.large, and m5.4xlarge or m5.8xlarge is requested"
-        in said
+        in explained
     )
 
 
@@ -89,11 +89,11 @@ def test_explain_says_why_others_do_not() -> None:
         ({"node.spot": True}, "  not by w1: its node.spot is false, and true is requested"),
     ),
 )
-def test_explain_shows_what_a_host_meets(tmp_path: Path, constraints: object, line: str) -> None:
+def test_explain_host_shows_whether_it_meets_the_rules(tmp_path: Path, constraints: object, line: str) -> None:
     record = ruled({"constraints": [constraints]}, tmp_path)
     assert line in shown("explain", "w1", "--from", str(record)).splitlines()
 
 
-def test_what_is_said_of_another_queue_is_not_told_of_a_host(tmp_path: Path) -> None:
+def test_explain_host_shows_no_rule_of_another_queue(tmp_path: Path) -> None:
     record = ruled({"apply": [{"queue": "other.q", "constraints": {"never": "x"}}]}, tmp_path)
     assert json.loads(shown("explain", "w1", "--json", "--from", str(record)))["rules"] == []

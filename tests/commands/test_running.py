@@ -1,4 +1,4 @@
-"""Commands find the autoscaler that serves their cell, whatever this shell says of state and settings."""
+"""Commands find the autoscaler that serves their cell, whatever state and settings this shell names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.cell_files import cell_files
 
 @pytest.fixture
 def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """This shell: a cell's files, and a state of its own that no autoscaler ever looks at."""
+    """This shell: the files of a cell, and a state of its own that no autoscaler reads."""
     values = cell_files(tmp_path / "sge") | {
         "CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "mine"),
         "CP_CAP_AUTOSCALE_PROVIDER": "fake",
@@ -34,7 +34,7 @@ def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 @pytest.fixture
 def theirs(environ: dict[str, str], tmp_path: Path) -> Iterator[Store]:
-    """The state of an autoscaler that serves the cell, by settings of its own."""
+    """The state of an autoscaler that serves the cell with settings of its own."""
     state = tmp_path / "theirs"
     cell = Invocation(environ).cell
     store = Store.open(state / f"{cell.slug}.sqlite")
@@ -45,50 +45,55 @@ def theirs(environ: dict[str, str], tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-def test_a_pause_reaches_the_running_autoscaler_whatever_the_work_directory_is(theirs: Store, tmp_path: Path) -> None:
+def test_a_pause_reaches_the_running_autoscaler_whatever_the_work_directory(theirs: Store, tmp_path: Path) -> None:
     assert (main(["pause"]), theirs.overrides.load().paused, (tmp_path / "mine").exists()) == (0, True, False)
 
 
 @pytest.mark.usefixtures("environ")
 @pytest.mark.parametrize("words", (["pause"], ["resume"], ["retry"], ["stop", "--now", "--no-wait"]))
-def test_a_command_says_that_no_autoscaler_applies_it(
+def test_without_an_autoscaler_a_command_says_that_nothing_applies_it(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(words)
-    said = capsys.readouterr().err
-    assert "no autoscaler serves cell default of master:6444 on this machine" in said
-    assert str(tmp_path / "mine") in said
+    printed = capsys.readouterr().err
+    assert "no autoscaler serves cell default of master:6444 on this machine" in printed
+    assert str(tmp_path / "mine") in printed
 
 
 @pytest.mark.usefixtures("theirs")
-def test_it_says_nothing_of_the_kind_where_one_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_an_autoscaler_there_is_no_such_warning(capsys: pytest.CaptureFixture[str]) -> None:
     main(["pause"])
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.usefixtures("theirs")
-def test_state_of_another_user_is_named_and_nobody_is_sent_elsewhere(
+def test_unwritable_state_of_a_running_autoscaler_is_refused_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refused = str(tmp_path / "theirs")
     monkeypatch.setattr(os, "access", lambda path, mode, real=os.access: str(path) != refused and real(path, mode))
-    code, said = main(["pause"]), capsys.readouterr().err
-    assert (code, refused in said, "run this command as the user" in said, "WORKDIR" in said) == (1, True, True, False)
+    code, printed = main(["pause"]), capsys.readouterr().err
+    assert (code, refused in printed, "run this command as the user" in printed, "WORKDIR" in printed) == (
+        1,
+        True,
+        True,
+        False,
+    )
 
 
 @pytest.mark.usefixtures("theirs")
-def test_readers_judge_by_the_settings_of_the_running_autoscaler_and_name_what_differs(
+def test_readers_use_the_settings_of_the_running_autoscaler_and_name_differences(
     environ: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     judged = as_running(Invocation(environ))
-    said = capsys.readouterr().err
+    printed = capsys.readouterr().err
     assert [array.limits.max_workers for array in judged.policy.node_arrays] == [3]
     assert [array.instance_type for array in judged.policy.node_arrays] == ["m5.large"]
-    assert "CP_CAP_AUTOSCALE_WORKERS (10 here, 3 there)" in said
-    assert "CP_CAP_AUTOSCALE_PROVIDER" not in said
+    assert "CP_CAP_AUTOSCALE_WORKERS (10 here, 3 there)" in printed
+    assert "CP_CAP_AUTOSCALE_PROVIDER" not in printed
 
 
-def test_without_a_running_autoscaler_this_shell_is_judged_by_and_that_is_said(
+def test_without_a_running_autoscaler_a_reader_uses_its_own_settings_and_says_so(
     environ: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     invocation = Invocation(environ)
@@ -96,7 +101,7 @@ def test_without_a_running_autoscaler_this_shell_is_judged_by_and_that_is_said(
     assert "this command uses the settings of this shell" in capsys.readouterr().err
 
 
-def test_what_is_said_of_the_settings_is_said_once_however_often_a_command_looks(
+def test_a_warning_about_settings_is_printed_once_per_command(
     environ: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     invocation = Invocation(environ)
@@ -106,10 +111,10 @@ def test_what_is_said_of_the_settings_is_said_once_however_often_a_command_looks
     for _ in range(2):
         warn_unless_running(invocation)
     kept = capsys.readouterr().err
-    assert [said.count("no autoscaler serves cell") for said in (judged, kept)] == [1, 1]
+    assert [result.count("no autoscaler serves cell") for result in (judged, kept)] == [1, 1]
 
 
-def test_secrets_are_never_handed_on_and_a_reader_keeps_its_own(tmp_path: Path) -> None:
+def test_secrets_are_not_shared_and_a_reader_keeps_its_own(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text('CP_CAP_AUTOSCALE_WORKERS = 7\nCP_CAP_AUTOSCALE_PROVIDER = "local"\n')
     service = {"CP_CAP_AUTOSCALE_CONFIG": str(file), "CP_CAP_AUTOSCALE_CYCLECLOUD_PASSWORD": "hush", "HOME": "/root"}
@@ -120,7 +125,7 @@ def test_secrets_are_never_handed_on_and_a_reader_keeps_its_own(tmp_path: Path) 
     assert differing(reader, shared) == {"CP_CAP_AUTOSCALE_MAX_CORES": ("4", None)}
 
 
-def test_a_note_that_anybody_could_have_written_leads_nowhere(
+def test_a_lock_note_of_an_untrusted_user_is_ignored(
     environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cell = Invocation(environ).cell
@@ -132,8 +137,19 @@ def test_a_note_that_anybody_could_have_written_leads_nowhere(
     assert found.state == ""
 
 
-def test_a_lock_that_its_holder_left_behind_is_no_running_autoscaler(environ: dict[str, str]) -> None:
+def test_a_lock_left_behind_is_not_a_running_autoscaler(environ: dict[str, str]) -> None:
     cell = Invocation(environ).cell
     with hold(cell, lock_directory()):
         pass
     assert running(cell) is None
+
+
+def test_a_command_leaves_the_store_of_a_running_autoscaler_of_an_earlier_version_as_it_is(
+    theirs: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    theirs.database.execute("PRAGMA user_version=12")
+    assert main(["status"]) == 2
+    assert "is of an earlier version, and the autoscaler that writes it still runs" in capsys.readouterr().err
+    row = theirs.database.row("PRAGMA user_version")
+    assert row is not None
+    assert row[0] == 12

@@ -1,4 +1,4 @@
-"""What serves a cell: the boot script of its workers, the unit that starts it, and settings read again."""
+"""Serving a cell: the boot script of its workers, the systemd unit, and reloads of the settings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def invocation(tmp_path: Path) -> Invocation:
     )
 
 
-def test_the_boot_script_points_at_this_cell(invocation: Invocation, tmp_path: Path) -> None:
+def test_the_boot_script_names_this_cell(invocation: Invocation, tmp_path: Path) -> None:
     lines = worker_boot(invocation, "execute").script().splitlines()
     settings = "\n".join(line for line in lines if re.match(r"SGE_\w+=", line))
     shown = subprocess.run(
@@ -49,23 +49,23 @@ def test_the_boot_script_points_at_this_cell(invocation: Invocation, tmp_path: P
     assert shown.stdout == f"{tmp_path}/it's a root|default|6444|6445|"
 
 
-def test_a_machine_waits_longer_to_be_taken_than_its_autoscaler_waits_for_it(invocation: Invocation) -> None:
-    """Else it would leave as released, and a type whose machines never join would never rest."""
+def test_a_machine_waits_longer_to_join_than_its_autoscaler_waits_for_it(invocation: Invocation) -> None:
+    """Otherwise it would leave as released, and a type whose machines never join would never get a backoff."""
     (waits,) = re.findall(r"^JOIN_WITHIN=(\d+)$", worker_boot(invocation, "execute").script(), re.MULTILINE)
     assert int(waits) > invocation.policy.node_arrays[0].boot_timeout
 
 
-def test_a_machine_waits_as_long_as_rules_say(invocation: Invocation, tmp_path: Path) -> None:
+def test_a_machine_waits_as_long_as_the_rules_set(invocation: Invocation, tmp_path: Path) -> None:
     (tmp_path / "rules.json").write_text('{"boot_timeout": {"default": 7200}}')
     ruled = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_RULES": str(tmp_path / "rules.json")})
     assert "JOIN_WITHIN=14460" in worker_boot(ruled, "execute").script()
 
 
-def test_a_worker_gets_the_cells_bootstrap(invocation: Invocation) -> None:
+def test_a_worker_gets_the_bootstrap_file_of_the_cell(invocation: Invocation) -> None:
     assert "BOOTSTRAP='ignore_fqdn true'" in worker_boot(invocation, "execute").script()
 
 
-def test_what_is_of_one_order_alone_is_in_no_boot_script_of_aws(
+def test_on_aws_no_boot_script_differs_by_order(
     invocation: Invocation,
 ) -> None:
     given = {"CP_CAP_AUTOSCALE_AUTOSTOP": "10.0.0.1:8650", "CP_CAP_AUTOSCALE_PROVIDER": "aws"}
@@ -81,16 +81,14 @@ def test_what_is_of_one_order_alone_is_in_no_boot_script_of_aws(
     assert (len(scripts), keys) == (1, [order_key(secret, "0abc"), order_key(secret, "0def")])
 
 
-def test_a_worker_gets_the_operators_own_bootstrap(invocation: Invocation, tmp_path: Path) -> None:
+def test_a_worker_gets_the_bootstrap_of_the_operator(invocation: Invocation, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("#!/bin/sh\nmount efs:/home /home\n")
     hooked = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_WORKER_BOOTSTRAP": str(tmp_path / "mine")})
     assert "HOOK='#!/bin/sh\nmount efs:/home /home'" in worker_boot(hooked, "execute").script()
 
 
 @pytest.mark.parametrize("text", (None, "mount efs:/home /home\n"))
-def test_a_bootstrap_that_cannot_run_is_refused_before_anything_is_launched(
-    invocation: Invocation, tmp_path: Path, text: str | None
-) -> None:
+def test_a_bootstrap_that_cannot_run_stops_the_start(invocation: Invocation, tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "mine").write_text(text)
     hooked = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_WORKER_BOOTSTRAP": str(tmp_path / "mine")})
@@ -98,7 +96,7 @@ def test_a_bootstrap_that_cannot_run_is_refused_before_anything_is_launched(
         refuse_unusable(hooked.settings)
 
 
-def test_a_worker_is_told_its_configuration_and_where_it_may_ask_to_stop(invocation: Invocation) -> None:
+def test_a_boot_script_has_the_configuration_and_the_auto_stop_address(invocation: Invocation) -> None:
     invocation = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_AUTOSTOP": "10.0.0.1:8650"})
     given = ArrayDefinition("execute", configuration='{"app": {"version": "1.2.3"}}')
     order = OrderRecord("0abc", "execute", 100.0, (), (), closed=False, group_id="execute:64-1")
@@ -107,45 +105,47 @@ def test_a_worker_is_told_its_configuration_and_where_it_may_ask_to_stop(invocat
         script = boot_script(invocation, store, order)
     key = order_key(cell_secret(invocation.store_file.with_suffix(".secret")), "0abc")
     values = ("app.version\t1.2.3\n", "cyclecloud.node.group_id\texecute:64-1\n")
-    told = [text in script for text in (*values, "http://10.0.0.1:8650/autostop/0abc", key)]
-    assert told == [True, True, True, True]
+    results = [text in script for text in (*values, "http://10.0.0.1:8650/autostop/0abc", key)]
+    assert results == [True, True, True, True]
 
 
-def test_a_worker_that_joins_by_its_own_image_is_told_the_same_and_nothing_else(invocation: Invocation) -> None:
+def test_a_boot_script_for_a_joining_image_has_them_and_starts_no_execd(invocation: Invocation) -> None:
     invocation = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_AUTOSTOP": "10.0.0.1:8650"})
     with invocation.store() as store:
         order = OrderRecord("0abc", "execute", 100.0, (), (), closed=False)
         script = boot_script(invocation, store, order, joins=False)
-    told = [text in script for text in ("cyclecloud.node.template\texecute\n", "/autostop/0abc", "sge_execd", "watch")]
-    assert told == [True, True, False, False]
+    results = [
+        text in script for text in ("cyclecloud.node.template\texecute\n", "/autostop/0abc", "sge_execd", "watch")
+    ]
+    assert results == [True, True, False, False]
 
 
-def test_the_secret_of_a_cell_is_made_once_and_for_nobody_else(tmp_path: Path) -> None:
+def test_the_secret_of_a_cell_is_made_once_and_readable_by_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "state" / "cell.secret"
     first = cell_secret(path)
     assert (cell_secret(path), path.stat().st_mode & 0o777) == (first, 0o600)
 
 
-def test_a_secret_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_an_empty_secret_is_refused(tmp_path: Path) -> None:
     (tmp_path / "cell.secret").write_text("\n")
     with pytest.raises(SettingsError, match="contains no secret"):
         cell_secret(tmp_path / "cell.secret")
 
 
-def test_without_an_instance_type_nothing_is_served(invocation: Invocation) -> None:
+def test_without_an_instance_type_serving_is_refused(invocation: Invocation) -> None:
     invocation = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_INSTANCE_TYPE": ""})
     with pytest.raises(SettingsError, match="no instance type"), serving(invocation):
         pass
 
 
-def test_serving_makes_the_cells_tag_and_its_store(invocation: Invocation) -> None:
+def test_serving_creates_the_tag_and_the_store(invocation: Invocation) -> None:
     with serving(invocation):
         made = ((invocation.common / FILE).exists(), invocation.store_file.exists())
     assert made == (True, True)
 
 
-def test_passes_and_commands_of_a_service_are_measured(invocation: Invocation) -> None:
-    """Here one that finds no Grid Engine."""
+def test_passes_and_commands_of_the_service_are_measured(invocation: Invocation) -> None:
+    """Here a service that finds no Grid Engine."""
     with serving(invocation) as loop:
         loop._guarded_pass()
         values = loop.store.measures.load().values
@@ -153,14 +153,14 @@ def test_passes_and_commands_of_a_service_are_measured(invocation: Invocation) -
     assert sum(values["grid_engine_command_failures_total"].values()) >= 1
 
 
-def test_a_dry_run_leaves_no_trace(invocation: Invocation, tmp_path: Path) -> None:
+def test_a_dry_run_creates_no_files(invocation: Invocation, tmp_path: Path) -> None:
     invocation = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_DRY_RUN": "true"})
     with serving(invocation) as loop:
         made = (loop.dry_run, (invocation.common / FILE).exists(), (tmp_path / "state").exists())
     assert made == (True, False, False)
 
 
-def test_a_dry_run_leaves_requests_out_that_a_plan_shows(invocation: Invocation) -> None:
+def test_a_dry_run_ignores_requests_that_plan_shows(invocation: Invocation) -> None:
     with invocation.store() as store:
         store.requests.update("standard", "ann", 99.0, None, (Target("execute", count=1),), ())
     dry = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_DRY_RUN": "true"})
@@ -169,7 +169,7 @@ def test_a_dry_run_leaves_requests_out_that_a_plan_shows(invocation: Invocation)
     assert sets == [0, 1]
 
 
-def test_settings_read_again_give_the_new_policy(invocation: Invocation) -> None:
+def test_a_reload_returns_the_new_policy(invocation: Invocation) -> None:
     environ = dict(invocation.environ)
     with serving(Invocation(environ)) as loop:
         environ["CP_CAP_AUTOSCALE_WORKERS"] = "7"
@@ -179,7 +179,7 @@ def test_settings_read_again_give_the_new_policy(invocation: Invocation) -> None
     assert (policy.node_arrays[0].limits.max_workers, poll) == (7, 5.0)
 
 
-def test_the_service_unit_is_one_that_systemd_would_notify() -> None:
+def test_the_service_unit_uses_systemd_notification() -> None:
     unit = resources.files("autoscaler.conf").joinpath("sge-autoscaler.service").read_text(encoding="utf-8")
     wanted = {"Type=notify", "ExecReload=/bin/kill -HUP $MAINPID", "RestartPreventExitStatus=0 2", "Restart=on-failure"}
     assert wanted <= set(unit.splitlines())
@@ -189,14 +189,14 @@ def test_the_service_unit_is_one_that_systemd_would_notify() -> None:
 @pytest.mark.parametrize(
     "unit", ("sge-autoscaler.service", "sge-autoscaler-serve.service", "sge-autoscaler-hosts@.service")
 )
-def test_a_units_exposure_is_at_most_2_5_of_10(unit: str) -> None:
+def test_the_exposure_of_each_unit_is_at_most_2_5_of_10(unit: str) -> None:
     path = Path(__file__).parents[2] / "conf" / unit
     argv = ("systemd-analyze", "security", "--offline=true", "--threshold=25", str(path))
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_wrong_rules_refuse_the_start_and_leave_running_ones_alone(invocation: Invocation, tmp_path: Path) -> None:
+def test_wrong_rules_stop_the_start_and_leave_running_ones_in_force(invocation: Invocation, tmp_path: Path) -> None:
     rules = tmp_path / "rules.json"
     ruled = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_RULES": str(rules)})
     rules.write_text('{"idle_timeout": 60}')
@@ -210,9 +210,7 @@ def test_wrong_rules_refuse_the_start_and_leave_running_ones_alone(invocation: I
         pass
 
 
-def test_settings_read_again_change_the_log_and_keep_what_the_command_line_asked_for(
-    invocation: Invocation, tmp_path: Path
-) -> None:
+def test_a_reload_changes_the_log_and_keeps_the_command_line_options(invocation: Invocation, tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text("")
     known = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_CONFIG": str(file)})

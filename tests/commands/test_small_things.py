@@ -1,4 +1,4 @@
-"""Durations with units, JSON of commands that act, exit codes of what does not exist, and what may have been meant."""
+"""Durations with units, JSON of acting commands, exit codes for unknown subjects, and suggestions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_duration_has_a_unit_or_is_seconds(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ("", "m", "10 m", "-5", "10x", "1h30", "nan", "1e3", "ten"))
-def test_what_is_no_duration_is_none(text: str) -> None:
+def test_an_invalid_duration_reads_as_none(text: str) -> None:
     assert seconds_of(text) is None
 
 
@@ -61,7 +61,7 @@ def test_settings_take_durations_with_units_and_plain_seconds() -> None:
 
 
 @pytest.mark.parametrize("text", ("-5", "soon", "10x"))
-def test_a_setting_that_is_no_duration_is_an_error(text: str) -> None:
+def test_an_invalid_duration_in_a_setting_is_an_error(text: str) -> None:
     with pytest.raises(SettingsError, match="CP_CAP_AUTOSCALE_POLLING_DELAY"):
         load_settings({"CP_CAP_AUTOSCALE_POLLING_DELAY": text})
 
@@ -82,10 +82,12 @@ def test_a_setting_that_is_no_duration_is_an_error(text: str) -> None:
     ),
     ids=lambda words: " ".join(words) if isinstance(words, list) else None,
 )
-def test_commands_that_act_say_so_in_json(words: list[str], done: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_acting_commands_report_in_json_whether_they_acted(
+    words: list[str], done: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([*words, "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert (said["schema"], said["done"], bool(said["message"])) == (1, done, True)
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["schema"], printed["done"], bool(printed["message"])) == (1, done, True)
 
 
 @pytest.mark.usefixtures("store")
@@ -100,38 +102,40 @@ def test_tokens_and_calls_are_listed_in_json(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.usefixtures("store")
-def test_to_end_requests_of_nobody_is_exit_3_with_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ending_an_unknown_request_set_exits_with_3_and_names_the_known_ones(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     main(["autoscale", "--name", "execute", "--count", "1", "--request-set", "nightly"])
     capsys.readouterr()
     assert (main(["requests", "--end", "nightl"]), main(["requests", "--end", "other"])) == (3, 3)
-    told = capsys.readouterr().err
-    assert "request set nightl does not exist; did you mean nightly?" in told
-    assert "request set other does not exist; there are: nightly" in told
+    printed = capsys.readouterr().err
+    assert "request set nightl does not exist; did you mean nightly?" in printed
+    assert "request set other does not exist; there are: nightly" in printed
     assert main(["requests", "--end", "nightly", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["request_set"] == "nightly"
 
 
 @pytest.mark.usefixtures("environ")
-def test_a_mistyped_command_is_told_what_may_be_meant(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistyped_command_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["expalin", "12"]) == 2
     assert "No such command 'expalin'. Did you mean 'explain'?" in capsys.readouterr().err
     assert main(["xyzzy"]) == 2
     assert "Did you mean" not in capsys.readouterr().err
 
 
-def test_a_mistyped_worker_is_told_what_may_be_meant(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistyped_worker_gets_a_suggestion(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["keep", "fkae-1"]) == 3
     assert "has no worker fkae-1; did you mean fake-1? Its workers: fake-1" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("words", (["keep", ""], ["keep", " "], ["drain", ""], ["keep", "--undo", ""]))
-def test_an_empty_host_is_refused_in_a_clear_sentence(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_host_is_refused_with_a_hint(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert "'HOST': it is empty; `sge-autoscaler workers` lists the workers" in capsys.readouterr().err
 
 
-def test_a_stop_names_the_workers_that_a_person_disabled(
+def test_a_waiting_stop_names_the_workers_that_a_person_disabled(
     environ: dict[str, str], store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kind = InstanceType("m5.large", "m5", 2, 8 << 30)
@@ -149,5 +153,5 @@ def test_a_stop_names_the_workers_that_a_person_disabled(
     replace_sleep(monkeypatch, "autoscaler.commands.stop", lambda _: next(rounds)())
     with hold(Invocation(environ).cell, lock_directory(), state=str(Invocation(environ).state_directory)):
         assert main(["stop", "--now"]) == 0
-    said = capsys.readouterr().out
-    assert said.count("waiting for w1, w2, w3 and 2 more: a person disabled them") == 1
+    printed = capsys.readouterr().out
+    assert printed.count("waiting for w1, w2, w3 and 2 more: a person disabled them") == 1

@@ -1,4 +1,4 @@
-"""A command imports what it needs and no more: counted by modules, since times depend on the machine."""
+"""A command imports only what it needs: counted in modules, since times depend on the machine."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ QUICK = (
 PROGRAM = """
 import contextlib, io, json, sys
 from autoscaler.commands.main import main
-with contextlib.redirect_stdout(io.StringIO()) as said:
+with contextlib.redirect_stdout(io.StringIO()) as printed:
     codes = [main(line) for line in json.loads(sys.argv[1])]
-print(json.dumps([codes, said.getvalue(), sorted(sys.modules)]))
+print(json.dumps([codes, printed.getvalue(), sorted(sys.modules)]))
 """
 
 
 def imported_by(*lines: list[str], environ: Mapping[str, str] | None = None) -> tuple[set[str], str]:
-    """What a process that carries out these command lines has imported, and what it said."""
+    """The modules that a process with these command lines has imported, and its output."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, json.dumps(lines)],
         env={**os.environ, **(environ or {})},
@@ -42,25 +42,25 @@ def imported_by(*lines: list[str], environ: Mapping[str, str] | None = None) -> 
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    codes, said, modules = json.loads(done.stdout)
+    codes, output, modules = json.loads(done.stdout)
     assert codes == [0] * len(lines), done.stderr
-    return set(modules), said
+    return set(modules), output
 
 
-def test_the_list_of_commands_and_the_version_import_no_command() -> None:
+def test_the_command_list_and_the_version_import_no_command() -> None:
     modules, _ = imported_by(["--help"], ["--version"])
     of_commands = {name for name in modules if name.startswith("autoscaler.commands.")}
     assert of_commands <= {f"autoscaler.commands.{name}" for name in ("main", "context", "_output")}
     assert modules.isdisjoint(HEAVY)
 
 
-def test_the_help_of_a_command_imports_nothing_that_it_needs_later() -> None:
+def test_the_help_of_a_command_imports_nothing_heavy() -> None:
     modules, _ = imported_by(*([name, "--help"] for name in QUICK))
     assert modules.isdisjoint(HEAVY)
 
 
-def test_status_imports_no_server_no_cloud_and_nothing_that_decides(tmp_path: Path) -> None:
-    modules, said = imported_by(
+def test_status_imports_no_server_no_cloud_and_no_planning(tmp_path: Path) -> None:
+    modules, result = imported_by(
         ["status"],
         environ=cell_files(tmp_path)
         | {
@@ -69,11 +69,11 @@ def test_status_imports_no_server_no_cloud_and_nothing_that_decides(tmp_path: Pa
             "CP_CAP_AUTOSCALE_PROVIDER": "local",
         },
     )
-    assert "no pass has been made yet" in said
+    assert "no pass has been made yet" in result
     assert modules.isdisjoint((*SERVICE, *CLOUDS, *DECIDING))
 
 
-def test_the_list_describes_commands_as_they_describe_themselves() -> None:
+def test_the_command_list_has_the_descriptions_of_the_commands() -> None:
     with click.Context(cli) as context:
         for name in cli.list_commands(context):
             command = cli.get_command(context, name)

@@ -1,4 +1,4 @@
-"""`top` as a command: on a real terminal (tmux), without one, without an autoscaler, and for those who may act."""
+"""`top` as a command: on a real terminal (tmux), without one, without an autoscaler, and for users who may act."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RUN = (sys.executable, "-m", "autoscaler.commands.main", "top")
 
 
 class Terminal:
-    """A tmux of its own."""
+    """A tmux server of its own."""
 
     def __init__(self, socket: Path, size: tuple[int, int], env: dict[str, str]) -> None:
         self._tmux = ("tmux", "-S", str(socket), "-f", "/dev/null")
@@ -47,7 +47,7 @@ class Terminal:
         self._run("send-keys", "-t", "top", *names)
 
     def shows(self, text: str) -> str:
-        """The screen, as soon as this stands on it."""
+        """The screen, as soon as it shows this text."""
         deadline = time.monotonic() + 90
         while text not in (screen := self._run("capture-pane", "-p", "-t", "top")):
             assert time.monotonic() < deadline, f"{text!r} is not on the screen:\n{screen}"
@@ -75,7 +75,7 @@ def on_terminal(tmp_path: Path, size: tuple[int, int], socket: Path) -> Iterator
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 @pytest.mark.parametrize("size", ((80, 24), (200, 50)), ids=("80", "200"))
-def test_on_a_terminal_it_shows_the_running_autoscaler_and_gives_the_terminal_back(
+def test_top_shows_the_running_autoscaler_and_restores_the_terminal(
     service: World, environ: dict[str, str], tmp_path: Path, size: tuple[int, int]
 ) -> None:
     with on_terminal(tmp_path, size, service.path) as terminal:
@@ -93,13 +93,17 @@ def test_on_a_terminal_it_shows_the_running_autoscaler_and_gives_the_terminal_ba
         assert "default of master" not in terminal.shows("ended with 0")
 
 
-def test_without_an_autoscaler_it_says_what_to_do(environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_an_autoscaler_top_says_what_to_do(environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["top"]) == 3
-    said = capsys.readouterr().err
-    assert ("no autoscaler was found" in said, "`sge-autoscaler run`" in said, said.count("\n")) == (True, True, 1)
+    printed = capsys.readouterr().err
+    assert ("no autoscaler was found" in printed, "`sge-autoscaler run`" in printed, printed.count("\n")) == (
+        True,
+        True,
+        1,
+    )
 
 
-def test_one_that_has_died_is_not_taken_for_none(
+def test_a_dead_autoscaler_is_reported_as_not_answering(
     environ: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with hold(Invocation(environ).cell, lock_directory(), state="", socket_path=str(tmp_path / "gone.sock")):
@@ -108,17 +112,17 @@ def test_one_that_has_died_is_not_taken_for_none(
 
 
 @pytest.mark.usefixtures("running")
-def test_without_a_terminal_it_says_what_to_use_instead(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_top_names_the_alternative(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["top"]) == 2
     assert "top needs a terminal; for programs: --json" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("running")
-def test_json_is_all_of_it_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_one_complete_document(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["top", "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert {"schema", "now", "status", "queue", "workers", "events", "passes"} <= said.keys()
-    assert said["queue"]["reasons"][0]["tasks"] > 0
+    printed = json.loads(capsys.readouterr().out)
+    assert {"schema", "now", "status", "queue", "workers", "events", "passes"} <= printed.keys()
+    assert printed["queue"]["reasons"][0]["tasks"] > 0
 
 
 @pytest.mark.usefixtures("site")
@@ -128,14 +132,14 @@ def test_a_submit_host_watches_over_https(capsys: pytest.CaptureFixture[str]) ->
     assert (main(["top"]), "top needs a terminal" in capsys.readouterr().err) == (2, True)
 
 
-def test_help_and_json_import_no_terminal(service: World, environ: dict[str, str]) -> None:
+def test_help_and_json_import_no_terminal_library(service: World, environ: dict[str, str]) -> None:
     modules, _ = imported_by(["top", "--help"])
     assert modules.isdisjoint({*HEAVY, "textual"})
     modules, _ = imported_by(["top", "--json"], environ={**environ, "CP_CAP_AUTOSCALE_SOCKET": str(service.path)})
     assert modules.isdisjoint({*HEAVY, "textual"})
 
 
-def test_who_may_act_acts_by_the_commands_themselves(environ: dict[str, str], store: Store, tmp_path: Path) -> None:
+def test_top_acts_through_the_same_commands(environ: dict[str, str], store: Store, tmp_path: Path) -> None:
     socket = str(tmp_path / "a.sock")
     state = str(Invocation(environ).state_directory)
     with hold(Invocation(environ).cell, lock_directory(), state=state, socket_path=socket):
@@ -147,7 +151,7 @@ def test_who_may_act_acts_by_the_commands_themselves(environ: dict[str, str], st
             act(["keep", "fake-2"])
 
 
-def test_who_may_not_write_the_state_or_watches_elsewhere_only_looks(
+def test_top_cannot_act_without_write_access_or_on_another_machine(
     environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     socket = str(tmp_path / "a.sock")

@@ -1,4 +1,4 @@
-"""Jobs that could not be read are told by every command that would else say that no job waits. On records."""
+"""Every command that would otherwise report that no job waits reports jobs that could not be read. On records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autoscaler.commands.main import cli
 from autoscaler.errors import NotFound
 from tests.sge.printed import qstat, waiting_job
 
-TOLD = "2 jobs could not be read: it has no state (jobs 8, 9)"
+UNREAD = "2 jobs could not be read: it has no state (jobs 8, 9)"
 
 
 @pytest.fixture
@@ -22,21 +22,21 @@ def record(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def said(*words: str) -> str:
+def printed(*words: str) -> str:
     done = CliRunner().invoke(cli, list(words), obj=Invocation({}), catch_exceptions=False)
     return done.output
 
 
-def test_the_sentence_does_not_say_that_no_job_waits(record: Path) -> None:
-    assert said("plan", "--from", str(record)).startswith(f"plan: {TOLD}; nothing to do\n")
+def test_the_sentence_reports_jobs_that_could_not_be_read(record: Path) -> None:
+    assert printed("plan", "--from", str(record)).startswith(f"plan: {UNREAD}; nothing to do\n")
 
 
-def test_the_list_of_jobs_is_not_said_to_be_empty(record: Path) -> None:
-    assert said("jobs", "--from", str(record)) == f"{TOLD}\n"
-    (note,) = json.loads(said("jobs", "--json", "--from", str(record)))["notes"]
+def test_the_job_list_reports_jobs_that_could_not_be_read(record: Path) -> None:
+    assert printed("jobs", "--from", str(record)) == f"{UNREAD}\n"
+    (note,) = json.loads(printed("jobs", "--json", "--from", str(record)))["notes"]
     assert (note["code"], note["facts"]["count"]) == ("JOBS_NOT_READ", 2)
 
 
-def test_a_job_that_is_not_found_may_be_one_of_them(record: Path) -> None:
+def test_a_job_not_found_may_be_one_that_could_not_be_read(record: Path) -> None:
     with pytest.raises(NotFound, match=r"neither waits nor runs in .*; 2 jobs could not be read: "):
-        said("explain", "8", "--from", str(record))
+        printed("explain", "8", "--from", str(record))

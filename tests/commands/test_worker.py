@@ -33,13 +33,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (("list",), 0, "app.home = /opt/app\napp.version = 1.2.3\ncyclecloud.instance.id = i-1\nempty = \n"),
     ),
 )
-def test_a_script_is_told_a_key_of_its_worker(
+def test_a_script_reads_a_key_of_its_worker(
     words: tuple[str, ...], code: int, printed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert (main(["worker", "config", *words]), capsys.readouterr().out) == (code, printed)
 
 
-def test_all_keys_are_nested_objects(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_prints_all_keys_as_nested_objects(capsys: pytest.CaptureFixture[str]) -> None:
     main(["worker", "config", "list", "--json"])
     assert json.loads(capsys.readouterr().out) == {
         "app": {"home": "/opt/app", "version": "1.2.3"},
@@ -48,6 +48,6 @@ def test_all_keys_are_nested_objects(capsys: pytest.CaptureFixture[str]) -> None
     }
 
 
-def test_a_machine_that_is_no_worker_says_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_machine_that_is_not_a_worker_is_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / worker_configuration.FILE).unlink()
     assert (main(["worker", "config", "get", "a", "b"]), "has no worker.conf" in capsys.readouterr().err) == (3, True)

@@ -493,6 +493,33 @@ def test_an_answer_with_another_fingerprint_is_not_used() -> None:
     assert jobs_acted_on(history.observe(1)) == []
 
 
+@pytest.mark.parametrize(
+    "limits", (Limits(max_cores=14), Limits(max_workers=3, max_cores=14), Limits(max_workers=30, max_cores=35))
+)
+def test_probe_hosts_for_a_job_over_several_hosts_offer_no_more_slots_than_allowed(limits: Limits) -> None:
+    history = a_history(a_job(slots=40, pe="mpi"), limits=limits)
+    to_the_end(history)
+    assert [sum(probe.slots for probe in asking.phantoms) for asking in history.asked] == [limits.max_cores]
+
+
+@pytest.mark.parametrize(
+    ("slots", "present", "code"),
+    (
+        (20, 1, Code.ASKED_BESIDE_WORKERS),
+        (23, 1, Code.GRID_ENGINE_DISAGREES),
+        (20, 0, Code.GRID_ENGINE_DISAGREES),
+    ),
+)
+def test_a_job_that_fits_only_on_workers_and_probe_hosts_together_is_left_alone_with_a_reason(
+    slots: int, present: int, code: Code
+) -> None:
+    """14 cores are allowed, of which the worker has 8: beside the probe hosts Grid Engine counts 22."""
+    workers = [a_worker("w1", type_=X2LARGE, host=a_host("w1", slots=8))] * present
+    job = a_job(slots=slots, pe="mpi")
+    made = to_the_end(a_history(job, *workers, limits=Limits(max_cores=14), answer=Answer.POSSIBLE))
+    assert (jobs_acted_on(made), codes(category_of(made).reason)[-1]) == ([], code)
+
+
 @pytest.mark.parametrize("answer", (Answer.POSSIBLE, Answer.NONE, None))
 def test_a_job_is_left_alone_unless_grid_engine_says_it_can_never_run(answer: Answer | None) -> None:
     history = a_history(UNSATISFIABLE, answer=answer)

@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from autoscaler.core.demand.eligibility import details_wanted
-from autoscaler.core.model.cluster import Access, Complex, Consumable, HostJob, JobDetail, QueueInstance, QuotaRule
+from autoscaler.core.model.cluster import (
+    Access,
+    Complex,
+    Consumable,
+    HostJob,
+    JobDetail,
+    ParallelEnvironment,
+    Queue,
+    QueueInstance,
+    QuotaRule,
+)
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
@@ -281,7 +291,24 @@ def test_a_job_pinned_to_our_worker_counts_but_launches_nothing() -> None:
 
 
 def test_a_job_without_a_queue_does_not_count_for_a_non_default_queue() -> None:
-    assert reason_code(plan(a_snapshot(a_job(), queue={"default": False}))) is Code.FOREIGN_QUEUE
+    reason = category_of(plan(a_snapshot(a_job(), queue={"default": False}))).reason
+    assert (reason.code, reason["queues"]) == (Code.QUEUE_NOT_NAMED, ("main.q",))
+
+
+@pytest.mark.parametrize(("group", "on_workers"), (("@allhosts", ("other.q",)), ("@others", None)))
+def test_the_reason_names_queues_of_workers_that_are_not_autoscaled(
+    group: str, on_workers: tuple[str, ...] | None
+) -> None:
+    queues = {"main.q": MAIN, "other.q": Queue("other.q", (group,), 2, pe_list=("only",))}
+    pes = {**PES, "only": ParallelEnvironment("only", 99, "$fill_up")}
+    for job, code in (
+        (a_job(queues=("other.q",)), Code.FOREIGN_QUEUE),
+        (a_job(master_queues=("other.q",)), Code.FOREIGN_QUEUE),
+        (a_job(slots=2, pe="only"), Code.PE_ELSEWHERE),
+    ):
+        world = a_snapshot(job, queues=queues)
+        reason = category_of(plan(replace(world, cluster=replace(world.cluster, pes=pes)))).reason
+        assert (reason.code, reason["on_workers"]) == (code, on_workers)
 
 
 def test_one_expired_job_makes_all_jobs_of_its_queue_expired() -> None:

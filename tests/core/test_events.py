@@ -12,15 +12,15 @@ from autoscaler.core.events.events import COMPARED, PassEvents, events_of
 from autoscaler.core.events.known import Accounted, Known
 from autoscaler.core.events.running import LATE
 from autoscaler.core.model.cluster import ExecutionHost, HostJob, JobDetail, QueueInstance
-from autoscaler.core.model.fleet import OrderState
-from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.fleet import Ending, FailureKind, MachineState, OrderState
+from autoscaler.core.model.memory import Disabling, Memory, WorkerNote
 from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.report.events import event_part
 from autoscaler.store.events import KeptEvent
-from tests.core.building import NOW, Thing, a_host, a_job, a_machine, a_snapshot, a_worker, an_order, jobs
+from tests.core.building import NOW, Thing, a_failure, a_host, a_job, a_machine, a_snapshot, a_worker, an_order, jobs
 
-SUBMITTED, COUNTED, NOT_COUNTED, ORDERED, JOINED, STARTED, ENDED = EventKind
+SUBMITTED, COUNTED, NOT_COUNTED, ORDERED, FAILED, JOINED, DISABLED, ENABLED, GONE, STARTED, ENDED = EventKind
 
 
 def events_after(known: Known, snapshot: Snapshot, *accounted: Accounted) -> PassEvents:
@@ -43,6 +43,11 @@ def summary(found: PassEvents, kind: EventKind | None = None) -> list[tuple[str,
 def only(found: PassEvents, kind: EventKind) -> JobEvent:
     (event,) = (event for event in found.events if event.kind is kind)
     return event
+
+
+def shown(event: JobEvent) -> str:
+    text: str = event_part(KeptEvent(1, event))["text"]
+    return text
 
 
 def running(*runs: HostJob, host: str = "h1") -> ExecutionHost:
@@ -152,7 +157,81 @@ def test_a_worker_has_a_joined_event_when_it_first_reports() -> None:
     assert not then(found, a_worker("w1", order_id="order-1")).events
 
 
-# -- running and ended ------------------------------------------------------------------------------------------------
+def test_a_failed_launch_has_one_event_with_its_cause() -> None:
+    """In two zones it is one failure; what an earlier pass counted is old."""
+    old, new = a_failure(age=100.0), replace(a_failure(node_array="execute", zone="a"), order_id="o-1")
+    twice = replace(new, bucket=replace(new.bucket, zone="b"))
+    found = first(old, new, twice, Memory(passes=7, failures_seen=NOW - 80))
+    event = only(found, FAILED)
+    assert (event.order_id, event.code, event.at) == ("o-1", "capacity", NOW - 60)
+    assert shown(event) == "launch failed: m5.large of execute: Insufficient instance capacity. (order o-1)"
+
+
+def test_a_machine_that_never_joined_has_a_failed_event_with_its_output_and_no_gone_event() -> None:
+    words = "never joined; it printed last: boot\nno route to host"
+    failure = replace(
+        a_failure(node_array="execute"), kind=FailureKind.BOOT, message=words, worker_id="i-w1", order_id="o-1"
+    )
+    dead = a_machine("w1", state=MachineState.TERMINATED, note=WorkerNote(NOW - 300))
+    event = only(then(first(a_machine("w1")), dead, failure), FAILED)
+    assert (event.worker_id, event.hosts, event.code) == ("i-w1", ("w1",), "boot")
+    assert shown(event) == (
+        "worker w1 never joined: m5.large of execute: it printed last: boot | no route to host (order o-1)"
+    )
+    assert not summary(then(first(a_machine("w1")), dead), GONE)
+
+
+def test_a_silent_workers_disabled_enabled_and_gone_events_come_once_each() -> None:
+    worker = a_worker("w1", order_id="o-1")
+    silent = a_worker("w1", order_id="o-1", mark=Disabling.SILENT, disabled=20.0, heard=False)
+    disabled = then(first(worker), silent)
+    event = only(disabled, DISABLED)
+    assert (event.at, event.code, event.worker_id, event.order_id) == (NOW - 20, "NO_LOAD_REPORT", "i-w1", "o-1")
+    assert shown(event) == "worker w1 was disabled [NO_LOAD_REPORT]: m5.large of execute, i-w1 (order o-1)"
+    assert not then(disabled, silent, after=20).events
+    back = then(disabled, worker, after=30)
+    assert [shown(each) for each in back.events] == ["worker w1 was enabled: m5.large of execute, i-w1 (order o-1)"]
+    ended = a_machine("w1", order_id="o-1", state=MachineState.TERMINATED, note=worker.note)
+    gone = then(back, ended, after=40)
+    assert [shown(each) for each in gone.events] == ["worker w1 is gone [GONE]: m5.large of execute, i-w1 (order o-1)"]
+    assert not then(gone, ended, after=50).events
+    assert not then(gone, after=60).events
+
+
+def test_a_worker_no_longer_listed_by_its_provider_has_a_gone_event() -> None:
+    note = WorkerNote(NOW - 9e6, heard_at=NOW - 9e6, host="w1", missing_since=NOW - 8e6, left=True)
+    event = only(then(first(a_worker("w1")), Memory(passes=7, workers={"i-w1": note})), GONE)
+    assert (event.worker_id, event.hosts, event.code) == ("i-w1", ("w1",), "GONE")
+
+
+@pytest.mark.parametrize(
+    ("ending", "terminated", "words"),
+    (
+        (Ending.UNKNOWN, None, "is gone [GONE]"),
+        (Ending.INTERRUPTED, None, "is gone [RECLAIMED]"),
+        (Ending.RELEASED, None, "is gone [SHUT_ITSELF_DOWN]"),
+        (Ending.UNKNOWN, NOW - 5, "was terminated"),
+    ),
+)
+def test_the_gone_event_of_a_worker_has_its_cause(ending: Ending, terminated: float | None, words: str) -> None:
+    note = WorkerNote(NOW - 300, heard_at=NOW - 200, host="w1", terminated_at=terminated)
+    ended = a_machine("w1", state=MachineState.TERMINATED, ending=ending, note=note)
+    event = only(then(first(a_worker("w1")), ended), GONE)
+    assert shown(event) == f"worker w1 {words}: m5.large of execute, i-w1"
+
+
+def test_events_of_a_worker_are_not_repeated_by_another_process() -> None:
+    silent = a_worker("w1", mark=Disabling.SILENT, heard=False)
+    assert silent.note is not None
+    assert not summary(first(replace(silent, note=replace(silent.note, seen_disabled=True))), DISABLED)
+
+
+def test_a_worker_that_joins_has_no_enabled_event() -> None:
+    joining = a_worker("w1", mark=Disabling.ENROL)
+    assert [event.kind for event in then(first(joining), a_worker("w1")).events if event.worker_id] in ([], [JOINED])
+
+
+# -- running and ended -------------------------------------------------------------------------------------------------
 
 
 def test_a_started_event_has_host_queue_and_time() -> None:
@@ -187,6 +266,7 @@ def test_the_ended_event_of_a_job_is_that_of_accounting(failed: bool, code: str)
     ended = then(gone, a_host(), accounted=(an_end(failed=failed),), after=20)
     event = only(ended, ENDED)
     assert (event.jobs, event.hosts, event.at, event.code) == ("1", ("h1",), NOW + 4, code)
+    assert shown(event).startswith(f"job 1 of ann {code} on main.q@h1: exit status")
     assert event.message.startswith("exit status")
     assert len(ended.events) == 1
     assert not ended.known.runs
@@ -232,9 +312,39 @@ def test_a_rescheduled_job_ends_on_one_host_and_starts_on_the_other() -> None:
     ran = first(running(a_run(1)))
     moved = then(ran, running(a_run(1, started=NOW + 5), host="h2"), accounted=(an_end(1, failed=True),))
     assert {(event.kind, event.hosts) for event in moved.events} == {(STARTED, ("h2",)), (ENDED, ("h1",))}
-    unseen = then(ran, running(a_run(1, started=NOW + 5), host="h2"))
-    assert {(event.kind, event.hosts) for event in unseen.events} == {(STARTED, ("h2",)), (ENDED, ("h1",))}
-    assert ([run.hosts for run in unseen.ended], [run.hosts for run in unseen.started]) == ([("h1",)], [("h2",)])
+
+
+def test_a_rescheduled_job_has_one_ended_event_though_accounting_comes_after_its_next_start() -> None:
+    elsewhere = running(a_run(1, started=NOW + 5), host="h2")
+    moved = then(first(running(a_run(1))), elsewhere)
+    assert [(event.kind, event.hosts) for event in moved.events] == [(STARTED, ("h2",))]
+    assert ([run.hosts for run in moved.ended], [run.hosts for run in moved.started]) == ([("h1",)], [("h2",)])
+    ended = then(moved, elsewhere, accounted=(an_end(1, failed=True),), after=20)
+    assert [(event.kind, event.hosts) for event in ended.events] == [(ENDED, ("h1",))]
+    moved_on = replace(only(ended, ENDED), message="exit status 0, failed: rescheduling")
+    assert shown(moved_on).startswith("job 1 of ann was rescheduled from main.q@h1: ")
+    assert not ended.ended  # the store has forgotten it, and knows the run on h2 by the same number
+    assert not then(ended, elsewhere, after=30 + LATE).events
+    unaccounted = only(then(moved, elsewhere, after=10 + LATE), ENDED)
+    assert (unaccounted.hosts, unaccounted.at, unaccounted.code) == (("h1",), NOW + 10, "unknown")
+
+
+@pytest.mark.parametrize("end", (an_end(), an_end(failed=True, began=False)), ids=("ended", "rescheduled"))
+def test_a_job_still_listed_after_its_end_has_one_started_and_one_ended_event(end: Accounted) -> None:
+    """The accounting is read after the listing, and a host that is gone is listed with its jobs."""
+    ended = then(first(running(a_run(1))), running(a_run(1)), accounted=(end,))
+    assert summary(ended) == [("ended", "1", "")]
+    still = then(ended, running(a_run(1)), after=20)
+    assert not still.events
+    assert not then(then(still, a_host(), after=30), a_host(), after=40 + LATE).events
+    assert summary(then(still, running(a_run(1, started=NOW + 25)), after=30)) == [("started", "1", "")]
+
+
+def test_a_job_that_ends_after_its_first_listing_has_one_started_and_one_ended_event() -> None:
+    found = then(first(), running(a_run(1)), accounted=(an_end(),))
+    assert summary(found) == [("submitted", "1", ""), ("started", "1", ""), ("ended", "1", "")]
+    assert not found.started  # the store need not know it
+    assert not then(found, a_host(), after=20 + LATE).events
 
 
 def test_an_unreadable_job_has_no_event() -> None:

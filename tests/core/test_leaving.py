@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from autoscaler.core.actions import Enable
 from autoscaler.core.model.cluster import QueueInstance
 from autoscaler.core.model.fleet import MachineState
 from autoscaler.core.model.memory import Disabling, WorkerNote
@@ -379,7 +381,7 @@ def test_a_worker_is_not_enabled_while_its_command_holds(overrides: Overrides) -
 def test_a_worker_hand_disabled_before_a_drain_stays_disabled_when_the_drain_is_undone() -> None:
     drained = plan(a_snapshot(a_worker(states="d", used=2), Overrides(drain=frozenset({"w1"}))))
     note = drained.memory.workers["i-w1"]
-    assert (note.disabling, note.disabled_before) == (COMMAND, True)
+    assert (note.disabling, note.left_disabled) == (COMMAND, ("main.q",))
     undone = plan(a_snapshot(replace(a_worker(states="d", used=2), note=note)))
     note = undone.memory.workers["i-w1"]
     assert (acts(undone), verdict_and_code(undone, "w1")[1], note.disabling) == ([], Code.DISABLED_BY_HAND, None)
@@ -390,6 +392,69 @@ def test_a_worker_hand_disabled_before_a_drain_stays_disabled_when_the_drain_is_
 def test_an_earlier_disabling_by_hand_is_forgotten_when_an_enabled_worker_is_drained() -> None:
     worker = a_worker(used=2)
     assert worker.note is not None
-    before = replace(worker, note=replace(worker.note, disabled_before=True))
+    before = replace(worker, note=replace(worker.note, left_disabled=("main.q",)))
     drained = plan(a_snapshot(before, Overrides(drain=frozenset({"w1"}))))
-    assert (acts(drained), drained.memory.workers["i-w1"].disabled_before) == ([("disable", "w1")], False)
+    assert (acts(drained), drained.memory.workers["i-w1"].left_disabled) == ([("disable", "w1")], ())
+
+
+def with_other(states: str, other: str, **kwargs: Any) -> AWorker:
+    """A worker of main.q on which other.q has slots, too, with the state letters of each."""
+    there = QueueInstance("other.q", "w1", 2, 0, 0, other)
+    return a_worker(host=a_host("w1", states=states, used=kwargs.pop("used", 0), more=(there,)), **kwargs)
+
+
+def test_a_worker_with_another_queue_hand_disabled_serves_jobs_and_leaves_like_any_other() -> None:
+    busy, idle = plan(a_snapshot(with_other("", "d", used=1))), plan(a_snapshot(with_other("", "d", idle=9999)))
+    room = plan(a_snapshot(a_job(), with_other("", "d", idle=9999)))
+    assert (verdict_and_code(busy, "w1")[1], acts(idle), acts(room)) == (Code.RUNS_JOBS, [("disable", "w1")], [])
+    assert idle.memory.workers["i-w1"].left_disabled == ("other.q",)
+
+
+@pytest.mark.parametrize("states", (("d", ""), ("d", "d")))
+def test_a_worker_with_its_own_queue_hand_disabled_is_left_alone(states: tuple[str, str]) -> None:
+    made = plan(a_snapshot(with_other(*states, idle=9999)))
+    assert (acts(made), verdict_and_code(made, "w1")) == ([], ("keep", Code.DISABLED_BY_HAND))
+
+
+@pytest.mark.parametrize("states", (("", "d"), ("d", "")))
+def test_after_stop_now_only_queues_that_no_person_had_disabled_are_enabled_again(
+    states: tuple[str, str],
+) -> None:
+    opened = tuple(queue for queue, letters in zip(("main.q", "other.q"), states, strict=True) if not letters)
+    stopped = plan(a_snapshot(with_other(*states, used=1), Overrides(stop="now")))
+    note = stopped.memory.workers["i-w1"]
+    assert (acts(stopped), verdict_and_code(stopped, "w1")[1]) == ([("disable", "w1")], Code.STOPPING)
+    resumed = plan(a_snapshot(replace(with_other("d", "d", used=1), note=replace(note, seen_disabled=True))))
+    assert [(action.kind, action.queues) for action in resumed.actions if isinstance(action, Enable)] == [
+        ("enable", opened)
+    ]
+
+
+def test_stop_drain_disables_an_empty_worker_with_another_queue_hand_disabled() -> None:
+    made = plan(a_snapshot(with_other("", "d", idle=0), Overrides(stop="drain")))
+    assert (acts(made), verdict_and_code(made, "w1")[1]) == ([("disable", "w1")], Code.STOPPING)
+
+
+def test_stop_now_leaves_a_wholly_hand_disabled_worker_alone() -> None:
+    assert acts(plan(a_snapshot(with_other("d", "d"), Overrides(stop="now")))) == []
+
+
+def test_a_draining_worker_whose_queue_a_person_had_disabled_is_not_supply() -> None:
+    """Enabled for that job it would be idle again: the job would wait for ever."""
+    in_part = with_note(with_other("d", "d", mark=IDLE, empty=5), left_disabled=("main.q",))
+    whole = with_note(a_worker(mark=IDLE, empty=5), left_disabled=("main.q",))
+    for worker in (in_part, whole):
+        assert [kind for kind, _ in acts(plan(a_snapshot(a_job(), worker)))] == ["launch"]
+
+
+def test_an_earlier_hand_disabled_worker_is_not_enabled_when_its_drain_is_undone() -> None:
+    worker = with_note(a_worker(mark=COMMAND, empty=5), left_disabled=("main.q",))
+    for more in ((a_job(),), (Overrides(keep=frozenset({"w1"})),)):
+        made = plan(a_snapshot(worker, *more))
+        assert (verdict_and_code(made, "w1")[1], ("enable", "w1") in acts(made)) == (Code.DISABLED_BY_HAND, False)
+
+
+def test_our_mark_is_removed_when_a_person_enables_the_worker_though_another_queue_stays_disabled() -> None:
+    worker = with_note(with_other("", "d", mark=IDLE), left_disabled=("other.q",), seen_disabled=True)
+    note = plan(a_snapshot(worker)).memory.workers["i-w1"]
+    assert (note.disabling, note.left_disabled) == (None, ())

@@ -45,14 +45,20 @@ def test_a_job_for_a_booting_worker_waits_for_it() -> None:
     assert reason_code(plan(a_snapshot(a_job(), a_machine()))) is Code.WAITS_FOR_COMING
 
 
+def test_a_reason_with_counts_of_a_category_names_its_number_of_jobs() -> None:
+    alone, together = (text(category_of(plan(a_snapshot(jobs(count)))).reason) for count in (1, 5))
+    assert alone.startswith("1 task can start on no host, ")
+    assert together.startswith("5 tasks of 5 jobs that ask for the same can start on no host, ")
+
+
 def test_a_jobs_reason_says_when_its_coming_workers_are_expected() -> None:
-    """As long after their launch as the longest observed boot of their node array."""
+    """As long after their making as the longest boot of their node array that was seen."""
     booted = a_worker("w1", used=2, age=1800.0)
     assert booted.note is not None
     booted = replace(booted, note=replace(booted.note, heard_at=booted.worker.created_at + 200.0))
     made = plan(a_snapshot(jobs(4), booted, a_machine("w2", age=50.0), an_order(1, age=20.0)))
 
-    assert dict(category_of(made).reason.facts) == {"tasks": 4, "expected_at": NOW + 180.0}
+    assert dict(category_of(made).reason.facts) == {"tasks": 4, "alike": 4, "expected_at": NOW + 180.0}
     assert text(category_of(made).reason).endswith("; they are expected by 2027-01-15 08:03:00 UTC")
 
 
@@ -61,7 +67,7 @@ def test_a_jobs_reason_says_when_its_coming_workers_are_expected() -> None:
 )
 def test_no_arrival_time_is_given_without_a_basis_for_it(coming: AWorker) -> None:
     made = plan(a_snapshot(a_job(), coming))
-    assert dict(category_of(made).reason.facts) == {"tasks": 1}
+    assert dict(category_of(made).reason.facts) == {"tasks": 1, "alike": None}
 
 
 def test_the_oldest_jobs_are_placed_first() -> None:

@@ -697,6 +697,17 @@ def test_a_partly_hand_disabled_host_of_a_gone_machine_is_removed_without_disabl
     assert acts(made) == [("remove", "w1")]
 
 
+def test_a_hand_disabled_other_queue_is_remembered_for_the_next_machine_of_the_name() -> None:
+    theirs = replace(OTHER_INSTANCE, states="d")
+    gone = plan(seen(a_worker(host=a_host("w1", more=(theirs,)), state=GONE)))
+    elder = gone.memory.workers["i-w1"]
+    # A job of the next machine shows whose the host is now.
+    world = seen(a_machine("w1", id="i-2", age=5.0), a_host("w1", used=1, states="d", more=(theirs,)))
+    made = plan(replace(world, memory=replace(world.memory, workers={"i-w1": elder})))
+    assert (acts(gone), elder.left_disabled) == ([("disable", "w1")], ("other.q",))
+    assert made.memory.workers["i-2"].left_disabled == ("other.q",)
+
+
 OTHER_INSTANCE = QueueInstance("other.q", "w1", 1, 0, 0, "u")
 
 

@@ -394,6 +394,13 @@ def test_a_draining_worker_is_enabled_again_for_a_target() -> None:
     assert acts(planned(worker, sets=(a_set(count=1),))) == [("enable", "w1")]
 
 
+def test_a_draining_worker_that_a_person_had_disabled_before_is_not_enabled_for_a_target() -> None:
+    worker = a_worker("w1", mark=Disabling.COMMAND, empty=5)
+    assert worker.note is not None
+    theirs = replace(worker, note=replace(worker.note, left_disabled=("main.q",)))
+    assert [kind for kind, _ in acts(planned(theirs, sets=(a_set(count=1),)))] == ["launch"]
+
+
 def test_a_worker_that_a_person_drains_does_not_count_towards_a_target() -> None:
     made = planned(a_worker("w1", idle=5), Overrides(drain=frozenset({"w1"})), sets=(a_set(count=1),))
     assert acts(made) == [("launch", {"m5.large": 1}), ("disable", "w1")]

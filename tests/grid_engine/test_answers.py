@@ -13,12 +13,12 @@ from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, told
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.waiting import Until
-from tests.web.asked_as import PROGRAM
+from tests.web.as_user import PROGRAM
 
 USER, STRANGER = "daemon", "backup"
 
 
-def asked_as(
+def call_as(
     cell: Cell, place: Path, method: str, target: str, body: str = "", *, user: str = USER
 ) -> tuple[int, dict[str, object]]:
     """As another user of the master, at the autoscaler's socket."""
@@ -44,7 +44,7 @@ def test_a_user_is_told_why_a_job_waits_and_a_manager_may_act(
     show_on_failure["autoscaler"] = lambda: told(scaling)
 
     def asked(method: str, target: str, body: str = "") -> tuple[int, dict[str, object]]:
-        return asked_as(empty_cell, place, method, target, body)
+        return call_as(empty_cell, place, method, target, body)
 
     open_the_way_to(place)
     with scaling.running():
@@ -73,7 +73,7 @@ def test_a_manager_who_is_not_root_drains_and_pauses_and_a_stranger_does_neither
         (worker,) = until(lambda: scaling.running_on(job), 40)
 
         def tell(user: str, command: str) -> int:
-            return asked_as(empty_cell, place, "POST", f"{OVERRIDES}/{command}", user=user)[0]
+            return call_as(empty_cell, place, "POST", f"{OVERRIDES}/{command}", user=user)[0]
 
         assert [tell(STRANGER, command) for command in (f"drain?host={worker}", "pause")] == [403, 403]
         assert tell(USER, f"drain?host={worker}") == 200

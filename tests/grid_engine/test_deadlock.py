@@ -106,6 +106,34 @@ def test_a_job_that_nothing_could_run_is_told_and_deleted_while_others_run(
     assert "no suitable queues" in ended["reason"]["text"]
 
 
+@pytest.mark.thorough
+def test_a_job_beyond_all_that_is_allowed_is_left_alone_while_a_worker_beside_it_would_be_enough(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    """Of 14 cores that are allowed the worker has 8: beside the probe hosts Grid Engine counts 22."""
+    scaling = Autoscaling(
+        empty_cell, {**CALM, "CP_CAP_AUTOSCALE_MAX_CORES": "14", "CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT": "0"}
+    )
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    gate, passes = Gate(empty_cell), Passes(scaling)
+    job = gate.submit("-pe", "local", "8")
+    with scaling.running():
+        (worker,) = until(lambda: scaling.running_on(job), 40)
+    beside = gate.submit("-pe", "mpi", "20")
+    found = passes.all()
+    why = json.dumps(scaling.explained(beside)["waiting"])
+    gate.open()
+    until(lambda: scaling.ended_well(job))
+    with scaling.running():
+        scaling.command("drain", worker)
+        until(scaling.all_gone, 40)
+    alone = gate.submit("-pe", "mpi", "20")
+
+    assert [("ask", [beside]) in made for made in kinds(found)] == [False, True, False, False]
+    assert "ASKED_BESIDE_WORKERS" in why
+    assert ("kill", [alone]) in [made for document in kinds(passes.all(3)) for made in document]
+
+
 def test_what_may_yet_run_survives_beside_what_never_can(empty_cell: Cell, show_on_failure: Shown) -> None:
     scaling = Autoscaling(empty_cell, CALM)
     show_on_failure["autoscaler"] = lambda: told(scaling)

@@ -77,6 +77,43 @@ def test_a_worker_that_a_person_disabled_is_neither_enabled_nor_removed(
     assert kinds == ["launch", "enrol", "enable"]
 
 
+def test_of_two_queues_on_a_worker_the_one_that_a_person_disabled_stays_so_and_the_worker_serves_on_until_a_stop(
+    empty_cell: Cell, until: Until, show_on_failure: Shown, tmp_path: Path
+) -> None:
+    other = empty_cell.out("qconf", "-sq", "main.q").replace("main.q", "other.q")
+    (tmp_path / "other.q").write_text(
+        re.sub(r"(?m)^(pe_list|slots) .*", lambda found: f"{found[1]} {_OTHER[found[1]]}", other)
+    )
+    empty_cell.out("qconf", "-Aq", str(tmp_path / "other.q"))
+    scaling = Autoscaling(empty_cell, {"CP_CAP_AUTOSCALE_WORKERS": "1", "CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "600"})
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    gate = Gate(empty_cell)
+    job = gate.submit("-pe", "local", "1")
+
+    def states() -> tuple[str, ...]:
+        return tuple(instance.states for _, instance in sorted(scaling.instances().items()))
+
+    with scaling.running() as running:
+        (worker,) = until(lambda: scaling.running_on(job), 40)
+        until(lambda: f"keeping {worker}" in scaling.said())  # it knows that its own enabling took effect
+        empty_cell.out("qmod", "-d", f"other.q@{worker}")
+        scaling.command("drain", worker)
+        until(lambda: states() == ("d", "d"), 20)
+        scaling.command("drain", "--undo", worker)
+        until(lambda: states() == ("", "d"), 20)
+        second = gate.submit("-pe", "local", "1")
+        until(lambda: scaling.running_on(second))
+        scaling.command("stop", "--now", "--no-wait")
+        until(lambda: states() == ("d", "d"), 20)
+        gate.open()
+        status = running.wait(180)
+    assert (status, scaling.rented(), scaling.execution_hosts()) == (0, set(), set())
+    assert (scaling.ended_well(job), scaling.ended_well(second)) == (True, True)
+
+
+_OTHER = {"pe_list": "NONE", "slots": "1"}
+
+
 def test_with_the_store_lost_a_worker_is_found_by_its_tag_and_looked_at_anew(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

@@ -1,4 +1,4 @@
-"""Debian's Prometheus, as it is or unpacked."""
+"""Debian's Prometheus, installed or unpacked."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ GONE: Mapping[str, str] = {name: ABSENT for name in HEALTHY if name != "up"}
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What differs from a healthy hour, and which alerts fire at these minutes."""
+    """The differences from a healthy hour, and which alerts fire at these minutes."""
 
     series: Mapping[str, str]
     firing: Mapping[int, Sequence[str]]
@@ -109,7 +109,7 @@ def alerts() -> list[str]:
 
 
 def as_test(scenario: Scenario) -> dict[str, object]:
-    """For promtool, whose YAML JSON is, too."""
+    """As JSON, which promtool reads as YAML."""
     series = []
     for name, values in {**HEALTHY, **scenario.series}.items():
         metric, _, labels = name.partition("|")
@@ -137,7 +137,7 @@ def judged(programs: Path, folder: Path, scenario: Scenario, rules: Path = ALERT
     return subprocess.run(argv, capture_output=True, text=True, timeout=300)
 
 
-def test_promtool_takes_the_rules(programs: Path) -> None:
+def test_promtool_accepts_the_rules(programs: Path) -> None:
     argv = (programs / "promtool", "check", "rules", ALERTS)
     done = subprocess.run(argv, capture_output=True, text=True, timeout=300)
     assert (done.returncode, f"{len(alerts())} rules found" in done.stdout) == (0, True), done.stderr
@@ -154,7 +154,7 @@ def test_every_alert_has_a_scenario() -> None:
     assert fired == set(alerts())
 
 
-def test_an_alert_that_does_not_fire_is_noticed(programs: Path, tmp_path: Path) -> None:
+def test_an_alert_that_does_not_fire_is_detected(programs: Path, tmp_path: Path) -> None:
     deaf = tmp_path / "alerts.yml"
     deaf.write_text(
         ALERTS.read_text(encoding="utf-8").replace("circuit_breaker_open == 1", "circuit_breaker_open == 2")

@@ -44,7 +44,7 @@ SELECTOR = re.compile(rf"(?:{PREFIX}\w+|\bup\b)(?:\{{[^}}]*\}})?")
 
 @dataclass
 class Prometheus:
-    """One that runs."""
+    """A running Prometheus."""
 
     url: str
     log: Path
@@ -55,7 +55,7 @@ class Prometheus:
         return answer.json()["data"]
 
     def values(self, expression: str) -> list[float]:
-        """What an expression returns, without what is no number."""
+        """The values of an expression, without those that are not numbers."""
         found = [float(each["value"][1]) for each in self.get("query", query=expression)["result"]]
         return [value for value in found if not math.isnan(value)]
 
@@ -67,7 +67,7 @@ class Prometheus:
 
 
 def configuration(folder: Path, target: str) -> Path:
-    """The documented one, for this target and a test's patience."""
+    """The documented configuration, for this target and with the short intervals of a test."""
     text = SCRAPE.read_text(encoding="utf-8")
     for old, new in (
         ("127.0.0.1:8651", target),
@@ -104,7 +104,7 @@ def running(programs: Path, folder: Path, target: str) -> Iterator[Prometheus]:
 
 @pytest.fixture(scope="module")
 def lived(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """After launches that failed, and a life of workers that Prometheus has watched."""
+    """After failed launches, and a whole life of workers that Prometheus has scraped."""
     folder = tmp_path_factory.mktemp("prometheus")
     world = World(folder / "store.sqlite", Clock(time.time()))
     loop = measured(world)
@@ -144,7 +144,7 @@ def live(world: World, loop: Loop, prometheus: Prometheus) -> None:
 
 
 def scraped(prometheus: Prometheus, loop: Loop) -> None:
-    """Wait until Prometheus has what the last pass left."""
+    """Wait until Prometheus has scraped the measures of the last pass."""
     passes = loop.store.measures.load().values["passes_total"]["whole",]
 
     def has() -> bool:
@@ -174,37 +174,37 @@ def selectors_of_alerts() -> list[str]:
 
 @pytest.mark.slow
 class TestPrometheus:
-    """One service, and one Prometheus that watched it."""
+    """One service, and one Prometheus that scraped it."""
 
     @pytest.mark.parametrize(("title", "expression"), panels())
     def test_every_panel_shows_data(self, lived: Prometheus, title: str, expression: str) -> None:
         assert lived.values(expression), title
 
     @pytest.mark.parametrize("selector", selectors_of_alerts())
-    def test_every_alert_asks_for_what_is_there(self, lived: Prometheus, selector: str) -> None:
+    def test_every_alert_selector_returns_data(self, lived: Prometheus, selector: str) -> None:
         assert lived.values(selector)
 
     def test_every_metric_is_stored_with_its_type_and_help(self, lived: Prometheus) -> None:
-        told = lived.get("metadata")
+        result = lived.get("metadata")
         for metric in METRICS:
-            (found,) = told[PREFIX + metric.name]
+            (found,) = result[PREFIX + metric.name]
             assert (found["type"], found["help"]) == (metric.kind.value, metric.help)
 
-    def test_prometheus_judges_every_alert_without_an_error(self, lived: Prometheus) -> None:
+    def test_prometheus_evaluates_every_alert_without_an_error(self, lived: Prometheus) -> None:
         def judged() -> list[str]:
             return [rule["health"] for group in lived.get("rules")["groups"] for rule in group["rules"]]
 
         wait_for(lambda: "unknown" not in judged(), 30.0)
         assert set(judged()) == {"ok"}
 
-    def test_the_dashboard_offers_the_instances(self, lived: Prometheus) -> None:
+    def test_the_dashboard_lists_the_instances(self, lived: Prometheus) -> None:
         (variable,) = (each for each in DASHBOARD["templating"]["list"] if each["name"] == "instance")
         metric = variable["query"]["query"].removeprefix("label_values(").partition(",")[0]
         assert lived.get("label/instance/values", **{"match[]": metric})
 
 
-def test_every_metric_is_shown_or_alerted_on() -> None:
-    """Else nobody would notice if it were wrong."""
+def test_every_metric_is_shown_or_used_in_an_alert() -> None:
+    """Otherwise nobody would notice if it were wrong."""
     used = "".join(expression for _, expression in panels()) + ALERTS.read_text(encoding="utf-8")
     suffixed = {metric.name: metric.name for metric in METRICS if metric.kind is not Kind.HISTOGRAM}
     unused = {name for name in suffixed if PREFIX + name not in used}
@@ -214,7 +214,7 @@ def test_every_metric_is_shown_or_alerted_on() -> None:
     }
 
 
-def test_panels_do_not_overlap_and_have_ids_of_their_own() -> None:
+def test_panels_do_not_overlap_and_have_unique_ids() -> None:
     ids = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(set(ids)) == len(ids)
     taken: set[tuple[int, int]] = set()

@@ -1,4 +1,4 @@
-"""What a document may say, and how it is told where it is wrong."""
+"""Documents of rules: what they may contain, and how errors name their place."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.core.test_constraints import CONSTRAINTS
 GIB = 1024**3
 
 
-def told(document: str, *, toml: bool = False) -> str:
+def error_in(document: str, *, toml: bool = False) -> str:
     with pytest.raises(SettingsError) as raised:
         read_rules(document, toml=toml)
     return str(raised.value)
@@ -88,7 +88,7 @@ def told(document: str, *, toml: bool = False) -> str:
 def test_an_error_names_its_place_inside_a_constraint(constraint: str, error: str) -> None:
     shared = '[{"name": "lic", "initial_value": 2, "current_value": 1}]'
     document = f'{{"shared_resources": {shared}, "constraints": [{{}}, {constraint}]}}'
-    assert told(document).startswith(f"constraints[1]{error}")
+    assert error_in(document).startswith(f"constraints[1]{error}")
 
 
 @pytest.mark.parametrize(
@@ -108,19 +108,19 @@ def test_an_error_names_its_place_inside_a_constraint(constraint: str, error: st
     ),
 )
 @pytest.mark.parametrize("head", ("constraints[0]", "apply[0].constraints", "default_resources[0].select"))
-def test_a_misspelt_word_is_no_resource(head: str, constraint: str, place: str, meant: str) -> None:
+def test_a_misspelt_keyword_is_not_taken_for_a_resource(head: str, constraint: str, place: str, meant: str) -> None:
     documents = {
         "constraints[0]": '{"constraints": [%s]}',
         "apply[0].constraints": '{"apply": [{"user": "ann", "constraints": %s}]}',
         "default_resources[0].select": '{"default_resources": [{"name": "n", "value": 1, "select": %s}]}',
     }
-    assert told(documents[head] % constraint).startswith(f"{head}.{place}: did you mean {meant}?")
+    assert error_in(documents[head] % constraint).startswith(f"{head}.{place}: did you mean {meant}?")
 
 
 @pytest.mark.parametrize(
     "name", ("or1", "ands", "note", "nor", "level", "server", "node", "os", "placement_group", "mem", "nodes.x")
 )
-def test_a_name_that_is_not_so_close_is_a_resource(name: str) -> None:
+def test_a_name_unlike_any_keyword_is_a_resource(name: str) -> None:
     assert read_constraint(f'{{"{name}": "a"}}') == NodeResourceConstraint(name, ("a",))
 
 
@@ -132,7 +132,7 @@ def test_a_name_that_is_not_so_close_is_a_resource(name: str) -> None:
         '"complexes": {"l": "lever"}',
     ),
 )
-def test_a_resource_that_the_document_defines_may_be_close_to_a_word(defined: str) -> None:
+def test_a_defined_resource_may_resemble_a_keyword(defined: str) -> None:
     rules = read_rules(f'{{{defined}, "constraints": [{{"lever": "a"}}]}}')
     assert rules.constraints == (NodeResourceConstraint("lever", ("a",)),)
 
@@ -156,7 +156,7 @@ def test_a_resource_that_the_document_defines_may_be_close_to_a_word(defined: st
 )
 def test_an_error_names_its_place_inside_a_default_resource(entry: str, error: str) -> None:
     document = f'{{"default_resources": [{{"name": "a", "value": 1}}, {{{entry}}}]}}'
-    assert told(document).startswith(f"default_resources[1]{error}")
+    assert error_in(document).startswith(f"default_resources[1]{error}")
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_an_error_names_its_place_inside_a_default_resource(entry: str, error: s
     ),
 )
 def test_an_error_names_its_place_inside_the_document(document: str, error: str) -> None:
-    assert told(document).startswith(error)
+    assert error_in(document).startswith(error)
 
 
 @pytest.mark.parametrize(
@@ -215,8 +215,8 @@ def test_an_error_names_its_place_inside_the_document(document: str, error: str)
         ("", "the document: the text ends inside this"),
     ),
 )
-def test_text_that_is_no_sound_json_is_told_with_its_place(document: str, error: str) -> None:
-    assert told(document).startswith(error)
+def test_malformed_json_is_reported_with_its_place(document: str, error: str) -> None:
+    assert error_in(document).startswith(error)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_text_that_is_no_sound_json_is_told_with_its_place(document: str, error:
         ("]]", ""),
     ),
 )
-def test_the_place_of_a_position_is_found_in_unfinished_text(text: str, path: str) -> None:
+def test_the_path_of_a_position_is_found_in_unfinished_text(text: str, path: str) -> None:
     assert path_at(text, len(text)) == path
 
 
@@ -270,21 +270,21 @@ DOCUMENTS = st.recursive(
 
 
 @given(st.dictionaries(NAMES, DOCUMENTS, max_size=3))
-def test_any_document_is_read_or_refused_never_broken_by(document: dict[str, object]) -> None:
+def test_any_document_is_read_or_refused_without_a_crash(document: dict[str, object]) -> None:
     for read in (rules_from, vm_sizes_from, constraint_from):
         with contextlib.suppress(SettingsError):
             read(document)
 
 
 @given(DOCUMENTS, st.integers(0, 200))
-def test_a_document_that_is_cut_off_anywhere_is_refused_with_a_place(document: object, at: int) -> None:
+def test_a_truncated_document_is_refused_with_a_place(document: object, at: int) -> None:
     text = json.dumps({"constraints": [document]})
     cut = text[: at % len(text)]
     with pytest.raises(SettingsError, match=r"^(the document|constraints[\[\].\w-]*): "):
         read_document(cut)
 
 
-def test_toml_says_the_same_as_json() -> None:
+def test_toml_and_json_read_alike() -> None:
     as_toml = """
         boot_timeout = { default = 3600, gpu = 7200 }
         [[default_resources]]
@@ -304,11 +304,11 @@ def test_toml_says_the_same_as_json() -> None:
     assert read_rules(as_toml, toml=True) == read_rules(as_json)
 
 
-def test_broken_toml_is_told_with_its_line() -> None:
-    assert "line 2" in told("[[constraints]]\nncpus = many\n", toml=True)
+def test_malformed_toml_is_reported_with_its_line() -> None:
+    assert "line 2" in error_in("[[constraints]]\nncpus = many\n", toml=True)
 
 
-def test_changes_stand_in_the_order_of_the_document() -> None:
+def test_changes_keep_the_order_of_the_document() -> None:
     document = '{"default_resources": [{"name": "n", "value": 2, "subtract": "node.gpu_count", "multiply": 3}]}'
     changes = read_rules(document).default_resources[0].changes
     assert changes == ((Operator.SUBTRACT, OfNode("gpu_count")), (Operator.MULTIPLY, 3))
@@ -318,21 +318,21 @@ def test_changes_stand_in_the_order_of_the_document() -> None:
     ("written", "size"),
     (("20g", 20 * GIB), ("1.5k", 1536), ("2T", 2 * 10**12), ("4096", 4096), ("7b", 7), ("1p", 1024**5), (".5m", 2**19)),
 )
-def test_a_size_is_read_in_powers_of_1024_by_small_letters(written: str, size: int) -> None:
+def test_small_letters_of_a_size_are_powers_of_1024(written: str, size: int) -> None:
     assert read_constraint(f'{{"mem": "size::{written}"}}') == MinimumResource("mem", Size(size))
 
 
 @pytest.mark.parametrize("false", ('{"exclusive": false}', '{"exclusive-task": false}', "{}", "[]"))
-def test_what_asks_for_nothing_is_met_by_every_node(false: str) -> None:
+def test_an_empty_constraint_is_met_by_every_node(false: str) -> None:
     assert read_constraint(false) in (And(()), And((And(()),)))
 
 
-def test_an_optional_property_may_be_asked_to_be_none() -> None:
+def test_an_optional_property_may_be_required_to_be_null() -> None:
     constraint = read_constraint('{"node.placement_group": null}')
     assert constraint == NodePropertyConstraint("placement_group", (None,))
 
 
-def test_what_keeps_workers_alive_is_by_node_array_or_by_name() -> None:
+def test_keep_alive_is_by_node_array_or_by_host_name() -> None:
     kept = [read_rules(document).keep_alive for document in (
         '{"keep_alive": true}', '{"keep_alive": {"gpu": true}}', '{"keep_alive": ["w1"]}', "{}",
     )]  # fmt: skip
@@ -354,13 +354,13 @@ def left_of(rules: Path) -> object:
 @pytest.mark.parametrize(
     ("held", "value"), (("7", 7), ("7.5\n", 7.5), ('{"current_value": 4}', 4), ('{"current_value": "size::1g"}', GIB))
 )
-def test_a_shared_resource_has_what_its_file_holds(tmp_path: Path, held: str, value: object) -> None:
+def test_a_shared_resource_has_the_value_of_its_file(tmp_path: Path, held: str, value: object) -> None:
     (tmp_path / "limits").write_text(held)
     (tmp_path / "rules.json").write_text(LICENSES % (tmp_path / "limits"))
     assert left_of(tmp_path / "rules.json") == value
 
 
-def test_the_file_of_a_shared_resource_is_read_anew_each_time(tmp_path: Path) -> None:
+def test_the_file_of_a_shared_resource_is_read_each_time(tmp_path: Path) -> None:
     (tmp_path / "rules.json").write_text(LICENSES % (tmp_path / "limits"))
     found = []
     for held in ("7", "2"):
@@ -386,7 +386,7 @@ def test_a_version_in_a_file_is_text(tmp_path: Path) -> None:
         ("9" * 70_000, "it is longer than 65536 bytes"),
     ),
 )
-def test_a_file_without_a_value_is_told_with_file_and_place(tmp_path: Path, held: str | None, why: str) -> None:
+def test_an_invalid_value_file_is_reported_with_file_and_place(tmp_path: Path, held: str | None, why: str) -> None:
     if held is not None:
         (tmp_path / "limits").write_text(held)
     (tmp_path / "rules.json").write_text(LICENSES % (tmp_path / "limits"))
@@ -395,12 +395,12 @@ def test_a_file_without_a_value_is_told_with_file_and_place(tmp_path: Path, held
     assert str(raised.value).startswith(f"{tmp_path}/rules.json: shared_resources[0].source")
 
 
-def test_rules_that_cannot_be_read_are_told_by_their_path(tmp_path: Path) -> None:
+def test_unreadable_rules_are_reported_with_their_path(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"cannot read the rules .*absent\.json"):
         load_rules(tmp_path / "absent.json")
 
 
-def test_what_a_program_declares_serves_a_document() -> None:
+def test_shared_resources_of_a_program_apply_to_a_document() -> None:
     declared = read_rules(
         '{"shared_resources": [{"name": "lic", "initial_value": 5}]}'.replace("5}", '5, "current_value": 5}')
     )
@@ -408,20 +408,20 @@ def test_what_a_program_declares_serves_a_document() -> None:
     assert constraint.document() == {"lic": 2}
 
 
-def test_a_list_of_constraints_is_read_each_by_itself() -> None:
+def test_each_constraint_of_a_list_is_read_separately() -> None:
     assert constraints_from([{"a": 1}, {"b": 2}]) == (MinimumResource("a", 1), MinimumResource("b", 2))
 
 
-def test_the_place_begins_with_what_the_caller_calls_it() -> None:
+def test_a_place_starts_with_the_name_given_by_the_caller() -> None:
     with pytest.raises(SettingsError, match=r"^queue\.rules\[0\]\.x: "):
         constraint_from(read_document('[{"x": null}]'), at="queue.rules")
 
 
-def test_sound_json_is_read_as_it_stands() -> None:
+def test_valid_json_is_read_unchanged() -> None:
     assert read_json('{"a": [1, 2.5, "x", true, null, {}]}') == {"a": [1, 2.5, "x", True, None, {}]}
 
 
-def test_a_default_resource_is_changed_by_a_size_and_by_what_stands_before_it() -> None:
+def test_a_default_resource_may_use_sizes_and_earlier_resources() -> None:
     rules = read_rules(
         '{"default_resources": [{"name": "m_mem_free", "value": "node.resources.memgb", "subtract": "1g"},'
         '{"name": "mfree", "value": "node.resources.m_mem_free", "divide_floor": "node.resources.ncpus"}]}'
@@ -433,24 +433,24 @@ def test_a_default_resource_is_changed_by_a_size_and_by_what_stands_before_it() 
 
 
 @pytest.mark.parametrize("value", ('"true"', '"True"', "1", "1.0", '"1"'))
-def test_a_truth_may_be_written_as_other_tools_write_it(value: str) -> None:
+def test_true_may_be_written_as_text_or_number(value: str) -> None:
     document = f'{{"constraints": [{{"exclusive": {value}, "node.spot": {value}, "in-a-placement-group": {value}}}]}}'
     plain = '{"constraints": [{"exclusive": true, "node.spot": true, "in-a-placement-group": true}]}'
     assert read_rules(document).constraints == read_rules(plain).constraints
 
 
 @pytest.mark.parametrize("value", ('"false"', "0", '"FALSE"'))
-def test_so_may_its_opposite(value: str) -> None:
+def test_false_may_be_written_as_text_or_number(value: str) -> None:
     assert read_constraint(f'{{"exclusive": {value}}}') == And()
 
 
-def test_a_whole_number_may_be_written_with_a_point() -> None:
+def test_a_whole_number_may_have_a_zero_fraction() -> None:
     found = read_constraint('{"node.vcpu_count": [2.0, 4]}')
     assert isinstance(found, NodePropertyConstraint)
     assert (found.values, [type(value) for value in found.values]) == ((2, 4), [int, int])
 
 
-def test_comments_may_stand_in_any_object_and_say_nothing() -> None:
+def test_comments_are_allowed_in_any_object_and_ignored() -> None:
     document = """{"_comment": "ours", "_comment_": ["a", {}],
       "default_resources": [{"_comment": "x", "select": {"_comment": 1, "node.spot": true}, "name": "a", "value": 1}],
       "constraints": [{"_comment": "all", "or": [{"ncpus": 1, "_comment_2": null}]}],
@@ -502,7 +502,7 @@ def test_a_back_quoted_expression_is_evaluated(value: str, meant: object) -> Non
     assert default_of(value) == meant
 
 
-def test_what_is_written_beside_an_expression_comes_after_it() -> None:
+def test_changes_beside_an_expression_apply_after_it() -> None:
     changes = ((Operator.SUBTRACT, 1), (Operator.MULTIPLY, 3))
     assert default_of("`node.vcpu_count - 1`", ', "multiply": 3') == (OfNode("vcpu_count"), changes)
 
@@ -523,10 +523,10 @@ def test_what_is_written_beside_an_expression_comes_after_it() -> None:
         ("`" + "(" * 500 + "1" + ")" * 500 + "`", "is not evaluated here"),
     ),
 )
-def test_one_that_is_not_is_refused_with_its_place_and_what_to_write(value: str, error: str) -> None:
-    said = told(json.dumps({"default_resources": [{"name": "a", "value": value}]}))
-    assert said.startswith("default_resources[0].value: ")
-    assert error in said
+def test_an_unsupported_expression_is_refused_with_its_place_and_a_hint(value: str, error: str) -> None:
+    result = error_in(json.dumps({"default_resources": [{"name": "a", "value": value}]}))
+    assert result.startswith("default_resources[0].value: ")
+    assert error in result
 
 
 LONG = (
@@ -536,8 +536,8 @@ LONG = (
 
 
 @pytest.mark.parametrize("text", LONG, ids=("quotes", "a long name"))
-def test_a_text_costs_no_more_than_its_length(text: str) -> None:
-    """Both took over ten seconds, in which nothing else of the process ran."""
+def test_reading_time_grows_no_faster_than_the_text(text: str) -> None:
+    """Reading each took over ten seconds, in which the process did nothing else."""
     began = process_time()
     with pytest.raises(SettingsError):
         read_json(text)

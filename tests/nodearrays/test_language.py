@@ -1,5 +1,5 @@
-"""The language as its reference writes it: every document of rules there, and what each does to a node. What is
-unclosed or malformed there is told with its place, and runs as it was meant.
+"""The language as its reference writes it: every document of rules there, and its effect on a node. Unclosed or
+malformed examples are refused with their place, and work as intended after a correction.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ON_NC6 = {"ncpus": 6, "mem": Size(56 * GIB), "project": "restricted", "custom_in
 
 
 def on(constraint: Constraint, properties: NodeProperties, **resources: object) -> str:
-    """What one task of it takes of a node, as `ncpus=15 mem=28g`, or why it is rejected."""
+    """What one task of it takes of a node, as `ncpus=15 mem=28g`, or why the node is rejected."""
     after = put_one("j", [constraint], NodeUse(node_of(properties, (), resources)))  # type: ignore[arg-type]
     if isinstance(after, Reason):
         return text(after)
@@ -171,7 +171,7 @@ def test_a_constraint_of_the_reference(document: str, on_f16: str, on_nc6: str) 
 # -- code lines ----------------------------------------------------------------------------------------------------
 
 
-def test_a_read_only_integer_is_asked_for_by_a_program() -> None:
+def test_a_read_only_integer_is_requested_by_a_program() -> None:
     constraint = NodeResourceConstraint("custom_int", 16)
     assert [on(constraint, F16, custom_int=there) for there in (16, 32)] == [
         "taken", "its custom_int is 32, and 16 is requested",
@@ -187,7 +187,7 @@ source="/path/to/prod_version",
 current_value="1.2.3")]  # fmt: skip
 
 
-def test_a_licence_is_used_up_for_all() -> None:
+def test_a_licence_limits_all_nodes_together() -> None:
     def make_constraint(value: int) -> SharedConsumableConstraint:
         return SharedConsumableConstraint(LICENSES, value)
 
@@ -196,7 +196,7 @@ def test_a_licence_is_used_up_for_all() -> None:
     ]  # fmt: skip
 
 
-def test_the_constraint_is_not_the_resource() -> None:
+def test_a_constraint_does_not_take_the_arguments_of_its_resource() -> None:
     with pytest.raises(TypeError, match="resource_name"):
         SharedConsumableConstraint(resource_name="licenses",
         source="/path/to/license_limits",
@@ -213,7 +213,7 @@ def test_a_version_is_the_same_for_all() -> None:
     ]  # fmt: skip
 
 
-# -- what is broken there, and what was meant ---------------------------------------------------------------------
+# -- malformed examples, and what they intend -----------------------------------------------------------------------
 
 BY_SIZE = """{
 "select": {"node.vm_size": "Standard_F2"},
@@ -276,7 +276,7 @@ def of_special(rules: str) -> object:
 
 
 @pytest.mark.parametrize(
-    ("broken", "told"),
+    ("broken", "message"),
     (
         (BY_SIZE, "the document: text follows after the end"),
         (SPECIAL_FIRST, "select: expecting ',' delimiter (line 2, column 27)"),
@@ -289,10 +289,10 @@ def of_special(rules: str) -> object:
         (PROXIED, "the document: the text ends inside this: close what is open"),
     ),
 )
-def test_what_is_broken_is_told_with_its_place(broken: str, told: str) -> None:
+def test_malformed_examples_are_refused_with_their_place(broken: str, message: str) -> None:
     with pytest.raises(SettingsError) as raised:
         read_document(broken)
-    assert str(raised.value).startswith(told)
+    assert str(raised.value).startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -303,15 +303,15 @@ def test_what_is_broken_is_told_with_its_place(broken: str, told: str) -> None:
         ("gpuarray", "Standard_NC6", {"ngpus": 8}),
     ),
 )
-def test_resources_by_size_and_node_array_as_meant(array: str, size: str, resources: dict[str, object]) -> None:
+def test_resources_by_size_and_node_array_as_intended(array: str, size: str, resources: dict[str, object]) -> None:
     assert resources_of(NodeProperties(array, size), read_rules(in_rules(BY_SIZE)).default_resources) == resources
 
 
-def test_the_restrictive_rule_first_as_meant() -> None:
+def test_the_restrictive_rule_placed_first_applies() -> None:
     assert of_special(in_rules(SPECIAL_FIRST.replace(MALFORMED, MEANT))) == {"ncpus": 42}
 
 
-def test_the_restrictive_rule_last_as_meant_is_ignored() -> None:
+def test_the_restrictive_rule_placed_last_is_ignored() -> None:
     assert of_special(in_rules(SPECIAL_LAST.replace(MALFORMED, MEANT).removesuffix(","))) == {"ncpus": 2}
 
 
@@ -322,13 +322,13 @@ def test_the_restrictive_rule_last_as_meant_is_ignored() -> None:
         ('{"boot_timeout": {"default": 3600, "nodearray1": 7200, "nodearray2": 900}}', [3600, 7200, 900]),
     ),
 )
-def test_timeouts_as_meant(meant: str, timeouts: list[float]) -> None:
+def test_timeouts_as_intended(meant: str, timeouts: list[float]) -> None:
     timeout = read_rules(meant).boot_timeout
     assert timeout is not None
     assert [timeout.of(array) for array in ("other", "nodearray1", "nodearray2")] == timeouts
 
 
-def test_proxied_locations_as_meant() -> None:
+def test_proxied_locations_as_intended() -> None:
     sizes = {"southcentralus": {"Standard_NC6": {"capabilities": {"GPUs": 1}}}}
     document = json.loads(PROXIED.removesuffix(",") + "}") | sizes
     facts = vm_sizes_from(document).facts("usgovvirginia", "Standard_NC6")

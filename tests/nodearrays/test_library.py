@@ -1,4 +1,4 @@
-"""The library as docs/rules.md shows it, and the page as complete as the library."""
+"""The library as docs/rules.md shows it, and that the page is as complete as the library."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ CPUS = read_rules('{"default_resources": [{"name": "ncpus", "value": "node.vcpu_
 
 
 def run(program: str) -> tuple[str, dict[str, object]]:
-    """What it prints, and its names."""
+    """Its output, and its names."""
     names: dict[str, object] = {}
     with contextlib.redirect_stdout(io.StringIO()) as out:
         exec(compile(program, "docs/rules.md", "exec"), names)
     return out.getvalue(), names
 
 
-def test_the_example_of_the_page_prints_what_the_page_says() -> None:
+def test_the_example_on_the_page_prints_what_the_page_shows() -> None:
     (_, program), (_, printed) = BLOCKS[:2]
     assert run(program)[0] == printed
 
 
-def test_the_programs_own_shared_resource_runs_as_the_page_shows_it() -> None:
+def test_the_shared_resource_example_on_the_page_runs() -> None:
     program = [text for kind, text in BLOCKS if kind == "python"][1]
     assert isinstance(run(program)[1]["constraint"], SharedConsumableConstraint)
 
 
-def test_the_rules_of_the_page_for_the_autoscaler_are_read() -> None:
+def test_the_autoscaler_rules_on_the_page_can_be_read() -> None:
     rules = read_rules(next(text for kind, text in BLOCKS if kind == "json" and "apply" in text))
     assert [entry.place for entry in rules.entries] == ["apply[0]", "apply[1]", "apply[2]", "apply[3]"]
 
 
-def test_the_shared_resources_of_the_page_are_read(tmp_path: Path) -> None:
+def test_the_shared_resources_on_the_page_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "licenses").write_text("998")
     (tmp_path / "version").write_text("1.2.3\n")
     document = next(text for kind, text in BLOCKS if kind == "json" and "shared_resources" in text)
@@ -65,7 +65,7 @@ def test_the_shared_resources_of_the_page_are_read(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_the_page_has_every_property_with_its_type() -> None:
+def test_the_page_lists_every_property_with_its_type() -> None:
     rows = re.findall(r"^\| `node\.(\w+)` \| (\w+)(, or null)? \|", PAGE, re.MULTILINE)
     assert {name: (kind, bool(null)) for name, kind, null in rows} == {
         name: (kind.type, kind.optional) for name, kind in PROPERTIES.items()
@@ -73,24 +73,24 @@ def test_the_page_has_every_property_with_its_type() -> None:
 
 
 @pytest.mark.parametrize("name", library.__all__)
-def test_what_the_library_offers_is_there(name: str) -> None:
+def test_every_exported_name_of_the_library_exists(name: str) -> None:
     assert hasattr(library, name)
 
 
-def test_a_bucket_gives_as_many_nodes_as_can_be_had() -> None:
+def test_a_bucket_provides_as_many_nodes_as_are_available() -> None:
     bucket = Bucket(BucketKey("Standard_F2", "execute", price_type=PriceType.SPOT), F2, available=2)
     found = match([JobDemand("j", (read_constraint('{"ncpus": 1, "node.spot": true}'),), 5)], [],
                   candidates_of([bucket], CPUS))  # fmt: skip
     assert (found.new, dict(found.unmatched)) == (("execute-1", "execute-2"), {"j": 1})
 
 
-def test_a_bucket_with_a_problem_gives_none() -> None:
+def test_a_bucket_with_a_problem_provides_none() -> None:
     bucket = Bucket(BucketKey("Standard_F2", "execute"), F2, available=2, problem="no quota")
     found = match([JobDemand("j")], [], candidates_of([bucket], CPUS))
     assert [part.reason.code for part in found.rejected] == [Code.NONE_LEFT]
 
 
-def test_a_joined_worker_serves_with_what_it_says_and_has_left() -> None:
+def test_a_joined_worker_is_matched_by_its_free_resources() -> None:
     worker = Worker("i-1", F2, "execute", MachineState.RUNNING, 0.0, name="host1")
     joined = node_of(properties_of_worker(worker, now=60.0, boot_timeout=900.0), CPUS, {"ncpus": 8}, {"ncpus": 3})
     found = match([JobDemand("j", (read_constraint('{"ncpus": 1}'),), 5)], [joined])

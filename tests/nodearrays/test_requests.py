@@ -1,4 +1,4 @@
-"""Lists of node arrays as callers write them: what they mean, and how they are told where they are wrong."""
+"""Lists of node arrays as callers write them: their meaning, and how errors name their place."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def defined(**given: Any) -> ArrayDefinition:
     return definition
 
 
-def told(*elements: Mapping[str, Any], dynamic: Mapping[str, ArrayDefinition] | None = None) -> str:
+def error_in(*elements: Mapping[str, Any], dynamic: Mapping[str, ArrayDefinition] | None = None) -> str:
     with pytest.raises(SettingsError) as raised:
         read(*elements, dynamic=dynamic)
     return str(raised.value)
@@ -47,7 +47,7 @@ def told(*elements: Mapping[str, Any], dynamic: Mapping[str, ArrayDefinition] | 
         ({"TargetGroupCount": 4, "GroupInstanceCount": 16}, Target("execute:16", groups=4, group_count=16)),
     ),
 )
-def test_a_target_is_of_workers_vcpus_or_groups(given: dict[str, Any], target: Target) -> None:
+def test_a_target_counts_workers_vcpus_or_groups(given: dict[str, Any], target: Target) -> None:
     assert read({"Name": "execute", **given}).targets == (target,)
 
 
@@ -55,7 +55,7 @@ def test_an_array_may_be_named_without_a_target() -> None:
     assert read({"Name": "execute"}) == Update((), (ArrayDefinition("execute"),))
 
 
-def test_an_empty_list_wants_nothing() -> None:
+def test_an_empty_list_requests_nothing() -> None:
     assert read() == Update()
 
 
@@ -74,7 +74,7 @@ def test_machine_types_keep_their_order(given: Any, types: tuple[str, ...]) -> N
 
 
 @pytest.mark.parametrize(("given", "price_type"), ((True, PriceType.SPOT), (False, PriceType.ON_DEMAND), (None, None)))
-def test_interruptible_workers_are_spot_ones(given: Any, price_type: PriceType | None) -> None:
+def test_interruptible_means_spot(given: Any, price_type: PriceType | None) -> None:
     assert defined(Interruptible=given).price_type is price_type
 
 
@@ -87,7 +87,7 @@ def test_a_health_check_is_chosen_by_name() -> None:
     assert (defined(HealthCheck="gpu.sh").health_check, defined().health_check) == ("gpu.sh", None)
 
 
-def test_any_other_attribute_is_kept_as_it_was_given() -> None:
+def test_any_other_attribute_is_kept_unchanged() -> None:
     found = defined(SubnetId="a/b/c", custom_setting={"x": 1.5}, CoreCount=4)
     assert json.loads(found.attributes) == {
         "SubnetId": "a/b/c",
@@ -96,12 +96,12 @@ def test_any_other_attribute_is_kept_as_it_was_given() -> None:
     }
 
 
-@pytest.mark.parametrize("said", (True, False, None))
-def test_whether_workers_are_kept_alive_is_read(said: bool | None) -> None:
-    assert defined(KeepAlive=said).keep_alive == (() if said is None else (("standard", said),))
+@pytest.mark.parametrize("given", (True, False, None))
+def test_keepalive_is_read(given: bool | None) -> None:
+    assert defined(KeepAlive=given).keep_alive == (() if given is None else (("standard", given),))
 
 
-def test_of_groups_their_own_array_keeps_its_workers_alive() -> None:
+def test_with_groups_keepalive_applies_to_the_array_of_the_groups() -> None:
     update = read({"Name": "execute", "TargetGroupCount": 1, "GroupCoreCount": 4, "KeepAlive": True})
     assert {each.name: each.keep_alive for each in update.definitions} == {
         "execute": (),
@@ -109,29 +109,29 @@ def test_of_groups_their_own_array_keeps_its_workers_alive() -> None:
     }
 
 
-def test_a_dynamic_array_says_what_it_extends() -> None:
+def test_a_dynamic_array_names_the_array_it_extends() -> None:
     assert read({**NEW, "Extends": "execute", "TargetCount": 1}).definitions == (
         ArrayDefinition("new", dynamic=True, extends="execute"),
     )
 
 
-def test_a_dynamic_array_may_extend_one_that_is_made_later_in_the_list() -> None:
+def test_a_dynamic_array_may_extend_a_later_one_of_the_list() -> None:
     found = read({**NEW, "Extends": "base"}, {"Name": "base", "Dynamic": True})
     assert [array.extends for array in found.definitions] == ["base", None]
 
 
-def test_a_dynamic_array_that_exists_is_updated_like_others() -> None:
+def test_an_existing_dynamic_array_is_updated_like_others() -> None:
     there = {"new": ArrayDefinition("new", dynamic=True)}
     assert read({"Name": "new", "TargetCount": 2}, dynamic=there).targets == (Target("new", count=2),)
 
 
-def test_groups_make_an_array_of_their_size_and_leave_the_definition_of_their_base_alone() -> None:
+def test_groups_define_an_array_of_their_size_and_do_not_change_their_base() -> None:
     found = read({"Name": "execute", "TargetGroupCount": 1, "GroupCoreCount": 64, "MachineType": "m5.xlarge"})
     of_groups = ArrayDefinition("execute:64", True, "execute", machine_types=("m5.xlarge",), group_cores=64)
     assert found.definitions == (ArrayDefinition("execute"), of_groups)
 
 
-def test_groups_of_a_dynamic_array_make_both() -> None:
+def test_groups_of_a_new_dynamic_array_define_both() -> None:
     found = read({**NEW, "Extends": "execute", "TargetGroupCount": 1, "GroupInstanceCount": 2})
     assert [(array.name, array.extends, array.group_count) for array in found.definitions] == [
         ("new", "execute", None),
@@ -139,7 +139,7 @@ def test_groups_of_a_dynamic_array_make_both() -> None:
     ]
 
 
-def test_one_array_may_be_asked_for_groups_of_several_sizes_and_for_workers() -> None:
+def test_one_array_may_have_targets_for_several_group_sizes_and_for_workers() -> None:
     sized = [{"Name": "execute", "TargetGroupCount": 1, "GroupCoreCount": cores} for cores in (64, 128)]
     found = read(*sized, {"Name": "execute", "TargetCount": 2, "MaxCount": 9})
     assert (
@@ -251,12 +251,12 @@ def test_one_array_may_be_asked_for_groups_of_several_sizes_and_for_workers() ->
     ),
 )
 def test_an_error_names_its_place(elements: list[Any], error: str) -> None:
-    assert told(*elements).startswith(error)
+    assert error_in(*elements).startswith(error)
 
 
-def test_a_chain_may_not_close_through_arrays_that_exist() -> None:
+def test_a_cycle_through_existing_arrays_is_refused() -> None:
     there = {"b": ArrayDefinition("b", dynamic=True, extends="new")}
-    assert told({**NEW, "Extends": "b"}, dynamic=there) == "[0].Extends: new would extend itself"
+    assert error_in({**NEW, "Extends": "b"}, dynamic=there) == "[0].Extends: new would extend itself"
 
 
 @pytest.mark.parametrize(
@@ -267,31 +267,31 @@ def test_a_chain_may_not_close_through_arrays_that_exist() -> None:
         ([{"Name": "execute"}] * 1001, "the arrays: 1001 are more than the 1000 that one update may name"),
     ),
 )
-def test_only_a_list_of_arrays_is_read(value: Any, error: str) -> None:
+def test_anything_but_a_list_of_arrays_is_refused(value: Any, error: str) -> None:
     with pytest.raises(SettingsError) as raised:
         read_update(value, node_arrays=ARRAYS)
     assert str(raised.value) == error
 
 
 @pytest.mark.parametrize("name", ("queue", "policy:warm", "", "a\nb", "x" * 129, 3))
-def test_some_names_of_sets_are_not_for_callers(name: Any) -> None:
+def test_reserved_or_invalid_set_names_are_refused(name: Any) -> None:
     with pytest.raises(SettingsError, match=r"^request_set: "):
         set_name_from(name)
 
 
-def test_an_autoscale_policy_asks_under_its_prefix_only() -> None:
+def test_a_policy_may_use_only_set_names_with_its_prefix() -> None:
     assert set_name_from("policy:warm", of_policy=True) == "policy:warm"
     with pytest.raises(SettingsError):
         set_name_from("warm", of_policy=True)
 
 
 @pytest.mark.parametrize("interval", (0, -1, float("nan"), float("inf"), True, "300"))
-def test_an_update_holds_for_some_time_that_ends(interval: Any) -> None:
+def test_an_invalid_expiration_interval_is_refused(interval: Any) -> None:
     with pytest.raises(SettingsError, match=r"^expiration_interval: "):
         ask(Store.open(None), [], Caller("root", 0.0, ARRAYS), expiration_interval=interval)
 
 
-def test_what_is_asked_holds_for_five_minutes_in_the_set_standard() -> None:
+def test_by_default_a_request_holds_for_five_minutes_in_the_set_standard() -> None:
     store = Store.open(None)
     ask(store, [{"Name": "execute", "TargetCount": 1}], Caller("root", 10.0, ARRAYS))
     (standard,) = store.requests.load(11.0).sets
@@ -308,7 +308,7 @@ def test_a_list_with_an_error_changes_nothing() -> None:
     assert store.requests.load(11.0) == before
 
 
-def test_groups_of_as_many_vcpus_and_workers_are_in_one_array() -> None:
+def test_groups_sized_in_vcpus_and_in_workers_share_an_array_of_that_size() -> None:
     found = read(
         {"Name": "execute", "TargetGroupCount": 1, "GroupCoreCount": 16},
         {"Name": "execute", "TargetGroupCount": 2, "GroupInstanceCount": 16},
@@ -320,10 +320,12 @@ def test_groups_of_as_many_vcpus_and_workers_are_in_one_array() -> None:
     )
 
 
-def test_of_both_kinds_of_groups_the_same_is_said() -> None:
+def test_groups_that_share_an_array_must_have_the_same_attributes() -> None:
     other = {"Name": "execute", "TargetGroupCount": 2, "GroupInstanceCount": 16, "MachineType": "m5.large"}
-    said = told({"Name": "execute", "TargetGroupCount": 1, "GroupCoreCount": 16, "MachineType": "m5.xlarge"}, other)
-    assert said.startswith("[1]: execute:16 is named twice")
+    result = error_in(
+        {"Name": "execute", "TargetGroupCount": 1, "GroupCoreCount": 16, "MachineType": "m5.xlarge"}, other
+    )
+    assert result.startswith("[1]: execute:16 is named twice")
 
 
 TOO_MUCH = {"a": "x" * 8192}
@@ -337,7 +339,7 @@ TOO_MUCH = {"a": "x" * 8192}
         ([{"Name": "execute", "own": "x" * 65536}], "[0]: all other attributes would have "),
     ),
 )
-def test_what_cannot_be_kept_is_refused_with_its_place(elements: list[Any], error: str) -> None:
+def test_a_definition_that_cannot_be_stored_is_refused_with_its_place(elements: list[Any], error: str) -> None:
     store = Store.open(None)
     groups = {"Name": "execute", "TargetGroupCount": 1, "GroupCoreCount": 16}
     ask(store, [groups], Caller("root", 0.0, ARRAYS))
@@ -345,12 +347,12 @@ def test_what_cannot_be_kept_is_refused_with_its_place(elements: list[Any], erro
         ask(store, elements, Caller("root", 1.0, ARRAYS))
 
 
-def test_a_set_that_is_not_for_callers_is_refused() -> None:
+def test_a_reserved_set_name_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"^request_set: "):
         ask(Store.open(None), [], Caller("root", 0.0, ARRAYS), request_set="queue")
 
 
-def test_a_dynamic_array_is_known_to_the_next_update_of_any_set() -> None:
+def test_a_dynamic_array_is_known_to_updates_of_other_sets() -> None:
     store = Store.open(None)
     ask(store, [NEW], Caller("root", 0.0, ARRAYS))
     ask(store, [{"Name": "new", "TargetCount": 2}], Caller("root", 1.0, ARRAYS), request_set="other")
@@ -379,8 +381,8 @@ arrays = st.fixed_dictionaries(
 
 
 @given(st.lists(st.lists(arrays, max_size=3) | values, max_size=4))
-def test_whatever_is_asked_is_kept_whole_or_refused_with_its_place(updates: list[Any]) -> None:
-    """What was kept is there after a restart, too: it can be written and read."""
+def test_an_update_is_stored_completely_or_refused_with_its_place(updates: list[Any]) -> None:
+    """A stored update can also be read back after a restart."""
     store = Store.open(None)
     kept = Update()
     for number, update in enumerate(updates):

@@ -1,4 +1,4 @@
-"""The files a process goes by: right at its start, read anew at every look, kept as they were while they are wrong."""
+"""Rule files of a process: valid at its start, read again at every observation, kept as they were while invalid."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def fleet(type_: InstanceType = ODD) -> Fleet:
     return a_snapshot(a_bucket(type_), a_machine("w1", type_=type_)).fleet
 
 
-def test_a_start_with_wrong_rules_is_refused_with_file_and_place(tmp_path: Path) -> None:
+def test_wrong_rules_stop_the_start_with_file_and_place(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as raised:
         files(tmp_path, {"apply": [{"queue": "main.q", "constraints": {"node.vmsize": "m5.large"}}]})
-    said = "apply[0].constraints.node.vmsize: node.vmsize is not known; did you mean node.vm_size?"
-    assert str(raised.value) == f"{tmp_path / 'rules.json'}: {said}"
+    message = "apply[0].constraints.node.vmsize: node.vmsize is not known; did you mean node.vm_size?"
+    assert str(raised.value) == f"{tmp_path / 'rules.json'}: {message}"
 
 
-def test_a_start_with_wrong_sizes_is_refused_with_file_and_place(tmp_path: Path) -> None:
+def test_wrong_vm_sizes_stop_the_start_with_file_and_place(tmp_path: Path) -> None:
     (tmp_path / "own.json").write_text('{"here": {"odd": {"capabilities": {"GPUs": "many"}}}}')
     with pytest.raises(SettingsError) as raised:
         RuleFiles.load(None, tmp_path / "own.json")
@@ -58,7 +58,7 @@ def test_without_a_file_there_are_no_rules(tmp_path: Path) -> None:
     assert files(tmp_path).rules() is None
 
 
-def test_rules_are_read_anew_at_every_look(tmp_path: Path) -> None:
+def test_changed_rules_are_read_at_the_next_reading(tmp_path: Path) -> None:
     ours = files(tmp_path, {"idle_timeout": 60})
     (tmp_path / "rules.json").write_text('{"idle_timeout": 90}')
     again = ours.rules()
@@ -67,7 +67,7 @@ def test_rules_are_read_anew_at_every_look(tmp_path: Path) -> None:
     assert again.idle_timeout.default == 90
 
 
-def test_rules_that_became_wrong_hold_as_they_were_and_that_is_told_once(
+def test_rules_that_become_invalid_stay_in_force_and_this_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     ours = files(tmp_path, {"idle_timeout": 60})
@@ -83,7 +83,7 @@ def test_rules_that_became_wrong_hold_as_they_were_and_that_is_told_once(
     ]
 
 
-def test_a_file_of_a_shared_resource_that_is_gone_leaves_the_rules_as_they_were(tmp_path: Path) -> None:
+def test_a_missing_file_of_a_shared_resource_keeps_the_old_rules(tmp_path: Path) -> None:
     (tmp_path / "licences").write_text("5")
     shared = [{"name": "licences", "source": str(tmp_path / "licences"), "initial_value": 10}]
     ours = files(tmp_path, {"shared_resources": shared})
@@ -94,40 +94,38 @@ def test_a_file_of_a_shared_resource_that_is_gone_leaves_the_rules_as_they_were(
 
 
 @pytest.mark.parametrize(("location", "gpus"), (("", 2), ("here", 4), ("elsewhere", 2)))
-def test_a_higher_count_of_gpus_in_the_file_wins_over_the_providers(tmp_path: Path, location: str, gpus: int) -> None:
+def test_a_higher_gpu_count_in_the_file_overrides_the_provider(tmp_path: Path, location: str, gpus: int) -> None:
     found = files(tmp_path, location=location).sized(fleet())
     assert [found.buckets[0].type.gpus, found.workers[0].type.gpus] == [gpus, gpus]
 
 
-def test_a_lower_count_of_gpus_in_the_file_changes_nothing(tmp_path: Path) -> None:
-    told = fleet(replace(ODD, gpus=8))
-    assert files(tmp_path).sized(told) == told
+def test_a_lower_gpu_count_in_the_file_changes_nothing(tmp_path: Path) -> None:
+    result = fleet(replace(ODD, gpus=8))
+    assert files(tmp_path).sized(result) == result
 
 
-def test_a_size_that_the_provider_knows_by_name_only_comes_from_the_file(tmp_path: Path) -> None:
+def test_a_size_known_to_the_provider_by_name_only_comes_from_the_file(tmp_path: Path) -> None:
     found = files(tmp_path).sized(fleet(InstanceType("odd.gpu", "odd", 0, 0)))
     assert found.buckets[0].type == InstanceType("odd.gpu", "odd", 8, 32 * GIB, gpus=2)
 
 
-def test_a_size_that_nobody_knows_is_not_to_be_had_and_that_is_told_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    ours, told = files(tmp_path), fleet(InstanceType("strange", "odd", 0, 0))
-    assert [ours.sized(told).buckets for _ in range(2)] == [(), ()]
+def test_an_unknown_size_is_left_out_and_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    ours, result = files(tmp_path), fleet(InstanceType("strange", "odd", 0, 0))
+    assert [ours.sized(result).buckets for _ in range(2)] == [(), ()]
     assert len(caplog.records) == 1
 
 
-def test_a_location_in_the_rules_wins_over_the_providers(tmp_path: Path) -> None:
+def test_a_location_in_the_rules_overrides_that_of_the_provider(tmp_path: Path) -> None:
     found = files(tmp_path, {"location": "here"}, location="elsewhere").sized(fleet())
     assert found.buckets[0].type.gpus == 4
 
 
-def test_sizes_in_the_rules_win_over_the_file(tmp_path: Path) -> None:
+def test_sizes_in_the_rules_override_the_file(tmp_path: Path) -> None:
     rules = {"vm_sizes": {"odd.gpu": {"capabilities": {"GPUs": 7}}}}
     assert files(tmp_path, rules).sized(fleet()).buckets[0].type.gpus == 7
 
 
-def test_rules_know_of_sizes_what_no_provider_tells(tmp_path: Path) -> None:
+def test_rules_have_size_facts_that_no_provider_reports(tmp_path: Path) -> None:
     ours = files(tmp_path, {"location": "here"})
     rules = ours.facts(ours.rules(), fleet())
     assert rules is not None
@@ -160,7 +158,7 @@ def test_rules_read_back_from_their_document_without_any_file(tmp_path: Path) ->
     assert read_rules(document) == replace(rules, document=read_rules(document).document)  # type: ignore[type-var]
 
 
-def test_a_document_in_toml_is_kept_as_json(tmp_path: Path) -> None:
+def test_a_toml_document_is_kept_as_json(tmp_path: Path) -> None:
     (tmp_path / "rules.toml").write_text('constraints = [{ "node.create_time" = 2026-11-21T09:00:00+01:00 }]\n')
     rules = RuleFiles.load(tmp_path / "rules.toml").rules()
     document = document_of(rules)
@@ -168,7 +166,7 @@ def test_a_document_in_toml_is_kept_as_json(tmp_path: Path) -> None:
     assert read_rules(document).constraints == rules.constraints  # type: ignore[union-attr]
 
 
-def test_dynamic_arrays_have_the_timeouts_of_what_they_extend() -> None:
+def test_dynamic_arrays_have_the_timeouts_of_the_array_they_extend() -> None:
     snapshot = a_snapshot(idle_timeout=5)
     policy = under(read_rules('{"idle_timeout": {"default": 70, "execute": 90}}'), snapshot.policy)
     requests = Requests(arrays=(ArrayDefinition("big", dynamic=True, extends="execute"),))

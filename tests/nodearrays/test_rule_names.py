@@ -1,4 +1,4 @@
-"""What rules name that is not there is found, with its place."""
+"""Unknown names in rules are found, with their place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autoscaler.constraints.rule_words import strange_names
 
 
 @pytest.mark.parametrize(
-    ("rules", "told"),
+    ("rules", "expected"),
     (
         ({"complexes": {"gpu": "ngpus"}}, []),
         ({"complexes": {"gpus": "ngpus"}}, ["complexes.gpus: Grid Engine has no complex gpus"]),
@@ -26,6 +26,6 @@ from autoscaler.constraints.rule_words import strange_names
         ({"keep_alive": {"run": True}}, ["keep_alive.run: there is no node array run; there are execute"]),
     ),
 )
-def test_a_name_that_nothing_bears_is_told(rules: dict[str, object], told: list[str]) -> None:
+def test_an_unknown_name_in_the_rules_is_reported(rules: dict[str, object], expected: list[str]) -> None:
     there = {"complexes": ["gpu"], "queues": ["main.q"], "pes": ["mpi", "mpi4"], "node_arrays": ["execute"]}
-    assert list(strange_names(read_rules(json.dumps(rules)), **there)) == told
+    assert list(strange_names(read_rules(json.dumps(rules)), **there)) == expected

@@ -1,4 +1,4 @@
-"""What VM sizes are: our file, a user's own, regions that stand for others, and what a provider says otherwise."""
+"""VM sizes: our file, a user's own, proxy regions, and differences from what a provider reports."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ OWN = {
     "*": {"F2": {"capabilities": {"vCPUs": 2, "vCPUsPerCore": 2, "MemoryGB": 4}}},
 }  # fmt: skip
 SIZES = vm_sizes_from(OWN)
-TOLD = InstanceType("NC6", "NC", 6, 50 * GIB, gpus=0, arch="lx-arm64")
+REPORTED = InstanceType("NC6", "NC", 6, 50 * GIB, gpus=0, arch="lx-arm64")
 
 
-def test_our_file_says_of_every_size_what_the_catalogue_says() -> None:
+def test_our_size_file_agrees_with_the_catalogue() -> None:
     ours = load_vm_sizes()
     azure = {name: offer.type for name, offer in load_catalog().offers.items() if offer.cloud == "azure"}
     found = {name: ours.type_of("anywhere", name) for name in azure}
@@ -34,7 +34,7 @@ def test_our_file_says_of_every_size_what_the_catalogue_says() -> None:
 
 
 @pytest.mark.parametrize("location", ("eastus", "westus2", "southcentralus", "usgovvirginia", "usdodeast"))
-def test_our_file_knows_the_sizes_of_cyclecloud_s_examples_in_their_regions(location: str) -> None:
+def test_our_size_file_has_the_sizes_of_cyclecloud_examples_in_their_regions(location: str) -> None:
     names = ("F2", "F16", "NC6", "E32_v3", "D4_v3", "F32s_v2", "HC44rs")
     found = [load_vm_sizes().type_of(location, f"Standard_{name}") for name in names]
     assert [(one.vcpus, one.memory // GIB, one.gpus) for one in found if one] == [
@@ -45,7 +45,7 @@ def test_our_file_knows_the_sizes_of_cyclecloud_s_examples_in_their_regions(loca
     assert facts.infiniband
 
 
-def test_the_government_regions_of_our_file_stand_for_a_common_one() -> None:
+def test_government_regions_of_our_size_file_share_one_proxy_region() -> None:
     assert set(load_vm_sizes().proxies.values()) == {"southcentralus"}
 
 
@@ -53,47 +53,47 @@ def test_the_government_regions_of_our_file_stand_for_a_common_one() -> None:
     ("location", "size", "gpus"),
     (("eastus", "NC6", 1), ("usgov", "NC6", 1), ("westus2", "NC6", 0), ("usgov", "F2", 0), ("mars", "F2", 0)),
 )
-def test_a_size_is_what_its_region_or_the_one_that_stands_for_it_says(location: str, size: str, gpus: int) -> None:
+def test_a_size_comes_from_its_region_or_the_proxy_region(location: str, size: str, gpus: int) -> None:
     found = SIZES.type_of(location, size)
     assert found is not None
     assert found.gpus == gpus
 
 
 @pytest.mark.parametrize(("location", "size"), (("mars", "NC6"), ("eastus", "unheard-of")))
-def test_a_size_that_nobody_knows_is_none(location: str, size: str) -> None:
+def test_an_unknown_size_reads_as_none(location: str, size: str) -> None:
     assert SIZES.type_of(location, size) is None
 
 
-def test_a_size_that_the_provider_does_not_know_comes_from_the_file() -> None:
+def test_a_size_unknown_to_the_provider_comes_from_the_file() -> None:
     assert SIZES.type_of("eastus", "NC6") == InstanceType("NC6", "standardNCFamily", 6, 56 * GIB, gpus=1)
 
 
-def test_what_the_provider_knows_holds_but_for_a_higher_count_of_gpus() -> None:
-    assert SIZES.type_of("eastus", "NC6", TOLD) == InstanceType("NC6", "NC", 6, 50 * GIB, gpus=1, arch="lx-arm64")
+def test_the_provider_overrides_the_file_except_for_a_higher_gpu_count() -> None:
+    assert SIZES.type_of("eastus", "NC6", REPORTED) == InstanceType("NC6", "NC", 6, 50 * GIB, gpus=1, arch="lx-arm64")
 
 
-def test_a_lower_count_of_gpus_in_the_file_changes_nothing() -> None:
-    told = InstanceType("NC6", "NC", 6, 50 * GIB, gpus=4)
-    assert SIZES.type_of("eastus", "NC6", told) == told
+def test_a_lower_gpu_count_in_the_file_is_ignored() -> None:
+    reported = InstanceType("NC6", "NC", 6, 50 * GIB, gpus=4)
+    assert SIZES.type_of("eastus", "NC6", reported) == reported
 
 
-def test_cores_that_azure_makes_available_win_over_those_it_has() -> None:
+def test_available_cores_override_total_cores() -> None:
     facts = SIZES.facts("westus2", "NC6")
     assert facts is not None
     assert (facts.vcpu_count, facts.memory, facts.infiniband) == (4, 768 * 1024**2, True)
 
 
-def test_default_resources_win_over_provider_and_file() -> None:
+def test_default_resources_override_provider_and_file() -> None:
     rules = read_rules("""{"default_resources": [
         {"select": {"node.vm_size": "NC6"}, "name": "ngpus", "value": 8},
         {"name": "ngpus", "value": "node.gpu_count"}]}""")
     candidate, = candidates_of(
-        [Bucket(BucketKey("NC6", "execute"), TOLD)], rules.default_resources, location="eastus", sizes=SIZES
+        [Bucket(BucketKey("NC6", "execute"), REPORTED)], rules.default_resources, location="eastus", sizes=SIZES
     )  # fmt: skip
     assert (candidate.properties.gpu_count, candidate.node("execute-1").resources["ngpus"]) == (1, 8)
 
 
-def test_a_users_own_file_takes_the_place_of_ours(tmp_path: Path) -> None:
+def test_an_own_size_file_replaces_ours(tmp_path: Path) -> None:
     (tmp_path / "sizes.json").write_text(json.dumps(OWN))
     own = load_vm_sizes(tmp_path / "sizes.json")
     assert (own.type_of("anywhere", "Standard_D2s_v5"), own.type_of("eastus", "F2") is not None) == (None, True)
@@ -122,6 +122,6 @@ def test_an_error_names_file_and_place(tmp_path: Path, document: str, error: str
     assert str(raised.value).startswith(f"{path}: {error}")
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_size_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"cannot read the VM sizes .*absent\.json"):
         load_vm_sizes(tmp_path / "absent.json")

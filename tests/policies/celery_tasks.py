@@ -1,4 +1,4 @@
-"""Tasks of a Celery whose broker is a folder, named by the environment: no server is needed."""
+"""Tasks of a Celery app whose broker is a folder, named by the environment: no server is needed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ app.conf.worker_prefetch_multiplier = 1
 
 @app.task(name="wait")  # type: ignore[untyped-decorator] # Celery has no types
 def wait(end: str) -> None:
-    """Until this file is there."""
+    """Waits until this file exists."""
     deadline = time.monotonic() + 600
     while not Path(end).exists() and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Workers for Celery: what is asked for by what it has to do, with a real Celery worker and a broker in a folder."""
+"""Workers for Celery: requests follow its tasks, with a real Celery worker and a broker in a folder."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def settings(**given: str) -> CeleryQueueSettings:
 
 
 class Clock:
-    """Seconds, pushed."""
+    """A clock that tests set."""
 
     now = 1000.0
 
@@ -49,11 +49,11 @@ class Clock:
         return self.now
 
 
-def told(*looks: tuple[float, Tasks], before: int = 0, **given: str) -> list[int]:
-    """What is asked for at each look, at a time in seconds, when so much was asked for before each."""
-    clock, found = Clock(), iter(tasks for _, tasks in looks)
+def requested(*readings: tuple[float, Tasks], before: int = 0, **given: str) -> list[int]:
+    """The cores requested at each reading, (time in seconds, tasks), with `before` requested in front of each."""
+    clock, found = Clock(), iter(tasks for _, tasks in readings)
     policy, asked = CeleryQueue(settings(**given), lambda: next(found), clock), []
-    for clock.now in (1000.0 + at for at, _ in looks):
+    for clock.now in (1000.0 + at for at, _ in readings):
         asked.append(_cores(policy, before))
     return asked
 
@@ -74,38 +74,38 @@ def _cores(policy: AutoscalePolicy, before: int) -> int:
         (Tasks(500, {}), 0, {"most_cores": "64"}, 64),
     ),
 )
-def test_cores_are_wanted_for_what_waits_and_what_is_taken(
+def test_cores_are_requested_for_waiting_and_taken_tasks(
     tasks: Tasks, before: int, given: dict[str, str], wanted: int
 ) -> None:
-    assert told((0, tasks), before=before, **given) == [wanted]
+    assert requested((0, tasks), before=before, **given) == [wanted]
 
 
 BUSY, FREE = Tasks(0, {"c1": 1, "c2": 0}), Tasks(0, {"c1": 0, "c2": 0})
 
 
-def test_nothing_is_let_go_before_celery_has_had_no_task_for_a_while() -> None:
-    assert told((0, BUSY), (10, FREE), (29, FREE), (31, FREE), before=8) == [8, 8, 8, 0]
+def test_cores_stay_requested_until_celery_was_idle_for_a_while() -> None:
+    assert requested((0, BUSY), (10, FREE), (29, FREE), (31, FREE), before=8) == [8, 8, 8, 0]
 
 
-def test_a_task_that_comes_in_between_begins_that_while_anew() -> None:
-    assert told((0, BUSY), (20, FREE), (25, BUSY), (50, FREE), (56, FREE), before=8) == [8, 8, 8, 8, 0]
+def test_a_task_in_between_restarts_the_idle_time() -> None:
+    assert requested((0, BUSY), (20, FREE), (25, BUSY), (50, FREE), (56, FREE), before=8) == [8, 8, 8, 8, 0]
 
 
-def test_a_celery_worker_that_falls_silent_is_taken_to_be_at_work() -> None:
+def test_a_silent_celery_worker_counts_as_busy_for_a_while() -> None:
     one = Tasks(0, {"c2": 0})
-    assert told((0, FREE), (60, one), (119, one), (121, one), (150, one), before=8) == [8, 8, 8, 8, 0]
+    assert requested((0, FREE), (60, one), (119, one), (121, one), (150, one), before=8) == [8, 8, 8, 8, 0]
 
 
-def test_whoever_took_the_last_tasks_is_at_work_though_nobody_ever_answered() -> None:
-    looks = ((0, Tasks(3, {})), (10, Tasks(0, {})), (119, Tasks(0, {})), (121, Tasks(0, {})))
-    assert told(*looks, before=8) == [8, 8, 8, 0]
+def test_without_any_answer_taken_tasks_count_as_running_for_a_while() -> None:
+    readings = ((0, Tasks(3, {})), (10, Tasks(0, {})), (119, Tasks(0, {})), (121, Tasks(0, {})))
+    assert requested(*readings, before=8) == [8, 8, 8, 0]
 
 
-def test_a_new_process_lets_nothing_go_at_its_first_look() -> None:
-    assert told((0, FREE), (31, FREE), before=8) == [8, 0]
+def test_a_new_process_does_not_lower_the_request_at_its_first_reading() -> None:
+    assert requested((0, FREE), (31, FREE), before=8) == [8, 0]
 
 
-def test_a_node_array_of_its_own_is_made() -> None:
+def test_a_node_array_of_its_own_is_defined() -> None:
     policy = CeleryQueue(settings(node_array="celery", extends="execute"), lambda: Tasks(2, {}))
     (array,) = policy.requests(a_snapshot(), Recorded(Store.open(None).samples, NOW))
     assert array == {"Name": "celery", "TargetCoreCount": 2, "Dynamic": True, "Extends": "execute"}
@@ -117,7 +117,7 @@ def test_a_broker_is_needed_and_its_password_is_not_shown() -> None:
     assert "hunter2" not in repr(settings(broker="redis://:hunter2@broker/0"))
 
 
-def test_without_celery_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_celery_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "celery", None)
     with pytest.raises(SettingsError, match=r"install sge-autoscaler\[celery\]"):
         load(("celery_queue",), {f"{PREFIX}BROKER": "memory://"})
@@ -165,22 +165,20 @@ def policy_for(folder: Path, clock: Callable[[], float] = time.monotonic) -> Cel
 
 
 def until(found: Callable[[], Any], wanted: Any) -> Any:
-    """Ask until that is the answer; returns the last one."""
+    """Ask until the answer is as expected; returns the last one."""
     limit = Deadline(PATIENCE)
     while (answer := found()) != wanted and not limit.over():
         time.sleep(0.05)
     return answer
 
 
-def test_a_queue_that_nobody_has_made_yet_is_empty(folder: Path) -> None:
+def test_a_queue_that_does_not_exist_counts_as_empty(folder: Path) -> None:
     assert _cores(policy_for(folder), 0) == 0
 
 
 @pytest.mark.usefixtures("celery_worker")
 @pytest.mark.thorough
-def test_a_real_celery_gets_workers_for_its_tasks_and_keeps_them_until_all_have_ended(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_a_real_celery_gets_workers_and_keeps_them_until_its_tasks_end(folder: Path, tmp_path: Path) -> None:
     world = World(tmp_path / "store.sqlite", policy=replace(POLICY, node_arrays=(ARRAY,)))
     loop, policy = start(world), policy_for(folder, world.clock)
     policies = Policies({"celery_queue": policy}, loop.store, executor=at_once, stopwatch=world.clock)
@@ -194,7 +192,7 @@ def test_a_real_celery_gets_workers_for_its_tasks_and_keeps_them_until_all_have_
     for end in ends:
         wait.delay(str(end))
     seen = [until(machines, 3)]  # of two cores each
-    for end in ends[:4]:  # one task is still at work: nobody knows on which host
+    for end in ends[:4]:  # one task still runs: it is not known on which host
         end.touch()
     until(lambda: len(list((folder / "queue").iterdir())), 0)
     seen += [machines() for _ in range(3)]

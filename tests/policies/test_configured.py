@@ -17,7 +17,7 @@ def config(tmp_path: Path) -> Path:
 
 
 def checked(config: Path, capsys: pytest.CaptureFixture[str], **given: str) -> tuple[int, str]:
-    """Exit code of `config check` with these policies' settings, and what it complains of."""
+    """Exit code of `config check` with these policy settings, and its errors."""
     own = {"PROVIDER": "fake", "INSTANCE_TYPE": "m5.large", **given}
     config.write_text("".join(f'CP_CAP_AUTOSCALE_{name} = "{text}"\n' for name, text in own.items()))
     try:
@@ -27,7 +27,7 @@ def checked(config: Path, capsys: pytest.CaptureFixture[str], **given: str) -> t
     return code, capsys.readouterr().err.strip()
 
 
-def test_right_options_pass(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_valid_options_pass(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert checked(config, capsys, POLICIES="warm_buffer", POLICY_WARM_BUFFER_COUNT="3") == (0, "")
 
 
@@ -45,14 +45,14 @@ def test_right_options_pass(config: Path, capsys: pytest.CaptureFixture[str]) ->
         ({"POLICIES": "celery_queue"}, "CELERY_QUEUE_BROKER: Field required"),
     ),
 )
-def test_wrong_ones_are_errors_before_a_start(
+def test_invalid_options_are_errors_before_a_start(
     config: Path, capsys: pytest.CaptureFixture[str], given: dict[str, str], words: str
 ) -> None:
-    code, told = checked(config, capsys, **given)
-    assert (code, words in told) == (2, True), told
+    code, result = checked(config, capsys, **given)
+    assert (code, words in result) == (2, True), result
 
 
-def test_options_are_shown_and_a_password_is_not(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_are_shown_and_passwords_are_not(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config.write_text(
         'CP_CAP_AUTOSCALE_POLICIES = "warm_buffer,celery_queue"\n'
         f'{PREFIX}COUNT = "3"\nCP_CAP_AUTOSCALE_POLICY_CELERY_QUEUE_BROKER = "redis://:hunter22@broker/0"\n'

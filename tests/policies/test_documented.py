@@ -1,4 +1,4 @@
-"""docs/policies.md is true: its policy and its settings do what they say."""
+"""The policy and the settings in docs/policies.md work as described."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("saved")
 @pytest.mark.parametrize(("today", "wanted"), ((1.0, [{"Name": "execute", "TargetCount": 4}]), (9.0, [])))
-def test_the_documents_policy_keeps_as_many_ready_as_were_busy_a_day_ago(today: float, wanted: object) -> None:
+def test_the_documented_policy_requests_as_many_as_were_busy_a_day_ago(today: float, wanted: object) -> None:
     table, busy = Store.open(None).samples, Sample(NOW - DAY + 600, arrays={"execute": ArraySample(busy=5.0)})
     table.add(busy, busy.at + 60)
     table.add(replace(busy, at=NOW - DAY + 3000, arrays={"execute": ArraySample(busy=50.0)}), NOW - DAY + 3060)
@@ -45,7 +45,7 @@ def test_the_documents_policy_keeps_as_many_ready_as_were_busy_a_day_ago(today: 
 
 
 @pytest.mark.parametrize("block", blocks("sh")[1:])
-def test_the_documents_settings_are_right(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_documented_settings_are_valid(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CELERY_BROKER_URL", "memory://")
     values = {name: text.strip('"') for name, _, text in (line.partition("=") for line in block.splitlines())}
     chosen = values["CP_CAP_AUTOSCALE_POLICIES"].split(",")

@@ -1,4 +1,4 @@
-"""Autoscale policies in a whole autoscaler: workers come for what they want, and leave when they want it no more."""
+"""Autoscale policies in a whole autoscaler: workers come for their requests, and leave when these end."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def living(world: World) -> int:
 
 
 def day(world: World, loop: Loop, until: str) -> dict[str, int]:
-    """Pass after pass until this time; how many machines there were at the end of each minute."""
+    """Make passes until this time; returns how many machines there were at the end of each minute."""
     seen: dict[str, int] = {}
     while clock(world) < until:
         step(world, loop)
@@ -69,12 +69,12 @@ def day(world: World, loop: Loop, until: str) -> dict[str, int]:
     return seen
 
 
-def test_spare_workers_wait_on_a_working_days_morning_and_leave_when_it_ends(world: World) -> None:
+def test_buffer_workers_are_there_on_a_working_morning_and_leave_afterwards(world: World) -> None:
     seen = day(world, serve(world, warm_buffer()), "07:55")
     assert (seen["07:29"], seen["07:32"], seen["07:49"], seen["07:54"]) == (0, 2, 2, 0)
 
 
-def test_jobs_get_workers_of_their_own_beside_the_buffer_within_the_limits(world: World) -> None:
+def test_jobs_get_workers_beside_the_buffer_within_the_limits(world: World) -> None:
     loop = serve(world, warm_buffer())
     day(world, loop, "07:32")
     world.cluster.submit(6, slots=1, seconds=240)
@@ -82,21 +82,19 @@ def test_jobs_get_workers_of_their_own_beside_the_buffer_within_the_limits(world
     assert seen["07:34"] == 4
 
 
-def test_on_a_holiday_nobody_waits(world: World) -> None:
+def test_on_a_holiday_there_is_no_buffer(world: World) -> None:
     seen = day(world, serve(world, warm_buffer(HOLIDAYS="2026-11-23")), "07:33")
     assert set(seen.values()) == {0}
 
 
-def test_what_a_policy_wanted_is_kept_over_a_restart(world: World) -> None:
+def test_the_request_of_a_policy_survives_a_restart(world: World) -> None:
     day(world, serve(world, warm_buffer()), "07:33")
     machines = world.cloud.living(TAG)
     seen = day(world, serve(world, warm_buffer()), "07:36")
     assert (set(seen.values()), world.cloud.living(TAG)) == ({2}, machines)
 
 
-def test_workers_of_a_policy_that_fails_leave_a_few_minutes_later(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_of_a_failing_policy_leave_a_few_minutes_later(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     loop = serve(world, warm_buffer())
     day(world, loop, "07:33")
     monkeypatch.delattr(WarmBuffer, "_open")
@@ -104,7 +102,7 @@ def test_workers_of_a_policy_that_fails_leave_a_few_minutes_later(
     assert (seen["07:36"], seen["07:41"]) == (2, 0)
 
 
-def test_workers_of_a_policy_that_is_chosen_no_more_leave_at_once(world: World) -> None:
+def test_workers_of_a_removed_policy_leave_at_once(world: World) -> None:
     day(world, serve(world, warm_buffer()), "07:33")
     seen = day(world, serve(world, {}), "07:36")
     assert seen["07:35"] == 0
@@ -114,8 +112,8 @@ def test_workers_of_a_policy_that_is_chosen_no_more_leave_at_once(world: World) 
 
 
 def morning(directory: Path, killing: frozenset[int]) -> tuple[list[int], int, int, float]:
-    """A morning with monitor and warm buffer, served on by a new process when one is killed: machines at some minutes,
-    how many were launched, instants at which it may be killed, and the seconds that the history knows.
+    """A morning with monitor and warm buffer, continued by a new process after each kill: machines at some minutes, how
+    many were launched, instants at which it may be killed, and the seconds that the history covers.
     """
     world, instants = monday(directory), Instants(killing)
 
@@ -147,14 +145,14 @@ def morning(directory: Path, killing: frozenset[int]) -> tuple[list[int], int, i
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Iterator[Callable[[], Path]]:
-    """New directories where a commit need not wait for a disk."""
+    """New directories on a file system without slow commits."""
     fast = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=fast if fast.is_dir() else tmp_path, prefix="sge-autoscaler-test-") as made:
         yield lambda: Path(tempfile.mkdtemp(dir=made))
 
 
 @pytest.mark.thorough
-def test_killed_at_any_instant_the_same_workers_wait_and_leave(fresh: Callable[[], Path]) -> None:
+def test_after_a_kill_at_any_instant_the_same_workers_come_and_leave(fresh: Callable[[], Path]) -> None:
     machines, launched, instants, known = morning(fresh(), frozenset())
     assert (machines, launched) == ([0, 2, 2, 0], 2)
     kills = KILLS if thorough() else 3

@@ -1,4 +1,4 @@
-"""Asking autoscale policies: what they want is a request set; whatever they do, the loop goes on."""
+"""Asking autoscale policies: their answers become request sets, and the loop continues whatever they do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ THREE = [{"Name": "execute", "TargetCount": 3}]
 
 @dataclass
 class Scripted:
-    """A policy that answers as told; an exception is raised."""
+    """A policy that gives these answers; an exception is raised."""
 
     answers: Iterator[Any]
     name: ClassVar[str] = "scripted"
@@ -45,7 +45,7 @@ class Scripted:
 
 @dataclass
 class Later:
-    """An Executor whose calls end when told."""
+    """An executor whose calls end when a test ends them."""
 
     calls: list[Callable[[], None]] = field(default_factory=list)
 
@@ -82,38 +82,38 @@ class Bench:
         return self.policies.ask(snapshot, snapshot.policy)
 
     def wanted(self, after: float = 0.0) -> int | None:
-        """What the snapshot then holds of the policy's set; None: no set."""
+        """The target of the policy's set in the snapshot; None: no set."""
         sets = [one for one in self.ask(after).requests.sets if one.name == "policy:scripted"]
         return sum(target.count or 0 for one in sets for target in one.targets) if sets else None
 
 
-def test_what_a_policy_wants_stands_in_the_snapshot_of_the_same_pass() -> None:
+def test_the_request_of_a_policy_is_in_the_snapshot_of_the_same_pass() -> None:
     (one,) = Bench([TWO]).ask().requests.sets
     assert one == RequestSet("policy:scripted", "policy", NOW, NOW + VALID, (Target("execute", 2),), ("execute",))
 
 
-def test_a_node_array_that_a_policy_makes_is_in_force_at_once() -> None:
+def test_a_node_array_defined_by_a_policy_is_in_force_at_once() -> None:
     own = [{"Name": "buffer", "Dynamic": True, "Extends": "execute", "TargetCount": 1}]
     assert [array.name for array in Bench([own]).ask().policy.node_arrays] == ["execute", "buffer"]
 
 
-def test_the_newest_answer_is_all_it_wants() -> None:
+def test_the_newest_answer_replaces_the_previous_one() -> None:
     bench = Bench([TWO, THREE, []])
     assert [bench.wanted(10), bench.wanted(10), bench.wanted(10)] == [2, 3, None]
 
 
-def test_an_answer_that_stays_the_same_is_renewed_before_it_lapses() -> None:
+def test_an_unchanged_answer_is_renewed_before_it_lapses() -> None:
     bench = Bench([TWO] * 100)
     assert {bench.wanted(20) for _ in range(100)} == {2}
 
 
-def test_an_answer_that_stays_the_same_is_not_written_in_every_pass() -> None:
+def test_an_unchanged_answer_is_not_written_in_every_pass() -> None:
     bench = Bench([TWO] * 7)
     written = {bench.ask(10).requests.sets[0].at for _ in range(7)}
     assert len(written) == 70 // RENEWED + 1
 
 
-def test_nothing_is_written_for_a_policy_that_wants_nothing() -> None:
+def test_an_empty_answer_writes_nothing() -> None:
     bench = Bench([[]] * 3)
     before = bench.store.database.rows("SELECT total_changes()")[0][0]
     assert ([bench.ask(10).requests.sets for _ in range(3)], before) == (
@@ -134,18 +134,16 @@ def test_nothing_is_written_for_a_policy_that_wants_nothing() -> None:
         [{"Name": "execute", "TargetCount": 1, "Configuration": {"a": object()}}],
     ),
 )
-def test_a_policy_that_fails_is_told_once_and_what_it_wanted_lapses(
-    broken: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failing_policy_is_logged_once_and_its_request_lapses(broken: Any, caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench([TWO, *[broken] * 40, THREE])
-    told = [bench.wanted(10) for _ in range(41)]
-    held = told.index(None)
-    assert (told, len(caplog.records)) == ([2] * held + [None] * (41 - held), 1)
+    results = [bench.wanted(10) for _ in range(41)]
+    held = results.index(None)
+    assert (results, len(caplog.records)) == ([2] * held + [None] * (41 - held), 1)
     assert 10 * (held - 1) < VALID <= 10 * held
     assert bench.wanted() == 3
 
 
-def test_a_policy_that_answers_again_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_policy_that_answers_again_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     bench = Bench([OSError("no\nbroker"), OSError("still none"), TWO])
     for _ in range(3):
@@ -156,7 +154,7 @@ def test_a_policy_that_answers_again_says_so(caplog: pytest.LogCaptureFixture) -
     ]
 
 
-def test_a_late_answer_wakes_the_loop_and_counts_then() -> None:
+def test_a_late_answer_wakes_the_loop_and_counts_in_the_next_pass() -> None:
     later = Later()
     bench = Bench([TWO], later)
     first = bench.wanted()
@@ -164,7 +162,7 @@ def test_a_late_answer_wakes_the_loop_and_counts_then() -> None:
     assert (first, bench.rung, bench.wanted(2)) == (None, 1, 2)
 
 
-def test_a_late_answer_that_is_no_news_wakes_nobody() -> None:
+def test_an_unchanged_late_answer_does_not_wake_the_loop() -> None:
     later = Later()
     bench = Bench([TWO, TWO], later)
     bench.ask()
@@ -175,18 +173,18 @@ def test_a_late_answer_that_is_no_news_wakes_nobody() -> None:
     assert (bench.rung, bench.wanted(2)) == (1, 2)
 
 
-def test_a_policy_that_hangs_is_told_once_gets_no_second_thread_and_loses_what_it_wanted(
+def test_a_hanging_policy_is_logged_once_gets_no_second_thread_and_its_request_lapses(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     later = Later()
     bench = Bench([TWO, THREE], later)
     bench.ask()
     later.calls[0]()
-    told = [bench.wanted(10) for _ in range(50)]
-    assert (told[0], told[-1], len(later.calls), len(caplog.records)) == (2, None, 2, 1)
+    results = [bench.wanted(10) for _ in range(50)]
+    assert (results[0], results[-1], len(later.calls), len(caplog.records)) == (2, None, 2, 1)
 
 
-def test_an_answer_from_long_ago_is_not_taken() -> None:
+def test_an_outdated_answer_is_ignored() -> None:
     later = Later()
     bench = Bench([TWO, THREE], later)
     bench.ask()
@@ -198,7 +196,7 @@ def test_an_answer_from_long_ago_is_not_taken() -> None:
     assert (stale, bench.wanted(1)) == (None, 3)
 
 
-def test_a_real_hang_holds_a_pass_up_for_a_moment_only() -> None:
+def test_a_real_hang_delays_a_pass_only_briefly() -> None:
     class Hanging(Scripted):
         def requests(self, snapshot: Snapshot, past: Past) -> Arrays:
             ended.wait(HANGS)
@@ -212,7 +210,7 @@ def test_a_real_hang_holds_a_pass_up_for_a_moment_only() -> None:
     assert policies.stopwatch() - began < HANGS / 2
 
 
-def test_a_slow_policy_holds_up_one_pass_and_no_more() -> None:
+def test_a_slow_policy_delays_only_one_pass() -> None:
     class Slow(Scripted):
         def requests(self, snapshot: Snapshot, past: Past) -> Arrays:
             slow.wait(HANGS)
@@ -229,7 +227,7 @@ def test_a_slow_policy_holds_up_one_pass_and_no_more() -> None:
     assert (spent[0] >= patience, sum(spent[1:]) < patience) == (True, True)
 
 
-def test_a_policy_that_becomes_quick_again_is_waited_for_again() -> None:
+def test_a_policy_that_becomes_fast_is_waited_for_again() -> None:
     class Waking(Scripted):
         def requests(self, snapshot: Snapshot, past: Past) -> Arrays:
             slow.wait(HANGS)
@@ -246,7 +244,7 @@ def test_a_policy_that_becomes_quick_again_is_waited_for_again() -> None:
     assert policies._slow == set()
 
 
-def test_one_policy_that_fails_does_not_disturb_another() -> None:
+def test_a_failing_policy_does_not_disturb_another() -> None:
     bench = Bench([])
     good, bad = Scripted(iter([TWO])), Scripted(iter([ValueError("no")]))
     policies = Policies({"bad": bad, "good": good}, bench.store, executor=at_once, patience=0.0)
@@ -254,7 +252,7 @@ def test_one_policy_that_fails_does_not_disturb_another() -> None:
     assert [one.name for one in policies.ask(snapshot, snapshot.policy).requests.sets] == ["policy:good"]
 
 
-def test_what_a_policy_wanted_that_is_chosen_no_more_ends_and_other_sets_stay() -> None:
+def test_the_request_of_a_removed_policy_ends_and_other_sets_stay() -> None:
     bench = Bench([[]])
     for name in ("policy:old", "ours"):
         bench.store.requests.update(name, "ann", NOW, None, (Target("execute", 1),), ())
@@ -281,7 +279,7 @@ def _sample() -> Any:
     return Sample(NOW - 100)
 
 
-def test_a_policy_that_names_another_cluster_asks_for_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_policy_that_names_another_cluster_requests_nothing(caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench([[{**TWO[0], "ClusterName": "other"}], [{**TWO[0], "ClusterName": "ours"}]])
     bench.policies.cluster = "ours"
     found = []

@@ -1,4 +1,4 @@
-"""Autoscale policies are found by name or import path, and what is none is refused with what to do."""
+"""Autoscale policies are found by name or import path, and an invalid one is refused with what to do."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class BadName(Policy):
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
-    """A module of somebody else's on PYTHONPATH."""
+    """An external module on PYTHONPATH."""
     name = f"policy_of_{abs(hash(request.node.name))}"
     prefix = getattr(request, "param", "MINE")
     (tmp_path / f"{name}.py").write_text(GOOD.format(name=prefix))
@@ -41,11 +41,11 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
     return name
 
 
-def test_policies_that_come_with_us_are_found_by_name() -> None:
+def test_built_in_policies_are_found_by_name() -> None:
     assert {"warm_buffer", "celery_queue"} <= set(known())
 
 
-def test_one_of_somebody_else_is_loaded_by_import_path_with_its_options(module: str) -> None:
+def test_an_external_policy_is_loaded_by_import_path_with_its_options(module: str) -> None:
     policy = load((f"{module}:Policy",), {"CP_CAP_AUTOSCALE_POLICY_MINE_COUNT": "4"})["mine"]
     assert policy.requests(None, None) == [{"Name": "execute", "TargetCount": 4}]  # type: ignore[arg-type]
 
@@ -62,28 +62,28 @@ def test_one_of_somebody_else_is_loaded_by_import_path_with_its_options(module: 
         (":x", "is not an import path"),
     ),
 )
-def test_what_is_no_policy_is_refused(module: str, name: str, words: str) -> None:
+def test_an_invalid_policy_is_refused(module: str, name: str, words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         load((name.format(module=module),), {})
 
 
 @pytest.mark.parametrize("module", ("OTHER",), indirect=True)
-def test_options_stand_under_the_policys_own_name(module: str) -> None:
+def test_options_need_the_prefix_of_the_policy(module: str) -> None:
     with pytest.raises(SettingsError, match="needs the env_prefix CP_CAP_AUTOSCALE_POLICY_MINE_"):
         load((f"{module}:Policy",), {})
 
 
-def test_a_policy_is_chosen_once() -> None:
+def test_a_policy_chosen_twice_is_refused() -> None:
     with pytest.raises(SettingsError, match="warm_buffer is chosen twice"):
         load(("warm_buffer", "warm_buffer"), {})
 
 
-def test_all_that_is_wrong_is_told_at_once(module: str) -> None:
+def test_all_errors_are_reported_at_once(module: str) -> None:
     prefix = "CP_CAP_AUTOSCALE_POLICY_"
     values = {f"{prefix}MINE_COUNT": "few", f"{prefix}WARM_BUFFER_DAYS": "x", f"{prefix}WARM_BUFFER_COUMT": "1"}
     with pytest.raises(SettingsError) as raised:
         load((f"{module}:Policy", "warm_buffer", "warm_bufer", "celery_queue", "warm_buffer"), values)
-    told = (
+    messages = (
         "MINE_COUNT = 'few'",
         "DAYS = 'x'",
         "COUMT is not",
@@ -91,18 +91,18 @@ def test_all_that_is_wrong_is_told_at_once(module: str) -> None:
         "BROKER: Field",
         "chosen twice",
     )
-    assert [words for words in told if words not in str(raised.value)] == []
+    assert [words for words in messages if words not in str(raised.value)] == []
 
 
-def test_text_that_is_no_json_is_told_with_all_else() -> None:
+def test_invalid_json_is_reported_with_all_other_errors() -> None:
     prefix = "CP_CAP_AUTOSCALE_POLICY_CELERY_QUEUE_"
     with pytest.raises(SettingsError) as raised:
         load(("celery_queue",), {f"{prefix}TRANSPORT_OPTIONS": "{half", f"{prefix}CORES_PER_TASK": "0"})
-    told = ("TRANSPORT_OPTIONS = '{half': Value error, ", "CORES_PER_TASK = '0'", "BROKER: Field")
-    assert [words for words in told if words not in str(raised.value)] == []
+    messages = ("TRANSPORT_OPTIONS = '{half': Value error, ", "CORES_PER_TASK = '0'", "BROKER: Field")
+    assert [words for words in messages if words not in str(raised.value)] == []
 
 
-def test_options_of_a_policy_that_is_not_chosen_are_told() -> None:
+def test_options_of_a_policy_that_is_not_chosen_are_reported() -> None:
     values = {"CP_CAP_AUTOSCALE_POLICY_WARM_BUFER_COUNT": "2", "CP_CAP_AUTOSCALE_POLICY_WARM_BUFFER_COUNT": "2"}
     assert unclaimed(load(("warm_buffer",), values), values) == (
         "CP_CAP_AUTOSCALE_POLICY_WARM_BUFER_COUNT: no autoscale policy in CP_CAP_AUTOSCALE_POLICIES "

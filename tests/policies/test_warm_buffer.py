@@ -1,4 +1,4 @@
-"""The warm buffer: when working days' mornings are, on the clock on the wall."""
+"""The warm buffer: the mornings of working days in local time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def wants(at: str, options: dict[str, str], zone: str = "Europe/Vienna") -> list
     return [dict(array) for array in policy.requests(a_snapshot(now=now), Recorded(Store.open(None).samples, now))]
 
 
-def test_what_it_wants_is_so_many_workers_of_its_node_array() -> None:
+def test_the_policy_requests_the_set_number_of_workers_of_its_array() -> None:
     assert wants("2026-11-23 08:00", VIENNA) == [{"Name": "big", "TargetCount": 3}]
 
 
@@ -41,7 +41,7 @@ def test_what_it_wants_is_so_many_workers_of_its_node_array() -> None:
         ("2027-03-29 07:29", False),
     ),
 )
-def test_a_morning_is_one_of_a_working_day(at: str, open_: bool) -> None:
+def test_the_buffer_is_open_on_the_mornings_of_working_days(at: str, open_: bool) -> None:
     assert bool(wants(at, VIENNA)) is open_
 
 
@@ -61,11 +61,11 @@ def test_a_night_belongs_to_the_day_on_which_it_began(at: str, open_: bool) -> N
     assert bool(wants(at, NIGHT)) is open_
 
 
-def test_nobody_waits_for_people_on_a_holiday() -> None:
+def test_on_a_holiday_nothing_is_requested() -> None:
     assert wants("2026-12-25 08:00", {**VIENNA, "HOLIDAYS": "2026-12-24 2026-12-25"}) == []
 
 
-def test_the_same_moment_is_another_time_elsewhere() -> None:
+def test_hours_are_those_of_the_time_zone() -> None:
     assert wants("2026-11-23 08:00", VIENNA, zone="Asia/Tokyo") == []
 
 
@@ -88,5 +88,5 @@ def test_a_wrong_option_is_named(options: dict[str, str], words: str) -> None:
 @pytest.mark.parametrize(
     ("text", "days"), (("mon-fri", {0, 1, 2, 3, 4}), ("fri-mon", {4, 5, 6, 0}), ("Sat, sun", {5, 6}), ("wed", {2}))
 )
-def test_days_are_read_as_people_write_them(text: str, days: set[int]) -> None:
+def test_days_are_names_and_ranges(text: str, days: set[int]) -> None:
     assert days_of(text) == days

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from autoscaler.errors import SettingsError
+from autoscaler.settings.loading import load_settings
 from providers import registry
 from providers.aws.settings import AwsSettings
 from providers.azure.settings import AzureSettings
@@ -130,3 +131,12 @@ def test_a_prefix_that_would_take_everybodys_settings_is_refused() -> None:
 )
 def test_no_provider_takes_a_number_without_end(model: type[ExtensionSettings]) -> None:
     assert model.model_config.get("allow_inf_nan") is False
+
+
+def test_own_settings_of_a_provider_that_cannot_be_imported_are_reported_with_the_failed_import() -> None:
+    environ = {"CP_CAP_AUTOSCALE_PROVIDER": "no_such_pool:Pool", "CP_CAP_AUTOSCALE_POOL_HOSTS": "a,b"}
+    with pytest.raises(SettingsError) as wrong:
+        load_settings(environ, known_prefixes=registry.known_prefixes, strict=True)
+    first, second = str(wrong.value).splitlines()[1:]
+    assert "no_such_pool:Pool cannot be imported: No module named 'no_such_pool'" in first
+    assert "CP_CAP_AUTOSCALE_POOL_HOSTS in the environment is not a setting" in second

@@ -1,4 +1,4 @@
-"""One action of every kind, with everything in it that JSON may show."""
+"""One action of every kind, with every field that JSON may show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds plans as the core returns them, for tests of what is made of one."""
+"""Builds plans as the core returns them, for tests of reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kind of action is complete: nothing that the rest of the program makes of a class is forgotten for one."""
+"""Every kind of action is handled everywhere: no part of the program forgets one."""
 
 from __future__ import annotations
 
@@ -22,52 +22,52 @@ KINDS = ActionKind.__subclasses__()
 each_action = pytest.mark.parametrize("action", ONE_OF_EACH, ids=lambda action: action.kind)
 
 
-def test_every_class_is_among_the_actions_that_others_are_checked_against() -> None:
+def test_the_list_of_kinds_is_complete() -> None:
     assert set(get_args(Action)) == set(KINDS)
 
 
-def test_every_kind_is_tried_here() -> None:
+def test_one_action_of_every_kind_is_tested_here() -> None:
     assert [type(action) for action in ONE_OF_EACH] == list(KINDS)
 
 
-def test_every_kind_is_carried_out_by_a_function_of_its_own_or_is_an_order() -> None:
+def test_every_kind_is_an_order_or_has_its_own_executor() -> None:
     assert {*get_args(OneCall), Launch} == set(KINDS)
 
 
-def test_what_calls_the_provider_runs_off_the_loops_thread_and_nothing_else() -> None:
-    """Orders have threads of their own anyway."""
+def test_exactly_the_actions_of_the_provider_run_off_the_loop_thread() -> None:
+    """Launches have threads of their own anyway."""
     assert {kind for kind in KINDS if kind.calls_provider} == {Launch, *get_args(OfProvider)}
 
 
-def test_names_and_places_are_given_once() -> None:
+def test_kinds_and_order_numbers_are_unique() -> None:
     assert len({kind.kind for kind in KINDS}) == len({kind.order for kind in KINDS}) == len(KINDS)
 
 
-def test_what_brings_capacity_goes_first_and_what_takes_it_away_last() -> None:
+def test_actions_that_bring_capacity_go_first_and_those_that_remove_it_late() -> None:
     assert [kind.kind for kind in sorted(KINDS, key=lambda kind: kind.order)] == [
         *("enable", "enrol", "release", "push_back", "launch", "annotate", "hold", "kill", "restart", "reimage"),
         *("terminate", "remove", "disable", "ask", "tell_waiting"),
     ]
 
 
-def test_a_class_without_a_place_cannot_be_written() -> None:
+def test_an_action_class_without_an_order_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="order"):
         type("Forgotten", (ActionKind,), {}, kind="forgotten", verb="forgetting")
 
 
 @each_action
-def test_its_json_is_as_declared(action: Action) -> None:
+def test_its_json_matches_the_declaration(action: Action) -> None:
     kind: Any = type(action)
     assert part_of(kind).model_validate(action_part(action)).model_dump() == action_part(action)
 
 
 @each_action
-def test_the_journal_keeps_all_of_it(action: Action) -> None:
+def test_the_journal_stores_it_completely(action: Action) -> None:
     assert encoding.read(encoding.write(action), type(action)) == action
 
 
 @each_action
-def test_the_journal_names_its_kind_worker_and_host(action: Action) -> None:
+def test_the_journal_stores_its_kind_worker_and_host(action: Action) -> None:
     store = Store.open(None)
     store.journal.begin([action], pass_number=1, at=1.0, new_id=lambda: "order-1")
     row = store.database.row("SELECT kind, worker_id, host FROM actions")
@@ -76,11 +76,11 @@ def test_the_journal_names_its_kind_worker_and_host(action: Action) -> None:
 
 
 @each_action
-def test_the_sentence_of_a_pass_tells_it(action: Action) -> None:
+def test_the_sentence_of_a_pass_has_its_verb(action: Action) -> None:
     assert action.verb in sentence(plan(action))
 
 
 @each_action
-def test_it_is_shown_to_people(action: Action, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_shows_its_kind(action: Action, capsys: pytest.CaptureFixture[str]) -> None:
     print_plan(document(snapshot(), plan(action), {}))
     assert action.kind in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The verifier judges by what the loop left last, alone, and accepts whenever it cannot."""
+"""The verifier judges only by the file that the loop wrote last, and accepts whenever it cannot judge."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WORLD = a_snapshot(a_host("h1"), a_worker("w1"), limits=None)
 
 @pytest.fixture(autouse=True)
 def _a_machine_that_is_never_too_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a verifier answers here is not a matter of how soon; the tests of its patience set that anew."""
+    """Time plays no part in these tests; the tests of the verifier's patience set it themselves."""
     for name in ("PATIENCE", "HELD_UP"):
         monkeypatch.setattr(admission, name, 120.0)
 
@@ -54,7 +54,7 @@ def age(file: Path, seconds: float) -> None:
     os.utime(file, (then, then))
 
 
-def test_a_job_is_refused_with_a_sentence(tmp_path: Path) -> None:
+def test_an_unsatisfiable_job_is_refused_with_a_sentence(tmp_path: Path) -> None:
     kept(tmp_path)
     assert verifier(tmp_path).refusal(TOO_LARGE) == SENTENCE
 
@@ -65,42 +65,42 @@ def test_a_job_that_fits_is_accepted(tmp_path: Path) -> None:
 
 
 def in_groups(*pes: str) -> Snapshot:
-    """A world in which jobs of PE `mpi` stay inside one group, and these PEs are there."""
+    """A world in which jobs of PE `mpi` stay inside one group, with these PEs."""
     there = {name: replace(PES["mpi"], name=name) for name in pes}
     policy = replace(WORLD.policy, group_pes=("mpi",))
     return replace(WORLD, policy=policy, cluster=replace(WORLD.cluster, pes=there))
 
 
-def test_a_job_that_is_to_stay_inside_one_group_is_made_to_ask_for_any(tmp_path: Path) -> None:
+def test_a_job_of_a_group_pe_is_changed_to_request_any_group(tmp_path: Path) -> None:
     kept(tmp_path, in_groups("local", "mpi", "mpi_execute_4-1"))
     assert verifier(tmp_path).correction({"pe_name": "mpi"}) == {"pe_name": "mpi*"}
 
 
-@pytest.mark.parametrize("told", ({}, {"pe_name": "local"}, {"pe_name": "mpi*"}, {"pe_name": "mpi_execute_4-1"}))
-def test_other_jobs_stay_as_they_are(tmp_path: Path, told: Mapping[str, str]) -> None:
+@pytest.mark.parametrize("given", ({}, {"pe_name": "local"}, {"pe_name": "mpi*"}, {"pe_name": "mpi_execute_4-1"}))
+def test_other_jobs_are_not_changed(tmp_path: Path, given: Mapping[str, str]) -> None:
     kept(tmp_path, in_groups("local", "mpi", "mpi_execute_4-1"))
-    assert verifier(tmp_path).correction(told) == {}
+    assert verifier(tmp_path).correction(given) == {}
 
 
-def test_no_job_is_made_to_ask_for_what_is_of_no_group(tmp_path: Path) -> None:
+def test_without_group_pes_no_job_is_changed(tmp_path: Path) -> None:
     kept(tmp_path, in_groups("mpi", "mpich"))
     assert verifier(tmp_path).correction({"pe_name": "mpi"}) == {}
 
 
-def test_with_nothing_fresh_no_job_is_changed(tmp_path: Path) -> None:
+def test_without_a_fresh_file_no_job_is_changed(tmp_path: Path) -> None:
     age(kept(tmp_path, in_groups("mpi")).file, 3600.0)
     assert verifier(tmp_path).correction({"pe_name": "mpi"}) == {}
 
 
 @pytest.mark.parametrize("poll", (1.0, 30.0))
-def test_what_is_too_old_refuses_nobody(tmp_path: Path, poll: float) -> None:
+def test_a_stale_file_refuses_no_job(tmp_path: Path, poll: float) -> None:
     file, one = kept(tmp_path, poll=poll).file, verifier(tmp_path)
     fresh_for = max(60.0, 12 * poll)
-    told = []
+    results = []
     for seconds in (fresh_for - 5, fresh_for + 5, 0.0, -3600.0):
         age(file, seconds)
-        told.append(one.refusal(TOO_LARGE))
-    assert told == [SENTENCE, None, SENTENCE, None]
+        results.append(one.refusal(TOO_LARGE))
+    assert results == [SENTENCE, None, SENTENCE, None]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_what_is_too_old_refuses_nobody(tmp_path: Path, poll: float) -> None:
         json.dumps({"schema": 1, "cell": "cell", "code": code(), "fresh_for": "?", "admission": None}).encode(),
     ),
 )
-def test_garbage_refuses_nobody(tmp_path: Path, content: bytes) -> None:
+def test_an_unreadable_file_refuses_no_job(tmp_path: Path, content: bytes) -> None:
     file, one = kept(tmp_path).file, verifier(tmp_path)
     assert one.refusal(TOO_LARGE) == SENTENCE
     file.write_bytes(content)
@@ -124,13 +124,13 @@ def test_garbage_refuses_nobody(tmp_path: Path, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("change", ({"cell": "another"}, {"code": "0123"}, {"schema": 2}))
-def test_a_file_of_another_cell_or_version_refuses_nobody(tmp_path: Path, change: Mapping[str, object]) -> None:
+def test_a_file_of_another_cell_or_version_refuses_no_job(tmp_path: Path, change: Mapping[str, object]) -> None:
     file = kept(tmp_path).file
     file.write_text(json.dumps(json.loads(file.read_text()) | change))
     assert verifier(tmp_path).refusal(TOO_LARGE) is None
 
 
-def test_no_file_refuses_nobody_until_there_is_one(tmp_path: Path) -> None:
+def test_without_a_file_no_job_is_refused_until_there_is_one(tmp_path: Path) -> None:
     one = verifier(tmp_path)
     assert one.refusal(TOO_LARGE) is None
     kept(tmp_path)
@@ -146,9 +146,9 @@ def work_on(_: object) -> None:
 @pytest.mark.parametrize(
     ("takes_long", "limits"),
     ((lambda _: time.sleep(120), {"HELD_UP": 0.1}), (work_on, {"PATIENCE": 0.05})),
-    ids=("it is held up", "it works on"),
+    ids=("it blocks", "it computes"),
 )
-def test_a_judgement_that_takes_too_long_is_none(
+def test_a_judgement_that_takes_too_long_refuses_no_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, takes_long: Callable[[object], None], limits: dict[str, float]
 ) -> None:
     kept(tmp_path)
@@ -162,9 +162,7 @@ def test_a_judgement_that_takes_too_long_is_none(
     assert time.monotonic() - began < 60
 
 
-def test_a_judgement_that_waits_for_the_processor_of_a_busy_machine_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waiting_for_the_processor_does_not_count_as_judging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def late(parameters: Mapping[str, str]) -> object:
         time.sleep(0.2)
         return read_request(parameters)
@@ -175,13 +173,13 @@ def test_a_judgement_that_waits_for_the_processor_of_a_busy_machine_is_made(
     assert verifier(tmp_path).refusal(TOO_LARGE) == SENTENCE
 
 
-def test_a_defect_refuses_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_in_the_verifier_refuses_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept(tmp_path)
     monkeypatch.setattr(admission, "text", lambda _: 1 / 0)
     assert verifier(tmp_path).refusal(TOO_LARGE) is None
 
 
-def test_the_file_is_written_where_something_changed_and_else_only_touched(tmp_path: Path) -> None:
+def test_the_file_is_rewritten_after_a_change_and_otherwise_touched(tmp_path: Path) -> None:
     keeper = kept(tmp_path)
     written, begun = keeper.file.stat(), time.time()
     age(keeper.file, 100)
@@ -194,18 +192,18 @@ def test_the_file_is_written_where_something_changed_and_else_only_touched(tmp_p
     assert oct(keeper.file.stat().st_mode)[-3:] == "644"
 
 
-def test_nothing_is_left_where_no_verifier_asks(tmp_path: Path) -> None:
+def test_without_an_installed_verifier_no_file_is_written(tmp_path: Path) -> None:
     assert not kept(tmp_path, installed=False).file.exists()
 
 
-def test_a_folder_that_cannot_be_written_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unwritable_folder_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     keeper = AdmissionFile(tmp_path / "nowhere" / "admission.json", "cell", lambda: True)
     for _ in range(3):
         keeper.keep(WORLD, 10.0)
     assert [record.message.partition(",")[0] for record in caplog.records] == [f"{keeper.file} cannot be written"]
 
 
-def test_what_the_loop_writes_the_verifier_reads() -> None:
+def test_the_verifier_reads_back_what_the_loop_writes() -> None:
     snapshot = a_snapshot(
         a_host("h1", consumables={"h_vmem": "4G"}), a_worker("w1"), a_bucket(), hybrid=True, family="m5"
     )
@@ -214,7 +212,7 @@ def test_what_the_loop_writes_the_verifier_reads() -> None:
 
 
 @given(st.floats(allow_nan=False) | st.none(), st.integers(0, 5))
-def test_optional_limits_survive(price: float | None, most: int) -> None:
+def test_optional_limits_survive_a_round_trip(price: float | None, most: int) -> None:
     snapshot = WORLD
     array = snapshot.policy.node_arrays[0]
     limits = replace(array.limits, max_price_per_hour=price, max_workers=most)
@@ -223,30 +221,30 @@ def test_optional_limits_survive(price: float | None, most: int) -> None:
     assert build(Admission, json.loads(json.dumps(encoding.plain(whole)))) == whole
 
 
-def test_equal_programs_are_equal_archives() -> None:
+def test_the_archive_is_reproducible() -> None:
     assert archive() == archive()
 
 
-def test_the_archive_needs_nothing_but_the_standard_library(tmp_path: Path) -> None:
-    """Run as the qmaster runs it: by its script, alone. It is asked until it had the time that it gives itself."""
+def test_the_archive_needs_only_the_standard_library(tmp_path: Path) -> None:
+    """Run as qmaster runs it: by its script, alone. It is asked again until its own time limit has passed."""
     place = Place(tmp_path, "cell")
     place.folder.mkdir()
     place.program.write_bytes(archive())
     place.script.write_text(place.script_text())
     place.script.chmod(0o755)
     AdmissionFile(place.file, "cell", lambda: place.installed).keep(WORLD, 10.0)
-    said = "START\nPARAM pe_name local\nPARAM pe_min 64\nPARAM pe_max 64\nBEGIN\n"
+    job = "START\nPARAM pe_name local\nPARAM pe_min 64\nPARAM pe_max 64\nBEGIN\n"
     with subprocess.Popen([place.script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={}) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        limit, heard = Deadline(10), [""]
-        while "REJECT" not in heard[-1] and not limit.over():
-            process.stdin.write(said)
+        limit, replies = Deadline(10), [""]
+        while "REJECT" not in replies[-1] and not limit.over():
+            process.stdin.write(job)
             process.stdin.flush()
-            heard = [process.stdout.readline().strip() for _ in range(2)]
+            replies = [process.stdout.readline().strip() for _ in range(2)]
         process.stdin.close()
         assert process.wait(120) == 0
-    assert heard == ["STARTED", f"RESULT STATE REJECT {SENTENCE}"]
+    assert replies == ["STARTED", f"RESULT STATE REJECT {SENTENCE}"]
 
 
 def test_without_a_program_the_script_accepts(tmp_path: Path) -> None:
@@ -261,6 +259,6 @@ def test_without_a_program_the_script_accepts(tmp_path: Path) -> None:
     assert done.stdout.split("\n") == [*["STARTED", "RESULT STATE ACCEPT"] * 2, ""]
 
 
-def test_another_python_takes_the_source() -> None:
+def test_the_archive_has_the_source_of_each_compiled_module() -> None:
     names = set(zipfile.ZipFile(BytesIO(archive())).namelist())
     assert {f"{name}c" for name in names if name.endswith(".py")} == {name for name in names if name.endswith(".pyc")}

@@ -1,4 +1,4 @@
-"""The JSON of a plan: as declared, complete, and stated in the shipped schema."""
+"""The JSON of a plan matches its declaration and the shipped schema, and is complete."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ ARRAY = JobCategory(JobRequest("qw", array=True), (13, 14), ("1-100:3", "1-3:1,7
 
 
 def full() -> dict[str, Any]:
-    """A document with everything in it, through JSON and back."""
-    told = plan(
+    """A document with every field, read back from JSON."""
+    planned = plan(
         *ONE_OF_EACH,
         job_categories=(waiting(2), waiting(1, first=50, reason=because(Code.HELD, state="hqw"), counted=False)),
         workers=(kept("w2"), replace(kept("p1", because(Code.PERSISTENT)), id=None)),
         notes=(because(Code.IGNORED, what="job 9", why="cut short"),),
     )
-    told = replace(told, buckets=(BucketVerdict(BucketKey("m5.large"), False, because(Code.BUCKET_NOT_ALLOWED)),))
-    parsed: dict[str, Any] = json.loads(json.dumps(document(snapshot(), told, {"read": 0.5, "parse": 0.25})))
+    planned = replace(planned, buckets=(BucketVerdict(BucketKey("m5.large"), False, because(Code.BUCKET_NOT_ALLOWED)),))
+    parsed: dict[str, Any] = json.loads(json.dumps(document(snapshot(), planned, {"read": 0.5, "parse": 0.25})))
     return parsed
 
 
-def test_a_document_is_as_declared() -> None:
+def test_a_document_matches_its_declaration() -> None:
     assert PlanDocument.model_validate(full()).model_dump(mode="json", by_alias=True) == full()
 
 
@@ -48,33 +48,33 @@ def test_every_kind_of_action_is_in_a_document() -> None:
     assert {part["kind"] for part in full()["actions"]} == set(declared) == {action.kind for action in ONE_OF_EACH}
 
 
-def test_an_action_on_many_jobs_is_told_by_the_first_few() -> None:
+def test_an_action_on_many_jobs_names_the_first_three() -> None:
     jobs = tuple(str(number) for number in range(1, 101))
     assert (subject_of(Hold(jobs, WHY)), subject_of(Hold(jobs[:2], WHY))) == ("1, 2, 3 and 97 more", "1, 2")
 
 
-def test_the_shipped_schema_is_the_declared_one() -> None:
+def test_the_shipped_schema_is_up_to_date() -> None:
     assert json.loads((ROOT / "conf" / "plan.schema.json").read_text()) == json_schema()
 
 
-def test_now_carries_its_offset() -> None:
-    told = document(snapshot(), plan(), {}, zone=timezone(timedelta(hours=5, minutes=30)))
-    assert told["now"] == "2026-11-21T14:40:00+05:30"
+def test_now_has_its_utc_offset() -> None:
+    result = document(snapshot(), plan(), {}, zone=timezone(timedelta(hours=5, minutes=30)))
+    assert result["now"] == "2026-11-21T14:40:00+05:30"
 
 
-def test_timings_not_measured_are_null() -> None:
+def test_unmeasured_timings_are_null() -> None:
     assert document(snapshot(), plan(), {"read": 0.12345})["timings"] == {"read": 0.123, "parse": None, "decide": None}
 
 
-def test_kinds_are_the_public_ones() -> None:
+def test_the_kinds_in_json_are_fixed() -> None:
     worker = ["launch", "enrol", "enable", "disable", "remove", "terminate", "restart", "reimage"]
     jobs = ["ask", "annotate", "tell_waiting", "hold", "release", "kill", "push_back"]
     assert [action_part(action)["kind"] for action in ONE_OF_EACH] == [*worker, *jobs]
 
 
-def test_a_launch_tells_type_count_array_and_price_of_one() -> None:
-    told = action_part(launch(2))
-    assert [told[name] for name in ("instance_type", "count", "node_array", "price_per_hour")] == [
+def test_a_launch_has_type_count_array_and_price_each() -> None:
+    result = action_part(launch(2))
+    assert [result[name] for name in ("instance_type", "count", "node_array", "price_per_hour")] == [
         "c5.4xlarge",
         2,
         "execute",
@@ -82,16 +82,16 @@ def test_a_launch_tells_type_count_array_and_price_of_one() -> None:
     ]
 
 
-def test_a_launch_names_the_created_nodes_that_it_is_for() -> None:
+def test_a_launch_names_the_created_nodes_it_is_for() -> None:
     assert [action_part(each)["nodes"] for each in (replace(launch(2), nodes=("n-1", "n-2")), launch(1))] == [
         ["n-1", "n-2"],
         [],
     ]
 
 
-def test_a_reason_is_code_text_facts_and_what_was_added() -> None:
-    told = reason_part(because(Code.DEMAND, slots=6).then(because(Code.CAPPED, cap="max_workers", limit=2)))
-    assert (told["code"], told["facts"], [link["code"] for link in told["trail"]], bool(told["text"])) == (
+def test_a_reason_has_code_text_facts_and_trail() -> None:
+    result = reason_part(because(Code.DEMAND, slots=6).then(because(Code.CAPPED, cap="max_workers", limit=2)))
+    assert (result["code"], result["facts"], [link["code"] for link in result["trail"]], bool(result["text"])) == (
         "DEMAND",
         {"slots": 6},
         ["CAPPED"],
@@ -103,27 +103,27 @@ def array_verdict() -> JobCategoryVerdict:
     return JobCategoryVerdict(ARRAY.jobs, ARRAY.tasks, ARRAY.ask, ARRAY.count, True, 60.0, because(Code.EXPIRED))
 
 
-def test_array_jobs_are_told_with_their_waiting_tasks() -> None:
-    told = document(snapshot(ARRAY), plan(job_categories=(array_verdict(),)), {})
-    assert [(row["jobs"], row["count"], row["tasks"]) for row in told["shapes"]] == [
+def test_array_jobs_have_their_waiting_tasks() -> None:
+    result = document(snapshot(ARRAY), plan(job_categories=(array_verdict(),)), {})
+    assert [(row["jobs"], row["count"], row["tasks"]) for row in result["shapes"]] == [
         (["13.1-100:3", "14.1-3:1,7"], 2, 38)
     ]
 
 
-def test_by_job_each_job_has_its_own_row_and_wait() -> None:
-    told = document(snapshot(ARRAY), plan(job_categories=(array_verdict(),)), {}, by_job=True)
-    assert [(row["jobs"], row["tasks"], row["waited_s"]) for row in told["shapes"]] == [
+def test_by_job_each_job_has_its_own_row_and_waiting_time() -> None:
+    result = document(snapshot(ARRAY), plan(job_categories=(array_verdict(),)), {}, by_job=True)
+    assert [(row["jobs"], row["tasks"], row["waited_s"]) for row in result["shapes"]] == [
         (["13.1-100:3"], 34, 60.0),
         (["14.1-3:1,7"], 4, 20.0),
     ]
 
 
-def test_by_job_a_job_waits_since_it_could_run() -> None:
+def test_by_job_waiting_time_counts_since_the_job_could_run() -> None:
     able = replace(plan(job_categories=(array_verdict(),)), memory=Memory(able_since={13: NOW - 5}))
     assert document(snapshot(ARRAY), able, {}, by_job=True)["shapes"][0]["waited_s"] == 5.0
 
 
 @pytest.mark.parametrize("number", (None, 812))
-def test_the_sentence_is_that_of_the_log(number: int | None) -> None:
+def test_the_sentence_of_the_document_starts_with_its_pass_number(number: int | None) -> None:
     head = "plan: " if number is None else "pass 812: "
     assert document(snapshot(), plan(disable("w1")), {}, pass_number=number)["sentence"].startswith(head)

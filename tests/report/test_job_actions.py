@@ -1,4 +1,4 @@
-"""`explain JOB` tells what was done with a job, also when Grid Engine knows it no more."""
+"""`explain JOB` shows the actions on a job, also when Grid Engine no longer knows it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WHY = because(Code.UNKNOWN_PE, pe="mpi", queues=("main.q",), slots=100)
 
 @pytest.fixture
 def store() -> Store:
-    """In which job 12 was held and then deleted."""
+    """A store in which job 12 was held and then deleted."""
     store = Store.open(None)
     made = plan(Hold(("12", "14"), WHY), Kill(("12",), WHY), job_categories=(waiting(1, reason=WHY),))
     for item in store.accept(made, pass_number=1, at=1_795_252_200.0):
@@ -40,29 +40,29 @@ def store() -> Store:
     return store
 
 
-def test_a_deleted_job_is_explained_by_what_was_done_with_it(store: Store) -> None:
-    told = explain_past(12, Past(store.history.explanation(12)), store.journal.outcomes_of_job(12))
-    assert told is not None
-    assert ([(act["kind"], act["result"], act["reason"]["code"]) for act in told["done"]], told["state"]) == (
+def test_a_deleted_job_is_explained_by_its_actions(store: Store) -> None:
+    explained = explain_past(12, Past(store.history.explanation(12)), store.journal.outcomes_of_job(12))
+    assert explained is not None
+    assert ([(act["kind"], act["result"], act["reason"]["code"]) for act in explained["done"]], explained["state"]) == (
         [("kill", "done", "UNKNOWN_PE"), ("hold", "done", "UNKNOWN_PE")],
         "ended",
     )
 
 
-def test_its_lines_say_so(store: Store) -> None:
-    told = explain_past(12, Past(store.history.explanation(12)), store.journal.outcomes_of_job(12))
-    assert told is not None
-    lines = list(job_lines(told))
+def test_the_lines_of_a_deleted_job_show_its_actions(store: Store) -> None:
+    explained = explain_past(12, Past(store.history.explanation(12)), store.journal.outcomes_of_job(12))
+    assert explained is not None
+    lines = list(job_lines(explained))
     assert any(line.startswith("kill at ") and line.endswith(": done:") for line in lines)
 
 
-def test_a_job_that_was_never_seen_waiting_is_explained_by_what_was_done_with_it(store: Store) -> None:
-    told = explain_past(14, Past(), store.journal.outcomes_of_job(14))
-    assert told is not None
-    assert ([act["kind"] for act in told["done"]], told["waiting"]) == (["hold"], [])
+def test_a_job_never_seen_waiting_is_explained_by_its_actions(store: Store) -> None:
+    explained = explain_past(14, Past(), store.journal.outcomes_of_job(14))
+    assert explained is not None
+    assert ([act["kind"] for act in explained["done"]], explained["waiting"]) == (["hold"], [])
 
 
-def test_of_a_job_that_nobody_knows_nothing_is_told(store: Store) -> None:
+def test_an_unknown_job_is_not_explained(store: Store) -> None:
     assert explain_past(99, Past(store.history.explanation(99)), store.journal.outcomes_of_job(99)) is None
 
 
@@ -74,21 +74,21 @@ def test_of_a_job_that_nobody_knows_nothing_is_told(store: Store) -> None:
         (plan(Kill(("112",), WHY), job_categories=(waiting(1),)), []),
     ),
 )
-def test_a_waiting_job_is_explained_with_what_this_pass_would_do(made: Plan, kinds: list[str]) -> None:
-    told = explain_job(a_snapshot(a_job(12)), made, 12)
-    assert told is not None
-    assert [action["kind"] for action in told["actions"]] == kinds
+def test_a_waiting_job_is_explained_with_the_planned_actions(made: Plan, kinds: list[str]) -> None:
+    explained = explain_job(a_snapshot(a_job(12)), made, 12)
+    assert explained is not None
+    assert [action["kind"] for action in explained["actions"]] == kinds
 
 
-def test_of_a_worker_times_are_told_as_times_and_lengths_as_lengths() -> None:
+def test_explain_worker_formats_times_and_durations() -> None:
     world = a_snapshot(a_worker("w1", used=1))
     made = decide(world)
     ((worker_id, note),) = made.memory.workers.items()
     silent = replace(note, seen_disabled=True, silent_s=12.5, price_per_hour=0.096, moved=("31", "32"))
     made = replace(made, memory=replace(made.memory, workers={worker_id: silent}))
-    told = explain_host(world, made, "w1", UTC)
-    assert told is not None
-    lines = set(host_lines(told))
+    explained = explain_host(world, made, "w1", UTC)
+    assert explained is not None
+    lines = set(host_lines(explained))
     wanted = {
         "no load report for 12s, while other hosts sent some",
         "first seen 2027-01-15 07:00:00 UTC",
@@ -97,17 +97,17 @@ def test_of_a_worker_times_are_told_as_times_and_lengths_as_lengths() -> None:
         "seen disabled after that",
     }
     assert (wanted - lines, [line for line in lines if "1970" in line or "<" in line]) == (set(), [])
-    assert json.dumps(told["remembered"])
-    assert told["remembered"].keys() == REMEMBERED.keys()
+    assert json.dumps(explained["remembered"])
+    assert explained["remembered"].keys() == REMEMBERED.keys()
 
 
 ENDED = JobEnd("main.q", "w1", 0, 1_795_252_000.0, 1_795_252_300.0, 1_795_252_360.0, failed=0, exit_status=3, slots=2)
 
 
-def test_an_ended_job_is_told_from_its_wait_to_its_end(store: Store) -> None:
-    told = explain_past(12, Past(store.history.explanation(12), (), (ENDED,)), ())
-    assert told is not None
-    lines = list(job_lines(told))
+def test_an_ended_job_is_explained_from_waiting_to_end(store: Store) -> None:
+    explained = explain_past(12, Past(store.history.explanation(12), (), (ENDED,)), ())
+    assert explained is not None
+    lines = list(job_lines(explained))
     assert any(
         "counts" not in line and line.startswith("last verdict on job 12 while it waited, after ") for line in lines
     )
@@ -117,56 +117,64 @@ def test_an_ended_job_is_told_from_its_wait_to_its_end(store: Store) -> None:
     ]
 
 
-def test_a_task_that_was_asked_about_is_called_by_its_own_name() -> None:
-    told = explain_past(7, Past(ended=(replace(ENDED, task=5),)), ())
-    assert told is not None
-    lines = [*job_lines(told), *job_lines(told | {"job": "7.5"})]
+def test_a_single_task_is_named_with_its_number() -> None:
+    explained = explain_past(7, Past(ended=(replace(ENDED, task=5),)), ())
+    assert explained is not None
+    lines = [*job_lines(explained), *job_lines(explained | {"job": "7.5"})]
     assert [line.partition(" ran ")[0] for line in lines if " ran on " in line] == ["job 7.5", "job 7.5"]
 
 
-def test_an_ended_job_that_was_never_seen_is_told_from_accounting() -> None:
-    told = explain_past(7, Past(ended=(replace(ENDED, started_at=None, failed=8),)), ())
-    assert told is not None
-    assert list(job_lines(told))[-1] == "job 7 was not started on main.q@w1, 2 slots: exit status 3, failed: in prolog"
+def test_an_ended_job_never_seen_is_explained_from_accounting() -> None:
+    explained = explain_past(7, Past(ended=(replace(ENDED, started_at=None, failed=8),)), ())
+    assert explained is not None
+    assert (
+        list(job_lines(explained))[-1]
+        == "job 7 was not started on main.q@w1, 2 slots: exit status 3, failed: in prolog"
+    )
 
 
-def test_the_end_of_a_single_task_has_its_number_once() -> None:
-    told = explain_past(7, Past(ended=(replace(ENDED, task=3),)), ())
-    assert told is not None
-    assert any(line.startswith("job 7.3 ran on ") for line in job_lines({**told, "job": "7.3"}))
+def test_a_task_number_is_printed_once() -> None:
+    explained = explain_past(7, Past(ended=(replace(ENDED, task=3),)), ())
+    assert explained is not None
+    assert any(line.startswith("job 7.3 ran on ") for line in job_lines({**explained, "job": "7.3"}))
 
 
-def test_of_a_job_that_runs_it_is_told_what_becomes_of_its_worker() -> None:
+def test_explain_of_a_running_job_shows_the_verdict_on_its_worker() -> None:
     world = a_snapshot(a_worker("w1", used=1, heard=False))
-    told = explain_job(world, decide(world), 9000, UTC)
-    assert told is not None
-    assert told["running"][0]["worker"]["reason"]["code"] in {"NO_LOAD_REPORT", "SILENT", "RUNS_JOBS", "ALL_SILENT"}
-    assert any(line.startswith("w1 (i-w1): ") for line in job_lines(told))
+    explained = explain_job(world, decide(world), 9000, UTC)
+    assert explained is not None
+    assert explained["running"][0]["worker"]["reason"]["code"] in {
+        "NO_LOAD_REPORT",
+        "SILENT",
+        "RUNS_JOBS",
+        "ALL_SILENT",
+    }
+    assert any(line.startswith("w1 (i-w1): ") for line in job_lines(explained))
 
 
-def test_a_job_that_starts_without_a_launch_gets_no_worker_of_it() -> None:
+def test_a_job_that_needs_no_launch_is_not_linked_to_one() -> None:
     world = a_snapshot(a_host("h1", slots=1), a_job(1, slots=1), a_job(2, slots=2))
     made = decide(world)
-    told = {job: explain_job(world, made, job, UTC) for job in (1, 2)}
-    assert {job: bool(each and each["launches"]) for job, each in told.items()} == {1: False, 2: True}
+    explained = {job: explain_job(world, made, job, UTC) for job in (1, 2)}
+    assert {job: bool(each and each["launches"]) for job, each in explained.items()} == {1: False, 2: True}
 
 
-def test_letters_of_a_queue_instance_are_told_with_what_they_mean() -> None:
+def test_queue_states_are_shown_with_their_meaning() -> None:
     assert (in_words("au"), in_words("")) == ("au (load alarm, no load report)", "")
 
 
-def test_a_job_is_told_who_limits_the_node_array_that_may_serve_it_and_until_when() -> None:
+def test_explain_job_shows_who_limits_its_node_array_and_until_when() -> None:
     sets = (RequestSet("nightly", "ann", 0.0, NOW + 60, (), ("execute",)),)
     arrays = (ArrayDefinition("execute", max_count=1, said_by=(("max_count", "nightly"),)), ArrayDefinition("other"))
     world = replace(a_snapshot(a_job(1)), requests=Requests(sets, arrays))
-    told = explain_job(world, decide(world), 1, UTC)
-    assert told is not None
-    assert [(row["cap"], row["by"]) for row in told["caps"]] == [("MaxCount", "ann")]
+    explained = explain_job(world, decide(world), 1, UTC)
+    assert explained is not None
+    assert [(row["cap"], row["by"]) for row in explained["caps"]] == [("MaxCount", "ann")]
     until = datetime.fromtimestamp(NOW + 60, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    assert list(job_lines(told))[-1] == f"execute is limited to 1 (MaxCount), set by ann in nightly until {until}"
+    assert list(job_lines(explained))[-1] == f"execute is limited to 1 (MaxCount), set by ann in nightly until {until}"
 
 
-def test_a_job_that_was_rescheduled_from_a_host_that_is_gone_had_started() -> None:
-    told = explain_past(7, Past(ended=(replace(ENDED, started_at=None, failed=25, exit_status=0),)), ())
-    assert told is not None
-    assert list(job_lines(told))[-1].startswith("job 7 was rescheduled from main.q@w1, 2 slots: ")
+def test_a_job_rescheduled_from_a_lost_host_is_not_shown_as_never_started() -> None:
+    explained = explain_past(7, Past(ended=(replace(ENDED, started_at=None, failed=25, exit_status=0),)), ())
+    assert explained is not None
+    assert list(job_lines(explained))[-1].startswith("job 7 was rescheduled from main.q@w1, 2 slots: ")

@@ -1,4 +1,4 @@
-"""What `explain` says that a job has cost is what `cost --by job` counts for it."""
+"""The cost of a job in `explain` is the cost in `cost --by job`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.cost_world import CostWorld, Job, Machine
 
 @pytest.fixture
 def world(tmp_path: Path) -> CostWorld:
-    """Two workers; one is shared by more slots than it has for a while, of one the price is not known."""
+    """Two workers; one has more slots in use than it offers for a while, the price of the other is not known."""
     machines = [Machine("w1", 0, 7000, price=2.0), Machine("w2", 100, 6000, price=0.7), Machine("w3", 0, price=None)]
     world = CostWorld(tmp_path / "world", machines)
     world.jobs = [
@@ -30,17 +30,17 @@ def world(tmp_path: Path) -> CostWorld:
     return world
 
 
-def test_a_jobs_cost_is_its_row_of_the_table(world: CostWorld) -> None:
+def test_the_cost_of_a_job_equals_its_row_in_the_table(world: CostWorld) -> None:
     rows = {row.key: row for table in world.report(9000, "array").tables for row in table.sorted()}
     for job in (1, 2, 3, 4, 6):
         found = job_cost(world.store, job, None, NOW + 9000)
         assert found is not None
-        (told,) = found["currencies"]
-        assert told["cost"] == pytest.approx(rows[str(job)].used / 1e6, abs=5e-6), job
-        assert told["slot_h"] == pytest.approx(rows[str(job)].slot_ms / 3.6e6, abs=1e-5), job
+        (result,) = found["currencies"]
+        assert result["cost"] == pytest.approx(rows[str(job)].used / 1e6, abs=5e-6), job
+        assert result["slot_h"] == pytest.approx(rows[str(job)].slot_ms / 3.6e6, abs=1e-5), job
 
 
-def test_a_tasks_cost_is_its_own_and_a_parallel_jobs_that_of_all_its_workers(world: CostWorld) -> None:
+def test_a_task_has_its_own_cost_and_a_parallel_job_that_of_all_its_workers(world: CostWorld) -> None:
     whole, task = (job_cost(world.store, 4, each, NOW + 9000) for each in (None, 2))
     assert whole is not None
     assert task is not None
@@ -50,13 +50,13 @@ def test_a_tasks_cost_is_its_own_and_a_parallel_jobs_that_of_all_its_workers(wor
     assert parallel["workers"] == 2
 
 
-def test_it_is_told_with_its_currency_and_what_is_not_known_is_said(world: CostWorld) -> None:
+def test_a_cost_has_its_currency_and_unknown_prices_are_stated(world: CostWorld) -> None:
     def lines(job: int, state: str = "ended") -> list[str]:
         end = {"started_at": "2026-11-23T09:00:00+00:00"}
         return list(cost_lines({"cost": job_cost(world.store, job, None, NOW + 9000), "ended": [end], "state": state}))
 
     assert lines(4) == ["it cost 0.0583 USD, for 0.33 slot hours on 1 worker (an estimate)"]
-    # Its worker ended at 7000 s, and a pass saw it last at 6750 s.
+    # Its worker ended at 7000 s, and a pass observed it last at 6750 s.
     assert lines(6, "running") == ["it cost 0.5208 USD so far, for 1.04 slot hours on 1 worker (an estimate)"]
     assert lines(5) == ["the price of 1 worker that it ran on is not known"]
     assert lines(99) == ["it is not known to have run on a worker, so it has no cost here"]

@@ -1,4 +1,4 @@
-"""The text of notifications: what job owners wrote calls nobody in a chat."""
+"""The text of notifications: names chosen by job owners mention nobody in a chat."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from autoscaler.report.notifications import body, subject_line
 
 
 @pytest.mark.parametrize("name", ("@everyone", "@here", "@channel", "@all", "x@Everyone"))
-def test_a_job_calls_nobody_in_a_chat(name: str) -> None:
-    told = Notification("unsatisfiable_job", f"job 4 {name}", 1_700_000_000.0, because(Code.HELD))
-    assert name not in subject_line("default", [told]) + body([told])
-    assert name.replace("@", "@ ") in body([told])
+def test_a_job_name_mentions_nobody_in_a_chat(name: str) -> None:
+    notification = Notification("unsatisfiable_job", f"job 4 {name}", 1_700_000_000.0, because(Code.HELD))
+    assert name not in subject_line("default", [notification]) + body([notification])
+    assert name.replace("@", "@ ") in body([notification])
 
 
 @pytest.mark.parametrize(
@@ -29,12 +29,12 @@ def test_a_job_calls_nobody_in_a_chat(name: str) -> None:
         ("<users/all>", "<users /all>"),
     ),
 )
-def test_a_job_calls_nobody_in_the_words_of_one_chat(name: str, shown: str) -> None:
-    told = Notification("unsatisfiable_job", f"job 4 {name}", 1_700_000_000.0, because(Code.HELD))
-    for text in (subject_line("default", [told]), body([told])):
+def test_a_job_name_mentions_nobody_in_the_syntax_of_any_chat(name: str, shown: str) -> None:
+    notification = Notification("unsatisfiable_job", f"job 4 {name}", 1_700_000_000.0, because(Code.HELD))
+    for text in (subject_line("default", [notification]), body([notification])):
         assert (name in text, shown in text) == (False, True)
 
 
-def test_other_names_stay_as_they_are() -> None:
-    told = Notification("unsatisfiable_job", "main.q@w1 @allhosts", 1_700_000_000.0, because(Code.HELD))
-    assert "main.q@w1 @allhosts" in subject_line("default", [told])
+def test_other_names_are_not_changed() -> None:
+    notification = Notification("unsatisfiable_job", "main.q@w1 @allhosts", 1_700_000_000.0, because(Code.HELD))
+    assert "main.q@w1 @allhosts" in subject_line("default", [notification])

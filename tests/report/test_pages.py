@@ -19,17 +19,17 @@ def pages() -> dict[Path, str]:
     return generated(ROOT)
 
 
-def test_all_are_up_to_date(pages: dict[Path, str]) -> None:
+def test_all_pages_are_up_to_date(pages: dict[Path, str]) -> None:
     stale = [page.name for page, text in pages.items() if page.read_text() != text]
     assert stale == [], "run `python -m autoscaler.report.pages`"
 
 
-def test_every_code_is_in_the_table_once(pages: dict[Path, str]) -> None:
+def test_every_code_is_listed_once(pages: dict[Path, str]) -> None:
     page = pages[ROOT / "docs" / "reasons.md"]
     assert [page.count(f"| `{code.value}` |") for code in Code] == [1] * len(Code)
 
 
-def test_every_subject_of_the_table_is_a_heading(pages: dict[Path, str]) -> None:
+def test_every_subject_is_a_heading(pages: dict[Path, str]) -> None:
     page = pages[ROOT / "docs" / "reasons.md"]
     assert [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")] == [
         heading for heading, _ in SUBJECTS
@@ -49,7 +49,7 @@ def test_check_fails_on_a_stale_page_and_writes_nothing(tmp_path: Path) -> None:
     assert (main(["--check", str(tmp_path)]), (tmp_path / "docs" / "json.md").read_text()) == (1, "old")
 
 
-def test_check_passes_on_what_was_written(tmp_path: Path) -> None:
+def test_check_passes_on_fresh_pages(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "conf").mkdir()
     main([str(tmp_path)])

@@ -1,4 +1,4 @@
-"""A cloud's bill beside the estimate: every worker's difference is explained, and the explanation adds up."""
+"""A cloud's bill beside the estimate: the difference of every worker is explained, and the parts add up."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ LINES = [
 
 
 @pytest.mark.parametrize("second", (False, True))
-def test_an_aws_bill_of_either_form_is_explained_worker_by_worker(tmp_path: Path, second: bool) -> None:
+def test_an_aws_bill_of_either_format_is_explained_by_worker(tmp_path: Path, second: bool) -> None:
     lines = [aws(*line, second=second) for line in LINES]
     foreign = aws("BoxUsage:m5.large", "i-foreign", "1", "99", "another-cell", second=second)
     file = written(tmp_path / "cur.csv", CUR_2 if second else CUR, *lines, foreign)
@@ -87,13 +87,13 @@ def test_an_aws_bill_of_either_form_is_explained_worker_by_worker(tmp_path: Path
         "i-stranger": (0.096, 0.0, 0.0, 0.096),
         "(other things of the cell)": (0.04, 0.0, 0.0, 0.04),
     }
-    said = {one.worker_id: one.said for one in found}
-    assert (said["i-3"], said["i-stranger"]) == (NOT_BILLED, NOT_KNOWN)
+    result = {one.worker_id: one.said for one in found}
+    assert (result["i-3"], result["i-stranger"]) == (NOT_BILLED, NOT_KNOWN)
     assert sum(one.billed for one in found) == 266_000
     assert datetime.fromtimestamp(bill.since, UTC).isoformat() == "2026-11-03T00:00:00+00:00"
 
 
-def test_an_azure_export_knows_machines_and_their_disks_by_name(tmp_path: Path) -> None:
+def test_an_azure_export_matches_machines_and_disks_by_name(tmp_path: Path) -> None:
     file = written(
         tmp_path / "azure.csv",
         AZURE,
@@ -110,7 +110,7 @@ def test_an_azure_export_knows_machines_and_their_disks_by_name(tmp_path: Path) 
     assert bill.until - bill.since == timedelta(days=1).total_seconds()
 
 
-def test_a_bill_that_does_not_tell_all_hours_explains_nothing_by_time(tmp_path: Path) -> None:
+def test_a_bill_without_all_hours_explains_nothing_by_time(tmp_path: Path) -> None:
     unknown = aws("BoxUsage:m5.large", "i-1", "60", "0.05").replace("Hrs", "Minutes")
     bill = read_bill(
         written(tmp_path / "cur.csv", CUR, aws("BoxUsage:m5.large", "i-1", "1", "0.1"), unknown), ["i-1"], TAG
@@ -118,38 +118,38 @@ def test_a_bill_that_does_not_tell_all_hours_explains_nothing_by_time(tmp_path: 
     assert explained(compare([row("i-1", 0.2, 2.0)], bill)) == {"i-1": (-0.05, 0.0, -0.05, 0.0)}
 
 
-def test_the_resource_may_stand_in_the_first_column(tmp_path: Path) -> None:
+def test_the_resource_may_be_in_the_first_column(tmp_path: Path) -> None:
     file = written(tmp_path / "bill.csv", "ResourceId,CostInBillingCurrency", "/disks/i-1,0.5")
     assert read_bill(file, ["i-1"], TAG).workers["i-1"].other == 500_000
 
 
-def test_a_worker_of_unknown_price_is_billed_all_the_same(tmp_path: Path) -> None:
+def test_a_worker_of_unknown_price_still_shows_what_was_billed(tmp_path: Path) -> None:
     bill = read_bill(written(tmp_path / "cur.csv", CUR, aws("BoxUsage:m5.large", "i-1", "1", "0.1")), ["i-1"], TAG)
     (one,) = compare([], bill)
     assert (one.worker_id, one.billed, one.other, one.said) == ("i-1", 100_000, 100_000, NO_PRICE)
 
 
-def test_a_bill_in_another_currency_says_that_it_cannot_be_compared(tmp_path: Path) -> None:
+def test_a_bill_in_another_currency_is_not_compared(tmp_path: Path) -> None:
     bill = read_bill(written(tmp_path / "cur.csv", CUR, aws(*LINES[0])), ["i-1"], TAG)
     assert [len(block.lines) for block in reconciled_blocks([], bill, "USD")] == [1]
-    ((_, said),) = [block.lines for block in reconciled_blocks([], bill, "EUR")]
-    assert said.startswith("the bill is in USD, the estimate in EUR")
+    ((_, results),) = [block.lines for block in reconciled_blocks([], bill, "EUR")]
+    assert results.startswith("the bill is in USD, the estimate in EUR")
 
 
-def test_a_name_that_another_one_begins_with_is_another_machine(tmp_path: Path) -> None:
+def test_a_name_that_starts_with_a_worker_name_is_another_machine(tmp_path: Path) -> None:
     file = written(tmp_path / "azure.csv", AZURE, azure("virtualMachines/execute-abc-10", "Virtual Machines", "1", "1"))
     bill = read_bill(file, ["execute-abc-1"], TAG)
     assert (bill.workers, list(bill.unknown)) == ({}, ["execute-abc-10"])
 
 
 @pytest.mark.timeout(60)
-def test_a_resource_of_many_parts_takes_no_longer_than_another(tmp_path: Path) -> None:
+def test_a_resource_name_of_a_million_parts_is_read_in_time(tmp_path: Path) -> None:
     disk = azure(f"disks/execute-abc-0_{'-x' * 1_000_000}", "Storage", "1", "2")
     bill = read_bill(written(tmp_path / "azure.csv", AZURE, disk), ["execute-abc-0"], TAG)
     assert bill.workers["execute-abc-0"].other == 2_000_000
 
 
-def test_a_packed_bill_is_read(tmp_path: Path) -> None:
+def test_a_gzipped_bill_is_read(tmp_path: Path) -> None:
     plain = written(tmp_path / "cur.csv", CUR, aws(*LINES[0]))
     packed = tmp_path / "cur.csv.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
@@ -157,7 +157,7 @@ def test_a_packed_bill_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "says"),
+    ("lines", "message"),
     (
         (["a,b", "1,2"], "no columns of a known kind"),
         ([], "no columns of a known kind"),
@@ -166,19 +166,19 @@ def test_a_packed_bill_is_read(tmp_path: Path) -> None:
         ([CUR, "x,soon,later,BoxUsage,i-1,1,USD,1,Hrs,t"], "line 2"),
     ),
 )
-def test_what_is_no_bill_is_refused(tmp_path: Path, lines: list[str], says: str) -> None:
-    with pytest.raises(SettingsError, match=says):
+def test_an_unknown_bill_format_is_refused(tmp_path: Path, lines: list[str], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
         read_bill(written(tmp_path / "bill.csv", *lines), ["i-1"], TAG)
 
 
-def test_what_is_no_packed_file_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_gzip_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "bill.csv.gz"
     file.write_bytes(b"\x1f\x8bnothing")
     with pytest.raises(SettingsError, match="cannot be read"):
         read_bill(file, ["i-1"], TAG)
 
 
-def test_the_command_compares_what_was_kept_with_a_bill(
+def test_the_command_compares_the_estimate_with_a_bill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     environ = cell_files(tmp_path / "sge")
@@ -209,20 +209,20 @@ def test_the_command_compares_what_was_kept_with_a_bill(
 @pytest.mark.parametrize(
     "value", ("Infinity", "-1e999999", "1e90000", "NaN", "sNaN", "1e13", "12 USD", "1e-99999999999999999999")
 )
-def test_a_cost_that_is_no_amount_is_told_with_its_line(tmp_path: Path, value: str) -> None:
+def test_an_invalid_amount_is_reported_with_its_line(tmp_path: Path, value: str) -> None:
     file = written(tmp_path / "bill.csv", CUR, aws("BoxUsage:m5.large", "i-1", "1", value))
     with pytest.raises(SettingsError, match=f"line 2: '{value}' is no cost or amount"):
         read_bill(file, ["i-1"], TAG)
 
 
 @pytest.mark.parametrize("date", ("12/31/9999", "06/01/9999", "01/01/1970", "01/01/0001"))
-def test_a_time_without_a_next_day_or_a_day_before_is_told_with_its_line(tmp_path: Path, date: str) -> None:
+def test_a_date_out_of_range_is_reported_with_its_line(tmp_path: Path, date: str) -> None:
     line = azure("virtualMachines/i-1", "Virtual Machines", "1", "1").replace("11/03/2026", date)
     with pytest.raises(SettingsError, match="line 2"):
         read_bill(written(tmp_path / "bill.csv", AZURE, line), ["i-1"], TAG)
 
 
-def test_a_compressed_bill_that_is_damaged_is_told(tmp_path: Path) -> None:
+def test_a_damaged_gzip_bill_is_reported(tmp_path: Path) -> None:
     packed = bytearray(gzip.compress("\n".join([CUR, *[aws("BoxUsage", "i-1", "1", "1")] * 50]).encode()))
     packed[12:20] = b"\xff" * 8
     (tmp_path / "bill.csv.gz").write_bytes(packed)
@@ -230,14 +230,14 @@ def test_a_compressed_bill_that_is_damaged_is_told(tmp_path: Path) -> None:
         read_bill(tmp_path / "bill.csv.gz", [], TAG)
 
 
-def test_a_line_without_an_end_is_not_read_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_overlong_line_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("autoscaler.report.bill.LONGEST", 1000)
     (tmp_path / "bill.csv.gz").write_bytes(gzip.compress(f"{CUR}\n{'a' * 5000}".encode()))
     with pytest.raises(SettingsError, match="a line is longer than 1000 letters"):
         read_bill(tmp_path / "bill.csv.gz", [], TAG)
 
 
-def test_a_bill_that_is_a_pipe_or_a_device_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_bill_that_is_a_pipe_or_device_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "endless").symlink_to("/dev/zero")
     for name in ("pipe", "endless"):

@@ -1,4 +1,4 @@
-"""The log of the run in which the autoscaler works: written beside the log itself, and never in its way."""
+"""The log of the Cloud Pipeline run in which the autoscaler works: written besides the log, without delaying it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger("autoscaler.pass")
 
 @pytest.fixture
 def root() -> Iterator[logging.Logger]:
-    """The root logger, left as it was found."""
+    """The root logger, restored afterwards."""
     root = logging.getLogger()
     level, handlers = root.level, root.handlers[:]
     yield root
@@ -28,8 +28,8 @@ def root() -> Iterator[logging.Logger]:
 def attached(root: logging.Logger) -> Iterator[Callable[[Callable[[str], None]], RunLog]]:
     made: list[RunLog] = []
 
-    def make(tell: Callable[[str], None]) -> RunLog:
-        made.append(RunLog(tell))
+    def make(send: Callable[[str], None]) -> RunLog:
+        made.append(RunLog(send))
         made[-1].attach("INFO")
         return made[-1]
 
@@ -38,26 +38,26 @@ def attached(root: logging.Logger) -> Iterator[Callable[[Callable[[str], None]],
         run_log.close()
 
 
-def test_what_is_logged_is_told_in_its_order(attached: Callable[[Callable[[str], None]], RunLog]) -> None:
-    told: list[str] = []
-    run_log = attached(told.append)
+def test_log_records_are_forwarded_in_order(attached: Callable[[Callable[[str], None]], RunLog]) -> None:
+    results: list[str] = []
+    run_log = attached(results.append)
     log.info("pass 1")
     log.debug("too low")
     log.info("pass 2")
     run_log.close()
-    assert [line.rsplit(" ", 2)[-2:] for line in told] == [["pass", "1"], ["pass", "2"]]
+    assert [line.rsplit(" ", 2)[-2:] for line in results] == [["pass", "1"], ["pass", "2"]]
 
 
-def test_a_platform_that_is_gone_is_said_once_and_breeds_no_lines(
+def test_an_unreachable_platform_is_logged_once(
     attached: Callable[[Callable[[str], None]], RunLog], caplog: pytest.LogCaptureFixture
 ) -> None:
     tried: list[str] = []
 
-    def tell(line: str) -> None:
+    def send(line: str) -> None:
         tried.append(line)
         raise Unreachable("no answer")
 
-    run_log = attached(tell)
+    run_log = attached(send)
     for number in range(3):
         log.info("pass %d", number)
     run_log.close()
@@ -65,26 +65,26 @@ def test_a_platform_that_is_gone_is_said_once_and_breeds_no_lines(
     assert caplog.text.count("cannot write") == 1
 
 
-def test_a_platform_that_hangs_holds_nobody(attached: Callable[[Callable[[str], None]], RunLog]) -> None:
+def test_a_hanging_platform_blocks_no_logging(attached: Callable[[Callable[[str], None]], RunLog]) -> None:
     answer = threading.Event()
 
-    def tell(_: str) -> None:
+    def send(_: str) -> None:
         answer.wait(120)
 
-    attached(tell)
+    attached(send)
     for number in range(CAPACITY + 10):
         log.info("pass %d", number)
     answer.set()
 
 
-def test_it_takes_part_again_after_the_log_was_set_up_anew(
+def test_the_run_log_is_attached_again_after_reconfiguration(
     attached: Callable[[Callable[[str], None]], RunLog], root: logging.Logger
 ) -> None:
-    told: list[str] = []
-    run_log = attached(told.append)
+    results: list[str] = []
+    run_log = attached(results.append)
     root.handlers.clear()
     run_log.attach("WARNING")
     log.info("too low")
     log.warning("told")
     run_log.close()
-    assert told == ["told"]
+    assert results == ["told"]

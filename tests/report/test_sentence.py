@@ -1,4 +1,4 @@
-"""One sentence a pass: short, complete, and the same for passes that say the same."""
+"""One sentence a pass: short, complete, and the same for passes without news."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from autoscaler.report.sentence import news, sentence
 from tests.report.plans import disable, kept, launch, plan, waiting
 
 
-def test_a_pass_tells_demand_actions_and_whom_it_holds() -> None:
-    told = plan(
+def test_a_sentence_has_demand_actions_and_kept_workers() -> None:
+    planned = plan(
         launch(2), disable("ip-10-0-3-7"), job_categories=(waiting(14),), workers=(kept("ip-10-0-3-9"),), fitting=9
     )
-    assert sentence(told, 812) == (
+    assert sentence(planned, 812) == (
         "pass 812: 14 jobs wait, 9 fit; launching 2 c5.4xlarge; disabling ip-10-0-3-7 (idle 11m > 10m); "
         "keeping ip-10-0-3-9 (job 4411 runs)"
     )
 
 
-def test_a_plan_nobody_carries_out_has_no_number() -> None:
+def test_a_plan_that_is_not_carried_out_has_no_number() -> None:
     assert sentence(plan()).startswith("plan: ")
 
 
@@ -33,7 +33,7 @@ def test_nothing_to_do_on_an_empty_cluster() -> None:
     assert sentence(plan(), 1) == "pass 1: no job waits; nothing to do"
 
 
-def test_jobs_that_do_not_count_are_told_with_their_causes() -> None:
+def test_jobs_that_do_not_count_are_listed_by_cause() -> None:
     job_categories = (
         waiting(5, reason=because(Code.HELD, state="hqw"), counted=False),
         waiting(2, first=30, reason=because(Code.FUTURE, start=0.0), counted=False),
@@ -43,7 +43,7 @@ def test_jobs_that_do_not_count_are_told_with_their_causes() -> None:
     )
 
 
-def test_what_cannot_be_read_is_named_beside_whatever_else_is_told() -> None:
+def test_unreadable_values_are_named_besides_everything_else() -> None:
     odd = because(Code.CANNOT_BE_READ, what="its request", value="mem_free=1e400", why="no number")
     job_categories = (
         waiting(9, reason=because(Code.HELD, state="hqw"), counted=False),
@@ -54,44 +54,44 @@ def test_what_cannot_be_read_is_named_beside_whatever_else_is_told() -> None:
         because(Code.IGNORED, what="host w1", why="cut short"),
         *(because(Code.CANNOT_BE_READ, what=f"bucket m{n}", value="vcpus -1", why="odd") for n in range(3)),
     )
-    told = sentence(plan(job_categories=job_categories, notes=notes), 3)
-    assert told.endswith("; nothing to do: no waiting job counts; cannot read job 99, host w1, bucket m0 and 2 more")
+    line = sentence(plan(job_categories=job_categories, notes=notes), 3)
+    assert line.endswith("; nothing to do: no waiting job counts; cannot read job 99, host w1, bucket m0 and 2 more")
 
 
 UNREAD = because(Code.JOBS_NOT_READ, count=365, why="it has no state", jobs=("1", "2", "3", "…"))
 
 
-def test_jobs_that_could_not_be_read_are_not_told_as_none() -> None:
-    told = sentence(plan(notes=(UNREAD,)), 3)
-    assert told == "pass 3: 365 jobs could not be read: it has no state (jobs 1, 2, 3, …); nothing to do"
+def test_unread_jobs_are_not_reported_as_no_jobs() -> None:
+    line = sentence(plan(notes=(UNREAD,)), 3)
+    assert line == "pass 3: 365 jobs could not be read: it has no state (jobs 1, 2, 3, …); nothing to do"
     assert "could not be read" in news(plan(notes=(UNREAD,)))
 
 
-def test_jobs_that_could_not_be_read_are_told_beside_those_that_wait() -> None:
-    told = sentence(plan(job_categories=(waiting(2, reason=because(Code.FITS)),), fitting=2, notes=(UNREAD,)), 3)
-    assert told.startswith("pass 3: 2 jobs wait, 2 fit; 365 jobs could not be read: it has no state (")
+def test_unread_jobs_are_reported_besides_waiting_ones() -> None:
+    line = sentence(plan(job_categories=(waiting(2, reason=because(Code.FITS)),), fitting=2, notes=(UNREAD,)), 3)
+    assert line.startswith("pass 3: 2 jobs wait, 2 fit; 365 jobs could not be read: it has no state (")
 
 
-def test_several_causes_are_told_with_their_numbers() -> None:
+def test_causes_of_unread_jobs_are_listed_with_their_counts() -> None:
     notes = (UNREAD, *(because(Code.JOBS_NOT_READ, count=n, why=f"cause {n}", jobs=()) for n in (9, 4, 2, 1)))
     assert "381 jobs could not be read: 365 it has no state, 9 cause 9, 4 cause 4, 3 other;" in sentence(
         plan(notes=notes), 3
     )
 
 
-def test_one_job_that_could_not_be_read_is_told_in_the_singular() -> None:
+def test_one_unread_job_is_reported_in_the_singular() -> None:
     note = because(Code.JOBS_NOT_READ, count=1, why="it has no state", jobs=("8",))
     assert "1 job could not be read: it has no state (job 8);" in sentence(plan(notes=(note,)), 3)
 
 
-def test_everything_fitting_is_a_reason_to_do_nothing() -> None:
-    told = plan(job_categories=(waiting(2, reason=because(Code.FITS)),), fitting=2)
-    assert sentence(told, 3) == "pass 3: 2 jobs wait, 2 fit; nothing to do: all fit"
+def test_all_jobs_fitting_is_a_reason_to_do_nothing() -> None:
+    planned = plan(job_categories=(waiting(2, reason=because(Code.FITS)),), fitting=2)
+    assert sentence(planned, 3) == "pass 3: 2 jobs wait, 2 fit; nothing to do: all fit"
 
 
 def test_jobs_not_yet_expired_are_a_reason_to_do_nothing() -> None:
-    told = plan(job_categories=(waiting(1, reason=because(Code.NOT_EXPIRED, lacking=1, limit_s=90.0)),))
-    assert sentence(told, 3) == "pass 3: 1 job waits; nothing to do: not expired, 1m of 1m30s"
+    planned = plan(job_categories=(waiting(1, reason=because(Code.NOT_EXPIRED, lacking=1, limit_s=90.0)),))
+    assert sentence(planned, 3) == "pass 3: 1 job waits; nothing to do: not expired, 1m of 1m30s"
 
 
 @pytest.mark.parametrize("code", (Code.PAUSED, Code.CIRCUIT_BREAKER, Code.BATCH_DELAY, Code.NODE_ARRAY_STOPPED))
@@ -99,12 +99,12 @@ def test_a_note_that_stops_the_pass_is_the_reason_to_do_nothing(code: Code) -> N
     assert "nothing to do: " in sentence(plan(job_categories=(waiting(),), notes=(because(code),)), 3)
 
 
-def test_a_cap_stands_behind_its_launch() -> None:
+def test_a_cap_is_named_after_its_launch() -> None:
     capped = because(Code.DEMAND).then(because(Code.CAPPED, cap="max_workers", limit=2))
     assert "max_workers" in sentence(plan(launch(2, capped), job_categories=(waiting(6),)), 3).split(";")[1]
 
 
-def test_launches_of_several_node_arrays_and_groups_are_told_apart() -> None:
+def test_launches_of_several_node_arrays_and_groups_are_distinguished() -> None:
     other = replace(launch(3), node_array="dynamic", reason=because(Code.REQUESTED, sets=("a",)))
     group = replace(launch(2), node_array="execute:4", group_id="execute:4-1")
     assert sentence(plan(launch(1), other, group), 3) == (
@@ -113,40 +113,40 @@ def test_launches_of_several_node_arrays_and_groups_are_told_apart() -> None:
     )
 
 
-def test_a_batch_that_holds_a_launch_back_stands_behind_it() -> None:
+def test_a_batch_limit_is_named_after_its_launch() -> None:
     batched = (
         because(Code.DEMAND).then(because(Code.LAUNCH_WANTED, workers=3)).then(because(Code.SCALE_UP_BATCH, batch=1))
     )
-    told = sentence(plan(launch(1, batched), job_categories=(waiting(6),)), 3)
-    assert told == "pass 3: 6 jobs wait; launching 1 c5.4xlarge (wanted 3; 1 at a time)"
+    line = sentence(plan(launch(1, batched), job_categories=(waiting(6),)), 3)
+    assert line == "pass 3: 6 jobs wait; launching 1 c5.4xlarge (wanted 3; 1 at a time)"
 
 
-def test_machines_without_a_host_name_are_told_by_their_id() -> None:
+def test_machines_without_a_host_name_are_named_by_id() -> None:
     ended = Terminate("i-7", None, because(Code.BOOT_TIMEOUT), failure=FailureKind.BOOT)
     assert "terminating i-7 (" in sentence(plan(ended), 3)
 
 
-def test_enrolling_is_told() -> None:
+def test_enrolling_is_reported() -> None:
     joined = Enrol("i-7", "w7", "execute", "main.q", "@allhosts", 2, (), because(Code.BOOTED))
     assert sentence(plan(joined), 3) == "pass 3: no job waits; enrolling w7 (booted)"
 
 
-def test_persistent_hosts_are_not_told() -> None:
+def test_persistent_hosts_are_not_mentioned() -> None:
     persistent = kept("p1", because(Code.PERSISTENT))
     assert "p1" not in sentence(plan(workers=(persistent,)), 3)
 
 
-def test_a_machine_that_its_provider_still_lists_though_it_is_gone_is_not_told() -> None:
+def test_a_terminated_machine_still_listed_is_not_mentioned() -> None:
     gone = kept("w1", because(Code.GONE), verdict="wait")
     assert sentence(plan(workers=(gone,)), 3) == "pass 3: no job waits; nothing to do"
 
 
-def test_what_is_done_about_a_machine_that_is_gone_is_told() -> None:
+def test_an_action_on_a_terminated_machine_is_mentioned() -> None:
     removed = Remove("i-1", "w1", because(Code.GONE))
     assert "removing w1 (gone)" in sentence(plan(removed), 3)
 
 
-def test_a_pass_that_only_watches_silent_and_lost_workers_says_so() -> None:
+def test_silent_and_lost_workers_are_listed_as_left_alone() -> None:
     silent = kept("w1", because(Code.SILENT, silent_s=13.0, limit_s=600.0), verdict="wait")
     lost = kept("w2", because(Code.LOST_JOBS_STAY, jobs=("31",)).then(because(Code.GONE)), verdict="wait")
     gone = kept("w3", because(Code.GONE), verdict="wait")
@@ -155,31 +155,31 @@ def test_a_pass_that_only_watches_silent_and_lost_workers_says_so() -> None:
     )
 
 
-def test_lost_jobs_are_told_of_in_a_few_words_each() -> None:
+def test_lost_jobs_are_reported_with_a_short_cause() -> None:
     why = because(Code.LOST_JOBS_DELETED, jobs=("31", "32"))
     assert "killing job 31 (its machine is gone), job 32 (its machine is gone)" in sentence(
         plan(Kill(("31", "32"), why, lost=True)), 3
     )
 
 
-def test_a_thousand_workers_still_make_a_line() -> None:
+def test_a_thousand_workers_are_summarised_in_one_line() -> None:
     workers = tuple(kept(f"ip-10-0-{n // 250}-{n % 250}", because(Code.RUNS_JOBS, jobs=(str(n),))) for n in range(990))
     leaving = tuple(disable(f"ip-10-1-0-{n}", idle_s=600.0 + n) for n in range(10))
-    told = plan(
+    planned = plan(
         launch(50), *leaving, job_categories=tuple(waiting(5, first=10 * n) for n in range(400)), workers=workers
     )
-    assert sentence(told, 99999) == (
+    assert sentence(planned, 99999) == (
         "pass 99999: 2000 jobs wait; launching 50 c5.4xlarge; disabling 10 hosts (idle); keeping 990 workers (busy)"
     )
 
 
-def test_many_workers_that_callers_ask_for_are_told_without_naming_each_set() -> None:
+def test_many_requested_workers_are_summarised_without_their_sets() -> None:
     asked = because(Code.REQUESTED, sets=("nightly", "standard"), node_array="execute", workers=6)
-    told = plan(workers=tuple(kept(f"w{n}", asked) for n in range(6)))
-    assert sentence(told, 3) == "pass 3: no job waits; nothing to do; keeping 6 workers (requested)"
+    planned = plan(workers=tuple(kept(f"w{n}", asked) for n in range(6)))
+    assert sentence(planned, 3) == "pass 3: no job waits; nothing to do; keeping 6 workers (requested)"
 
 
-def test_many_hosts_are_told_by_what_they_have_in_common() -> None:
+def test_many_kept_workers_are_summarised_by_reason() -> None:
     workers = (*(kept(f"w{n}") for n in range(5)), kept("w6", because(Code.RESERVED)))
     assert "keeping 6 workers (5 busy, 1 reserved)" in sentence(plan(workers=workers), 3)
 
@@ -191,7 +191,7 @@ def test_many_hosts_are_told_by_what_they_have_in_common() -> None:
         lambda: plan(disable("w1", idle_s=1300.0), job_categories=(waiting(3),)),
     ),
 )
-def test_the_same_at_another_time_is_no_news(later: Callable[[], Plan]) -> None:
+def test_the_same_pass_at_another_time_is_not_news(later: Callable[[], Plan]) -> None:
     assert news(later()) == news(plan(disable("w1"), job_categories=(waiting(3),)))
 
 
@@ -206,35 +206,35 @@ def test_the_same_at_another_time_is_no_news(later: Callable[[], Plan]) -> None:
         lambda: plan(disable("w1"), job_categories=(waiting(3),), workers=(kept("w3"),)),
     ),
 )
-def test_what_is_different_is_news(other: Callable[[], Plan]) -> None:
+def test_a_changed_pass_is_news(other: Callable[[], Plan]) -> None:
     assert news(other()) != news(plan(disable("w1"), job_categories=(waiting(3),)))
 
 
 @pytest.mark.parametrize("code", Code)
-def test_every_reason_can_be_told_without_facts(code: Code) -> None:
+def test_every_reason_code_can_be_summarised(code: Code) -> None:
     """A sentence summarises reasons by code alone; none may then be left out or fail."""
     workers = tuple(kept(f"w{n}", because(code)) for n in range(9))
     assert sentence(plan(workers=workers, notes=(because(code),)), 3).count("\n") == 0
 
 
-def test_what_is_done_with_jobs_is_told_with_its_cause() -> None:
+def test_actions_on_jobs_are_reported_with_their_cause() -> None:
     why = because(Code.UNKNOWN_PE, pe="mpi", queues=("main.q",), slots=100)
     asked = AskGridEngine((Question(12, "a"), Question(13, "b")), (), why)
-    told = plan(
+    planned = plan(
         Reschedule(("9", "10"), "i-1", "w1", because(Code.GONE)), Kill(("11",), why), Hold(("14", "15"), why), asked
     )
-    assert sentence(told, 1) == (
+    assert sentence(planned, 1) == (
         "pass 1: no job waits; rescheduling job 9 (gone), job 10 (gone); killing job 11 (PE unknown); holding job 14 "
         "(PE unknown), job 15 (PE unknown); asking Grid Engine about 2 jobs"
     )
 
 
-def test_an_ask_about_one_job_names_it() -> None:
+def test_a_question_about_one_job_names_it() -> None:
     asked = AskGridEngine((Question(12, "a"),), (), because(Code.NO_TYPE_FITS))
     assert sentence(plan(asked), 1).endswith("; asking Grid Engine about job 12")
 
 
-# -- what an operator must mend is never folded ------------------------------------------------------------------------
+# -- what an operator must fix is never summarised away ------------------------------------------------------------
 
 
 def _folded(*more: JobCategoryVerdict) -> Plan:
@@ -243,34 +243,34 @@ def _folded(*more: JobCategoryVerdict) -> Plan:
     return plan(job_categories=(*job_categories, *more))
 
 
-def test_an_unknown_instance_type_is_named_before_all_other_causes() -> None:
+def test_an_unknown_instance_type_is_named_before_other_causes() -> None:
     unknown = because(Code.NO_INSTANCE_TYPE, node_array="execute", asked="m5.lrage")
     assert "(1 no instance type m5.lrage, 9 held, 5 future, 3 dependent, 2 other)" in sentence(
         _folded(waiting(1, reason=unknown, counted=False)), 3
     )
 
 
-def test_several_of_them_are_all_named() -> None:
+def test_all_unknown_instance_types_are_named() -> None:
     codes = (Code.NO_INSTANCE_TYPE, Code.NO_INSTANCE_TYPE, Code.NO_WORKER_ALLOWED)
     asked = ("m5.lrage", "c5.lrage", "x")
     job_categories = [
         waiting(1, first=n, reason=because(code, node_array="execute", asked=name), counted=False)
         for n, (code, name) in enumerate(zip(codes, asked, strict=True), start=50)
     ]
-    told = sentence(_folded(*job_categories), 3)
-    assert all(name in told for name in ("type m5.lrage", "type c5.lrage", "no worker allowed", "2 other"))
+    line = sentence(_folded(*job_categories), 3)
+    assert all(name in line for name in ("type m5.lrage", "type c5.lrage", "no worker allowed", "2 other"))
 
 
-def test_a_stopped_node_array_is_told_beside_what_is_done() -> None:
+def test_a_stopped_node_array_is_reported_besides_actions() -> None:
     stopped = because(Code.NODE_ARRAY_STOPPED, node_array="execute", message="key not found")
-    told = sentence(plan(launch(1), job_categories=(waiting(3),), notes=(because(Code.BATCH_DELAY), stopped)), 3)
-    assert told.endswith("; to fix: execute launches nothing until resumed: key not found")
+    line = sentence(plan(launch(1), job_categories=(waiting(3),), notes=(because(Code.BATCH_DELAY), stopped)), 3)
+    assert line.endswith("; to fix: execute launches nothing until resumed: key not found")
     alone = sentence(plan(job_categories=(waiting(3),), notes=(stopped,)), 3)
     assert alone.count("key not found") == 1
 
 
-def test_a_worker_in_error_is_named_among_many() -> None:
+def test_a_queue_instance_in_error_is_named_among_many() -> None:
     codes = (Code.NO_LOAD_REPORT,) * 4 + (Code.DISABLED_BY_HAND,) * 3 + (Code.SILENT,) * 2 + (Code.INTERRUPTED,) * 2
     workers = [kept(f"w{n}", because(code)) for n, code in enumerate((*codes, Code.INSTANCE_IN_ERROR))]
-    told = sentence(plan(workers=tuple(workers)), 3)
-    assert "leaving alone 12 workers (1 queue instance in error, 4 no load report, 3 disabled by hand, …)" in told
+    line = sentence(plan(workers=tuple(workers)), 3)
+    assert "leaving alone 12 workers (1 queue instance in error, 4 no load report, 3 disabled by hand, …)" in line

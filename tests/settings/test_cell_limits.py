@@ -1,4 +1,6 @@
-"""Several queues have every limit again; that is told, and the limits of the whole cell are held against the floors."""
+"""Limits apply to each of several queues; a warning gives their sum, and floors are checked against the limits of the
+cell.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,12 @@ TWO = {"instance_size": "m5.large", "CP_CAP_SGE_QUEUE_NAME_1": "gpu.q", "CP_CAP_
 PRICED = {"CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR": "0.1", "CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR_1": "0.1"}
 
 
-def told(**environ: str) -> list[str]:
+def warnings(**environ: str) -> list[str]:
     return [warning for warning in load_settings({**TWO, **environ}).warnings if "to each queue" in warning]
 
 
-def test_a_limit_that_two_queues_have_is_told_with_what_it_comes_to() -> None:
-    assert told(**PRICED) == [
+def test_a_limit_of_two_queues_is_reported_with_its_sum() -> None:
+    assert warnings(**PRICED) == [
         "CP_CAP_AUTOSCALE_WORKERS applies to each queue separately: main.q 2, gpu.q 3; together 5 workers. "
         "CP_CAP_AUTOSCALE_TOTAL_WORKERS limits the whole cell",
         "CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR applies to each queue separately: main.q 0.1, gpu.q 0.1; together 0.2 an "
@@ -29,25 +31,25 @@ def test_a_limit_that_two_queues_have_is_told_with_what_it_comes_to() -> None:
     ]
 
 
-def test_what_limits_of_prices_come_to_has_its_currency() -> None:
-    assert any("together 0.2 EUR an hour. " in each for each in told(**PRICED, CP_CAP_AUTOSCALE_CURRENCY="EUR"))
+def test_the_sum_of_price_limits_has_its_currency() -> None:
+    assert any("together 0.2 EUR an hour. " in each for each in warnings(**PRICED, CP_CAP_AUTOSCALE_CURRENCY="EUR"))
 
 
 def test_a_queue_without_that_limit_is_named() -> None:
-    (_, price) = told(CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR="0.1")
+    (_, price) = warnings(CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR="0.1")
     assert "main.q 0.1; gpu.q without a limit" in price
 
 
-def test_a_limit_of_the_whole_cell_settles_it() -> None:
+def test_with_a_limit_of_the_whole_cell_there_is_no_warning() -> None:
     total = {"CP_CAP_AUTOSCALE_TOTAL_WORKERS": "3", "CP_CAP_AUTOSCALE_TOTAL_PRICE_PER_HOUR": "0.1"}
-    assert told(**PRICED, **total) == []
+    assert warnings(**PRICED, **total) == []
 
 
-def test_one_queue_multiplies_nothing() -> None:
+def test_with_one_queue_there_is_no_warning() -> None:
     assert load_settings({"instance_size": "m5.large", "CP_CAP_AUTOSCALE_MAX_CORES": "8"}).warnings == ()
 
 
-def test_limits_of_the_whole_cell_hold_for_every_node_array() -> None:
+def test_limits_of_the_whole_cell_apply_to_every_node_array() -> None:
     total = {"CP_CAP_AUTOSCALE_TOTAL_WORKERS": "3", "CP_CAP_AUTOSCALE_TOTAL_CORES": "9"}
     policy = load_settings({**TWO, **total, "CP_CAP_AUTOSCALE_TOTAL_PRICE_PER_HOUR": "0.5"}).policy(master="master")
     found = [(each.limits.total_workers, each.limits.total_cores) for each in policy.node_arrays]
@@ -61,7 +63,7 @@ def test_floors_above_the_limit_of_the_whole_cell_are_an_error() -> None:
         load_settings({**TWO, **floors, "CP_CAP_AUTOSCALE_TOTAL_WORKERS": "3"})
 
 
-def test_config_check_and_doctor_say_it() -> None:
+def test_config_check_and_doctor_report_summed_limits() -> None:
     provider = {"CP_CAP_AUTOSCALE_PROVIDER": "local", "CP_CAP_AUTOSCALE_LOCAL_NETWORK": "/somewhere"}
     done = CliRunner().invoke(command, ["check"], env={**TWO, **PRICED, **provider})
     assert (done.exit_code, "note: CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR applies to each" in done.output) == (0, True)

@@ -1,4 +1,4 @@
-"""Names under CP_CAP_SGE_ and CP_CAP_GE_: a mistyped one is found, and what Cloud Pipeline's launcher sets is told."""
+"""Names under CP_CAP_SGE_ and CP_CAP_GE_: mistyped ones are found, those of Cloud Pipeline's launcher reported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from autoscaler.settings.queue_settings import QueueSettings
 from sge.prepare import Preparation, Present, differences
 from tests.core.building import COMPLEXES, LARGE
 
-TOLD_HERE = (
+WITHOUT_EFFECT = (
     "CP_CAP_SGE_EXTRA_PE_PATH",
     "CP_CAP_SGE_REPORTING_PARAMS",
     "CP_CAP_SGE_SCHEDULER_DEFAULT_QUEUE",
@@ -49,29 +49,29 @@ def the_error(**environ: str) -> str:
         ("CP_CAP_AUTOSCALE_HYBRD", "CP_CAP_AUTOSCALE_HYBRID"),
     ),
 )
-def test_a_mistyped_name_is_an_error_with_what_was_meant(mistyped: str, meant: str) -> None:
+def test_a_mistyped_name_is_an_error_with_a_suggestion(mistyped: str, meant: str) -> None:
     assert f"did you mean {meant}?" in the_error(**{mistyped: "1"})
     assert any(mistyped in warning for warning in load_settings({mistyped: "1"}).warnings), "and a warning in `run`"
 
 
-def test_it_is_one_in_a_masters_container_too() -> None:
+def test_a_mistyped_name_is_an_error_on_a_master_container_too() -> None:
     assert "did you mean CP_CAP_SGE_QUEUE_NAME?" in the_error(CP_CAP_SGE_QUEUENAME="x.q", RUN_ID="12")
 
 
-def test_what_resembles_nothing_is_an_error_except_where_the_launcher_may_have_set_it() -> None:
+def test_an_unknown_name_is_an_error_unless_the_launcher_may_have_set_it() -> None:
     assert "is not a setting" in the_error(CP_CAP_SGE_FROBNICATE="1")
-    (told,) = load_settings({"CP_CAP_SGE_FROBNICATE": "1", "RUN_ID": "12"}, strict=True).warnings
-    assert "nothing in the autoscaler reads it" in told
+    (result,) = load_settings({"CP_CAP_SGE_FROBNICATE": "1", "RUN_ID": "12"}, strict=True).warnings
+    assert "nothing in the autoscaler reads it" in result
 
 
-@pytest.mark.parametrize("name", TOLD_HERE)
-def test_what_the_launcher_knows_and_we_do_not_heed_is_told_with_what_it_means(name: str) -> None:
-    told = list(load_settings({name: "true"} if name[-4:] != "PATH" else {name: "/x"}, strict=True).warnings)
-    assert len(told) == 1, told
-    assert told[0].startswith(f"{name} is known but has no effect: ")
+@pytest.mark.parametrize("name", WITHOUT_EFFECT)
+def test_an_ignored_launcher_setting_is_reported_as_without_effect(name: str) -> None:
+    result = list(load_settings({name: "true"} if name[-4:] != "PATH" else {name: "/x"}, strict=True).warnings)
+    assert len(result) == 1, result
+    assert result[0].startswith(f"{name} is known but has no effect: ")
 
 
-def test_what_describes_the_type_of_a_parameter_is_left_alone() -> None:
+def test_variables_with_the_type_of_a_parameter_are_ignored() -> None:
     types = {"CP_CAP_AUTOSCALE_WORKERS_PARAM_TYPE": "int", "CP_CAP_SGE_QUEUE_NAME_PARAM_TYPE": "string"}
     assert load_settings(types, strict=True).warnings == ()
 
@@ -84,13 +84,13 @@ def test_another_scheduler_is_an_error(value: str, good: bool) -> None:
         assert "the autoscaler serves Grid Engine only" in the_error(CP_CAP_AUTOSCALE_GRID_ENGINE=value)
 
 
-def test_suggestions_go_by_what_follows_the_prefix() -> None:
+def test_suggestions_compare_what_follows_the_prefix() -> None:
     known = ("CP_CAP_SGE_QUEUE_NAME", "CP_CAP_SGE_PE_NAME", "CP_CAP_AUTOSCALE_WORKERS")
     assert close_to("CP_CAP_SGE_SHELL", known) is None
     assert close_to("CP_CAP_AUTOSCALE_WORKER_2", known) == "CP_CAP_AUTOSCALE_WORKERS_2"
 
 
-def test_a_new_queue_and_its_parallel_environments_are_made_as_the_launchers_variables_say() -> None:
+def test_queue_and_pes_are_created_as_the_launcher_variables_say() -> None:
     wanted = Preparation(
         "main.q",
         "@allhosts",
@@ -111,7 +111,7 @@ def test_a_new_queue_and_its_parallel_environments_are_made_as_the_launchers_var
     assert slots == ["100", "64"]
 
 
-def test_a_worker_offers_its_cores_by_the_complex_that_was_named() -> None:
+def test_a_worker_offers_its_cores_in_the_named_complex() -> None:
     queue = QueueSettings.model_validate(
         {"CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_CPU": "lic", "CP_CAP_SGE_WORKER_FREE_CORES": "1"}
     )

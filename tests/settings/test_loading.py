@@ -33,7 +33,7 @@ def test_the_environment_wins_over_the_file(file: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "value"), (("true", True), ("Yes", True), ("on", True), ("no", False), ("OFF", False))
 )
-def test_booleans_are_read_as_users_of_the_platform_write_them(text: str, value: bool) -> None:
+def test_booleans_may_be_written_in_several_ways(text: str, value: bool) -> None:
     assert load_settings({"CP_CAP_AUTOSCALE_HYBRID": text}).queues[""].hybrid is value
 
 
@@ -54,18 +54,18 @@ def test_an_unknown_variable_is_one_warning_in_run_and_an_error_in_config_check(
     assert "did you mean CP_CAP_AUTOSCALE_HYBRID?" in the_error(environ, strict=True)
 
 
-def test_variables_of_the_platform_that_are_none_of_ours_are_left_alone() -> None:
+def test_unrelated_variables_of_the_platform_are_ignored() -> None:
     assert load_settings({"CP_CAP_LIMIT_MOUNTS": "x"}, strict=True).warnings == ()
 
 
-def test_all_wrong_values_are_named_at_once() -> None:
+def test_all_wrong_values_are_reported_at_once() -> None:
     message = the_error({"CP_CAP_AUTOSCALE_WORKERS": "many", "CP_CAP_SGE_HOSTLIST_NAME": "hosts"})
 
     assert "CP_CAP_AUTOSCALE_WORKERS = 'many'" in message
     assert "write '@hosts'" in message
 
 
-def test_a_suffix_is_a_further_queue_with_settings_of_its_own() -> None:
+def test_a_suffix_is_a_further_queue_with_its_own_settings() -> None:
     environ = {"CP_CAP_AUTOSCALE_WORKERS": "9", "CP_CAP_SGE_QUEUE_NAME_2": "gpu.q", "CP_CAP_AUTOSCALE_WORKERS_2": "2"}
 
     policy = load_settings(environ | {"instance_size": "m5.large"}).policy(master="master")
@@ -92,29 +92,29 @@ def test_a_setting_for_all_queues_takes_no_suffix() -> None:
     assert "takes no suffix" in the_error({"CP_CAP_AUTOSCALE_VERBOSE_1": "true"}, strict=True)
 
 
-def test_the_master_containers_variables_stand_in() -> None:
+def test_instance_type_and_price_type_default_to_the_master_container() -> None:
     settings = load_settings({"instance_size": "m5.large", "price_type": "spot"})
 
     assert (settings.queues[""].instance_type, settings.queues[""].price_types) == ("m5.large", (PriceType.SPOT,))
 
 
-def test_an_explicit_instance_type_wins_over_the_masters() -> None:
+def test_an_explicit_instance_type_overrides_that_of_the_master() -> None:
     environ = {"instance_size": "m5.large", "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "c5.xlarge"}
 
     assert load_settings(environ).queues[""].instance_type == "c5.xlarge"
 
 
-def test_no_instance_type_at_all_is_said_with_what_to_set() -> None:
+def test_a_missing_instance_type_is_reported_with_the_setting() -> None:
     assert "set CP_CAP_AUTOSCALE_INSTANCE_TYPE" in (master_type_problem(load_settings({}).queues[""]) or "")
 
 
-def test_price_types_are_an_order() -> None:
+def test_price_types_keep_their_order() -> None:
     settings = load_settings({"CP_CAP_AUTOSCALE_PRICE_TYPE": "spot, on_demand"})
 
     assert settings.queues[""].price_types == (PriceType.SPOT, PriceType.ON_DEMAND)
 
 
-def test_a_setting_without_effect_says_so() -> None:
+def test_a_setting_without_effect_is_a_warning() -> None:
     warnings = load_settings({"CP_CAP_AUTOSCALE_ACTIVE_TIMEOUT": "10"}).warnings
 
     assert warnings[0].startswith("CP_CAP_AUTOSCALE_ACTIVE_TIMEOUT is known but has no effect")
@@ -126,13 +126,13 @@ def test_a_secret_in_the_file_must_be_a_reference(file: Path) -> None:
     assert "write env:NAME or file:PATH" in the_error({}, file)
 
 
-def test_more_kept_than_allowed_workers_are_an_error() -> None:
+def test_a_floor_above_the_maximum_of_workers_is_an_error() -> None:
     environ = {"CP_CAP_AUTOSCALE_MIN_WORKERS": "4", "CP_CAP_AUTOSCALE_WORKERS": "3"}
 
     assert "is above CP_CAP_AUTOSCALE_WORKERS (3)" in the_error(environ)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     assert str(tmp_path / "none.toml") in the_error({"CP_CAP_AUTOSCALE_CONFIG": str(tmp_path / "none.toml")})
 
 
@@ -146,19 +146,17 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         ({"CP_CAP_AUTOSCALE_DEADLOCK": "kill"}, "kill"),
     ),
 )
-def test_impossible_jobs_are_deleted_only_where_the_platform_runs_it_or_settings_say_so(
-    environ: dict[str, str], answer: str
-) -> None:
+def test_unsatisfiable_jobs_are_deleted_only_on_the_platform_or_if_set(environ: dict[str, str], answer: str) -> None:
     assert load_settings(environ).policy(master="m").deadlock == answer
 
 
-def test_the_file_of_rules_is_no_part_of_the_policy_that_settings_make() -> None:
+def test_the_policy_made_from_settings_has_no_rules() -> None:
     settings = load_settings({"CP_CAP_AUTOSCALE_RULES": "/etc/rules.json"})
     assert settings.process.rules is not None
     assert settings.policy(master="m").rules is None
 
 
-def test_the_platform_stands_in_for_what_nobody_set_in_every_queue() -> None:
+def test_the_platform_provides_values_that_nobody_set_in_every_queue() -> None:
     environ = {"CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT": "7", "CP_CAP_SGE_QUEUE_NAME_1": "gpu.q"}
 
     settings = load_settings(environ, platform={"CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT": "45"})
@@ -168,7 +166,7 @@ def test_the_platform_stands_in_for_what_nobody_set_in_every_queue() -> None:
     assert settings.origins["CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT_1"].source == "platform"
 
 
-def test_a_file_wins_over_the_platform(file: Path) -> None:
+def test_a_file_overrides_the_platform(file: Path) -> None:
     file.write_text("CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT = 9\n")
 
     settings = load_settings({}, file, platform={"CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT": "45"})
@@ -176,7 +174,7 @@ def test_a_file_wins_over_the_platform(file: Path) -> None:
     assert settings.queues[""].scale_up_timeout == 9
 
 
-def test_a_node_array_is_told_what_was_set_for_it_without_its_suffix() -> None:
+def test_a_node_array_gets_its_own_settings_without_suffix() -> None:
     environ = {
         "instance_disk": "50",
         "CP_CAP_SGE_QUEUE_NAME_1": "gpu.q",
@@ -194,7 +192,7 @@ def test_a_node_array_is_told_what_was_set_for_it_without_its_suffix() -> None:
     }
 
 
-def test_a_setting_that_the_chosen_provider_heeds_is_no_warning() -> None:
+def test_a_setting_used_by_the_chosen_provider_is_no_warning() -> None:
     environ = {"CP_CAP_AUTOSCALE_INSTANCE_DISK": "100"}
 
     assert "known but has no effect" in load_settings(environ).warnings[0]
@@ -202,18 +200,18 @@ def test_a_setting_that_the_chosen_provider_heeds_is_no_warning() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "warned"), (("59", 1), ("60", 0)))
-def test_a_limit_of_silence_that_a_restart_of_the_queue_master_passes_is_warned_of(seconds: str, warned: int) -> None:
+def test_a_silence_timeout_shorter_than_a_qmaster_restart_is_a_warning(seconds: str, warned: int) -> None:
     warnings = load_settings({"CP_CAP_AUTOSCALE_SILENCE_TIMEOUT": seconds}).warnings
     assert sum("CP_CAP_AUTOSCALE_SILENCE_TIMEOUT" in warning for warning in warnings) == warned
 
 
-def test_health_checks_stand_beside_the_settings_file_by_default() -> None:
+def test_health_checks_are_beside_the_settings_file_by_default() -> None:
     """A search-and-replace over the code had put a module's name into the path."""
     assert load_settings({}).queues[""].health_checks == Path("/etc/sge-autoscaler/health-checks")
 
 
 @pytest.mark.parametrize("name", ("CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR", "CP_CAP_AUTOSCALE_POLLING_DELAY"))
 @pytest.mark.parametrize("value", ("inf", "-inf", "nan", "1e999"))
-def test_a_number_without_end_is_refused(name: str, value: str) -> None:
+def test_an_infinite_or_invalid_number_is_refused(name: str, value: str) -> None:
     with pytest.raises(SettingsError, match=f"{name} = '{value}'"):
         load_settings({name: value})

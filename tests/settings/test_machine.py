@@ -29,5 +29,5 @@ def test_no_limit_means_the_whole_machine(tmp_path: Path) -> None:
     assert this_machine({}, tmp_path) == this_machine({}, tmp_path / "nothing")
 
 
-def test_the_platforms_own_core_count_wins(tmp_path: Path) -> None:
+def test_the_core_count_of_the_platform_takes_precedence(tmp_path: Path) -> None:
     assert this_machine({"CLOUD_PIPELINE_NODE_CORES": "64"}, tmp_path).cores == 64

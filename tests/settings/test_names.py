@@ -1,4 +1,4 @@
-"""Settings and the policy agree by name: nothing that an operator sets is lost on the way to the code that reads it."""
+"""Settings and the policy agree by name: every value that an operator sets reaches the code that uses it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 TABLES = ("autoscaler/settings/process_settings.py", "autoscaler/settings/queue_settings.py")
 
 
-def test_every_strategy_of_the_settings_has_a_function_and_the_reverse() -> None:
+def test_strategies_in_the_settings_and_their_functions_match() -> None:
     assert set(STRATEGIES) == set(Strategy)
 
 
@@ -60,7 +60,7 @@ FILLED_BY: Mapping[type[Any], tuple[type[Section], ...]] = MappingProxyType(
 
 
 @pytest.mark.parametrize("kind", FILLED_BY)
-def test_every_field_of_the_policy_is_a_setting_of_its_name_or_says_why_not(kind: type[Any]) -> None:
+def test_every_field_of_the_policy_is_a_setting_or_a_stated_exception(kind: type[Any]) -> None:
     settings = {name for section in FILLED_BY[kind] for name in section.model_fields}
     assert {field.name for field in fields(kind)} - settings == set(WITHOUT_SETTING[kind])
 
@@ -73,7 +73,7 @@ READ_BY_ENVIRONMENT_NAME = frozenset({"autoscale", "disable_default_queue"})
 
 @cache
 def attributes_read() -> frozenset[str]:
-    """Names of attributes that the product reads anywhere but in the tables of settings."""
+    """Names of attributes that the product reads outside the tables of settings."""
     files = {path for folder in ("autoscaler", "providers", "sge") for path in (ROOT / folder).rglob("*.py")}
     trees = (ast.parse(path.read_text("utf-8")) for path in files - {ROOT / table for table in TABLES})
     return frozenset(

@@ -1,4 +1,4 @@
-"""What is written from the table agrees with what stands in the repository, and reads back."""
+"""The pages made from the table of settings are up to date, and the sample file reads back."""
 
 from pathlib import Path
 
@@ -37,14 +37,14 @@ def test_every_setting_is_explained_or_says_why_it_has_no_effect() -> None:
 
 
 @pytest.mark.parametrize("env", ("CP_CAP_AUTOSCALE_WORKERS", "CP_CAP_SGE_QUEUE_NAME"))
-def test_shown_rows_tell_value_and_origin(env: str) -> None:
+def test_shown_rows_have_value_and_origin(env: str) -> None:
     rows = {row.env: row for row in shown_rows(load_settings({env: "7"}))}
 
     assert (rows[env].value, rows[env].origin) == ("7", "environment")
 
 
 @pytest.mark.parametrize("env", ("CP_CAP_AUTOSCALE_HTTP_PASSWORDS", "CP_CAP_AUTOSCALE_HTTP_KEY"))
-def test_where_a_secret_is_kept_is_shown_and_may_stand_in_the_file(env: str, tmp_path: Path) -> None:
+def test_the_path_of_a_secret_is_shown_and_may_be_in_the_file(env: str, tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text(f'{env} = "/etc/kept"\n')
     rows = {row.env: row.value for row in shown_rows(load_settings({}, file))}

@@ -1,4 +1,4 @@
-"""Several queues: which of them are served, and under Cloud Pipeline what its launcher would make of the same names."""
+"""Several queues: which of them are served, and the names that Cloud Pipeline's launcher would derive."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ELSEWHERE = {"instance_size": "m5.large", "CP_CAP_AUTOSCALE_PROVIDER": "local", 
 
 
 def there(**environ: str) -> Settings:
-    """As Cloud Pipeline's users set it."""
+    """As users of Cloud Pipeline set it."""
     return load_settings({**MASTER, **environ}, strict=True)
 
 
@@ -26,7 +26,7 @@ def queues(settings: Settings) -> dict[str, str]:
 # -- Cloud Pipeline's meaning ------------------------------------------------------------------------------------------
 
 
-def test_a_further_queue_is_switched_on_by_its_own_switch() -> None:
+def test_a_further_queue_is_enabled_by_its_own_switch() -> None:
     settings = there(CP_CAP_AUTOSCALE="true", CP_CAP_AUTOSCALE_1="true", CP_CAP_AUTOSCALE_WORKERS_2="4")
     assert queues(settings) == {"": "main.q", "1": "m5.large.1.q"}
     assert [
@@ -36,24 +36,24 @@ def test_a_further_queue_is_switched_on_by_its_own_switch() -> None:
     ]
 
 
-def test_false_for_the_first_and_true_for_another_scales_that_one_only() -> None:
+def test_with_the_first_off_and_another_on_only_the_other_is_scaled() -> None:
     settings = there(CP_CAP_AUTOSCALE="false", CP_CAP_AUTOSCALE_1="true")
     assert (queues(settings), settings.scales) == ({"1": "m5.large.q"}, True)
 
 
-def test_the_first_has_to_be_switched_on_too_once_another_is() -> None:
+def test_the_first_queue_needs_its_own_switch_once_another_is_on() -> None:
     assert queues(there(CP_CAP_AUTOSCALE_1="true")) == {"1": "m5.large.q"}
     assert queues(there()) == {"": "main.q"}, "alone, only an explicit false stops it"
 
 
-def test_false_for_all_scales_nothing() -> None:
+def test_with_all_switches_off_nothing_is_scaled() -> None:
     environ = {**MASTER, "CP_CAP_AUTOSCALE": "false", "CP_CAP_AUTOSCALE_1": "false"}
     assert not load_settings(environ).scales
     done = CliRunner().invoke(command, [], obj=Invocation(environ))
     assert (done.exit_code, "does not scale this cluster" in done.output) == (0, True), done.output
 
 
-def test_what_a_further_queue_does_not_set_it_has_from_the_first() -> None:
+def test_a_further_queue_inherits_unset_values_from_the_first() -> None:
     settings = there(
         CP_CAP_AUTOSCALE="true",
         CP_CAP_AUTOSCALE_1="true",
@@ -79,7 +79,7 @@ def test_what_a_further_queue_does_not_set_it_has_from_the_first() -> None:
         ({"CP_CAP_SGE_QUEUE_NAME_1": "gpu.q", "CP_CAP_AUTOSCALE_INSTANCE_TYPE_1": "p3.2xlarge"}, "gpu.q"),
     ),
 )
-def test_names_are_derived_and_the_host_group_is_the_queues(own: dict[str, str], name: str) -> None:
+def test_queue_names_are_derived_and_the_host_group_follows_the_queue(own: dict[str, str], name: str) -> None:
     queue = there(CP_CAP_AUTOSCALE_1="true", **own).queues["1"]
     assert (queue.queue, queue.host_group) == (name, f"@{name}")
 
@@ -89,7 +89,7 @@ def test_queues_of_one_name_are_numbered() -> None:
     assert queues(settings) == {"1": "m5.large.1.q", "2": "m5.large.2.q"}
 
 
-def test_a_host_group_of_ones_own_is_told_to_be_another() -> None:
+def test_a_host_group_that_is_overridden_is_reported() -> None:
     settings = there(CP_CAP_AUTOSCALE_1="true", CP_CAP_SGE_QUEUE_NAME_1="g.q", CP_CAP_SGE_HOSTLIST_NAME_1="@mine")
     assert settings.queues["1"].host_group == "@g.q"
     assert any("CP_CAP_SGE_HOSTLIST_NAME_1 is @g.q and not @mine" in note for note in settings.warnings)
@@ -102,7 +102,7 @@ def test_the_default_queue_can_be_left_out() -> None:
         there(**environ)
 
 
-def test_what_holds_for_the_process_is_told_to_hold_for_all() -> None:
+def test_a_suffix_on_a_process_setting_is_reported() -> None:
     settings = there(CP_CAP_AUTOSCALE_1="true", CP_CAP_AUTOSCALE_VERBOSE_1="true")
     assert any("CP_CAP_AUTOSCALE_VERBOSE applies to all of them" in note for note in settings.warnings)
 
@@ -111,19 +111,19 @@ def test_what_holds_for_the_process_is_told_to_hold_for_all() -> None:
 
 
 @pytest.mark.parametrize("provider", (MASTER, ELSEWHERE))
-def test_a_dry_queue_beside_others_rents_nothing(provider: dict[str, str]) -> None:
+def test_a_dry_run_queue_beside_others_is_not_served(provider: dict[str, str]) -> None:
     on = {"CP_CAP_AUTOSCALE": "true", "CP_CAP_AUTOSCALE_1": "true", "CP_CAP_AUTOSCALE_DRY_RUN_1": "true"}
     settings = load_settings({**provider, **on}, strict=True)
     assert (list(settings.queues), settings.process.dry_run) == ([""], False)
     assert any("has a dry run (CP_CAP_AUTOSCALE_DRY_RUN_1) and others have none" in note for note in settings.warnings)
 
 
-def test_where_every_queue_is_dry_the_whole_run_is() -> None:
+def test_with_only_dry_run_queues_the_whole_run_is_dry() -> None:
     settings = there(CP_CAP_AUTOSCALE="false", CP_CAP_AUTOSCALE_1="true", CP_CAP_AUTOSCALE_DRY_RUN_1="true")
     assert (list(settings.queues), settings.process.dry_run) == (["1"], True)
 
 
-def test_dry_is_inherited_unless_a_queue_says_otherwise() -> None:
+def test_dry_run_is_inherited_unless_a_queue_sets_it() -> None:
     on = {"CP_CAP_AUTOSCALE": "true", "CP_CAP_AUTOSCALE_1": "true", "CP_CAP_AUTOSCALE_DRY_RUN": "true"}
     assert (list(there(**on).queues), there(**on).process.dry_run) == (["", "1"], True)
     settings = there(**on, CP_CAP_AUTOSCALE_DRY_RUN_1="false")
@@ -133,19 +133,19 @@ def test_dry_is_inherited_unless_a_queue_says_otherwise() -> None:
 # -- elsewhere ---------------------------------------------------------------------------------------------------------
 
 
-def test_elsewhere_a_further_queue_is_served_unless_it_is_switched_off_and_inherits_nothing() -> None:
+def test_elsewhere_a_further_queue_is_served_by_default_and_inherits_nothing() -> None:
     settings = load_settings({**ELSEWHERE, "CP_CAP_AUTOSCALE_WORKERS": "7"}, strict=True)
     assert queues(settings) == {"": "main.q", "1": "gpu.q"}
     assert (settings.queues["1"].workers, settings.queues["1"].host_group) == (3, "@allhosts_1")
     assert queues(load_settings({**ELSEWHERE, "CP_CAP_AUTOSCALE_1": "false"}, strict=True)) == {"": "main.q"}
 
 
-def test_elsewhere_an_explicit_false_stops_all_that_are_not_switched_on() -> None:
+def test_elsewhere_an_explicit_false_stops_all_queues_without_a_switch() -> None:
     assert not load_settings({**ELSEWHERE, "CP_CAP_AUTOSCALE": "false"}).scales
     settings = load_settings({**ELSEWHERE, "CP_CAP_AUTOSCALE": "false", "CP_CAP_AUTOSCALE_1": "true"})
     assert (queues(settings), settings.scales) == ({"1": "gpu.q"}, True)
 
 
-def test_a_switch_that_is_no_boolean_is_an_error() -> None:
+def test_an_invalid_switch_is_an_error() -> None:
     with pytest.raises(SettingsError, match="CP_CAP_AUTOSCALE_1 = 'perhaps': write true or false"):
         there(CP_CAP_AUTOSCALE_1="perhaps")

@@ -343,11 +343,12 @@ def refused(world: World, a: int, b: int) -> bool:
 
 
 def disable(world: World, a: int, b: int) -> bool:
-    """Of one host all queue instances, or the first alone."""
+    """Of one host all queue instances, or one alone: that of its own queue, or of the other one."""
     name = _one(sorted(world.cell.hosts), a)
     if name is None:
         return False
-    for at in world.cell.instances_of(name)[: 1 + b % 2]:
+    there = world.cell.instances_of(name)
+    for at in there if b % 2 else there[-1:] if b % 4 else there[:1]:
         world.disable_by_hand(at)
     return True
 

@@ -215,10 +215,12 @@ class Rules:
         shutting = argv[:2] == ("qmod", "-d") and name in cell.hosts and cell.can_start_jobs(name)
         gone = name in self.made_for and not world.lives(self.made_for[name])
         by_person = [at for at in cell.instances_of(name) if cell.off.get(at) == "person"]
+        if argv[:2] == ("qmod", "-e") and any(f"{at[0]}@{name}" in argv or f"*@{name}" in argv for at in by_person):
+            self.breaks(4, f"{what}: a person disabled {by_person}")
+        if (MAIN, name) not in by_person and not all(cell.off.get(at) == "person" for at in cell.instances_of(name)):
+            by_person = []  # it serves on
         if world.keeps(world.machine_of(name)) and not gone and (removing or (shutting and not self._leaves(name))):
             self.breaks(4, f"{what}: {name} is to be kept")
-        if by_person and argv[:2] == ("qmod", "-e"):
-            self.breaks(4, f"{what}: a person disabled {by_person}")
         if argv[:2] == ("qmod", "-d") and name in world.drained:
             cell.off |= dict.fromkeys(by_person, "us")  # a drain makes it ours
         if by_person and not gone and (removing or shutting) and name not in world.drained and world.stopping is None:

@@ -1,4 +1,4 @@
-"""The world whose store an older version left in `older_store.sql`: a worker for each of its states and marks."""
+"""The world of the store that an older version left in `older_store.sql`: a worker for each of its states and marks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ LEFT_OUT = a_worker("w-left-out")
 
 
 def older_world(memory: Memory | None = None) -> Snapshot:
-    """What was observed then; `memory`: what the store remembers, or else what it is to remember."""
+    """The observation of that time; `memory`: the stored memory, or else the memory to store."""
     workers = (*MARKED, *IN_SERVICE, *SILENT, *OTHERS, YOUNGER, *TIMED)
     assert LEFT_OUT.note is not None
     absent = {LEFT_OUT.worker.id: replace(LEFT_OUT.note, missing_since=NOW - 50)}

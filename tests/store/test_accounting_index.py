@@ -1,4 +1,4 @@
-"""A job's records are found by an index that grows with the file and survives its rotation."""
+"""The records of a job are found by an index that grows with the accounting file and survives its rotation."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ def add(file: Path, *jobs: int) -> None:
         written.writelines(line(job) for job in jobs)
 
 
-def test_every_job_is_found_and_no_other(index: AccountingIndex) -> None:
+def test_every_recorded_job_is_found_and_no_other(index: AccountingIndex) -> None:
     assert jobs_found(index, *range(300)) == [*range(1, 201)]
 
 
-def test_so_much_is_taken_in_at_once_and_the_newest_first(index: AccountingIndex) -> None:
+def test_a_step_indexes_a_bounded_part_newest_first(index: AccountingIndex) -> None:
     newest, oldest = index.find(200, most=BLOCK), index.find(1, most=BLOCK)
     assert (len(newest.ends), newest.unread > 0, oldest.ends, oldest.unread > 0) == (1, True, (), True)
 
 
-def test_it_is_taken_in_step_by_step_to_its_beginning(index: AccountingIndex, file: Path) -> None:
+def test_the_file_is_indexed_step_by_step_to_its_beginning(index: AccountingIndex, file: Path) -> None:
     left = [index.advance(BLOCK)]
     while left[-1]:
         left.append(index.advance(BLOCK))
@@ -67,7 +67,7 @@ def test_it_is_taken_in_step_by_step_to_its_beginning(index: AccountingIndex, fi
     assert len(index.find(1, most=0).ends) == 1
 
 
-def test_what_is_added_is_found_and_nothing_is_read_twice(index: AccountingIndex, file: Path) -> None:
+def test_appended_records_are_found_and_nothing_is_read_twice(index: AccountingIndex, file: Path) -> None:
     assert jobs_found(index, 201) == []
     for job in range(201, 260):
         add(file, job)
@@ -76,14 +76,14 @@ def test_what_is_added_is_found_and_nothing_is_read_twice(index: AccountingIndex
     assert jobs_found(index, *range(1, 260)) == [*range(1, 260)]
 
 
-def test_another_process_goes_on_where_the_first_ended(index: AccountingIndex, file: Path, tmp_path: Path) -> None:
+def test_another_process_continues_the_index(index: AccountingIndex, file: Path, tmp_path: Path) -> None:
     index.advance(ALL)
     second = opened(file, tmp_path)
     assert (len(second.find(7, most=0).ends), second.advance(0)) == (1, 0)
     second.close()
 
 
-def test_a_half_written_last_line_waits_for_its_end(index: AccountingIndex, file: Path) -> None:
+def test_an_incomplete_last_line_is_read_once_complete(index: AccountingIndex, file: Path) -> None:
     whole = line(777)
     with file.open("a") as written:
         written.write(whole[:80])
@@ -96,7 +96,7 @@ def test_a_half_written_last_line_waits_for_its_end(index: AccountingIndex, file
 @pytest.mark.parametrize("indexed", (True, False))
 def test_a_renamed_file_is_found_under_its_new_name(index: AccountingIndex, file: Path, indexed: bool) -> None:
     index.advance(ALL if indexed else BLOCK)
-    add(file, 500)  # between the last look and the rotation
+    add(file, 500)  # between the last reading and the rotation
     file.rename(file.with_name("accounting.1"))
     file.write_text("")
     add(file, 501, 502)
@@ -106,10 +106,8 @@ def test_a_renamed_file_is_found_under_its_new_name(index: AccountingIndex, file
 
 
 @pytest.mark.parametrize("grown", (0, 400))
-def test_a_file_that_was_copied_and_emptied_is_found_in_its_copy(
-    index: AccountingIndex, file: Path, grown: int
-) -> None:
-    """Also where it has grown beyond its former length since."""
+def test_a_copied_and_truncated_file_is_found_in_its_copy(index: AccountingIndex, file: Path, grown: int) -> None:
+    """Also if it has grown beyond its former length since."""
     index.advance(ALL)
     shutil.copy(file, file.with_name("accounting-20261101"))
     os.truncate(file, 0)
@@ -118,14 +116,14 @@ def test_a_file_that_was_copied_and_emptied_is_found_in_its_copy(
     assert len(index.find(200, most=ALL).ends) == 1
 
 
-def test_what_was_emptied_without_a_copy_is_forgotten(index: AccountingIndex, file: Path) -> None:
+def test_records_truncated_without_a_copy_are_forgotten(index: AccountingIndex, file: Path) -> None:
     index.advance(ALL)
     os.truncate(file, 0)
     add(file, 501)
     assert jobs_found(index, 1, 200, 501) == [501]
 
 
-def test_a_rotated_file_that_is_gone_is_forgotten(index: AccountingIndex, file: Path) -> None:
+def test_a_deleted_rotated_file_is_forgotten(index: AccountingIndex, file: Path) -> None:
     index.advance(ALL)
     file.rename(file.with_name("accounting.1"))
     add(file, 501)
@@ -134,7 +132,7 @@ def test_a_rotated_file_that_is_gone_is_forgotten(index: AccountingIndex, file: 
     assert jobs_found(index, 1, 501) == [501]
 
 
-def test_the_index_is_bounded_and_what_it_left_out_is_not_read_again(file: Path, tmp_path: Path) -> None:
+def test_the_index_is_bounded_and_does_not_read_dropped_parts_again(file: Path, tmp_path: Path) -> None:
     index = opened(file, tmp_path, most_blocks=5)
     assert index.advance(ALL) == 0
     assert index.advance(ALL) == 0
@@ -144,17 +142,17 @@ def test_the_index_is_bounded_and_what_it_left_out_is_not_read_again(file: Path,
     index.close()
 
 
-def test_one_task_of_an_array_is_found_among_many(index: AccountingIndex, file: Path) -> None:
+def test_one_task_of_an_array_is_found_and_of_all_tasks_the_newest_thousand(index: AccountingIndex, file: Path) -> None:
     with file.open("a") as written:
         written.writelines(line(900, task=task) for task in range(1, 2001))
     assert [end.task for end in index.find(900, 7, most=ALL).ends] == [7]
     assert [end.task for end in index.find(900, most=ALL).ends] == [*range(1001, 2001)]
 
 
-def test_of_an_array_with_very_many_tasks_only_the_newest_are_read(
+def test_of_a_very_large_array_only_the_newest_tasks_are_read(
     index: AccountingIndex, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All of them would be read while nobody else is answered."""
+    """Reading all of them would block every other request."""
     with file.open("a") as written:
         written.writelines(line(900, task=task) for task in range(1, 20_001))
     index.advance(ALL)
@@ -170,7 +168,7 @@ def test_of_an_array_with_very_many_tasks_only_the_newest_are_read(
     assert sum(read) < 1100
 
 
-def test_objects_are_taken_in_like_lines(index: AccountingIndex, file: Path) -> None:
+def test_json_records_are_indexed_like_lines(index: AccountingIndex, file: Path) -> None:
     file.with_name("accounting.jsonl").write_text(object_line(job_number=950) + object_line(job_number=951))
     assert jobs_found(index, 1, 950, 951, 952) == [1, 950, 951]
 
@@ -181,7 +179,7 @@ def test_a_cell_without_accounting_has_no_records(tmp_path: Path) -> None:
     index.close()
 
 
-def test_a_line_longer_than_a_block_hides_nothing_else(index: AccountingIndex, file: Path) -> None:
+def test_a_line_longer_than_a_block_hides_no_other_record(index: AccountingIndex, file: Path) -> None:
     with file.open("a") as written:
         written.write("x" * 3 * BLOCK + "\n" + line(960))
     assert jobs_found(index, 200, 960) == [200, 960]

@@ -1,4 +1,4 @@
-"""What is kept of workers that ask to stop: nobody is told what no pass decided, and no STOPS is taken back."""
+"""The stored questions of workers that ask to stop: every answer comes from a pass, and STOPS is never withdrawn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-def told(store: Store, answer: AutoStopAnswer, *, asked: float = NOW, at: float = NOW, reason: Reason = WHY) -> None:
+def ask_and_answer(
+    store: Store, answer: AutoStopAnswer, *, asked: float = NOW, at: float = NOW, reason: Reason = WHY
+) -> None:
     store.auto_stops.ask("i-1", asked)
     store.auto_stops.answer("i-1", answer, reason, at)
 
@@ -38,44 +40,44 @@ def test_a_question_is_open_until_it_is_answered(store: Store) -> None:
     assert (before, store.auto_stops.open()) == (frozenset({"i-1"}), frozenset())
 
 
-def test_an_answer_that_rests_on_an_earlier_look_answers_nothing(store: Store) -> None:
-    told(store, STAYS, asked=NOW, at=NOW - 0.5)
+def test_an_answer_based_on_an_earlier_observation_is_ignored(store: Store) -> None:
+    ask_and_answer(store, STAYS, asked=NOW, at=NOW - 0.5)
     assert (store.auto_stops.answered("i-1", NOW), store.auto_stops.open()) == (None, frozenset({"i-1"}))
 
 
-def test_who_stayed_may_ask_again_and_gets_a_new_answer(store: Store) -> None:
-    told(store, STAYS)
+def test_a_worker_that_stays_may_ask_again_and_gets_a_new_answer(store: Store) -> None:
+    ask_and_answer(store, STAYS)
     store.auto_stops.ask("i-1", NOW + 5)
     assert (store.auto_stops.answered("i-1", NOW + 5), store.auto_stops.open()) == (None, frozenset({"i-1"}))
 
 
-def test_who_stops_is_open_until_it_is_gone(store: Store) -> None:
-    told(store, STOPS)
+def test_the_question_of_a_stopping_worker_is_open_until_it_is_gone(store: Store) -> None:
+    ask_and_answer(store, STOPS)
     before = store.auto_stops.open()
     store.auto_stops.end(["i-1"])
     assert (before, store.auto_stops.open()) == (frozenset({"i-1"}), frozenset())
 
 
-def test_stops_is_never_taken_back(store: Store) -> None:
-    told(store, STOPS)
-    told(store, STAYS, asked=NOW + 9, at=NOW + 9)
+def test_a_stop_answer_is_never_withdrawn(store: Store) -> None:
+    ask_and_answer(store, STOPS)
+    ask_and_answer(store, STAYS, asked=NOW + 9, at=NOW + 9)
     assert store.auto_stops.answered("i-1", NOW + 9) == Answered("i-1", NOW, STOPS, WHY)
 
 
-def test_a_person_who_enables_the_worker_takes_stops_back(store: Store) -> None:
-    told(store, STOPS)
-    told(store, STAYS, asked=NOW + 10, at=NOW + 10, reason=because(Code.ENABLED_BY_HAND))
+def test_enabling_the_worker_by_hand_withdraws_a_stop_answer(store: Store) -> None:
+    ask_and_answer(store, STOPS)
+    ask_and_answer(store, STAYS, asked=NOW + 10, at=NOW + 10, reason=because(Code.ENABLED_BY_HAND))
     found = store.auto_stops.answered("i-1", NOW)
     assert found is not None
     assert (found.answer, found.reason.code, store.auto_stops.open()) == (STAYS, Code.ENABLED_BY_HAND, frozenset())
 
 
-def test_an_answer_to_nobodys_question_is_not_kept(store: Store) -> None:
+def test_an_answer_without_a_question_is_not_stored(store: Store) -> None:
     store.auto_stops.answer("i-1", STOPS, WHY, NOW)
     assert (store.auto_stops.open(), store.auto_stops.answered("i-1", 0.0)) == (frozenset(), None)
 
 
-def test_an_answer_is_durable_together_with_its_plan(store: Store, tmp_path: Path) -> None:
+def test_an_answer_is_stored_together_with_its_plan(store: Store, tmp_path: Path) -> None:
     store.auto_stops.ask("i-1", NOW)
     store.accept(Plan((), Memory(passes=7), auto_stops={"i-1": (STOPS, WHY)}), pass_number=7, at=NOW + 1)
     again = Store.open(tmp_path / "store.sqlite")
@@ -84,8 +86,8 @@ def test_an_answer_is_durable_together_with_its_plan(store: Store, tmp_path: Pat
     assert kept == (Answered("i-1", NOW + 1, STOPS, WHY), 7)
 
 
-def test_only_answered_questions_are_forgotten(store: Store) -> None:
-    told(store, STAYS)
+def test_only_closed_questions_are_forgotten(store: Store) -> None:
+    ask_and_answer(store, STAYS)
     store.auto_stops.ask("i-2", NOW)
     store.auto_stops.ask("i-3", NOW)
     store.auto_stops.answer("i-3", STOPS, WHY, NOW)

@@ -1,4 +1,4 @@
-"""Calls to the HTTP API, as they are kept."""
+"""The stored journal of calls to the HTTP API."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ def test_calls_are_kept_newest_first() -> None:
     assert [call.status for call in log.newest()] == [409, 202]
 
 
-def test_the_newest_calls_only_are_kept() -> None:
+def test_only_the_newest_calls_are_kept() -> None:
     log = CallLog.open(None, most=150)
     for number in range(400):
         log.add(replace(CALL, at=float(number)))
     assert [call.at for call in log.newest(1000)] == [float(number) for number in range(399, 249, -1)]
 
 
-def test_a_call_of_any_length_takes_little_room() -> None:
+def test_the_stored_target_of_a_call_is_cut_to_a_maximum() -> None:
     log = CallLog.open(None)
     log.add(replace(CALL, target="/" + "x" * 100_000))
     assert len(log.newest()[0].target) == LONGEST
 
 
-def test_whoever_only_knocks_pushes_no_call_of_others_out() -> None:
+def test_calls_of_strangers_do_not_push_out_calls_of_users() -> None:
     log = CallLog.open(None, most=50, most_strangers=20)
     log.add(CALL)
     for number in range(1000):

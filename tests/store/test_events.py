@@ -1,4 +1,4 @@
-"""The table of events: what is read of it, what another process knows by it, and that it never grows without bound."""
+"""The table of events: reading, what another process learns from it, and that its size is bounded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from autoscaler.store.events import KEPT_FOR, EventTable
 from autoscaler.store.store import Store
 
 NOW = 10_000.0
-SUBMITTED, COUNTED, NOT_COUNTED, ORDERED, JOINED, STARTED, ENDED = EventKind
+SUBMITTED, COUNTED, NOT_COUNTED, ORDERED, FAILED, JOINED, DISABLED, ENABLED, GONE, STARTED, ENDED = EventKind
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def shown(table: EventTable, **asked: object) -> list[tuple[EventKind, str]]:
     return [(one.event.kind, one.event.jobs) for one in table.read(**asked)]  # type: ignore[arg-type]
 
 
-def test_an_event_is_read_as_it_was_kept(table: EventTable) -> None:
+def test_an_event_reads_back_as_stored(table: EventTable) -> None:
     event = JobEvent(
         ENDED, 1.0, 2.0, 3.0, "4", "1-3", 3, "ann", "wind", ("h1", "h2"), "q", "i-1", "o-1", "ended", "well"
     )
@@ -52,14 +52,14 @@ def test_an_event_is_read_as_it_was_kept(table: EventTable) -> None:
     assert kept.event == event
 
 
-def test_a_job_is_found_in_the_ranges_of_many(table: EventTable) -> None:
+def test_a_job_is_found_in_the_ranges_of_many_jobs(table: EventTable) -> None:
     keep(table, an_event(SUBMITTED, "1-50000"), an_event(SUBMITTED, "50001,50007"), an_event(COUNTED, "3-9,12"))
     assert shown(table, job=12) == [(SUBMITTED, "1-50000"), (COUNTED, "3-9,12")]
     assert shown(table, job=10) == [(SUBMITTED, "1-50000")]
     assert shown(table, job=50_003) == []
 
 
-def test_a_task_is_found_with_what_is_told_of_the_whole_array(table: EventTable) -> None:
+def test_a_task_has_its_own_events_and_those_of_the_whole_array(table: EventTable) -> None:
     keep(
         table,
         an_event(SUBMITTED, "4"),
@@ -69,7 +69,7 @@ def test_a_task_is_found_with_what_is_told_of_the_whole_array(table: EventTable)
     assert [one.event.tasks for one in table.read(job=4, task=5)] == ["", "4-9"]
 
 
-def test_a_job_has_the_workers_of_its_orders_and_the_one_where_it_started(table: EventTable) -> None:
+def test_a_job_has_the_workers_of_its_orders_and_of_its_start(table: EventTable) -> None:
     keep(
         table,
         an_event(JOINED, at=1, hosts=("w0",), worker_id="i-0"),
@@ -85,7 +85,27 @@ def test_a_job_has_the_workers_of_its_orders_and_the_one_where_it_started(table:
     assert workers == ["i-00", "i-1"]
 
 
-def test_a_host_is_found_by_either_form_of_its_name_and_a_worker_by_its_id(table: EventTable) -> None:
+def test_a_job_has_the_events_of_its_workers_while_it_ran_and_its_failed_launches(table: EventTable) -> None:
+    keep(
+        table,
+        an_event(ORDERED, "1", at=1, order_id="o-1"),
+        an_event(FAILED, at=2, order_id="o-1", message="no m5.large is left"),
+        an_event(FAILED, at=2, order_id="o-2", message="of another launch"),
+        an_event(JOINED, at=3, hosts=("w1",), worker_id="i-1", order_id="o-1"),
+        an_event(DISABLED, at=4, hosts=("w1",), worker_id="i-1", code="before its start"),
+        an_event(STARTED, "1", at=5, hosts=("w1",)),
+        an_event(DISABLED, at=6, hosts=("w1",), worker_id="i-1"),
+        an_event(DISABLED, at=6, hosts=("w2",), worker_id="i-2", code="of another host"),
+        an_event(GONE, at=7, hosts=("w1",), worker_id="i-1"),
+    )
+    running = [ORDERED, FAILED, JOINED, STARTED, DISABLED, GONE]
+    assert [kind for kind, _ in shown(table, job=1)] == running
+    keep(table, an_event(ENDED, "1", at=8, hosts=("w1",)), an_event(ENABLED, at=9, worker_id="i-1", code="later"))
+    assert [kind for kind, _ in shown(table, job=1)] == [*running, ENDED]
+    assert [one.event.kind for one in table.of_order("o-1")] == [ORDERED, FAILED, JOINED]
+
+
+def test_a_host_is_found_by_short_or_long_name_and_a_worker_by_id(table: EventTable) -> None:
     keep(table, an_event(STARTED, "1", hosts=("w1.site.org",)), an_event(STARTED, "2", hosts=("w11",)))
     keep(table, an_event(JOINED, hosts=("w1",), worker_id="i-1"))
     assert shown(table, host="W1") == [(STARTED, "1"), (JOINED, "")]
@@ -93,7 +113,7 @@ def test_a_host_is_found_by_either_form_of_its_name_and_a_worker_by_its_id(table
     assert shown(table, host="i-1") == [(JOINED, "")]
 
 
-def test_news_follow_the_last_one_and_the_newest_are_shown(table: EventTable) -> None:
+def test_events_after_an_id_or_the_newest_ones_are_returned(table: EventTable) -> None:
     keep(table, an_event(SUBMITTED, "1"), an_event(SUBMITTED, "2"))
     last = table.read()[-1].id
     keep(table, an_event(SUBMITTED, "3"))
@@ -101,7 +121,7 @@ def test_news_follow_the_last_one_and_the_newest_are_shown(table: EventTable) ->
     assert shown(table, last=2) == [(SUBMITTED, "2"), (SUBMITTED, "3")]
 
 
-def test_another_process_knows_what_was_told(table: EventTable) -> None:
+def test_another_process_knows_the_reported_events(table: EventTable) -> None:
     run, over = Run(3, "1", "ann", ("w1", "w2"), "main.q", 5.0, "wind"), Run(4, "", "ann", ("w1",), "main.q", None)
     keep(
         table,
@@ -113,32 +133,32 @@ def test_another_process_knows_what_was_told(table: EventTable) -> None:
     )
     keep(table, an_event(JOINED, worker_id="i-1"), an_event(ORDERED, "2", order_id="o-1"), ended=(over,))
     known = table.known({2, 3, 9, 77})
-    assert [sorted(told) for told in (known.submitted, known.counted, known.uncounted)] == [[2, 3, 9], [3], [2, 9]]
+    assert [sorted(result) for result in (known.submitted, known.counted, known.uncounted)] == [[2, 3, 9], [3], [2, 9]]
     assert (dict(known.runs), set(known.joined), set(known.orders)) == ({(3, "1"): run}, {"i-1"}, {"o-1"})
     assert known.since == float("-inf")
 
 
-def test_how_far_accounting_was_read_is_kept(table: EventTable) -> None:
+def test_the_position_in_accounting_is_stored(table: EventTable) -> None:
     assert table.place() == (None, None)
     table.keep(PassEvents(Known()), ("/cell/accounting", 70))
     assert table.place() == ("/cell/accounting", 70)
 
 
-def test_a_pass_without_news_writes_nothing(store: Store) -> None:
+def test_a_pass_without_events_writes_nothing(store: Store) -> None:
     writes: list[str] = []
     store.database._connection.set_trace_callback(writes.append)
     store.events.keep(PassEvents(Known()))
     assert writes == []
 
 
-def test_what_is_older_than_30_days_is_forgotten(table: EventTable) -> None:
+def test_events_older_than_30_days_are_forgotten(table: EventTable) -> None:
     keep(table, an_event(SUBMITTED, "1", at=NOW), an_event(SUBMITTED, "2", at=NOW + 10))
     table.forget(NOW + KEPT_FOR + 5)
     assert shown(table) == [(SUBMITTED, "2")]
     assert table.known({1, 2}).since == NOW
 
 
-def test_rows_and_their_text_have_a_bound(table: EventTable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_events_and_their_text_are_bounded(table: EventTable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "MOST_ROWS", 5)
     keep(table, *(an_event(SUBMITTED, str(job), at=NOW + job) for job in range(1, 9)))
     table.forget(NOW)
@@ -152,7 +172,9 @@ def test_rows_and_their_text_have_a_bound(table: EventTable, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("field", ("tasks", "owner", "project", "queue", "message"))
-def test_what_users_can_make_long_has_a_bound(table: EventTable, monkeypatch: pytest.MonkeyPatch, field: str) -> None:
+def test_text_that_users_can_make_long_is_bounded(
+    table: EventTable, monkeypatch: pytest.MonkeyPatch, field: str
+) -> None:
     monkeypatch.setattr(events, "MOST_TEXT", 2500)
     long = ",".join(str(task) for task in range(1, 400, 2))
     keep(

@@ -1,4 +1,4 @@
-"""Findings outlive the process, each with the question it answers, and older stores learn to keep them."""
+"""Findings outlive the process, each with its question, and older stores get the table for them."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def test_the_newest_answer_about_a_job_counts(tmp_path: Path) -> None:
     assert Store.open(file).evidence.load(0) == Evidence(answers={12: NEW, 13: OTHER})
 
 
-def test_an_old_answer_matters_no_more() -> None:
+def test_an_old_answer_is_ignored() -> None:
     store = Store.open(None)
     store.evidence.find([NEW, OTHER])
     assert list(store.evidence.load(150.0).answers) == [12]
 
 
-def test_what_matters_no_more_is_forgotten_with_the_history() -> None:
+def test_old_answers_are_forgotten_with_the_history() -> None:
     store = Store.open(None)
     store.evidence.find([NEW, OTHER])
     store.forget_old(200.0 + evidence.KEPT_FOR)
     assert list(store.evidence.load(0).answers) == [12]
 
 
-def test_a_store_from_before_there_was_evidence_keeps_what_it_has_and_learns_it(tmp_path: Path) -> None:
+def test_a_store_without_the_evidence_table_gets_it_and_keeps_its_memory(tmp_path: Path) -> None:
     file = tmp_path / "store.sqlite"
     Database.open(file, MIGRATIONS[:1]).close()
     before = Store(Database.open(file, MIGRATIONS[:1]))

@@ -1,4 +1,4 @@
-"""What is kept of failed jobs and health checks: no more than matters, over restarts, in the order of the world."""
+"""Stored findings of failed jobs and health checks: bounded, durable, and in the order of events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def a_success(host: str = "w1", owner: str = "ann", at: float = NOW) -> JobSucce
     return JobSuccess(host, owner, at)
 
 
-def test_what_is_kept_is_there_after_a_restart(store: Store, tmp_path: Path) -> None:
+def test_findings_survive_a_restart(store: Store, tmp_path: Path) -> None:
     store.starts.add([a_failure(), a_success("w2")], 77)
     store.health.note("i-1", NOW, healthy=False, message="no /data")
     again = Store.open(tmp_path / "store.sqlite")
@@ -43,27 +43,27 @@ def test_what_is_kept_is_there_after_a_restart(store: Store, tmp_path: Path) -> 
     )
 
 
-def test_a_new_store_has_read_nothing_yet(store: Store) -> None:
+def test_a_new_store_has_no_position_in_accounting(store: Store) -> None:
     assert store.starts.offset is None
 
 
-def test_a_success_ends_the_row_of_its_own_hosts_failures(store: Store) -> None:
+def test_a_success_clears_the_failures_of_its_own_host(store: Store) -> None:
     store.starts.add([a_failure(1), a_failure(2, "w2"), a_success("w1"), a_failure(3)], 1)
     assert [failure.job for failure in store.findings(NOW).failures] == [2, 3]
 
 
-def test_of_an_owner_on_a_host_the_last_success_is_kept(store: Store) -> None:
+def test_the_last_success_of_an_owner_on_a_host_is_kept(store: Store) -> None:
     store.starts.add([a_success(at=NOW - 9), a_success(owner="bob", at=NOW - 8), a_success(at=NOW)], 1)
     assert store.findings(NOW).successes == (a_success(at=NOW), a_success(owner="bob", at=NOW - 8))
 
 
-def test_of_a_host_the_newest_failures_are_kept(store: Store) -> None:
+def test_the_newest_failures_of_a_host_are_kept(store: Store) -> None:
     store.starts.add([a_failure(0, "w2"), *(a_failure(job) for job in range(MOST_FAILURES + 5))], 1)
     jobs = [failure.job for failure in store.findings(NOW).failures]
     assert jobs == [0, *range(5, MOST_FAILURES + 5)]
 
 
-def test_what_is_old_matters_no_more_and_is_forgotten(store: Store) -> None:
+def test_old_findings_are_ignored_and_forgotten(store: Store) -> None:
     store.starts.add([a_failure(), a_success("w2")], 1)
     store.health.note("i-1", NOW, healthy=True)
     later = store.findings(NOW + KEPT_FOR)
@@ -72,14 +72,14 @@ def test_what_is_old_matters_no_more_and_is_forgotten(store: Store) -> None:
     assert [(found.failures, found.successes, found.health) for found in (later, kept)] == [((), (), {})] * 2
 
 
-def test_sick_after_sick_is_sick_since_the_first(store: Store) -> None:
+def test_repeated_failed_checks_are_sick_since_the_first(store: Store) -> None:
     store.health.note("i-1", NOW, healthy=False)
     store.health.note("i-1", NOW + 60, healthy=False, message="no /data")
     assert store.findings(NOW).health["i-1"] == Health("i-1", NOW + 60, False, "no /data", NOW)
 
 
 @pytest.mark.parametrize("between", ("healthy", "unknown"))
-def test_whatever_else_is_said_between_begins_anew(store: Store, between: str) -> None:
+def test_a_healthy_or_unknown_check_restarts_the_sick_time(store: Store, between: str) -> None:
     store.health.note("i-1", NOW, healthy=False)
     if between == "healthy":
         store.health.note("i-1", NOW + 60, healthy=True)

@@ -31,17 +31,17 @@ with hold(CellKey("master", 6444, "default", "/opt/sge"), Path(sys.argv[1])):
 """
 
 
-def test_a_second_autoscaler_is_refused_and_told_who_holds_the_cell(tmp_path: Path) -> None:
+def test_a_second_autoscaler_is_refused_with_the_holder_of_the_lock(tmp_path: Path) -> None:
     with hold(KEY, tmp_path), pytest.raises(LockHeld, match=f"process {os.getpid()} on "), hold(KEY, tmp_path):
         pass
 
 
-def test_another_cell_is_not_kept_away(tmp_path: Path) -> None:
+def test_a_lock_does_not_affect_another_cell(tmp_path: Path) -> None:
     with hold(KEY, tmp_path), hold(replace(KEY, root="/srv/other"), tmp_path):
         assert held(KEY, tmp_path)
 
 
-def test_a_link_left_in_a_directory_of_everybodys_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_at_the_place_of_the_holder_note_is_not_followed(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / f"sge-autoscaler-{KEY.slug}.holder").symlink_to(victim)
@@ -49,17 +49,17 @@ def test_a_link_left_in_a_directory_of_everybodys_is_not_followed(tmp_path: Path
         assert victim.read_text() == "precious"
 
 
-def test_the_lock_is_free_after_its_block(tmp_path: Path) -> None:
+def test_the_lock_is_released_after_its_block(tmp_path: Path) -> None:
     with hold(KEY, tmp_path):
         pass
     assert not held(KEY, tmp_path)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else for a while")
-def test_after_a_clean_end_nobody_serves_the_cell_for_those_who_cannot_try_the_lock_either(
+def test_after_a_clean_end_other_users_see_no_running_autoscaler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directory = Path(tempfile.mkdtemp(dir="/run"))  # on a way that everybody may go
+    directory = Path(tempfile.mkdtemp(dir="/run"))  # every user can reach it
     directory.chmod(0o755)
     monkeypatch.setattr("autoscaler.store.lock.LOCKS", directory)
     monkeypatch.setattr("autoscaler.store.lock.lock_directory", lambda: directory)
@@ -80,7 +80,7 @@ def as_nobody(ask: Callable[[], Holder | None]) -> Holder | None:
         os.setresuid(0, 0, 0)
 
 
-def test_the_holders_death_releases_the_lock(tmp_path: Path) -> None:
+def test_the_death_of_the_holder_releases_the_lock(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         child.stdout.readline()
@@ -95,7 +95,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files aw
 
 
 @as_root
-def test_a_lock_that_another_user_made_is_refused_with_the_command_that_mends_it(tmp_path: Path) -> None:
+def test_a_lock_file_of_another_user_is_refused_with_the_remedy(tmp_path: Path) -> None:
     path = tmp_path / f"sge-autoscaler-{KEY.slug}.lock"
     path.touch()
     os.chown(path, NOBODY, -1)
@@ -103,14 +103,14 @@ def test_a_lock_that_another_user_made_is_refused_with_the_command_that_mends_it
         pass
 
 
-def test_a_directory_in_which_anybody_could_hold_or_delete_the_lock_is_refused(tmp_path: Path) -> None:
+def test_a_lock_directory_that_others_can_write_is_refused(tmp_path: Path) -> None:
     (tmp_path / "locks").mkdir()
     (tmp_path / "locks").chmod(0o777)
     with pytest.raises(SettingsError, match=rf"chmod o-w {tmp_path}/locks"), hold(KEY, tmp_path / "locks"):
         pass
 
 
-def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_at_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     (tmp_path / f"sge-autoscaler-{KEY.slug}.lock").symlink_to(victim)
     with pytest.raises(SettingsError, match="cannot lock"), hold(KEY, tmp_path):
@@ -118,7 +118,7 @@ def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None
     assert not victim.exists()
 
 
-def test_a_lock_whose_file_is_deleted_while_it_is_taken_is_taken_again(
+def test_a_lock_file_deleted_while_being_locked_is_locked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / f"sge-autoscaler-{KEY.slug}.lock"
@@ -136,7 +136,7 @@ def test_a_lock_whose_file_is_deleted_while_it_is_taken_is_taken_again(
         assert (len(taken), held(KEY, tmp_path)) == (2, True)
 
 
-def test_the_locks_directory_is_made_so_that_only_its_owner_writes_there(tmp_path: Path) -> None:
+def test_the_lock_directory_is_created_writable_by_its_owner_only(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         with hold(KEY, tmp_path / "run" / "lock"):
@@ -147,15 +147,15 @@ def test_the_locks_directory_is_made_so_that_only_its_owner_writes_there(tmp_pat
 
 
 @as_root
-def test_root_never_locks_where_others_may_write() -> None:
-    """On a machine as it is installed, whatever the fixtures of these tests set."""
+def test_the_lock_directory_of_root_is_not_writable_by_others() -> None:
+    """On a machine as it is installed, without the fixtures of these tests."""
     code = "from autoscaler.store.lock import lock_directory; print(lock_directory())"
-    told = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True, timeout=30).stdout
-    assert exposure(Path(told.strip())) is None
-    assert not any(each.stat().st_mode & 0o022 for each in Path(told.strip()).parents if each.exists())
+    output = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True, timeout=30).stdout
+    assert exposure(Path(output.strip())) is None
+    assert not any(each.stat().st_mode & 0o022 for each in Path(output.strip()).parents if each.exists())
 
 
-def test_a_tag_is_made_once_and_kept_beside_the_cell(tmp_path: Path) -> None:
+def test_a_tag_is_created_once_and_stored_beside_the_cell(tmp_path: Path) -> None:
     assert cell_tag(KEY, tmp_path, make=True) == cell_tag(KEY, tmp_path, make=True)
 
 
@@ -165,7 +165,7 @@ def test_two_cells_with_the_same_names_have_different_tags(tmp_path: Path) -> No
     assert cell_tag(KEY, tmp_path / "a", make=True) != cell_tag(KEY, tmp_path / "b", make=True)
 
 
-def test_looking_makes_no_tag(tmp_path: Path) -> None:
+def test_reading_creates_no_tag(tmp_path: Path) -> None:
     cell_tag(KEY, tmp_path, make=False)
     assert not (tmp_path / FILE).exists()
 
@@ -174,3 +174,44 @@ def test_a_damaged_tag_is_an_error_not_another_tag(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("\n")
     with pytest.raises(SettingsError, match="contains no tag"):
         cell_tag(KEY, tmp_path, make=True)
+
+
+@pytest.fixture
+def earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory in which an earlier version holds the lock of this cell now."""
+    directory = tmp_path / "earlier"
+    directory.mkdir()
+    monkeypatch.setattr("autoscaler.store.lock.EARLIER", directory)
+    return directory
+
+
+def test_an_autoscaler_of_an_earlier_version_keeps_its_cell(earlier: Path, tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLDER, str(earlier)], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        during = running(KEY)
+        with pytest.raises(LockHeld, match=f"process {child.pid} .*of an earlier version: stop it first"):
+            hold(KEY, tmp_path / "lock").__enter__()
+        child.kill()
+        child.wait()
+    with hold(KEY, tmp_path / "lock"):
+        assert (during is not None and during.pid, running(KEY)) == (child.pid, None)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.parametrize("link", (False, True))
+def test_somebody_elses_lock_where_everybody_may_write_counts_for_nothing(
+    earlier: Path, tmp_path: Path, link: bool
+) -> None:
+    path = earlier / f"sge-autoscaler-{KEY.slug}.lock"
+    (tmp_path / "roots").touch(0o600)
+    path.symlink_to(tmp_path / "roots") if link else path.touch(0o600)
+    os.chown(path, 65534, 65534, follow_symlinks=False)
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        assert running(KEY) is None
+        with hold(KEY, tmp_path / "lock"):
+            pass
+    finally:
+        os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Created nodes and the operations on them, as they are kept."""
+"""Created nodes and operations on them in the store."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def node(node_id: str = "n1", name: str = "execute-1", **known: object) -> NodeR
     return NodeRow(CreatedNode(node_id, name, "execute", 100.0, **known), {"KeepAlive": True})  # type: ignore[arg-type]
 
 
-def test_a_created_node_is_live_with_all_that_was_asked(store: Store) -> None:
+def test_a_created_node_is_live_with_all_requested_attributes(store: Store) -> None:
     store.nodes.create([node(machine_type="c5.large", placement_group="pg0", request_id="r")])
     assert store.nodes.live() == (node(machine_type="c5.large", placement_group="pg0", request_id="r").node,)
 
 
-def test_a_request_id_begins_one_operation_only(store: Store) -> None:
+def test_a_request_id_begins_only_one_operation(store: Store) -> None:
     first = store.nodes.begin(Operation("o1", "create", 1.0, "anna", ("n1",), "r"))
     second = store.nodes.begin(Operation("o2", "create", 2.0, "anna", ("n2",), "r"))
     assert (first, second, store.nodes.operation_of("r")) == (
@@ -38,45 +38,45 @@ def test_a_request_id_begins_one_operation_only(store: Store) -> None:
     )
 
 
-def test_operations_without_a_request_id_never_meet(store: Store) -> None:
+def test_operations_without_a_request_id_do_not_conflict(store: Store) -> None:
     assert all(store.nodes.begin(Operation(f"o{number}", "create", 1.0, "anna")) for number in range(3))
 
 
-def test_a_request_id_is_known_after_the_process_died(tmp_path: Path) -> None:
+def test_a_request_id_is_known_after_a_restart(tmp_path: Path) -> None:
     Store.open(tmp_path / "s").nodes.begin(Operation("o1", "create", 1.0, "anna", (), "r"))
     assert not Store.open(tmp_path / "s").nodes.begin(Operation("o2", "create", 2.0, "anna", (), "r"))
 
 
 def test_a_worker_serves_one_node_and_a_node_has_one_worker(store: Store) -> None:
     store.nodes.create([node(), node("n2", "execute-2")])
-    told = [store.nodes.bind(*pair) for pair in (("n1", "w1"), ("n1", "w2"), ("n2", "w1"), ("n2", "w2"))]
-    assert (told, [each.worker_id for each in store.nodes.live()]) == ([True, False, False, True], ["w1", "w2"])
+    results = [store.nodes.bind(*pair) for pair in (("n1", "w1"), ("n1", "w2"), ("n2", "w1"), ("n2", "w2"))]
+    assert (results, [each.worker_id for each in store.nodes.live()]) == ([True, False, False, True], ["w1", "w2"])
 
 
-def test_an_ended_node_is_live_no_more_and_ends_once(store: Store) -> None:
+def test_an_ended_node_is_no_longer_live_and_ends_once(store: Store) -> None:
     store.nodes.create([node()])
-    told = [store.nodes.end("n1", at=200.0, by="anna"), store.nodes.end("n1", at=300.0, by="ben")]
+    results = [store.nodes.end("n1", at=200.0, by="anna"), store.nodes.end("n1", at=300.0, by="ben")]
     row = store.nodes.row("n1")
     assert row is not None
-    assert (told, store.nodes.live(), row.ended_at, row.ended_by) == ([True, False], (), 200.0, "anna")
+    assert (results, store.nodes.live(), row.ended_at, row.ended_by) == ([True, False], (), 200.0, "anna")
 
 
-def test_a_name_is_free_again_once_its_node_ended(store: Store) -> None:
+def test_a_name_is_free_once_its_node_has_ended(store: Store) -> None:
     store.nodes.create([node()])
     store.nodes.end("n1", at=200.0, by="anna")
     store.nodes.create([node("n2")])
     assert [each.id for each in store.nodes.live()] == ["n2"]
 
 
-@pytest.mark.parametrize("failed", (None, GONE), ids=["as wanted", "by a failure"])
-def test_a_node_whose_machine_ended_is_not_wanted_any_more(store: Store, failed: Reason | None) -> None:
+@pytest.mark.parametrize("failed", (None, GONE), ids=["as requested", "by a failure"])
+def test_a_node_whose_machine_ended_is_no_longer_live(store: Store, failed: Reason | None) -> None:
     store.nodes.create([node(), node("n2", "execute-2")])
     store.nodes.bind("n1", "w1")
     store.nodes.lose({"w1": failed, "w9": failed}, at=200.0)
     assert [each.id for each in store.nodes.live()] == ["n2"]
 
 
-def test_a_node_that_failed_is_listed_until_it_is_ended(store: Store) -> None:
+def test_a_failed_node_is_listed_until_it_is_ended(store: Store) -> None:
     store.nodes.create([node()])
     store.nodes.bind("n1", "w1")
     store.nodes.lose({"w1": GONE}, at=200.0)
@@ -85,7 +85,7 @@ def test_a_node_that_failed_is_listed_until_it_is_ended(store: Store) -> None:
     assert (listed.failed, store.nodes.listed(())) == (GONE, ())
 
 
-def test_a_failed_node_that_is_tried_again_is_never_served_by_the_worker_that_failed_it(store: Store) -> None:
+def test_a_retried_node_is_never_served_by_the_worker_that_failed_it(store: Store) -> None:
     store.nodes.create([node(), node("n2", "execute-2")])
     store.nodes.bind("n1", "w1")
     store.nodes.lose({"w1": GONE}, at=200.0)
@@ -97,7 +97,7 @@ def test_a_failed_node_that_is_tried_again_is_never_served_by_the_worker_that_fa
     )  # fmt: skip
 
 
-def test_a_node_that_nobody_ends_after_it_failed_is_forgotten_in_time(store: Store) -> None:
+def test_a_failed_node_that_nobody_ends_is_forgotten_in_time(store: Store) -> None:
     store.nodes.create([node()])
     store.nodes.bind("n1", "w1")
     store.nodes.lose({"w1": GONE}, at=200.0)
@@ -105,7 +105,7 @@ def test_a_node_that_nobody_ends_after_it_failed_is_forgotten_in_time(store: Sto
     assert store.nodes.row("n1") is None
 
 
-def test_old_ends_are_forgotten_and_live_nodes_with_their_operations_are_not(store: Store) -> None:
+def test_old_ended_nodes_are_forgotten_and_live_ones_are_not(store: Store) -> None:
     for number in (1, 2):
         store.nodes.begin(Operation(f"o{number}", "create", 100.0, "anna", (f"n{number}",), f"r{number}"))
         store.nodes.create([node(f"n{number}", f"execute-{number}")])

@@ -1,4 +1,4 @@
-"""Request sets in the store: the newest update is all a set wants, nothing lapses early or holds on."""
+"""Request sets in the store: the newest update replaces a set, and sets lapse exactly at their time."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ def names(requests: Requests) -> list[str]:
     return [array.name for array in requests.arrays]
 
 
-def test_the_newest_update_of_a_set_is_all_that_it_wants(table: RequestTable) -> None:
+def test_the_newest_update_of_a_set_replaces_its_targets(table: RequestTable) -> None:
     ask(table, "a", Target("execute", count=2), Target("other", count=1))
     ask(table, "a", Target("execute", cores=8), at=10.0, until=310.0)
     assert table.load(11.0).sets == (RequestSet("a", "root", 10.0, 310.0, (Target("execute", cores=8),), ("execute",)),)
 
 
-def test_sets_of_other_names_are_left_alone(table: RequestTable) -> None:
+def test_an_update_does_not_change_sets_of_other_names(table: RequestTable) -> None:
     ask(table, "b", Target("execute", count=2))
     ask(table, "a", Target("execute", count=3))
     assert [(one.name, one.targets[0].count) for one in table.load(1.0).sets] == [("a", 3), ("b", 2)]
 
 
-def test_a_set_lapses_at_its_very_time(table: RequestTable) -> None:
+def test_a_set_lapses_exactly_at_its_time(table: RequestTable) -> None:
     ask(table, "a", Target("execute", count=2))
     assert [bool(table.load(now).sets) for now in (299.9, 300.0)] == [True, False]
 
@@ -64,7 +64,7 @@ def test_a_set_without_an_end_never_lapses(table: RequestTable) -> None:
     assert table.load(1e12).sets
 
 
-def test_what_lapsed_is_told_once(table: RequestTable) -> None:
+def test_a_lapsed_set_is_reported_once(table: RequestTable) -> None:
     ask(table, "a", Target("execute", count=2))
     assert (table.lapse(301.0), table.lapse(302.0)) == (("a",), ())
 
@@ -76,17 +76,17 @@ def test_definitions_of_several_sets_are_merged(table: RequestTable) -> None:
     assert (array.machine_types, array.max_count, array.price_type) == (("m5.large",), 4, PriceType.SPOT)
 
 
-def test_objects_are_merged_to_any_depth_and_null_takes_a_key_out() -> None:
+def test_objects_are_merged_to_any_depth_and_null_removes_a_key() -> None:
     before = ArrayDefinition("execute", configuration='{"a": {"b": 1, "c": 2}, "d": 3}')
     after = merged(before, ArrayDefinition("execute", configuration='{"a": {"b": 9, "c": null}, "e": {"f": null}}'))
     assert json.loads(after.configuration) == {"a": {"b": 9}, "d": 3, "e": {}}
 
 
-def test_what_a_set_said_of_an_array_of_the_settings_ends_with_it_though_another_names_the_array(
+def test_a_definition_for_an_array_of_the_settings_ends_with_its_set(
     table: RequestTable,
 ) -> None:
-    said = ArrayDefinition("execute", max_count=4, machine_types=("m5.large",), price_type=PriceType.SPOT)
-    ask(table, "a", arrays=[replace(said, health_check="gpus", configuration='{"a": 1}', attributes='{"b": 2}')])
+    definition = ArrayDefinition("execute", max_count=4, machine_types=("m5.large",), price_type=PriceType.SPOT)
+    ask(table, "a", arrays=[replace(definition, health_check="gpus", configuration='{"a": 1}', attributes='{"b": 2}')])
     ask(table, "b", Target("execute", count=1), arrays=[EXECUTE], until=500.0)
     held = [table.load(now).arrays for now in (299.0, 300.0, 500.0)]
     table.lapse(300.0)
@@ -94,7 +94,7 @@ def test_what_a_set_said_of_an_array_of_the_settings_ends_with_it_though_another
 
 
 @pytest.mark.parametrize("ending", ("lapses", "is ended", "names it no longer"))
-def test_what_another_set_said_before_holds_again(table: RequestTable, ending: str) -> None:
+def test_the_definition_of_the_previous_set_takes_effect_again(table: RequestTable, ending: str) -> None:
     ask(table, "a", arrays=[ArrayDefinition("execute", max_count=4, configuration='{"n": 1, "k": 1}')], until=500.0)
     ask(table, "b", arrays=[ArrayDefinition("execute", max_count=1, configuration='{"n": null}')])
     (before,) = table.load(1.0).arrays
@@ -107,14 +107,14 @@ def test_what_another_set_said_before_holds_again(table: RequestTable, ending: s
     assert (after.max_count, json.loads(after.configuration)) == (4, {"n": 1, "k": 1})
 
 
-def test_the_newest_word_of_the_sets_that_live_holds_and_is_told_whose_it_is(table: RequestTable) -> None:
+def test_the_newest_definition_of_a_live_set_holds_and_names_its_set(table: RequestTable) -> None:
     for name, most in (("a", 4), ("b", 6), ("a", 5)):
         ask(table, name, arrays=[ArrayDefinition("execute", max_count=most)])
     (array,) = table.load(1.0).arrays
     assert (array.max_count, array.said_by) == (5, (("max_count", "a"),))
 
 
-def test_a_dynamic_array_stays_what_the_set_said_that_made_it_and_loses_what_others_added(table: RequestTable) -> None:
+def test_a_dynamic_array_keeps_the_definition_of_its_creator_only(table: RequestTable) -> None:
     made = ArrayDefinition("big", dynamic=True, extends="execute", max_count=7, machine_types=("m5.large",))
     ask(table, "a", arrays=[made], until=100.0)
     ask(table, "b", arrays=[ArrayDefinition("big", max_count=2)], until=200.0)
@@ -125,14 +125,14 @@ def test_a_dynamic_array_stays_what_the_set_said_that_made_it_and_loses_what_oth
     assert (caps, array.max_count, array.machine_types, array.extends) == ([2, 2, 7], 7, ("m5.large",), "execute")
 
 
-def test_whoever_names_a_dynamic_array_when_nobody_else_does_makes_it_anew(table: RequestTable) -> None:
+def test_the_only_set_that_names_a_dynamic_array_defines_it_anew(table: RequestTable) -> None:
     ask(table, "a", arrays=[replace(DYNAMIC, max_count=7)], until=100.0)
     ask(table, "b", arrays=[ArrayDefinition("big", max_count=3)], at=150.0, until=200.0)
     ask(table, "c", Target("big", count=1), arrays=[ArrayDefinition("big")], at=160.0)
     assert table.load(250.0).arrays[0].max_count == 3
 
 
-def test_nulls_that_take_out_nothing_do_not_fill_the_room(table: RequestTable) -> None:
+def test_nulls_that_remove_nothing_take_no_room(table: RequestTable) -> None:
     for number in range(2000):
         given = {f"key-{number}": "x" * 20, f"key-{number - 1}": None}
         ask(table, "a", arrays=[ArrayDefinition("execute", configuration=json.dumps(given))])
@@ -140,7 +140,7 @@ def test_nulls_that_take_out_nothing_do_not_fill_the_room(table: RequestTable) -
     assert list(json.loads(array.configuration)) == ["key-1999"]
 
 
-def test_an_array_of_the_settings_that_a_set_no_longer_names_is_as_it_was(table: RequestTable) -> None:
+def test_an_array_of_the_settings_is_restored_when_no_set_names_it(table: RequestTable) -> None:
     ask(table, "a", arrays=[ArrayDefinition("execute", max_count=4)])
     ask(table, "a")
     assert table.load(1.0).arrays == ()
@@ -153,7 +153,7 @@ def test_a_dynamic_array_that_no_set_names_is_flagged_and_stays(table: RequestTa
     assert (wanted, names(table.load(302.0))) == ([True, False], ["big"])
 
 
-def test_a_dynamic_array_is_wanted_again_with_all_that_was_said_of_it(table: RequestTable) -> None:
+def test_a_flagged_dynamic_array_is_requested_again_with_its_definition(table: RequestTable) -> None:
     ask(table, "a", arrays=[ArrayDefinition("big", dynamic=True, extends="execute", max_count=7)])
     ask(table, "a", at=5.0)
     ask(table, "a", arrays=[ArrayDefinition("big", dynamic=True)], at=400.0, until=700.0)
@@ -168,13 +168,13 @@ def test_only_a_dynamic_array_that_no_set_names_is_removed(table: RequestTable) 
     assert (first, table.remove_array("big"), names(table.load(1.0))) == (False, True, [])
 
 
-def test_a_dynamic_array_that_another_extends_stays(table: RequestTable) -> None:
+def test_a_dynamic_array_that_another_one_extends_is_not_removed(table: RequestTable) -> None:
     ask(table, "a", arrays=[DYNAMIC, ArrayDefinition("bigger", dynamic=True, extends="big")])
     ask(table, "a", arrays=[ArrayDefinition("bigger", dynamic=True)])
     assert table.remove_array("big") is False
 
 
-def test_an_array_may_have_groups_of_so_many_vcpus_and_of_so_many_workers(table: RequestTable) -> None:
+def test_an_array_may_have_groups_sized_in_vcpus_and_in_workers(table: RequestTable) -> None:
     by_cores = ArrayDefinition("execute:16", dynamic=True, extends="execute", group_cores=16)
     by_count = ArrayDefinition("execute:16", dynamic=True, extends="execute", group_count=16)
     ask(table, "a", Target("execute:16", groups=1, group_cores=16), arrays=[by_cores])
@@ -183,7 +183,7 @@ def test_an_array_may_have_groups_of_so_many_vcpus_and_of_so_many_workers(table:
     assert (both.group_cores, both.group_count) == (16, 16)
 
 
-def test_a_set_can_be_taken_back(table: RequestTable) -> None:
+def test_a_set_can_be_ended(table: RequestTable) -> None:
     ask(table, "a", Target("execute", count=2))
     assert (table.end("a"), table.end("a"), table.load(1.0)) == (True, False, Requests())
 
@@ -196,14 +196,14 @@ def test_requests_survive_a_restart(tmp_path: Path) -> None:
     assert Store.open(tmp_path / "cell.sqlite").requests.load(1.0) == before
 
 
-def test_with_the_cluster_all_of_it_ends(table: RequestTable) -> None:
+def test_clear_removes_all_sets_and_arrays(table: RequestTable) -> None:
     ask(table, "a", Target("big", count=2), arrays=[DYNAMIC])
     table.clear()
     assert table.load(1.0) == Requests()
 
 
-def test_whoever_looks_sees_all_of_an_update_or_none(tmp_path: Path) -> None:
-    """Targets and definition of each update carry the same number; a torn look would show two."""
+def test_a_reader_sees_an_update_completely_or_not_at_all(tmp_path: Path) -> None:
+    """Targets and definition of each update have the same number; a torn reading would show two."""
     path = tmp_path / "cell.sqlite"
     Store.open(path).close()
 
@@ -217,14 +217,14 @@ def test_whoever_looks_sees_all_of_an_update_or_none(tmp_path: Path) -> None:
     seen: set[tuple[int, int | None]] = set()
     writer.start()
     while writer.is_alive():
-        looked = reader.requests.load(1.0)
-        seen |= {(one.targets[0].count or 0, array.max_count) for one in looked.sets for array in looked.arrays}
+        loaded = reader.requests.load(1.0)
+        seen |= {(one.targets[0].count or 0, array.max_count) for one in loaded.sets for array in loaded.arrays}
     writer.join()
     reader.close()
     assert {count - (limit or 0) for count, limit in seen} == {0}
 
 
-def test_it_is_told_whether_anything_but_the_time_is_new(table: RequestTable) -> None:
+def test_an_update_returns_whether_more_than_the_time_is_new(table: RequestTable) -> None:
     def news(*targets: Target, arrays: Sequence[ArrayDefinition] = (), at: float = 0.0) -> bool:
         return table.update("a", "root", at, at + 300.0, targets, arrays)
 
@@ -252,13 +252,13 @@ def test_it_is_told_whether_anything_but_the_time_is_new(table: RequestTable) ->
         ),
     ),
 )
-def test_what_grows_without_end_is_refused(table: RequestTable, arrays: list[ArrayDefinition], error: str) -> None:
+def test_definitions_beyond_a_limit_are_refused(table: RequestTable, arrays: list[ArrayDefinition], error: str) -> None:
     with pytest.raises(SettingsError, match=error):
         ask(table, "a", arrays=arrays)
     assert table.load(1.0) == Requests()
 
 
-def test_one_more_set_than_a_thousand_is_refused_and_those_there_go_on(
+def test_a_set_beyond_the_maximum_is_refused_and_existing_sets_can_be_updated(
     table: RequestTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("autoscaler.store.requests.MOST_SETS", 2)
@@ -270,11 +270,11 @@ def test_one_more_set_than_a_thousand_is_refused_and_those_there_go_on(
     assert [len(one.targets) for one in table.load(1.0).sets] == [1, 0]
 
 
-# -- whose workers stay -----------------------------------------------------------------------------------------------
+# -- KeepAlive ------------------------------------------------------------------------------------------------------
 
 
 def kept(table: RequestTable, now: float = 1.0) -> dict[str, tuple[str, ...]]:
-    """For whom the workers of each array stay, of arrays of which somebody keeps them."""
+    """By array, the sets that keep its workers alive."""
     return {array.name: array.kept_by for array in table.load(now).arrays if array.kept_by}
 
 
@@ -282,7 +282,7 @@ def keeping(name: str, kept: bool = True) -> ArrayDefinition:
     return ArrayDefinition("execute", keep_alive=((name, kept),))
 
 
-def test_workers_stay_for_each_set_that_said_so_until_it_lapses(table: RequestTable) -> None:
+def test_workers_are_kept_alive_for_each_set_until_it_lapses(table: RequestTable) -> None:
     ask(table, "a", arrays=[keeping("a")], until=100.0)
     ask(table, "b", arrays=[keeping("b")], until=200.0)
     ask(table, "c", Target("execute", count=1), until=300.0)
@@ -293,13 +293,13 @@ def test_workers_stay_for_each_set_that_said_so_until_it_lapses(table: RequestTa
     ]
 
 
-def test_one_set_takes_nothing_from_another(table: RequestTable) -> None:
+def test_one_set_does_not_end_the_keepalive_of_another(table: RequestTable) -> None:
     ask(table, "a", arrays=[keeping("a")])
     ask(table, "b", arrays=[keeping("b", kept=False)])
     assert kept(table) == {"execute": ("a",)}
 
 
-def test_a_set_that_says_nothing_more_of_it_keeps_them_as_long_as_it_names_the_array(table: RequestTable) -> None:
+def test_a_set_without_keepalive_keeps_it_while_it_names_the_array(table: RequestTable) -> None:
     ask(table, "a", arrays=[keeping("a")])
     ask(table, "a", Target("execute", count=1), arrays=[ArrayDefinition("execute")])
     named = kept(table)
@@ -309,13 +309,13 @@ def test_a_set_that_says_nothing_more_of_it_keeps_them_as_long_as_it_names_the_a
     assert (named, kept(table)) == ({"execute": ("a",)}, {})
 
 
-def test_a_set_that_lapsed_keeps_nobody_when_it_is_asked_for_anew(table: RequestTable) -> None:
+def test_a_lapsed_set_does_not_keep_workers_alive_when_it_is_requested_again(table: RequestTable) -> None:
     ask(table, "a", arrays=[keeping("a")], until=10.0)
     ask(table, "b", Target("execute", count=1))
     ask(table, "a", Target("execute", count=1), at=20.0)
     assert kept(table, 21.0) == {}
 
 
-def test_that_workers_are_ordinary_again_is_news(table: RequestTable) -> None:
+def test_the_end_of_a_keepalive_counts_as_new(table: RequestTable) -> None:
     ask(table, "a", arrays=[keeping("a")])
     assert table.update("a", "root", 1.0, 300.0, (), [keeping("a", kept=False)])

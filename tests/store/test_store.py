@@ -1,4 +1,4 @@
-"""The store: what is durable together, what survives a crash, what is never lost or doubled."""
+"""The store: what is durable together, what survives a crash, and that nothing is lost or doubled."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def order_for(number: int, token: str = "order0-0") -> LaunchOrder:
     return LaunchOrder(token, "order0", "tag", "execute", chosen.buckets, chosen.count, "#!/bin/sh\n", {"a": "b"})
 
 
-def test_memory_comes_back_as_it_was_written() -> None:
+def test_memory_reads_back_as_written() -> None:
     assert encoding.read(encoding.write(MEMORY), Memory) == MEMORY
 
 
@@ -82,7 +82,7 @@ def test_the_file_is_readable_by_its_owner_only(store: Store, path: Path) -> Non
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_newer_files_version_is_refused(store: Store, path: Path) -> None:
+def test_a_newer_file_version_is_refused(store: Store, path: Path) -> None:
     store.database.execute("PRAGMA user_version=99")
     store.close()
     with pytest.raises(SettingsError, match="newer sge-autoscaler"):
@@ -95,22 +95,22 @@ def fill_disk(store: Store) -> None:
     store.database.rows(f"PRAGMA max_page_count={pages}")
 
 
-def test_a_full_disk_is_told_in_a_sentence(store: Store, path: Path) -> None:
+def test_a_full_disk_is_reported_in_a_sentence(store: Store, path: Path) -> None:
     fill_disk(store)
     with pytest.raises(StateNotKept, match=f"{path}.*disk is full; no action begins.*make room"):
         store.history.add_pass(1, 0.0, "x" * 100_000, {})
 
 
-def test_after_a_full_disk_the_store_goes_on(store: Store) -> None:
+def test_after_a_full_disk_the_store_continues(store: Store) -> None:
     fill_disk(store)
     with pytest.raises(StateNotKept):
         store.history.add_pass(1, 0.0, "x" * 100_000, {})
     store.database.rows("PRAGMA max_page_count=1000000")
     store.history.add_pass(2, 0.0, "y" * 100_000, {})
-    assert [told.number for told in store.history.passes()] == [2]
+    assert [result.number for result in store.history.passes()] == [2]
 
 
-def test_a_plans_memory_and_journal_survive_together(store: Store, path: Path) -> None:
+def test_memory_and_journal_of_a_plan_are_stored_together(store: Store, path: Path) -> None:
     store.accept(Plan((LAUNCH, DISABLE), MEMORY), pass_number=7, at=100.0)
     store.close()
     again = Store.open(path)
@@ -129,19 +129,19 @@ def test_a_plan_that_cannot_be_journalled_leaves_the_old_memory(store: Store) ->
     assert store.memory.load() == MEMORY
 
 
-def test_memory_that_cannot_be_read_is_taken_as_lost(store: Store) -> None:
+def test_unreadable_memory_counts_as_lost(store: Store) -> None:
     store.memory.save(MEMORY, 1.0)
     store.database.execute("UPDATE memory SET memory = '{'")
     assert store.memory.load() == Memory()
 
 
-def test_an_order_without_an_answer_is_sent(store: Store) -> None:
+def test_an_unanswered_order_is_in_the_state_sent(store: Store) -> None:
     store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
     order = store.journal.orders(0)[0].as_orders()[0]
     assert (order.state, order.count, order.type, order.ordered_at) == (OrderState.SENT, 2, LARGE, 100.0)
 
 
-def test_an_attempt_is_kept_exactly_as_it_was_asked(store: Store) -> None:
+def test_an_attempt_keeps_its_first_order(store: Store) -> None:
     store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
     store.journal.send(order_for(0), 0, 101.0)
     store.journal.send(replace(order_for(0), boot_script="another"), 0, 102.0)
@@ -161,7 +161,7 @@ def test_an_answered_attempt_keeps_no_boot_script_and_no_secret(store: Store) ->
     assert attempt.asked == replace(order_for(0), boot_script="", buckets=())
 
 
-def test_an_attempt_that_was_given_up_keeps_no_boot_script_either(store: Store) -> None:
+def test_an_abandoned_attempt_keeps_no_boot_script_either(store: Store) -> None:
     store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
     store.journal.send(replace(order_for(0), boot_script=LONG), 0, 101.0)
     store.journal.close_order("order0", "the provider gave no answer", 900.0)
@@ -169,7 +169,7 @@ def test_an_attempt_that_was_given_up_keeps_no_boot_script_either(store: Store) 
     assert len(kept["asked"]) < 300
 
 
-def test_an_accepted_order_counts_what_was_given_since_it_was_given(store: Store) -> None:
+def test_an_accepted_order_counts_its_workers_from_the_answer_on(store: Store) -> None:
     store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
     store.journal.send(order_for(0), 0, 101.0)
     store.journal.answer("order0-0", ids=["i-1"], failures=(), message="", at=150.0)
@@ -177,7 +177,7 @@ def test_an_accepted_order_counts_what_was_given_since_it_was_given(store: Store
     assert (order.state, order.count, order.ids, order.ordered_at) == (OrderState.ACCEPTED, 1, ("i-1",), 150.0)
 
 
-def test_a_refused_candidate_hands_over_to_the_next(store: Store) -> None:
+def test_after_a_refused_candidate_the_next_one_is_due(store: Store) -> None:
     store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
     store.journal.send(order_for(0), 0, 101.0)
     failure = LaunchFailure(BucketKey("m5.large"), 102.0, FailureKind.CAPACITY, "none left", "order0")
@@ -197,7 +197,7 @@ def test_an_open_order_is_listed_however_old(store: Store) -> None:
     assert len(store.journal.orders(1e9)) == 1
 
 
-def test_a_kind_of_failure_that_is_not_known_counts_as_boot(store: Store) -> None:
+def test_an_unknown_kind_of_failure_counts_as_boot(store: Store) -> None:
     store.journal.fail(LaunchFailure(BucketKey("m5.large"), 102.0, FailureKind.QUOTA, "no more"))
     store.accept(Plan((), MEMORY), pass_number=7, at=100.0)
     store.database.execute("UPDATE failures SET kind = 'of a later version'")
@@ -206,26 +206,26 @@ def test_a_kind_of_failure_that_is_not_known_counts_as_boot(store: Store) -> Non
     assert (failure.kind, backoff.kind) == (FailureKind.BOOT, FailureKind.BOOT)
 
 
-def test_one_workers_failed_boot_is_noted_once(store: Store) -> None:
+def test_a_failed_boot_of_a_worker_is_stored_once(store: Store) -> None:
     failure = LaunchFailure(BucketKey("m5.large"), 102.0, FailureKind.BOOT, "never joined")
     store.journal.fail(failure, worker_id="i-1")
     store.journal.fail(replace(failure, at=103.0), worker_id="i-1")
     assert store.journal.failures(0) == (replace(failure, worker_id="i-1"),)
 
 
-def test_what_a_dead_process_left_without_outcome_was_interrupted(store: Store) -> None:
+def test_an_action_left_without_an_outcome_counts_as_interrupted(store: Store) -> None:
     store.accept(Plan((DISABLE,), MEMORY), pass_number=7, at=100.0)
     store.journal.sweep(200.0)
     assert store.journal.outcomes_of("w1")[0]["result"] == Result.INTERRUPTED
 
 
-def test_an_open_launch_is_not_swept_away(store: Store) -> None:
+def test_an_open_launch_does_not_count_as_interrupted(store: Store) -> None:
     store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
     assert store.journal.sweep(200.0) == 0
 
 
 @pytest.mark.parametrize(("ids", "result"), ((["i-1"], Result.DONE), ([], Result.FAILED)))
-def test_a_launch_cut_short_after_its_order_was_closed_ended_as_its_order_did(
+def test_a_launch_cut_short_after_its_order_closed_gets_the_result_of_the_order(
     store: Store, ids: list[str], result: Result
 ) -> None:
     store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
@@ -236,13 +236,13 @@ def test_a_launch_cut_short_after_its_order_was_closed_ended_as_its_order_did(
     assert [row["result"] for row in store.database.rows("SELECT result FROM actions")] == [result]
 
 
-def test_a_wish_is_in_force_once_and_until_it_ends(store: Store) -> None:
+def test_an_override_is_in_force_once_and_until_it_ends(store: Store) -> None:
     asked = [store.overrides.ask(Verb.KEEP, who="ann", at=1.0, host="w1") for _ in range(2)]
     ended = [store.overrides.end(Verb.KEEP, who="bob", at=2.0, host="w1") for _ in range(2)]
     assert (asked, ended, store.overrides.load().keep) == ([True, False], [True, False], frozenset())
 
 
-def test_wishes_fold_into_what_a_plan_reads(store: Store) -> None:
+def test_overrides_are_merged_into_what_a_plan_reads(store: Store) -> None:
     store.overrides.ask(Verb.PAUSE, who="ann", at=1.0)
     store.overrides.ask(Verb.STOP_DRAIN, who="ann", at=2.0)
     store.overrides.ask(Verb.STOP_NOW, who="ann", at=3.0)
@@ -256,7 +256,7 @@ def test_wishes_fold_into_what_a_plan_reads(store: Store) -> None:
     )
 
 
-def test_another_process_commit_is_noticed(store: Store, path: Path) -> None:
+def test_a_commit_of_another_process_is_noticed(store: Store, path: Path) -> None:
     before = store.database.changes_by_others
     other = Store.open(path)
     other.overrides.ask(Verb.PAUSE, who="ann", at=1.0)
@@ -267,11 +267,13 @@ def verdict(*jobs: int, code: Code = Code.HELD, waited: float = 5.0) -> JobCateg
     return JobCategoryVerdict(jobs, ("",) * len(jobs), JobRequest("qw"), len(jobs), False, waited, because(code))
 
 
-def test_with_two_connections_in_one_process_others_see_all_that_is_written(store: Store, path: Path) -> None:
-    """The loop has one, the REST API another; a command that looks and ends must not take the log away from them."""
+def test_a_second_connection_in_the_process_hides_no_write_from_others(store: Store, path: Path) -> None:
+    """The loop has one connection and the REST API another; a command that reads and ends must not delete the log of
+    SQLite.
+    """
     second = Store.open(path)
-    look = "import sys; from pathlib import Path; from autoscaler.store.store import Store"
-    argv = (sys.executable, "-c", f"{look}; s = Store.open(Path(sys.argv[1])); print(s.memory.saved_at); s.close()")
+    imports = "import sys; from pathlib import Path; from autoscaler.store.store import Store"
+    argv = (sys.executable, "-c", f"{imports}; s = Store.open(Path(sys.argv[1])); print(s.memory.saved_at); s.close()")
     seen = []
     for number in range(1, 4):
         store.memory.save(MEMORY, float(number))
@@ -280,7 +282,7 @@ def test_with_two_connections_in_one_process_others_see_all_that_is_written(stor
     assert seen == [1.0, 2.0, 3.0]
 
 
-def test_a_job_that_is_gone_is_still_explained(store: Store) -> None:
+def test_an_ended_job_is_still_explained(store: Store) -> None:
     store.history.explain([verdict(1, 2)], 10.0)
     store.history.explain([verdict(2)], 20.0)
     explanation = store.history.explanation(1)
@@ -288,13 +290,13 @@ def test_a_job_that_is_gone_is_still_explained(store: Store) -> None:
     assert (explanation.at, explanation.verdict.reason.code) == (10.0, Code.HELD)
 
 
-def test_the_same_explanation_is_not_written_twice(store: Store) -> None:
+def test_an_unchanged_explanation_is_not_written_again(store: Store) -> None:
     store.history.explain([verdict(1, 2)], 10.0)
     store.history.explain([verdict(1, 2, waited=15.0)], 20.0)
     assert len(store.database.rows("SELECT * FROM explanations")) == 1
 
 
-def test_another_explanation_takes_the_place_of_the_last(store: Store) -> None:
+def test_a_new_explanation_replaces_the_last_one(store: Store) -> None:
     store.history.explain([verdict(1)], 10.0)
     store.history.explain([verdict(1, code=Code.EXPIRED)], 20.0)
     explanation = store.history.explanation(1)
@@ -305,7 +307,7 @@ def test_another_explanation_takes_the_place_of_the_last(store: Store) -> None:
 WORKER = Worker("i-1", LARGE, "execute", MachineState.RUNNING, 0.0, name="w1", price_per_hour=3.6)
 
 
-def test_machines_that_exist_are_counted_by_node_array(store: Store) -> None:
+def test_existing_machines_are_counted_by_node_array(store: Store) -> None:
     store.history.note_workers(
         [WORKER, replace(WORKER, id="i-2"), replace(WORKER, id="i-3", node_array="big")], [], 10.0
     )
@@ -313,14 +315,14 @@ def test_machines_that_exist_are_counted_by_node_array(store: Store) -> None:
     assert store.history.living()["execute"] == 1
 
 
-def test_a_worker_is_paid_for_from_creation_to_end(store: Store) -> None:
+def test_a_worker_costs_from_creation_to_end(store: Store) -> None:
     store.history.note_workers([WORKER], ["i-1"], 10.0)
     store.history.note_workers([replace(WORKER, state=MachineState.TERMINATED)], [], 100.0)
     lifetime = store.history.lifetimes()[0]
     assert (lifetime.joined_at, lifetime.seconds(500.0), round(lifetime.cost(500.0) or 0.0, 9)) == (10.0, 100.0, 0.1)
 
 
-def test_a_worker_that_had_ended_before_the_first_listing_of_a_new_store_costs_nothing(store: Store) -> None:
+def test_a_worker_that_ended_before_the_first_listing_costs_nothing(store: Store) -> None:
     ended = replace(WORKER, state=MachineState.TERMINATED, created_at=100.0)
     for at in (5_000.0, 5_010.0):
         store.history.note_workers([ended, replace(WORKER, id="i-2")], [], at)
@@ -328,14 +330,14 @@ def test_a_worker_that_had_ended_before_the_first_listing_of_a_new_store_costs_n
     assert costs == {"i-1": 0.0, "i-2": 5.01}
 
 
-def test_a_worker_missing_from_one_listing_lives_on_when_it_is_back(store: Store) -> None:
+def test_a_worker_missing_from_one_listing_is_alive_when_it_is_back(store: Store) -> None:
     for listing, at in (([WORKER], 10.0), ([], 20.0), ([WORKER], 30.0)):
         store.history.note_workers(listing, [], at)
     assert store.history.lifetimes()[0].ended_at is None
 
 
-@pytest.mark.parametrize("ended", (True, False), ids=("listed as ended", "listed no more"))
-def test_a_worker_ended_when_that_was_first_seen_however_often_it_is_seen_again(store: Store, ended: bool) -> None:
+@pytest.mark.parametrize("ended", (True, False), ids=("listed as ended", "no longer listed"))
+def test_a_worker_ended_when_that_was_first_observed(store: Store, ended: bool) -> None:
     gone = [replace(WORKER, state=MachineState.TERMINATED)] if ended else []
     for listing, at in (([WORKER], 10.0), (gone, 20.0), (gone, 30.0)):
         store.history.note_workers(listing, [], at)
@@ -343,13 +345,13 @@ def test_a_worker_ended_when_that_was_first_seen_however_often_it_is_seen_again(
     assert (store.history.ended_after(19.0), store.history.ended_after(20.0)) == (frozenset({"i-1"}), frozenset())
 
 
-def test_a_worker_has_the_name_that_was_last_listed(store: Store) -> None:
+def test_a_worker_has_the_last_listed_name(store: Store) -> None:
     for name, at in ((None, 10.0), ("w1", 20.0), (None, 30.0)):
         store.history.note_workers([replace(WORKER, name=name)], [], at)
     assert store.history.lifetimes()[0].name == "w1"
 
 
-def test_an_order_of_an_older_version_is_for_no_category(tmp_path: Path) -> None:
+def test_an_order_of_an_older_version_has_no_assignment(tmp_path: Path) -> None:
     file, before = tmp_path / "store.sqlite", MIGRATIONS[: MIGRATIONS.index(journal.ASSIGNMENT)]
     database = Database.open(file, before)
     database.execute("INSERT INTO orders (id, node_array, ordered_at, candidates) VALUES ('o-1', 'execute', 1.0, '[]')")
@@ -358,7 +360,7 @@ def test_an_order_of_an_older_version_is_for_no_category(tmp_path: Path) -> None
     assert (order.id, order.assignment) == ("o-1", ())
 
 
-def test_what_is_older_than_thirty_days_is_forgotten(store: Store) -> None:
+def test_passes_older_than_thirty_days_are_forgotten(store: Store) -> None:
     store.history.add_pass(1, 0.0, "pass 1", {"a": 1})
     store.history.add_pass(2, 31 * 86_400.0, "pass 2", {})
     store.forget_old(31 * 86_400.0)
@@ -368,11 +370,11 @@ def test_what_is_older_than_thirty_days_is_forgotten(store: Store) -> None:
 DAYS = 86_400.0
 
 
-def wishes(store: Store) -> list[tuple[str, float]]:
+def override_rows(store: Store) -> list[tuple[str, float]]:
     return [(row["verb"], row["at"]) for row in store.database.rows("SELECT verb, at FROM wishes ORDER BY id")]
 
 
-def test_overrides_that_ended_long_ago_are_forgotten_but_for_what_still_counts(store: Store) -> None:
+def test_old_ended_overrides_are_forgotten_except_those_that_still_count(store: Store) -> None:
     store.nodes.create([node()])
     store.nodes.bind("n1", "i-served")
     for verb, host in ((Verb.PAUSE, ""), (Verb.KEEP, "w1"), (Verb.DRAIN, "i-served"), (Verb.DRAIN, "i-gone")):
@@ -385,14 +387,14 @@ def test_overrides_that_ended_long_ago_are_forgotten_but_for_what_still_counts(s
     store.overrides.ask(Verb.DRAIN, who="ann", at=7.0, host="w3")
     before = store.overrides.load()
     store.forget_old(40 * DAYS)
-    assert wishes(store) == [("drain", 1.0), ("retry", 4.0), ("pause", 5.0), ("keep", 6.0), ("drain", 7.0)]
+    assert override_rows(store) == [("drain", 1.0), ("retry", 4.0), ("pause", 5.0), ("keep", 6.0), ("drain", 7.0)]
     assert store.overrides.load() == before
     assert (store.overrides.ever(Verb.DRAIN, "i-served"), store.overrides.ever(Verb.DRAIN, "i-gone")) == (True, False)
 
 
-def test_of_overrides_that_are_over_no_more_than_some_are_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bounded_number_of_ended_overrides_is_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("autoscaler.store.overrides.MOST", 10)
     for at in range(50):
         store.retry(who="a script", at=float(at))
     store.forget_old(100.0)
-    assert wishes(store) == [("retry", float(at)) for at in range(40, 50)]
+    assert override_rows(store) == [("retry", float(at)) for at in range(40, 50)]

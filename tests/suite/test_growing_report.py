@@ -1,4 +1,4 @@
-"""A run that is killed has named what failed until then, on its output and in a JUnit file that can be read."""
+"""A killed run has named its failures so far, on its output and in a readable JUnit file."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def started(folder: Path, *more: str, **environ: str) -> subprocess.Popen[str]:
         return subprocess.Popen(argv, cwd=folder, env=environ, stdout=output, stderr=output, text=True)
 
 
-def told(folder: Path) -> dict[str, list[str]]:
-    """Of each test of the file, what was told of it."""
+def outcomes(folder: Path) -> dict[str, list[str]]:
+    """By test of the file, the elements reported for it."""
     found: dict[str, list[str]] = {}
     for case in ElementTree.parse(folder / "told" / "junit.xml").getroot().iter("testcase"):
         found.setdefault(case.attrib["name"], []).extend(each.tag for each in case)
@@ -88,23 +88,23 @@ def told(folder: Path) -> dict[str, list[str]]:
 
 
 def hangs(folder: Path) -> bool:
-    """Whether all before the test that hangs was told."""
+    """Whether all tests before the one that hangs are reported."""
     try:
-        known = told(folder)
+        known = outcomes(folder)
     except (FileNotFoundError, ElementTree.ParseError):
-        return False  # not made yet, or made and its head not written yet; read strictly after the kill
+        return False  # not created yet, or without a complete head; read strictly after the kill
     return "error" in known.get("test_that_leaves_something", ()) and FAILED[-1] in (folder / "output").read_text()
 
 
 @pytest.mark.parametrize("workers", ("0", "1"))
-def test_a_run_that_is_killed_has_named_what_failed_until_then(folder: Path, workers: str) -> None:
+def test_a_killed_run_has_named_its_failures_so_far(folder: Path, workers: str) -> None:
     run = started(folder, "-n", workers, HANG="yes")
     try:
         assert wait_for(lambda: hangs(folder), 30), (folder / "output").read_text()
     finally:
         run.send_signal(signal.SIGKILL)
         run.wait(120)
-    assert "test_that_leaves_something" in told(folder)
+    assert "test_that_leaves_something" in outcomes(folder)
     lines = (folder / "output").read_text().splitlines()
     named = [line for line in lines if line.startswith("FAILED")]
     assert [line.split()[1].partition("::")[2] for line in named] == list(FAILED)
@@ -112,20 +112,20 @@ def test_a_run_that_is_killed_has_named_what_failed_until_then(folder: Path, wor
 
 
 @pytest.mark.thorough
-def test_what_a_worker_died_of_is_named_and_another_goes_on(folder: Path) -> None:
+def test_a_crash_of_a_worker_is_named_and_another_worker_continues(folder: Path) -> None:
     run = started(folder, "-n", "2", DIE="yes")
     assert run.wait(300) == 1
     lines = (folder / "output").read_text().splitlines()
     (named,) = (line for line in lines if line.startswith("FAILED") and "test_that_hangs after" in line)
     assert "crashed while running" in named
-    known = told(folder)
+    known = outcomes(folder)
     assert known["test_that_hangs"] == ["failure"]
     assert {"test_good", "test_left_out", *FAILED} <= known.keys()
 
 
-def test_the_file_tells_failures_errors_and_what_was_left_out(folder: Path) -> None:
+def test_the_junit_file_has_failures_errors_and_skips(folder: Path) -> None:
     assert started(folder).wait(300) == 1
-    assert told(folder) == {
+    assert outcomes(folder) == {
         "test_good": [],
         "test_bad": ["failure"],
         "test_in_need": ["error"],
@@ -135,10 +135,10 @@ def test_the_file_tells_failures_errors_and_what_was_left_out(folder: Path) -> N
     }
 
 
-def test_a_file_of_an_earlier_run_is_replaced_and_keeps_its_owner(folder: Path) -> None:
+def test_the_file_of_an_earlier_run_is_replaced_and_keeps_its_inode(folder: Path) -> None:
     file = folder / "told" / "junit.xml"
     file.parent.mkdir()
     file.write_text("x" * 100_000)
     before = file.stat().st_ino
     started(folder, "-k", "good").wait(300)
-    assert (told(folder), file.stat().st_ino) == ({"test_good": []}, before)
+    assert (outcomes(folder), file.stat().st_ino) == ({"test_good": []}, before)

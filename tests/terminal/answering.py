@@ -1,4 +1,4 @@
-"""A running autoscaler of a cell with two workers, as far as `top` asks it: answers that a test may change."""
+"""A running autoscaler of a cell with two workers, reduced to the answers that `top` reads, which a test may change."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def an_event(number: int, kind: str, text: str, **given: Any) -> dict[str, Any]:
 
 
 class Service:
-    """What it answers is in `documents`; `away`: why it does not answer."""
+    """Its answers are in `documents`; `away`: why it does not answer."""
 
     def __init__(self) -> None:
         self.number, self.away, self.trouble = 7, "", ""

@@ -1,4 +1,4 @@
-"""The demo believes Grid Engine's accounting, not itself."""
+"""The demo trusts Grid Engine's accounting, not itself."""
 
 from autoscaler.lab.demo import SCENARIOS, Summary, TaskEnd, read_task_ends
 from autoscaler.store.history import Lifetime
@@ -27,23 +27,23 @@ exit_status  137
 """
 
 
-def test_task_records_are_read_in_the_order_of_tasks() -> None:
+def test_task_records_are_sorted_by_task() -> None:
     assert [(end.task, end.host, end.wait) for end in read_task_ends(QACCT)] == [
         ("2", "master", 0.0),
         ("10", "ip-10-1-0-11", 16.0),
     ]
 
 
-def test_a_task_that_failed_did_not_end_well() -> None:
+def test_a_failed_task_did_not_end_well() -> None:
     assert [end.well for end in read_task_ends(QACCT)] == [False, True]
 
 
-def test_a_record_without_a_start_is_read_too() -> None:
-    pushed_back = QACCT.replace("Sat Nov 21 11:23:30 2026", "-/-").replace("Sat Nov 21 11:23:42 2026", "-/-")
-    assert [(end.task, end.wait) for end in read_task_ends(pushed_back)] == [("2", 0.0), ("10", None)]
+def test_a_record_without_a_start_time_is_read() -> None:
+    rescheduled = QACCT.replace("Sat Nov 21 11:23:30 2026", "-/-").replace("Sat Nov 21 11:23:42 2026", "-/-")
+    assert [(end.task, end.wait) for end in read_task_ends(rescheduled)] == [("2", 0.0), ("10", None)]
 
 
-def test_no_accounting_yet_is_no_task() -> None:
+def test_without_accounting_there_are_no_tasks() -> None:
     assert read_task_ends("error: job id 1 not found\n") == ()
 
 
@@ -57,5 +57,5 @@ def test_the_summary_adds_up_worker_seconds_and_price() -> None:
     assert "median 6 s, longest 8 s" in lines[3]
 
 
-def test_both_examples_of_the_document_are_there() -> None:
+def test_both_documented_examples_exist() -> None:
     assert set(SCENARIOS) == {"homogeneous", "hybrid"}

@@ -1,4 +1,4 @@
-"""What a demo prints where no `top` can be shown: each decision and event once, in order, and each new summary."""
+"""The lines that a demo prints where `top` cannot run: each decision and event once, in order, and each new summary."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def printed(text: io.StringIO) -> list[str]:
     return lines
 
 
-def test_each_decision_and_event_is_a_line_once_and_in_its_order() -> None:
+def test_each_decision_and_event_is_printed_once_in_order() -> None:
     service, text = Service(), io.StringIO()
     lines, poller = Lines(Console(file=text, width=200)), Poller(service.ask)
     lines.show(poller.read())
@@ -34,7 +34,7 @@ def test_each_decision_and_event_is_a_line_once_and_in_its_order() -> None:
     assert printed(text) == ["  job 40 of ann ended"]
 
 
-def test_lines_that_came_during_a_pause_are_shown_afterwards() -> None:
+def test_lines_that_arrive_during_a_pause_are_printed_afterwards() -> None:
     service, text = Service(), io.StringIO()
     lines, poller = Lines(Console(file=text, width=200)), Poller(service.ask)
     lines.paused = True
@@ -45,7 +45,7 @@ def test_lines_that_came_during_a_pause_are_shown_afterwards() -> None:
     assert len(printed(text)) > 1
 
 
-def test_nothing_is_shown_while_the_autoscaler_does_not_answer() -> None:
+def test_nothing_is_printed_while_the_autoscaler_does_not_answer() -> None:
     service, text = Service(), io.StringIO()
     service.away = "nobody answers"
     Lines(Console(file=text)).show(Poller(service.ask).read())

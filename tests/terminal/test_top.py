@@ -1,4 +1,4 @@
-"""`top`, tried by Textual's own pilot: what is on the screen, what is asked and done, and what is drawn anew."""
+"""`top`, run by Textual's own pilot: the screen, which requests and actions it makes, and what it redraws."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Play = Callable[[Top, Pilot[None]], Awaitable[None]]
 
 
 def played(service: Service, play: Play, *, size: tuple[int, int] = BROAD, acts: bool = True) -> Top:
-    """A whole life of `top` on a terminal of this size."""
+    """Runs `top` from start to end on a terminal of this size."""
 
     async def run() -> Top:
         top = Top(service.ask, service.act if acts else None, every=0.02)
@@ -37,7 +37,7 @@ async def until(pilot: Pilot[None], happened: Callable[[], bool]) -> None:
 
 
 def seen(top: Top) -> str:
-    """What is on the screen, line by line."""
+    """The screen, line by line."""
     strips = top.screen._compositor.render_strips()
     return "\n".join("".join(segment.text for segment in strip) for strip in strips)
 
@@ -68,7 +68,7 @@ def test_queue_workers_decisions_and_demand_are_on_one_screen(size: tuple[int, i
     played(Service(), play, size=size)
 
 
-def test_a_broad_terminal_shows_more_columns_than_a_narrow_one() -> None:
+def test_a_wide_terminal_shows_more_columns_than_a_narrow_one() -> None:
     async def play(top: Top, pilot: Pilot[None]) -> None:
         await until(pilot, lambda: len(shown(top, "workers")[0]) == 11)
         await pilot.resize_terminal(*NARROW)
@@ -78,7 +78,7 @@ def test_a_broad_terminal_shows_more_columns_than_a_narrow_one() -> None:
     played(Service(), play)
 
 
-def test_bars_of_demand_and_supply_have_one_scale() -> None:
+def test_bars_of_demand_and_supply_share_a_scale() -> None:
     async def play(top: Top, pilot: Pilot[None]) -> None:
         await pilot.pause()
         lines = {line.split()[0]: line.split() for line in seen(top).splitlines() if line[:6] in ("demand", "supply")}
@@ -87,7 +87,7 @@ def test_bars_of_demand_and_supply_have_one_scale() -> None:
     played(Service(), play)
 
 
-def test_hostile_text_is_shown_and_says_nothing_to_the_terminal() -> None:
+def test_hostile_text_sends_no_command_to_the_terminal() -> None:
     service = Service()
     service.documents["queue"]["reasons"] = [waiting("HELD", HOSTILE, 1)]
     service.documents["queue"]["reasons"][0]["first"][0]["owner"] = HOSTILE
@@ -171,7 +171,7 @@ def test_a_decision_is_shown_in_full() -> None:
     played(Service(), play)
 
 
-def test_what_cannot_be_explained_is_said() -> None:
+def test_an_unknown_subject_is_reported() -> None:
     service = Service()
     service.documents["events"]["events"] = [an_event(9, "joined", "worker x joined", worker_id="nobody")]
 
@@ -204,7 +204,7 @@ def test_tables_are_sorted_and_filtered() -> None:
     played(Service(), play)
 
 
-def test_who_may_only_look_is_offered_nothing_else() -> None:
+def test_a_user_who_may_not_act_is_offered_no_action() -> None:
     service = Service()
 
     async def play(top: Top, pilot: Pilot[None]) -> None:
@@ -228,9 +228,7 @@ def test_who_may_only_look_is_offered_nothing_else() -> None:
         pytest.param("k", {"keep": ["i-w1"]}, ("keep", "--undo", "w1"), marks=pytest.mark.thorough),
     ),
 )
-def test_nothing_is_done_before_a_question_was_answered(
-    keys: str, status: dict[str, object], words: tuple[str, ...]
-) -> None:
+def test_an_action_runs_only_after_confirmation(keys: str, status: dict[str, object], words: tuple[str, ...]) -> None:
     service = Service()
     service.documents["status"] |= status
 
@@ -262,7 +260,7 @@ def test_a_persistent_host_is_never_drained() -> None:
     assert service.done == []
 
 
-def test_a_lost_autoscaler_is_said_and_found_again() -> None:
+def test_a_lost_connection_is_reported_and_recovers() -> None:
     service = Service()
 
     async def play(top: Top, pilot: Pilot[None]) -> None:
@@ -277,7 +275,7 @@ def test_a_lost_autoscaler_is_said_and_found_again() -> None:
     played(service, play)
 
 
-def test_why_nothing_was_observed_is_said() -> None:
+def test_the_reason_for_a_missing_observation_is_shown() -> None:
     service = Service()
     service.trouble = "qstat did not answer"
 
@@ -288,7 +286,7 @@ def test_why_nothing_was_observed_is_said() -> None:
 
 
 def counted(function: Callable[..., object], calls: list[int]) -> Callable[..., object]:
-    """The same, with a one for each call."""
+    """The same function, which counts its calls."""
 
     def called(*given: object, **named: object) -> object:
         calls.append(1)
@@ -297,7 +295,7 @@ def counted(function: Callable[..., object], calls: list[int]) -> Callable[..., 
     return called
 
 
-def test_nothing_is_drawn_while_nothing_changes_and_a_new_pass_changes_only_its_cells(
+def test_nothing_is_redrawn_without_a_change_and_a_new_pass_redraws_only_its_cells(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     service = Service()
@@ -323,8 +321,8 @@ def test_nothing_is_drawn_while_nothing_changes_and_a_new_pass_changes_only_its_
     played(service, play)
 
 
-def test_events_that_come_after_their_pass_are_shown() -> None:
-    """A pass is known before what it did is written."""
+def test_events_that_arrive_after_their_pass_are_shown() -> None:
+    """A pass is known before its events are written."""
     service = Service()
 
     async def play(top: Top, pilot: Pilot[None]) -> None:
@@ -333,7 +331,7 @@ def test_events_that_come_after_their_pass_are_shown() -> None:
         ask = service.ask
 
         def late(question: str, query: dict[str, str]) -> dict[str, object]:
-            if question == "history":  # the last that is asked of a pass
+            if question == "history":  # the last question about a pass
                 service.documents["events"]["events"].append(an_event(8, "started", "job 40 started", jobs="40"))
                 service.ask = ask  # type: ignore[method-assign]
                 top._poller._ask = ask
@@ -345,7 +343,7 @@ def test_events_that_come_after_their_pass_are_shown() -> None:
     played(service, play)
 
 
-def test_the_keyboard_ends_it_with_its_code() -> None:
+def test_quit_and_ctrl_c_have_their_exit_codes() -> None:
     async def quits(top: Top, pilot: Pilot[None]) -> None:
         await pilot.press("q")
 
@@ -356,7 +354,7 @@ def test_the_keyboard_ends_it_with_its_code() -> None:
     assert played(Service(), interrupts).return_code == INTERRUPTED
 
 
-def test_it_ends_by_itself_when_what_it_watches_is_over() -> None:
+def test_top_ends_when_its_until_condition_holds() -> None:
     over = threading.Event()
 
     async def run() -> Top:
@@ -372,8 +370,8 @@ def test_it_ends_by_itself_when_what_it_watches_is_over() -> None:
 
 
 @pytest.mark.parametrize("answer", ({"document": {}}, {"document": {"pass": {"number": []}}}, {}), ids=str)
-def test_an_answer_that_it_cannot_draw_ends_it(answer: dict[str, object]) -> None:
-    """A screen that stands still looks as if all were well."""
+def test_an_answer_that_cannot_be_drawn_ends_top(answer: dict[str, object]) -> None:
+    """A screen that does not change looks as if all were well."""
 
     async def run() -> Top:
         top = Top(lambda _question, _query: answer, every=0.02)
@@ -385,8 +383,9 @@ def test_an_answer_that_it_cannot_draw_ends_it(answer: dict[str, object]) -> Non
     assert (top.return_code, isinstance(top.defect, LookupError | TypeError | AttributeError)) == (1, True)
 
 
-def test_what_is_explained_of_a_start_is_the_job_and_not_its_worker() -> None:
+def test_a_start_event_is_explained_by_its_job_not_its_worker() -> None:
     """Also where the event names the worker."""
     started = an_event(9, "started", "job 40 of ann started on main.q@w1", jobs="40-41", worker_id="i-w1")
     assert subject_of(started) == "40"
     assert subject_of(an_event(9, "joined", "worker w1 joined", worker_id="i-w1")) == "i-w1"
+    assert subject_of(an_event(9, "failed", "launch failed", order_id="o-1")) == "o-1"

@@ -1,4 +1,4 @@
-"""One server for a whole run of tests; each test finds a cluster of its own behind it."""
+"""One server for a whole test run; each test gets a cluster of its own behind it."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def served_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[FastA
 
 @pytest.fixture
 def api(served_app: tuple[FastAPI, str], tmp_path: Path) -> Iterator[Served]:
-    """A server whose loop has looked once at an empty cluster."""
+    """A server whose loop has observed an empty cluster once."""
     app, url = served_app
     with behind(tmp_path / "store.sqlite") as (operations, calls):
         app.state.api = Api(operations, Logins(app.state.api.logins.passwords), calls)
         made = Served(Client(url), operations, calls)
-        made.see()
+        made.observe()
         yield made
 
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """One that signs itself, and its key."""
+    """A self-signed certificate and its key."""
     folder = tmp_path_factory.mktemp("certificate")
     made, key = folder / "cert.pem", folder / "key.pem"
     subprocess.run(

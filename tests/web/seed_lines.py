@@ -44,8 +44,8 @@ REQUEST, NODE = "463270ca-abcd-1234-98d6-431ee3ef8ed5", "62a1b116-abcd-1234-b290
 
 
 def argv(line: str, *, url: str, cluster: str, user: str, password: str, **others: str) -> tuple[str, ...]:
-    """The words of a line's command, its placeholders and `others` (text → text) filled in; the answer's status is
-    printed on a line of its own after its body. A line that lacks credentials gets them.
+    """The command line as words, with its placeholders and `others` (text → text) filled in; the status of the answer
+    is printed on a line of its own after its body. A line without credentials gets them.
     """
     basic = base64.b64encode(f"{user}:{password}".encode()).decode("ascii")
     filled: Mapping[str, str] = {"${CC-URL}": url, "${CLUSTER}": cluster, "*" * 28: basic, **others}

@@ -61,7 +61,7 @@ def worker(
 
 @dataclass
 class Client:
-    """Asks as CycleCloud's users do."""
+    """Calls the API as CycleCloud's users do."""
 
     url: str
     cluster: str = "demo"
@@ -89,7 +89,7 @@ class Client:
 
 @dataclass
 class Served:
-    """A server with what is behind it."""
+    """A server, with its store and operations."""
 
     client: Client
     operations: Operations
@@ -99,14 +99,14 @@ class Served:
     def store(self) -> Store:
         return self.operations.store
 
-    def see(self, *workers: SeenWorker, arrays: tuple[SeenArray, ...] = (), **known: Any) -> None:
-        """Let a loop have looked: these workers and node arrays."""
-        look = LastObservation("fake", workers=workers, arrays=arrays or (array(),))
-        self.store.looks.keep(replace(look, **known), 100.0)
+    def observe(self, *workers: SeenWorker, arrays: tuple[SeenArray, ...] = (), **known: Any) -> None:
+        """Store an observation as a loop would: these workers and node arrays."""
+        observation = LastObservation("fake", workers=workers, arrays=arrays or (array(),))
+        self.store.looks.keep(replace(observation, **known), 100.0)
 
 
 def password_file(path: Path) -> Path:
-    """A file that lets the one user in; cheap to check."""
+    """A password file with the one user; its hash is cheap to check."""
     path.touch(mode=0o600)
     path.write_text(f"{USER}:{hashed(PASSWORD, cost=2)}\n", encoding="utf-8")
     return path
@@ -124,7 +124,7 @@ def served(store_file: Path, **known: Any) -> Iterator[Served]:
 
 @contextmanager
 def behind(store_file: Path, **known: Any) -> Iterator[tuple[Operations, CallLog]]:
-    """What a server works with."""
+    """The application over this store, with its operations, calls and passwords."""
     store, calls = Store.open(store_file), CallLog.open(store_file.with_suffix(".calls"))
     yield Operations(store, Place("demo", "region-1", "net"), **known), calls
     calls.close()
@@ -132,12 +132,12 @@ def behind(store_file: Path, **known: Any) -> Iterator[tuple[Operations, CallLog
 
 
 def serve_requests(service: RequestService, path: Path, group: str | None = None) -> AbstractContextManager[None]:
-    """A service of requests, at a Unix socket."""
+    """Serves requests for node arrays at a Unix socket."""
     return served_locally(lambda: make_app(Api(requests=service)), path, group)
 
 
-class Door:
-    """What workers ask, served at an address until `end`."""
+class AutoStopServer:
+    """The routes of auto-stop, served at an address until `end`."""
 
     def __init__(self, place: Endpoint, auto_stops: AutoStops) -> None:
         self._auto_stops, self._serving = auto_stops, ExitStack()
@@ -152,7 +152,7 @@ class Door:
 
 
 def free_port() -> int:
-    """One below those that the kernel gives to whoever asks for any, so that nobody gets it in the meantime."""
+    """A port below the kernel's ephemeral range, so that no other process gets it in the meantime."""
     while True:
         port = random.randrange(10_000, 32_000)
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
@@ -160,5 +160,5 @@ def free_port() -> int:
 
 
 def until(holds: Callable[[], bool], seconds: float = 10.0) -> bool:
-    """Whether it holds before that time of an idle machine is over."""
+    """Whether it holds within that many seconds of an idle machine."""
     return wait_for(holds, seconds)

@@ -1,6 +1,6 @@
-"""What the stock client library for autoscalers of CycleCloud's API asks and reads, as its public code does it, in our
-own words: which calls in which order, which names it needs, which answers it drops. It cannot be installed from a
-package registry, so this stands in for it.
+"""The calls that the stock client library for autoscalers makes to CycleCloud's API, and what it reads, after its
+public code, in our own words: which calls in which order, which names it needs, which answers it drops. It cannot be
+installed from a package registry, so this stands in for it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class StockBucket:
 
 @dataclass
 class StockClient:
-    """One look at a cluster, kept up to date by its own calls only."""
+    """One reading of a cluster, kept up to date by its own calls only."""
 
     client: Client
     buckets: list[StockBucket] = field(default_factory=list)
     taken: set[str] = field(default_factory=set)
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Read status and nodes. Raises KeyError for a name that the library reads without a default."""
         status = self.client.get("status", nodes="true").json()
         nodes = self.client.get("nodes").json()["nodes"]
@@ -52,7 +52,7 @@ class StockClient:
         ]
 
     def _of(self, status: Record, array: Record, bucket: Record, nodes: Sequence[Record]) -> Iterator[StockBucket]:
-        """Least of all its counters: what the library would ask for at most."""
+        """The smallest of its counters: the most that the library would request."""
         vcpus, attributes = bucket["virtualMachine"]["vcpuCount"], array["nodearray"]
         _ = attributes["SubnetId"], bucket["lastCapacityFailure"], bucket["virtualMachine"]["gpuCount"] + 0
         limits = (
@@ -77,8 +77,8 @@ class StockClient:
     def start(
         self, asked: Sequence[tuple[StockBucket, int]], request_id: str | None = None, **attributes: Any
     ) -> dict[str, Record]:
-        """Create nodes of these buckets, in one call. By name those that the library believes in: created under the
-        name that it had guessed.
+        """Create nodes of these buckets in one call. Returns, by name, those created under the name that the library
+        predicted.
         """
         guessed, sets = [], []
         for bucket, number in asked:
@@ -96,21 +96,21 @@ class StockClient:
         return {node["Name"]: node for node in created if node["Name"] in guessed}
 
     def failed(self) -> list[str]:
-        """Ids of the nodes that it hands to its driver to be ended, as of now."""
+        """Ids of the nodes that the library now hands to its driver to be terminated."""
         return [node["NodeId"] for node in self.client.nodes() if node["Status"] == "Failed"]
 
     def retry_failed(self) -> None:
-        """Raises AssertionError for an answer that it takes for none."""
+        """Raises AssertionError if the answer is not one that the library accepts."""
         answer = self.client.ask("POST", f"/cloud/actions/retry/{self.client.cluster}")
         assert answer.status_code == 200, answer.text
         _ = answer.json()
 
     def of_request(self, request_id: str) -> list[str]:
-        """Names of the nodes that a request of its brought, as it finds them after a lost answer."""
+        """Names of the nodes of one of its requests, as it finds them after a lost answer."""
         return [node["Name"] for node in self.client.nodes(request_id=request_id)]
 
     def end(self, ids: Sequence[str]) -> dict[str, str]:
-        """End nodes as its `delete` does; by name those that were affected, with their target afterwards."""
+        """Terminate nodes as its `delete` does; returns the affected ones by name, with their target state."""
         answer = self.client.post("nodes/shutdown", {"ids": list(ids)}).json()
         targets = {node["Name"]: node["TargetState"] for node in self.client.nodes(operation=answer["operationId"])}
         return {node["name"]: targets.get(node["name"], "") for node in answer["nodes"] if node["status"] == "OK"}

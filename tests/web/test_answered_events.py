@@ -1,4 +1,4 @@
-"""Events, what waits by reason, and what passes said, as the running service answers."""
+"""Events, waiting jobs by reason, and the sentences of passes, as the running service answers."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from autoscaler.core.demand.job_requests import RequestReader
 from autoscaler.core.events.event import EventKind, JobEvent
 from autoscaler.core.events.events import PassEvents
 from autoscaler.core.events.known import Known
+from autoscaler.core.model.fleet import MachineState
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Plan
@@ -27,8 +28,9 @@ from autoscaler.report.sentence import sentence
 from autoscaler.store.store import Store
 from tests.cases.whole import HERE as CASES
 from tests.cases.whole import whole
+from tests.core.building import a_machine
 from tests.store.test_store import LAUNCH, MEMORY, order_for
-from tests.web.asked_as import asked_as
+from tests.web.as_user import call_as
 from tests.web.test_answers import OTHER, USER, World, as_root, first_job, owned_by, world
 
 WAITING = whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores")
@@ -47,7 +49,7 @@ def an_event(kind: EventKind, jobs: str = "", owner: str = "", at: float = NOW, 
 @pytest.fixture
 def served() -> Iterator[World]:
     with world() as made:
-        made.loop.see(WAITING)
+        made.loop.observe(WAITING)
         happened(
             made.store,
             an_event(EventKind.SUBMITTED, "4-7", "ann"),
@@ -63,7 +65,7 @@ def kinds(made: World, **query: str) -> list[str]:
     return [one["kind"] for one in made.ask("events", **query)["document"]["events"]]
 
 
-def test_events_are_of_a_job_a_host_or_all(served: World) -> None:
+def test_events_are_filtered_by_job_and_host(served: World) -> None:
     assert kinds(served) == ["submitted", "ordered", "joined", "started", "started"]
     assert kinds(served, job="4") == ["submitted", "ordered", "joined", "started"]
     assert kinds(served, host="w2") == ["started"]
@@ -71,14 +73,14 @@ def test_events_are_of_a_job_a_host_or_all(served: World) -> None:
     assert kinds(served, job="12345") == []
 
 
-def test_only_what_is_new_is_sent_to_who_says_what_is_known(served: World) -> None:
+def test_only_events_after_the_given_id_are_sent(served: World) -> None:
     first = served.ask("events")["document"]["events"]
     assert kinds(served, after=str(first[2]["id"])) == ["started", "started"]
     assert kinds(served, after=str(first[-1]["id"])) == []
     assert kinds(served, last="1") == ["started"]
 
 
-def test_events_of_a_length_of_time_are_those_that_were_noticed_in_it(served: World) -> None:
+def test_events_since_a_duration_are_those_noticed_within_it(served: World) -> None:
     served.answers.clock = lambda: NOW + 100
     happened(served.store, an_event(EventKind.JOINED, at=NOW + 60, hosts=("w9",), worker_id="i-9", message="m5"))
     assert kinds(served, since="50") == ["joined"]
@@ -86,7 +88,7 @@ def test_events_of_a_length_of_time_are_those_that_were_noticed_in_it(served: Wo
     assert kinds(served, since="50", job="4") == []
 
 
-def test_for_people_each_event_is_a_line_and_none_is_said(served: World) -> None:
+def test_text_shows_an_event_a_line_and_says_when_there_is_none(served: World) -> None:
     (block,) = served.ask("events", host="w2", form="text")["blocks"]
     assert block[3] == ["2023-11-14 22:13:20 UTC job 8 of bob started on main.q@w2"]
     (block,) = served.ask("events", host="none", form="text")["blocks"]
@@ -94,7 +96,7 @@ def test_for_people_each_event_is_a_line_and_none_is_said(served: World) -> None
 
 
 @as_root
-def test_where_details_are_the_owners_nobody_else_sees_what_happened_to_a_job() -> None:
+def test_with_owner_only_details_others_do_not_see_the_events_of_a_job() -> None:
     with world(owners_only=True) as made:
         happened(
             made.store,
@@ -102,26 +104,27 @@ def test_where_details_are_the_owners_nobody_else_sees_what_happened_to_a_job() 
             an_event(EventKind.SUBMITTED, "8", OTHER),
             an_event(EventKind.ORDERED, "4-8", order_id="o-1", message="2 m5.large of execute"),
             an_event(EventKind.JOINED, hosts=("w1",), worker_id="i-1", order_id="o-1", message="m5.large"),
+            an_event(EventKind.FAILED, order_id="o-1", message="the account may start no m5.large"),
         )
 
-        def told(user: str, query: str = "") -> list[tuple[str, str]]:
-            status, said = asked_as(user, made.path, f"/answers/v1/events{query}")
+        def seen_by(user: str, query: str = "") -> list[tuple[str, str]]:
+            status, answer = call_as(user, made.path, f"/answers/v1/events{query}")
             assert status == 200
-            return [(one["kind"], one["jobs"]) for one in said["document"]["events"]]
+            return [(one["kind"], one["jobs"]) for one in answer["document"]["events"]]
 
-        assert told(USER) == [("submitted", "4-7"), ("ordered", ""), ("joined", "")]
-        assert told("root")[2] == ("ordered", "4-8")
-        assert asked_as(USER, made.path, "/answers/v1/events?job=8")[0] == 403
-        assert told(USER, "?job=5") == [("submitted", "4-7"), ("ordered", ""), ("joined", "")]
+        assert seen_by(USER) == [("submitted", "4-7"), ("ordered", ""), ("joined", "")]
+        assert seen_by("root")[2] == ("ordered", "4-8")
+        assert call_as(USER, made.path, "/answers/v1/events?job=8")[0] == 403
+        assert seen_by(USER, "?job=5") == [("submitted", "4-7"), ("ordered", ""), ("joined", "")]
         happened(
             made.store, an_event(EventKind.ORDERED, "8", OTHER, project="wind", order_id="o-2", message="1 m5.large")
         )
-        said = asked_as(USER, made.path, "/answers/v1/events?last=1")[1]["document"]["events"]
-        assert [(one["kind"], one["owner"], one["project"]) for one in said] == [("ordered", None, None)]
-        assert "4-8" not in str(asked_as(USER, made.path, "/answers/v1/events?job=5&form=text")[1])
+        answer = call_as(USER, made.path, "/answers/v1/events?last=1")[1]["document"]["events"]
+        assert [(one["kind"], one["owner"], one["project"]) for one in answer] == [("ordered", None, None)]
+        assert "4-8" not in str(call_as(USER, made.path, "/answers/v1/events?job=5&form=text")[1])
 
 
-def test_explain_of_a_job_tells_what_happened_to_it(served: World) -> None:
+def test_explain_job_shows_the_events_of_the_job(served: World) -> None:
     assert served.loop.decided is not None
     job = first_job(served.loop.decided[0])
     happened(served.store, an_event(EventKind.COUNTED, job, "ann", code="COUNTED"))
@@ -131,7 +134,7 @@ def test_explain_of_a_job_tells_what_happened_to_it(served: World) -> None:
     assert f"  2023-11-14 22:13:20 UTC job {job} of ann counts as demand [COUNTED]" in block[3]
 
 
-def test_explain_knows_a_job_of_which_only_events_are_left(served: World) -> None:
+def test_explain_shows_a_job_known_only_from_events(served: World) -> None:
     document = served.ask("explain", subject="7")["document"]
     assert (document["state"], [one["kind"] for one in document["events"]]) == (
         "ended",
@@ -139,7 +142,7 @@ def test_explain_knows_a_job_of_which_only_events_are_left(served: World) -> Non
     )
 
 
-def test_what_waits_is_told_by_reason_and_all_of_it_once(served: World) -> None:
+def test_queue_counts_each_waiting_task_once_under_its_reason(served: World) -> None:
     assert served.loop.decided is not None
     seen = served.loop.decided[0]
     document = served.ask("queue")["document"]
@@ -153,29 +156,29 @@ def test_what_waits_is_told_by_reason_and_all_of_it_once(served: World) -> None:
 
 
 @as_root
-def test_where_details_are_the_owners_others_are_a_number_of_the_queue() -> None:
+def test_with_owner_only_details_queue_shows_other_tasks_only_as_a_number() -> None:
     with world(owners_only=True) as made:
-        seen: ObservedPlan = made.loop.see(WAITING)
+        seen: ObservedPlan = made.loop.observe(WAITING)
         job_categories = tuple(seen.plan.job_categories)
         made.loop.decided = owned_by(seen, USER), 8
         tasks = sum(category.count for category in job_categories)
-        _, said = asked_as(OTHER, made.path, "/answers/v1/queue")
-        assert (said["document"]["reasons"], said["document"]["not_shown"]) == ([], tasks)
+        _, answer = call_as(OTHER, made.path, "/answers/v1/queue")
+        assert (answer["document"]["reasons"], answer["document"]["not_shown"]) == ([], tasks)
 
 
-def test_passes_tell_what_was_decided_oldest_first(served: World) -> None:
+def test_passes_are_shown_oldest_first(served: World) -> None:
     for number in (3, 4, 5):
         served.store.history.add_pass(number, NOW + number, f"pass {number}: fine", {})
     document = served.ask("passes", last="2")["document"]
     assert [(one["pass"], one["sentence"]) for one in document["passes"]] == [(4, "pass 4: fine"), (5, "pass 5: fine")]
 
 
-SAID = (
+WHOLE = (
     "pass 8: 3 jobs wait; holding job 41.2-9:1 (no host has 900G), job 42 (no host has 900G); "
     "keeping w1 (job 43 runs); cannot read job 44; jobs 45, 46.3 ended with it; 80 % of the budget of user ann b spent"
     "; nothing to do: w2: suspected to be broken; all these jobs are cy's, and none of that owner's ran"
 )
-HEARD = (
+WITHOUT_NAMES = (
     "pass 8: 3 jobs wait; holding a job (no host has 900G), a job (no host has 900G); keeping w1 (a job runs); "
     "cannot read a job; jobs ended with it; 80 % of the budget of a user spent"
     "; nothing to do: w2: suspected to be broken; all these jobs are one owner's, and none of that owner's ran"
@@ -183,29 +186,29 @@ HEARD = (
 
 
 @as_root
-def test_where_details_are_the_owners_what_passes_said_names_no_job_and_no_owner() -> None:
+def test_with_owner_only_details_pass_sentences_name_no_job_or_owner_of_others() -> None:
     with world(owners_only=True) as made:
-        made.store.history.add_pass(8, NOW, SAID, {})
-        made.answers.status = lambda: {"sentence": SAID, "troubles": ["job 41 is odd"], "budgets": []}
+        made.store.history.add_pass(8, NOW, WHOLE, {})
+        made.answers.status = lambda: {"sentence": WHOLE, "troubles": ["job 41 is odd"], "budgets": []}
 
-        def told(user: str) -> tuple[str, str, list[str]]:
-            (one,) = asked_as(user, made.path, "/answers/v1/passes")[1]["document"]["passes"]
-            status = asked_as(user, made.path, "/answers/v1/status")[1]["document"]
+        def seen_by(user: str) -> tuple[str, str, list[str]]:
+            (one,) = call_as(user, made.path, "/answers/v1/passes")[1]["document"]["passes"]
+            status = call_as(user, made.path, "/answers/v1/status")[1]["document"]
             return one["sentence"], status["sentence"], status["troubles"]
 
-        assert told(OTHER) == (HEARD, HEARD, ["a job is odd"])
-        assert told("root") == (SAID, SAID, ["job 41 is odd"])
+        assert seen_by(OTHER) == (WITHOUT_NAMES, WITHOUT_NAMES, ["a job is odd"])
+        assert seen_by("root") == (WHOLE, WHOLE, ["job 41 is odd"])
 
 
 @pytest.mark.parametrize("case", sorted(CASES.glob("*/*/expect.toml")), ids=lambda case: case.parent.name)
-def test_no_sentence_of_a_pass_names_a_job_once_names_are_taken_out(case: Path) -> None:
+def test_a_pass_sentence_names_no_job_after_names_are_removed(case: Path) -> None:
     snapshot = read_record(whole(str(case.parent.relative_to(CASES))))
     assert not re.search(r"\bjobs? [0-9]", without_names(sentence(plan(snapshot), 8)))
 
 
 @as_root
-def test_where_details_are_the_owners_no_reason_names_another_owner() -> None:
-    """Neither a note beside the jobs, nor why a worker is suspected."""
+def test_with_owner_only_details_no_reason_names_another_owner() -> None:
+    """This covers notes besides the jobs, and the reason why a worker is suspected."""
     budgets = [
         because(Code.BUDGET_LEVEL, owner=owner, level=100, budget=5.0, currency="USD")
         for owner in ("user ann", "project wind", f"user {OTHER}", "the cell")
@@ -213,29 +216,29 @@ def test_where_details_are_the_owners_no_reason_names_another_owner() -> None:
     unread = because(Code.JOBS_NOT_READ, count=2, why="they have no state", jobs=("7654321", "7654322"))
     suspect = Reason(Code.SUSPECT, (), (because(Code.ONE_OWNER, owner="ann"),))
     with world(owners_only=True) as made:
-        seen = made.loop.see(whole("shrink/a-held-job-keeps-nobody"))
+        seen = made.loop.observe(whole("shrink/a-held-job-keeps-nobody"))
         workers = (replace(seen.plan.workers[0], reason=suspect), *seen.plan.workers[1:])
         made.loop.decided = replace(seen, plan=replace(seen.plan, notes=(*budgets, unread), workers=workers)), 8
         questions = ("jobs", "workers", f"explain?subject={workers[0].name}", "explain?subject=12345")
-        told = {
+        result = {
             user: "".join(
-                json.dumps(asked_as(user, made.path, f"/answers/v1/{each}{'&' if '?' in each else '?'}form={form}")[1])
+                json.dumps(call_as(user, made.path, f"/answers/v1/{each}{'&' if '?' in each else '?'}form={form}")[1])
                 for each in questions
                 for form in ("document", "text")
             )
             for user in (OTHER, "root")
         }
     secret = ("ann", "wind", "7654321")
-    assert [word for word in secret if re.search(rf"\b{word}\b", told[OTHER])] == []
-    assert [word for word in secret if re.search(rf"\b{word}\b", told["root"])] == list(secret)
-    assert [of for of in (f"user {OTHER}", "the cell") if of not in told[OTHER]] == []
+    assert [word for word in secret if re.search(rf"\b{word}\b", result[OTHER])] == []
+    assert [word for word in secret if re.search(rf"\b{word}\b", result["root"])] == list(secret)
+    assert [of for of in (f"user {OTHER}", "the cell") if of not in result[OTHER]] == []
 
 
 @as_root
-def test_where_details_are_the_owners_a_job_is_explained_without_others() -> None:
-    """Neither jobs that are held with it, nor launches for others' jobs that ask for the same."""
+def test_with_owner_only_details_explain_job_shows_nothing_of_other_jobs() -> None:
+    """This covers jobs that are held with it, and launches for others' jobs of the same category."""
     with world(owners_only=True) as made:
-        seen = owned_by(made.loop.see(WAITING), USER)
+        seen = owned_by(made.loop.observe(WAITING), USER)
         mine = first_job(seen)
         held = Hold((mine, f"{mine}1.2"), because(Code.UNSATISFIABLE_LIMIT, most=5))
         made.loop.decided = replace(seen, plan=replace(seen.plan, actions=(held,))), 8
@@ -246,16 +249,18 @@ def test_where_details_are_the_owners_a_job_is_explained_without_others() -> Non
         made.store.history.explain(seen.plan.job_categories, NOW)
         made.store.accept(Plan((launch,), MEMORY), pass_number=7, at=NOW)
 
-        def told(user: str) -> tuple[list[list[str]], int]:
-            status, said = asked_as(user, made.path, f"/answers/v1/explain?subject={mine}")
+        def seen_by(user: str) -> tuple[list[list[str]], int]:
+            status, explained = call_as(user, made.path, f"/answers/v1/explain?subject={mine}")
             assert status == 200
-            return [action["jobs"] for action in said["document"]["actions"]], len(said["document"]["launched"])
+            return [action["jobs"] for action in explained["document"]["actions"]], len(
+                explained["document"]["launched"]
+            )
 
-        assert told("root") == ([[mine]], 1)
-        assert told(USER) == ([[mine]], 0)
+        assert seen_by("root") == ([[mine]], 1)
+        assert seen_by(USER) == ([[mine]], 0)
         (order,) = made.store.journal.orders(0.0)
         happened(made.store, an_event(EventKind.ORDERED, mine, order_id=order.id, message="2 m5.large of execute"))
-        assert told(USER) == ([[mine]], 1)
+        assert seen_by(USER) == ([[mine]], 1)
 
 
 def test_workers_have_phase_conditions_and_load(served: World) -> None:
@@ -265,7 +270,23 @@ def test_workers_have_phase_conditions_and_load(served: World) -> None:
         assert (row["phase"] is None) == (row["id"] is None)
 
 
-def test_a_launch_is_explained_by_its_order(served: World) -> None:
+def test_a_machine_that_never_joined_and_is_gone_is_explained_with_its_failure(served: World) -> None:
+    machine = a_machine("w9", state=MachineState.TERMINATED).worker
+    served.store.history.note_workers([replace(machine, state=MachineState.RUNNING)], (), NOW)
+    served.store.history.note_workers([machine], (), NOW + 60)
+    happened(
+        served.store,
+        an_event(
+            EventKind.FAILED, hosts=("w9",), worker_id="i-w9", code="boot", message="m5.large of execute: no disk"
+        ),
+    )
+    document = served.ask("explain", subject="i-w9")["document"]
+    assert [(event["kind"], event["code"]) for event in document["events"]] == [("failed", "boot")]
+    (block,) = served.ask("explain", subject="i-w9", form="text")["blocks"]
+    assert block[3][-1].endswith("worker w9 never joined: m5.large of execute: no disk")
+
+
+def test_explain_order_shows_its_launch(served: World) -> None:
     store = served.store
     store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=NOW)
     (order,) = store.journal.orders(0.0)

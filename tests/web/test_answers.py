@@ -1,4 +1,4 @@
-"""Answers of the running service: who gets them, what they say of themselves, and what they cost."""
+"""Answers of the running service: who gets them, which pass they are of, and what they cost."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from autoscaler.store.store import Store
 from autoscaler.store.usages import Run, RunKey
 from tests.cases.whole import whole
 from tests.sge.test_job_ends import line
-from tests.web.asked_as import asked_as, python_as
+from tests.web.as_user import call_as, python_as
 
 USER, OTHER = "daemon", "nobody"
 NOTHING = '{"arrays": []}'
@@ -53,12 +53,12 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="takes another user's pla
 
 @dataclass
 class Loop:
-    """What the loop tells of itself."""
+    """The state that the loop publishes."""
 
     decided: tuple[ObservedPlan, int] | None = None
     unobserved: str = ""
 
-    def see(self, record: Path, number: int = 7) -> ObservedPlan:
+    def observe(self, record: Path, number: int = 7) -> ObservedPlan:
         snapshot = read_record(record)
         seen = ObservedPlan(snapshot, plan(snapshot), {}, None)
         self.decided = seen, number
@@ -83,8 +83,8 @@ class World:
 def world(
     group: int | None = None, managers_of: Callable[[], list[str]] | None = None, **known: Any
 ) -> Iterator[World]:
-    """A service on a socket that everybody reaches, whose last pass saw eight waiting jobs of nobody's."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as made:  # pytest's own are closed to others
+    """A service on a socket that every user can reach, whose last pass observed eight waiting jobs without an owner."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:  # the temporary folders of pytest are not readable by others
         folder = Path(made)
         folder.chmod(0o755)
         store = Store.open(folder / "cell.sqlite")
@@ -114,7 +114,7 @@ def world(
 @pytest.fixture(scope="module")
 def shared() -> Iterator[World]:
     with world() as made:
-        made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         yield made
 
 
@@ -125,13 +125,13 @@ def served(shared: World) -> World:
 
 
 def first_job(seen: ObservedPlan) -> str:
-    """The number of the first that waits."""
+    """The number of the first waiting job."""
     name: str = seen.jobs()["jobs"][0]["jobs"][0]
     return name.partition(".")[0]
 
 
 def owned_by(seen: ObservedPlan, owner: str) -> ObservedPlan:
-    """All that waits is this user's, and nothing runs."""
+    """The same, with all waiting jobs owned by this user and nothing running."""
     cluster = seen.snapshot.cluster
     job_categories = tuple(
         replace(category, ask=replace(category.ask, owner=owner)) for category in cluster.job_categories
@@ -141,15 +141,15 @@ def owned_by(seen: ObservedPlan, owner: str) -> ObservedPlan:
     )
 
 
-def test_an_answer_says_of_when_it_is(served: World) -> None:
-    said = served.ask("jobs")
+def test_an_answer_states_its_pass_and_age(served: World) -> None:
+    answer = served.ask("jobs")
     seen = served.loop.decided
     assert seen is not None
-    assert (said["answers"], said["pass"], said["trouble"], said["age_s"] > 0) == (1, 7, "", True)
-    assert said["document"] == json.loads(json.dumps(seen[0].jobs()))
+    assert (answer["answers"], answer["pass"], answer["trouble"], answer["age_s"] > 0) == (1, 7, "", True)
+    assert answer["document"] == json.loads(json.dumps(seen[0].jobs()))
 
 
-def test_an_answer_says_why_there_is_no_newer_one(served: World) -> None:
+def test_an_answer_states_why_there_is_no_newer_observation(served: World) -> None:
     served.loop.unobserved = "qstat did not answer"
     try:
         assert served.ask("workers")["trouble"] == "qstat did not answer"
@@ -157,7 +157,7 @@ def test_an_answer_says_why_there_is_no_newer_one(served: World) -> None:
         served.loop.unobserved = ""
 
 
-def test_documents_are_those_of_a_command_that_looks_for_itself(served: World) -> None:
+def test_answers_equal_those_of_a_command_that_observes_itself(served: World) -> None:
     assert served.loop.decided is not None
     seen = served.loop.decided[0]
     assert served.ask("workers")["document"] == json.loads(json.dumps(seen.workers()))
@@ -167,12 +167,12 @@ def test_documents_are_those_of_a_command_that_looks_for_itself(served: World) -
     assert block[3][0].startswith(f"job {job}")
 
 
-def test_an_ended_job_is_found_in_the_accounting(served: World) -> None:
+def test_an_ended_job_is_found_in_accounting(served: World) -> None:
     document = served.ask("explain", subject="905")["document"]
     assert (document["state"], [end["host"] for end in document["ended"]]) == ("ended", ["w1"])
 
 
-def test_an_ended_job_is_told_with_what_it_cost(served: World) -> None:
+def test_explain_shows_what_an_ended_job_cost(served: World) -> None:
     store, began = served.store, 1_700_000_000.0
     worker = Worker(
         "i-9", InstanceType("m5", "m5", 4, 1), "execute", MachineState.RUNNING, began, name="w9", price_per_hour=2.0
@@ -185,7 +185,7 @@ def test_an_ended_job_is_told_with_what_it_cost(served: World) -> None:
     assert "it cost 1.00 EUR, for 2.00 slot hours on 1 worker (an estimate)" in block[3]
 
 
-def test_others_are_answered_while_the_cost_of_many_jobs_is_summed_up(
+def test_other_callers_are_answered_while_the_cost_of_many_jobs_is_computed(
     served: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, end = threading.Event(), threading.Event()
@@ -210,18 +210,18 @@ def test_others_are_answered_while_the_cost_of_many_jobs_is_summed_up(
     assert found[0]["document"]["by"] == "user"
 
 
-def test_who_asks_for_cost_waits_longer_for_it() -> None:
+def test_a_client_waits_longer_for_cost_than_for_status() -> None:
     assert answer_client._timeout("/answers/v1/cost?by=user") > answer_client._timeout("/answers/v1/status")
 
 
-def test_what_does_not_exist_is_said_with_what_may_be_meant(served: World) -> None:
+def test_an_unknown_job_or_host_is_reported_as_such(served: World) -> None:
     with pytest.raises(NotFound, match="job 1000000 neither waits nor runs"):
         served.ask("explain", subject="1000000")
     with pytest.raises(NotFound, match="Grid Engine has no host"):
         served.ask("explain", subject="nowhere")
 
 
-def test_history_and_status_are_answered_before_the_first_pass() -> None:
+def test_history_and_status_are_answered_before_the_first_pass_and_jobs_are_not() -> None:
     with world() as fresh:
         assert fresh.ask("status")["as_of"] is None
         assert "periods" in fresh.ask("history", since="60")["document"]
@@ -241,14 +241,14 @@ def test_history_and_status_are_answered_before_the_first_pass() -> None:
     ),
 )
 @pytest.mark.parametrize("form", ("document", "text", "csv"))
-def test_cost_of_a_time_that_has_no_date_is_refused_in_words(query: dict[str, str], form: str) -> None:
+def test_cost_refuses_a_time_outside_the_calendar_with_a_message(query: dict[str, str], form: str) -> None:
     with world() as made:
         reply = made.answers.answer("cost", {**query, "form": form}, Asker("eve", lambda: False))
     assert reply.status == 400
     assert "only times from 1970 to 9998" in json.loads(b"".join(reply.parts))["error"]
 
 
-def test_an_account_is_neither_a_formula_nor_a_row_of_ours() -> None:
+def test_an_account_never_reads_as_a_formula_or_a_summary_row() -> None:
     formulas = ["=2+5", "@SUM(1)", "-2+3", "+1", "\uff1d1", "\u200b=1", "\ufeff+1", "\xad@a", "\ufe631", "\u22121"]
     accounts = [*formulas, "(idle)", "(none)", "a\x1b[31mb", "plain"]
     with world() as made:
@@ -270,7 +270,7 @@ def test_an_account_is_neither_a_formula_nor_a_row_of_ours() -> None:
     assert shown & {"(idle)", "(none)"} == set()
 
 
-def test_cost_shows_the_jobs_of_others_as_one_row_where_details_are_for_owners() -> None:
+def test_with_owner_only_details_cost_shows_the_jobs_of_others_as_one_row() -> None:
     with world() as made:
         began = made.answers.clock() - 7200
         kind = InstanceType("m5.xlarge", "m5", 4, 16 << 30)
@@ -285,15 +285,15 @@ def test_cost_shows_the_jobs_of_others_as_one_row_where_details_are_for_owners()
         asked = {"by": "job", "since": "1d"}
         nobody, ann = (Asker(name, lambda: False) for name in ("eve", "ann"))
         manager = Asker("root", lambda: True)
-        told = [
+        results = [
             {row["key"] for row in cost_rows(json.loads(b"".join(made.answers.answer("cost", asked, by).parts)))}
             for by in (nobody, ann, manager)
         ]
-        assert told == [{"(others)"}, {"1", "(others)"}, {"1", "2"}]
+        assert results == [{"(others)"}, {"1", "(others)"}, {"1", "2"}]
 
 
-def cost_rows(said: dict[str, Any]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = said["document"]["currencies"][0]["rows"]
+def cost_rows(text: dict[str, Any]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = text["document"]["currencies"][0]["rows"]
     return rows
 
 
@@ -325,10 +325,10 @@ def cost_rows(said: dict[str, Any]) -> list[dict[str, Any]]:
         ("nothing", 404),
     ),
 )
-def test_a_wrong_question_is_refused_and_never_a_defect(served: World, question: str, status: int) -> None:
-    said = asked_here(served, f"/answers/v1/{question}")
-    assert said[0] == status
-    assert said[1]["error"]
+def test_a_wrong_question_is_refused_with_its_status_and_an_error(served: World, question: str, status: int) -> None:
+    answer = asked_here(served, f"/answers/v1/{question}")
+    assert answer[0] == status
+    assert answer[1]["error"]
 
 
 def asked_here(served: World, target: str) -> tuple[int, dict[str, Any]]:
@@ -336,8 +336,8 @@ def asked_here(served: World, target: str) -> tuple[int, dict[str, Any]]:
         made.settimeout(120)
         made.connect(str(served.path))
         made.sendall(f"GET {target} HTTP/1.0\r\n\r\n".encode())
-        said = b"".join(iter(lambda: made.recv(65536), b""))
-    head, _, body = said.partition(b"\r\n\r\n")
+        result = b"".join(iter(lambda: made.recv(65536), b""))
+    head, _, body = result.partition(b"\r\n\r\n")
     return int(head.split(b" ")[1]), json.loads(body)
 
 
@@ -345,87 +345,87 @@ def asked_here(served: World, target: str) -> tuple[int, dict[str, Any]]:
 @pytest.mark.parametrize(
     "question", ("status", "jobs", "queue", "workers", "explain?subject=905", "history", "events", "passes", "cost")
 )
-def test_every_user_of_the_machine_may_look(served: World, question: str) -> None:
-    assert asked_as(USER, served.path, f"/answers/v1/{question}")[0] == 200
+def test_every_local_user_may_read(served: World, question: str) -> None:
+    assert call_as(USER, served.path, f"/answers/v1/{question}")[0] == 200
 
 
 @as_root
-def test_a_user_may_only_look(served: World) -> None:
-    status, said = asked_as(USER, served.path, "/autoscale", method="POST", body=NOTHING)
-    assert (status, said["error"]) == (403, f"{USER} is a reader: this takes a caller")
-    assert asked_as(USER, served.path, "/requests/standard", method="DELETE")[0] == 403
+def test_an_ordinary_user_may_only_read(served: World) -> None:
+    status, answer = call_as(USER, served.path, "/autoscale", method="POST", body=NOTHING)
+    assert (status, answer["error"]) == (403, f"{USER} is a reader: this takes a caller")
+    assert call_as(USER, served.path, "/requests/standard", method="DELETE")[0] == 403
 
 
 @as_root
-def test_a_manager_of_grid_engine_may_act_and_is_asked_about_seldom() -> None:
+def test_a_grid_engine_manager_may_act_and_the_manager_list_is_read_once() -> None:
     with world() as made:
         made.managers.append(USER)
         for _ in range(3):
-            assert asked_as(USER, made.path, "/autoscale", method="POST", body=NOTHING)[0] == 200
-        assert asked_as(OTHER, made.path, "/autoscale", method="POST", body=NOTHING)[0] == 403
+            assert call_as(USER, made.path, "/autoscale", method="POST", body=NOTHING)[0] == 200
+        assert call_as(OTHER, made.path, "/autoscale", method="POST", body=NOTHING)[0] == 403
         assert len(made.asked_for_managers) == 1
 
 
 @as_root
-def test_members_of_the_group_may_act() -> None:
+def test_members_of_the_socket_group_may_act() -> None:
     gid = grp.getgrnam("games").gr_gid
     with world(gid) as made:
-        assert asked_as(USER, made.path, "/autoscale", method="POST", body=NOTHING, groups=(gid,))[0] == 200
-        assert asked_as(USER, made.path, "/autoscale", method="POST", body=NOTHING)[0] == 403
+        assert call_as(USER, made.path, "/autoscale", method="POST", body=NOTHING, groups=(gid,))[0] == 200
+        assert call_as(USER, made.path, "/autoscale", method="POST", body=NOTHING)[0] == 403
 
 
 @as_root
-def test_where_details_are_the_owners_nobody_else_sees_a_job() -> None:
+def test_with_owner_only_details_others_do_not_see_a_job() -> None:
     with world(owners_only=True) as made:
-        seen = made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        seen = made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         made.loop.decided = owned_by(seen, USER), 8
         job = first_job(seen)
         there = len(seen.jobs()["jobs"])
-        mine, others = (asked_as(who, made.path, "/answers/v1/jobs")[1]["document"] for who in (USER, OTHER))
+        mine, others = (call_as(who, made.path, "/answers/v1/jobs")[1]["document"] for who in (USER, OTHER))
         assert ((len(mine["jobs"]), mine["not_shown"]), (len(others["jobs"]), others["not_shown"])) == (
             (there, 0),
             (0, there),
         )
-        assert [asked_as(who, made.path, f"/answers/v1/explain?subject={job}")[0] for who in (USER, OTHER, "root")] == [
+        assert [call_as(who, made.path, f"/answers/v1/explain?subject={job}")[0] for who in (USER, OTHER, "root")] == [
             200,
             403,
             200,
         ]
-        assert asked_as(OTHER, made.path, "/answers/v1/explain?subject=905")[0] == 403  # of ann, and ended
+        assert call_as(OTHER, made.path, "/answers/v1/explain?subject=905")[0] == 403  # of ann, and ended
         made.managers.append(OTHER)
         made.answers.turns = Turns()
 
 
 @as_root
-def test_where_details_are_the_owners_nobody_else_sees_what_they_spent() -> None:
+def test_with_owner_only_details_others_do_not_see_what_an_owner_spent() -> None:
     with world(owners_only=True) as made:
-        told = made.answers.status()
+        answer = made.answers.status()
         owners = ("the cell", f"user {USER}", f"user {OTHER}", "project wind")
         one = {"budget": 9.0, "spent": 1.0, "level": 0, "action": "warn", "until": "2026-12-01T00:00:00+00:00"}
         budgets = [{"owner": owner, **one} for owner in owners]
-        made.answers.status = lambda: {**told, "troubles": [], "budgets": budgets}
+        made.answers.status = lambda: {**answer, "troubles": [], "budgets": budgets}
         seen = {
-            who: [each["owner"] for each in asked_as(who, made.path, "/answers/v1/status")[1]["document"]["budgets"]]
+            who: [each["owner"] for each in call_as(who, made.path, "/answers/v1/status")[1]["document"]["budgets"]]
             for who in ("root", USER, OTHER)
         }
         assert seen == {"root": list(owners), USER: list(owners[:2]), OTHER: [owners[0], owners[2]]}
 
 
 @as_root
-def test_nobody_passes_for_another_by_a_header() -> None:
+def test_a_header_does_not_let_a_user_pass_for_another() -> None:
     with world(owners_only=True) as made:
-        seen = made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        seen = made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         made.loop.decided = owned_by(seen, USER), 8
         job = first_job(seen)
         target = f"/answers/v1/explain?subject={job}"
-        assert asked_as(OTHER, made.path, target, X_Asked_By=USER, X_Asked_Role="admin")[0] == 403
-        assert asked_as("root", made.path, target, X_Asked_By=USER, X_Asked_Role="reader")[0] == 200
-        assert asked_as("root", made.path, target, X_Asked_By=OTHER, X_Asked_Role="reader")[0] == 403
+        assert call_as(OTHER, made.path, target, X_Asked_By=USER, X_Asked_Role="admin")[0] == 403
+        assert call_as("root", made.path, target, X_Asked_By=USER, X_Asked_Role="reader")[0] == 200
+        assert call_as("root", made.path, target, X_Asked_By=OTHER, X_Asked_Role="reader")[0] == 403
 
 
-def test_a_server_without_a_loop_passes_questions_on_as_who_asks() -> None:
+def test_a_server_without_a_loop_relays_questions_as_their_asker() -> None:
     with world(owners_only=True) as made:
-        seen = made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        seen = made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         made.loop.decided = owned_by(seen, "ann"), 8
         relay = RelayedAnswers(lambda: str(made.path))
         asked = {"subject": first_job(seen)}
@@ -437,16 +437,16 @@ def test_a_server_without_a_loop_passes_questions_on_as_who_asks() -> None:
 
 
 @pytest.mark.parametrize("name", ("GRID\\ann", "ann@grid.example.org", "ann%5C", "a" * 80))
-def test_a_server_without_a_loop_passes_on_every_name_whole(name: str) -> None:
+def test_a_server_without_a_loop_relays_user_names_unshortened(name: str) -> None:
     with world(owners_only=True) as made:
-        seen = made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        seen = made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         made.loop.decided = owned_by(seen, name), 8
         relay, asked = RelayedAnswers(lambda: str(made.path)), {"subject": first_job(seen)}
         askers = [Asker(each, lambda: False) for each in (name, name[:64] + "b")]
         assert [relay.answer("explain", asked, who).status for who in askers] == [200, 403]
 
 
-def test_hosts_that_ask_with_one_token_through_a_server_are_told_apart() -> None:
+def test_hosts_that_share_a_token_through_a_relay_are_rate_limited_separately() -> None:
     with world() as made:
         made.answers.turns = Turns(lambda: 0.0)
         relay = RelayedAnswers(lambda: str(made.path))
@@ -455,7 +455,7 @@ def test_hosts_that_ask_with_one_token_through_a_server_are_told_apart() -> None
         assert relay.answer("status", {}, calm).status == 200
 
 
-def test_one_pass_is_answered_from_one_making(served: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_answers_of_a_pass_are_computed_once(served: World, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
     jobs = ObservedPlan.jobs
 
@@ -464,16 +464,16 @@ def test_one_pass_is_answered_from_one_making(served: World, monkeypatch: pytest
         return jobs(seen)
 
     monkeypatch.setattr(ObservedPlan, "jobs", counted)
-    served.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"), 8)
+    served.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"), 8)
     with ThreadPoolExecutor(4) as many:
         answers = list(many.map(lambda _: served.ask("jobs")["document"], range(12)))
     assert (len(made), all(each == answers[0] for each in answers)) == (1, True)
-    served.loop.see(whole("eligibility/held-jobs-do-not-count"), 9)
+    served.loop.observe(whole("eligibility/held-jobs-do-not-count"), 9)
     assert (served.ask("jobs")["pass"], len(made)) == (9, 2)
-    served.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+    served.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
 
 
-def test_who_asks_in_floods_is_told_to_wait_and_others_are_answered(served: World) -> None:
+def test_a_user_who_asks_too_often_is_refused_and_others_are_answered(served: World) -> None:
     frozen = Turns(lambda: 0.0)
     served.answers.turns = frozen
     flood = Asker("flood", lambda: False)
@@ -484,11 +484,11 @@ def test_who_asks_in_floods_is_told_to_wait_and_others_are_answered(served: Worl
 
 @as_root
 @pytest.mark.slow
-def test_one_user_who_holds_many_questions_open_leaves_places_for_others() -> None:
-    """The socket is real, and so are both users; the first answer is not made before the others were judged."""
+def test_a_user_with_many_open_questions_leaves_room_for_others() -> None:
+    """The socket is real, and so are both users; no answer is made before all requests were judged."""
     asked, judged = 20, Semaphore(0)
     with world() as made, ThreadPoolExecutor(asked + 1) as many:
-        made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         go = Event()
         made.answers.status = lambda: {"schema": 1, "sentence": f"{go.wait(60)}"}
 
@@ -501,15 +501,15 @@ def test_one_user_who_holds_many_questions_open_leaves_places_for_others() -> No
         try:
             for _ in range(asked // 2):
                 assert judged.acquire(timeout=60), "the questions of one asker may all wait"
-            calm = many.submit(asked_as, OTHER, made.path, "/answers/v1/workers")
-            wait_for([calm], 3)  # refused at once, or in the line
+            calm = many.submit(call_as, OTHER, made.path, "/answers/v1/workers")
+            wait_for([calm], 3)  # refused at once, or in the queue
         finally:
             go.set()
         assert calm.result()[0] == 200
         assert {each.result() for each in floods} == {200, 429}
 
 
-def test_one_token_leaves_places_for_others_and_each_of_its_hosts_has_some() -> None:
+def test_a_token_leaves_room_for_others_and_for_each_of_its_hosts() -> None:
     line = Line()
     hosts = [Asker("token:site", lambda: False, f"10.0.0.{number}") for number in range(9)]
     taken = [[line.enter(host) is None for _ in range(6)].count(True) for host in hosts]
@@ -520,42 +520,40 @@ def test_one_token_leaves_places_for_others_and_each_of_its_hosts_has_some() -> 
     assert [line.enter(hosts[8]) is None, line.enter(hosts[8]) is None] == [True, False]
 
 
-def test_a_network_of_ipv6_is_one_place() -> None:
+def test_an_ipv6_network_counts_as_one_place() -> None:
     one, other = (Asker("token:site", lambda: False, address) for address in ("2001:db8::1", "2001:db8::ffff:2"))
     assert one.place == other.place != Asker("token:site", lambda: False, "2001:db8:1::1").place
 
 
-def test_who_asks_for_what_is_large_may_ask_more_seldom() -> None:
+def test_a_user_who_asks_for_large_answers_may_ask_less_often() -> None:
     now = [0.0]
     turns = Turns(lambda: now[0])
     assert turns.take("large")
-    turns.charge("large", 4.0)  # seconds of a processor
+    turns.charge("large", 4.0)  # seconds of processor time
     assert (turns.take("large"), turns.take("small")) == (False, True)
     now[0] = 8.0
     assert turns.take("large")
 
 
 @as_root
-def test_one_users_silent_connections_leave_room_for_others(served: World) -> None:
-    """Root's are not limited: it is the service's own user's machine."""
+def test_silent_connections_of_a_user_leave_room_for_others(served: World) -> None:
+    """Root's connections are not limited: it is the user who runs the service."""
     assert SOCKET.of_user is not None
     program = f"""
 import socket, sys
 held = []
 for _ in range({SOCKET.of_user + 5}):
     one = socket.socket(socket.AF_UNIX); one.settimeout(60); one.connect({str(served.path)!r}); held.append(one)
-told = held[-1].recv(100)
-sys.stdout.write(told.decode().split(" ")[1])
+reply = held[-1].recv(100)
+sys.stdout.write(reply.decode().split(" ")[1])
 """
     done = python_as(USER, program)
-    assert (done.stdout, asked_as(OTHER, served.path, "/answers/v1/status")[0]) == (b"503", 200), done.stderr
+    assert (done.stdout, call_as(OTHER, served.path, "/answers/v1/status")[0]) == (b"503", 200), done.stderr
 
 
 @as_root
 @pytest.mark.parametrize("target", ("/metrics", "/requests", "/settings", "/nothing", "/answers/v1/status"))
-def test_one_user_who_looks_in_floods_is_told_to_wait_whatever_they_look_at(
-    target: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_user_who_reads_too_often_is_refused_whatever_they_read(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dependencies, "Turns", lambda: Turns(lambda: 0.0))
     with world() as made:
         program = f"""
@@ -566,15 +564,15 @@ for _ in range({BURST + 5}):
         print(one.makefile().readline().split(" ")[1])
 """
         statuses = python_as(USER, program).stdout.decode().split()
-        if target == "/nothing":  # costs nothing, and tells nothing
+        if target == "/nothing":  # costs nothing, and shows nothing
             assert set(statuses) == {"404"}
             return
         assert (len(statuses), "429" in statuses[: BURST // 2], set(statuses[BURST:])) == (BURST + 5, False, {"429"})
-        assert asked_as(OTHER, made.path, "/requests")[0] == 200
+        assert call_as(OTHER, made.path, "/requests")[0] == 200
         assert asked_here(made, "/requests")[0] == 200
 
 
-def test_no_one_manages_while_grid_engine_does_not_say_who() -> None:
+def test_nobody_counts_as_manager_while_grid_engine_does_not_list_managers() -> None:
     def broken() -> list[str]:
         raise GridEngineNotObservable("qconf hangs")
 
@@ -587,7 +585,7 @@ def test_no_one_manages_while_grid_engine_does_not_say_who() -> None:
     assert roles.manages("ann")
 
 
-def test_a_new_manager_counts_soon_and_one_who_is_known_asks_grid_engine_no_more_than_once_a_minute() -> None:
+def test_a_new_manager_counts_soon_and_a_known_one_is_checked_at_most_once_a_minute() -> None:
     asked, now, managers = 0, 0.0, ["ann"]
 
     def read() -> list[str]:
@@ -610,7 +608,7 @@ def test_a_new_manager_counts_soon_and_one_who_is_known_asks_grid_engine_no_more
 
 
 @as_root
-def test_a_qmaster_that_hangs_holds_one_who_asks_and_nobody_else() -> None:
+def test_a_hanging_qmaster_delays_only_the_caller_whose_role_is_read() -> None:
     asked, go = Semaphore(0), Event()
 
     def hanging() -> list[str]:
@@ -619,13 +617,13 @@ def test_a_qmaster_that_hangs_holds_one_who_asks_and_nobody_else() -> None:
         return []
 
     with world(owners_only=True, managers_of=hanging) as made, ThreadPoolExecutor(1) as beside:
-        made.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
-        first = beside.submit(asked_as, OTHER, made.path, "/answers/v1/jobs")
+        made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        first = beside.submit(call_as, OTHER, made.path, "/answers/v1/jobs")
         try:
             assert asked.acquire(timeout=60)
-            assert made.ask("status")["document"]["sentence"] == "all is well"  # root waits for no turn
-            status, said = asked_as(USER, made.path, "/answers/v1/jobs")
-            assert (status, said["document"]["jobs"], first.done()) == (200, [], False)
+            assert made.ask("status")["document"]["sentence"] == "all is well"  # root is not limited
+            status, answer = call_as(USER, made.path, "/answers/v1/jobs")
+            assert (status, answer["document"]["jobs"], first.done()) == (200, [], False)
         finally:
             go.set()
         assert first.result()[0] == 200

@@ -1,4 +1,4 @@
-"""What node arrays should hold, asked for over the REST API: by the library, the commands' client, and plain calls."""
+"""Requests for node arrays over the REST API: by the library, by the client of the commands, and by plain calls."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def login(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_script_asks_over_http_with_url_and_login(api: Served, login: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_library_requests_over_http_with_url_and_login(
+    api: Served, login: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CP_CAP_AUTOSCALE_URL", api.client.url)
     monkeypatch.setenv("CP_CAP_AUTOSCALE_LOGIN", str(login))
     jetpack.autoscale.set(name="execute", corecount=128)
@@ -44,7 +46,7 @@ def test_a_script_asks_over_http_with_url_and_login(api: Served, login: Path, mo
     assert (asked.name, asked.by, asked.targets) == ("standard", "anna (REST)", (Target("execute", cores=128),))
 
 
-def test_requests_are_shown_and_taken_back(api: Served, login: Path) -> None:
+def test_requests_are_shown_and_ended_over_rest(api: Served, login: Path) -> None:
     service = Service(url=api.client.url, login=str(login))
     service.call("POST", "/autoscale", {"arrays": [{"Name": "execute", "TargetCount": 2}], "request_set": "a/b"})
     shown = [each["name"] for each in service.call("GET", "/requests")["request_sets"]]
@@ -52,20 +54,20 @@ def test_requests_are_shown_and_taken_back(api: Served, login: Path) -> None:
     assert (shown, ended, api.store.requests.load(0.0).sets) == (["a/b"], True, ())
 
 
-def test_what_is_wrong_with_an_update_is_told_to_its_caller(api: Served, login: Path) -> None:
+def test_an_error_in_an_update_is_reported_to_its_caller(api: Served, login: Path) -> None:
     with pytest.raises(Rejected, match="TargetCount"):
         Service(url=api.client.url, login=str(login)).call(
             "POST", "/autoscale", {"arrays": [{"Name": "execute", "TargetCount": "many"}]}
         )
 
 
-def test_nobody_asks_without_a_login(api: Served) -> None:
+def test_requests_without_a_login_are_refused(api: Served) -> None:
     with pytest.raises(AutoscaleError, match="refuses this user and password"):
         Service(url=api.client.url).call("GET", "/requests")
 
 
-def test_nothing_of_a_server_is_imported_before_it_is_served() -> None:
+def test_no_server_library_is_imported_before_serving() -> None:
     modules = "autoscaler.commands.main, autoscaler.commands.run, autoscaler.commands.serve, autoscaler.commands._http"
     code = f"import sys, {modules}; print([name for name in {SERVING} if name in sys.modules])"
-    told = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, timeout=120, check=True)
-    assert told.stdout.strip() == "[]"
+    output = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, timeout=120, check=True)
+    assert output.stdout.strip() == "[]"

@@ -1,4 +1,4 @@
-"""Workers that ask to stop: who may ask, who is told what, and that no answer is made up."""
+"""Workers that ask to stop: who may ask, who gets which answer, and that every answer comes from a pass."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from autoscaler.errors import SettingsError, StateNotKept
 from autoscaler.report.wording import text
 from autoscaler.store.store import Store
 from autoscaler.worker_configuration import order_key, stop_token
-from tests.web.served import Door as Listener
+from tests.web.served import AutoStopServer as Listener
 
 AT_ONCE_OF_ONE = WORKERS.of_one or 0
 SECRET = b"a secret of this cell"
@@ -46,7 +46,7 @@ def path_of(instance: str = "i-1", order: str = "0abc", secret: bytes = SECRET) 
 
 @dataclass
 class Cluster:
-    """A store with its listener, and a loop that passes when it is told to, or as soon as somebody asks."""
+    """A store with its listener, and a loop that makes a pass when a test calls it, or as soon as a worker asks."""
 
     store: Store
     workers: list[Worker] = field(default_factory=lambda: [worker()])
@@ -88,18 +88,18 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def cluster(store: Store) -> Cluster:
-    """One that has looked once, and lets nobody stop."""
+    """One that has observed once, and lets no worker stop."""
     cluster = Cluster(store, decides=lambda _: STAYS)
     cluster.pass_once()
     return cluster
 
 
 @pytest.mark.parametrize(("decision", "stop"), ((STOPS, True), (STAYS, False)))
-def test_a_worker_is_told_what_the_plan_decided(store: Store, decision: AutoStopAnswer, stop: bool) -> None:
+def test_a_worker_gets_the_decision_of_the_plan(store: Store, decision: AutoStopAnswer, stop: bool) -> None:
     cluster = Cluster(store, decides=lambda _: decision)
     cluster.pass_once()
-    says = cluster.auto_stops.reply_to(path_of(), "127.0.0.1").says
-    assert says == {"instance": "i-1", "stop": stop, "reason": text(WHY)}
+    result = cluster.auto_stops.reply_to(path_of(), "127.0.0.1").says
+    assert result == {"instance": "i-1", "stop": stop, "reason": text(WHY)}
 
 
 @pytest.mark.parametrize(
@@ -124,11 +124,11 @@ def test_a_worker_is_told_what_the_plan_decided(store: Store, decision: AutoStop
         (path_of().replace("/autostop", "/autostop/.."), "127.0.0.1", 404),
     ),
 )
-def test_only_a_worker_itself_may_ask(cluster: Cluster, path: str, peer: str, status: int) -> None:
+def test_only_the_worker_itself_may_ask(cluster: Cluster, path: str, peer: str, status: int) -> None:
     assert cluster.status(path, peer) == status
 
 
-def test_who_may_not_ask_leaves_no_question_behind(store: Store) -> None:
+def test_a_refused_caller_leaves_no_open_question(store: Store) -> None:
     cluster = Cluster(store)
     cluster.pass_once()
     for path, peer in ((path_of(), "10.9.9.9"), (path_of("i-2"), "127.0.0.1"), (path_of(secret=b"x"), "127.0.0.1")):
@@ -136,31 +136,31 @@ def test_who_may_not_ask_leaves_no_question_behind(store: Store) -> None:
     assert store.auto_stops.open() == frozenset()
 
 
-def test_a_machine_that_is_gone_may_not_ask(cluster: Cluster) -> None:
+def test_a_terminated_machine_may_not_ask(cluster: Cluster) -> None:
     cluster.workers = [replace(worker(), state=MachineState.TERMINATED)]
     cluster.pass_once()
     assert cluster.status(path_of()) == 404
 
 
-def test_a_worker_whose_address_nobody_knows_may_ask_from_anywhere(cluster: Cluster) -> None:
+def test_a_worker_of_unknown_address_may_ask_from_anywhere(cluster: Cluster) -> None:
     cluster.workers = [worker(address=None)]
     cluster.pass_once()
     assert cluster.status(path_of(), "10.9.9.9") == 200
 
 
-def test_before_the_first_look_nothing_is_decided(store: Store) -> None:
+def test_before_the_first_observation_no_question_is_answered(store: Store) -> None:
     assert Cluster(store).status(path_of()) == 503
 
 
-def test_without_a_pass_nobody_is_told_anything(store: Store) -> None:
+def test_without_a_later_pass_a_question_stays_open(store: Store) -> None:
     cluster = Cluster(store, patience=0.05)
     cluster.pass_once()
     reply = cluster.auto_stops.reply_to(path_of(), "127.0.0.1")
-    told = int(reply.status), reply.says["error"], set(store.auto_stops.open())
-    assert told == (503, "not decided yet: ask again", {"i-1"})
+    result = int(reply.status), reply.says["error"], set(store.auto_stops.open())
+    assert result == (503, "not decided yet: ask again", {"i-1"})
 
 
-def test_the_answer_of_a_later_pass_reaches_who_waits(store: Store) -> None:
+def test_the_answer_of_a_later_pass_reaches_the_waiting_worker(store: Store) -> None:
     cluster = Cluster(store)
     cluster.pass_once()
     with ThreadPoolExecutor(1) as caller:
@@ -171,7 +171,7 @@ def test_the_answer_of_a_later_pass_reaches_who_waits(store: Store) -> None:
         assert waiting.result(120) == 200
 
 
-def test_an_answer_of_a_look_before_the_question_is_not_given(store: Store) -> None:
+def test_an_answer_from_an_observation_before_the_question_is_not_given(store: Store) -> None:
     cluster = Cluster(store, patience=0.05)
     cluster.pass_once()
     store.auto_stops.ask("i-1", 1.0)
@@ -179,7 +179,7 @@ def test_an_answer_of_a_look_before_the_question_is_not_given(store: Store) -> N
     assert cluster.status(path_of()) == 503
 
 
-def test_who_was_told_that_it_stops_is_told_so_again(store: Store) -> None:
+def test_a_worker_that_may_stop_gets_the_same_answer_again(store: Store) -> None:
     cluster = Cluster(store, patience=0.05)
     store.auto_stops.ask("i-1", 1.0)
     store.auto_stops.answer("i-1", STOPS, WHY, 2.0)
@@ -187,7 +187,7 @@ def test_who_was_told_that_it_stops_is_told_so_again(store: Store) -> None:
     assert cluster.auto_stops.reply_to(path_of(), "127.0.0.1").says["stop"] is True
 
 
-def test_a_store_that_cannot_be_written_is_no_answer_and_its_place_is_told_to_no_worker(
+def test_an_unwritable_store_gives_no_answer_and_its_path_is_only_logged(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def full(worker_id: str, at: float) -> None:
@@ -201,13 +201,13 @@ def test_a_store_that_cannot_be_written_is_no_answer_and_its_place_is_told_to_no
     ]
 
 
-def test_a_worker_that_asks_without_end_is_slowed_down(cluster: Cluster) -> None:
+def test_a_worker_that_asks_too_often_is_refused(cluster: Cluster) -> None:
     cluster.auto_stops.stopwatch = lambda: 0.0
     statuses = [cluster.status(path_of()) for _ in range(BURST + 1)]
     assert (set(statuses[:BURST]), statuses[BURST]) == ({200}, 429)
 
 
-def test_one_that_was_slowed_down_may_ask_again_later(cluster: Cluster) -> None:
+def test_a_worker_that_was_refused_may_ask_again_later(cluster: Cluster) -> None:
     now = 0.0
     cluster.auto_stops.stopwatch = lambda: now
     for _ in range(BURST):
@@ -216,17 +216,15 @@ def test_one_that_was_slowed_down_may_ask_again_later(cluster: Cluster) -> None:
     assert cluster.status(path_of()) == 200
 
 
-def test_the_log_tells_each_new_answer_once_and_no_token(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_has_each_new_answer_once_and_no_token(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     for _ in range(3):
         cluster.status(path_of())
-    said = [record.getMessage() for record in caplog.records]
-    assert said == [f"w1.cluster asked to stop, but stays: {text(WHY)}"]
+    logged = [record.getMessage() for record in caplog.records]
+    assert logged == [f"w1.cluster asked to stop, but stays: {text(WHY)}"]
 
 
-def test_the_log_does_not_say_twice_of_one_that_stops_that_it_asked(
-    store: Store, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_log_does_not_repeat_that_a_stopping_worker_asked(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     cluster = Cluster(store, patience=0.05)
     store.auto_stops.ask("i-1", 1.0)
@@ -238,8 +236,8 @@ def test_the_log_does_not_say_twice_of_one_that_stops_that_it_asked(
     ]
 
 
-def test_as_many_stop_as_are_too_many_however_many_ask_at_once(store: Store) -> None:
-    """Forty ask at once, with a loop that lets three of them go: three are told that they stop."""
+def test_exactly_the_surplus_workers_may_stop_however_many_ask_at_once(store: Store) -> None:
+    """Forty workers ask at once while the loop lets three of them stop: exactly these three get that answer."""
     workers = [worker(f"i-{number}", name=f"w{number}") for number in range(40)]
     goes: set[str] = set()
 
@@ -252,8 +250,8 @@ def test_as_many_stop_as_are_too_many_however_many_ask_at_once(store: Store) -> 
     cluster.pass_once()
     with ThreadPoolExecutor(40) as callers:
         replies = list(callers.map(lambda each: cluster.auto_stops.reply_to(path_of(each.id), "127.0.0.1"), workers))
-    told = {reply.says["instance"] for reply in replies if reply.says["stop"]}
-    assert (told, len(goes), {reply.status for reply in replies}) == (goes, 3, {200})
+    results = {reply.says["instance"] for reply in replies if reply.says["stop"]}
+    assert (results, len(goes), {reply.status for reply in replies}) == (goes, 3, {200})
 
 
 @pytest.mark.parametrize(
@@ -266,7 +264,7 @@ def test_as_many_stop_as_are_too_many_however_many_ask_at_once(store: Store) -> 
         ((), None, True),
     ),
 )
-def test_a_question_is_over_once_its_worker_is_surely_gone(
+def test_a_question_is_closed_when_its_worker_is_certainly_gone(
     store: Store, listed: tuple[Worker, ...], note: WorkerNote | None, over: bool
 ) -> None:
     store.auto_stops.ask("i-1", 1.0)
@@ -283,12 +281,12 @@ def test_a_question_is_over_once_its_worker_is_surely_gone(
         ("[fd00::1]:8650", "http://[fd00::1]:8650/autostop"),
     ),
 )
-def test_workers_are_told_an_address_that_they_can_reach(written: str, url: str) -> None:
+def test_workers_get_an_address_that_they_can_reach(written: str, url: str) -> None:
     assert Endpoint.parse(written).url("master") == url
 
 
 @pytest.mark.parametrize("written", ("8650", "10.0.0.1", "10.0.0.1:0", "10.0.0.1:65536", "master:8650", ":8650", "a:b"))
-def test_a_place_to_listen_at_is_an_address_and_a_port(written: str) -> None:
+def test_an_endpoint_must_be_an_address_and_a_port(written: str) -> None:
     with pytest.raises(SettingsError, match="CP_CAP_AUTOSCALE_AUTOSTOP"):
         Endpoint.parse(written)
 
@@ -296,7 +294,7 @@ def test_a_place_to_listen_at_is_an_address_and_a_port(written: str) -> None:
 @pytest.mark.parametrize(
     ("known", "peer", "same"), (("fd00::1", "fd00:0::1%eth0", True), ("a", "a", True), ("10.0.0.1", "a", False))
 )
-def test_an_address_is_the_same_however_it_is_written(known: str, peer: str, same: bool) -> None:
+def test_addresses_are_compared_by_value_not_by_spelling(known: str, peer: str, same: bool) -> None:
     assert same_address(known, peer) is same
 
 
@@ -324,25 +322,25 @@ def called(listener: Listener, path: str, method: str = "GET") -> tuple[int, byt
         connection.close()
 
 
-def test_the_answer_travels_as_json(listener: Listener) -> None:
+def test_the_answer_is_sent_as_json(listener: Listener) -> None:
     status, body = called(listener, path_of())
     assert (status, json.loads(body)) == (200, {"instance": "i-1", "stop": False, "reason": text(WHY)})
 
 
 @pytest.mark.parametrize("method", ("POST", "PUT", "DELETE", "HEAD", "OPTIONS"))
-def test_nothing_but_get_is_served(listener: Listener, method: str) -> None:
+def test_any_method_but_get_is_refused(listener: Listener, method: str) -> None:
     status, body = called(listener, path_of(), method)
     assert (status, b"use GET" in body) == (405, method != "HEAD")
 
 
-def test_what_is_no_http_is_told_so_as_json(listener: Listener) -> None:
+def test_a_malformed_http_request_is_refused_as_json(listener: Listener) -> None:
     with create_connection(address_of(listener), timeout=120) as connection:
         connection.sendall(b"GET / and so on HTTP/1.1\r\n\r\n")
         head, _, body = connection.makefile("rb").read().partition(b"\r\n\r\n")
     assert (head.split()[1], json.loads(body)) == (b"400", {"error": "Bad Request"})
 
 
-def test_a_machine_that_holds_connections_open_is_sent_away(listener: Listener) -> None:
+def test_a_machine_with_too_many_open_connections_is_refused(listener: Listener) -> None:
     held = [create_connection(address_of(listener), timeout=120) for _ in range(AT_ONCE_OF_ONE)]
     try:
         sent_away = called(listener, path_of())[0]
@@ -352,22 +350,22 @@ def test_a_machine_that_holds_connections_open_is_sent_away(listener: Listener) 
     assert sent_away == 503
 
 
-def test_connections_that_ended_count_no_more(listener: Listener) -> None:
+def test_closed_connections_no_longer_count(listener: Listener) -> None:
     assert [called(listener, path_of())[0] for _ in range(2 * AT_ONCE_OF_ONE)] == [200] * 2 * AT_ONCE_OF_ONE
 
 
-def test_who_says_nothing_is_hung_up_on(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_connection_is_closed(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadlines, "HEAD", 0.05)
     with create_connection(address_of(listener), timeout=120) as connection:
         assert connection.recv(1) == b""
 
 
-def test_a_port_that_is_taken_is_said(listener: Listener, cluster: Cluster) -> None:
+def test_a_port_in_use_is_reported(listener: Listener, cluster: Cluster) -> None:
     with pytest.raises(SettingsError, match="a free port"):
         Listener(Endpoint("127.0.0.1", int(listener.server_address[1])), cluster.auto_stops)
 
 
-def test_who_waits_when_it_ends_is_told_that_nothing_is_decided(store: Store) -> None:
+def test_a_waiting_caller_is_answered_with_503_when_the_listener_ends(store: Store) -> None:
     cluster = Cluster(store, patience=240.0)
     cluster.pass_once()
     listener = Listener(Endpoint("127.0.0.1", 0), cluster.auto_stops)

@@ -122,7 +122,7 @@ SPOILED = (
 
 @pytest.mark.parametrize("spoil", SPOILED)
 @pytest.mark.timeout(120)
-def test_where_a_new_certificate_cannot_be_used_the_old_one_stays_and_the_log_says_why_once(
+def test_a_certificate_that_cannot_be_used_is_logged_once_and_the_old_one_stays(
     spoil: Callable[[Path, Path], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
@@ -139,9 +139,7 @@ def test_where_a_new_certificate_cannot_be_used_the_old_one_stays_and_the_log_sa
         assert ssl.get_server_certificate(listening.getsockname(), timeout=120).encode().strip() == old.strip()
 
 
-def test_what_a_person_mends_is_used_though_no_file_is_written_anew(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_corrected_permissions_take_effect_without_a_new_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     directory = tmp_path / "tls"
     directory.mkdir()
@@ -156,12 +154,14 @@ def test_what_a_person_mends_is_used_though_no_file_is_written_anew(
     looked_at(followed, 4)
     directory.chmod(0o755)
     looked_at(followed, 1)
-    told = [(each.levelname, each.getMessage()) for each in caplog.records]
-    assert [level for level, _ in told] == ["WARNING", "WARNING", "INFO"]
-    assert (f"chmod o= {key}" in told[0][1], f"chmod o-w {directory}" in told[1][1]) == (True, True), told
+    logged = [(each.levelname, each.getMessage()) for each in caplog.records]
+    assert [level for level, _ in logged] == ["WARNING", "WARNING", "INFO"]
+    assert (f"chmod o= {key}" in logged[0][1], f"chmod o-w {directory}" in logged[1][1]) == (True, True), logged
 
 
-def test_a_file_of_the_same_time_and_length_is_another(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_changed_file_of_the_same_time_and_length_is_noticed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("INFO")
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     make_certificate(certificate, key)
@@ -177,7 +177,7 @@ def looked_at(followed: Certificate, times: int) -> None:
         asyncio.run(followed.check())
 
 
-def test_a_key_with_a_password_is_refused_at_the_start_and_nobody_is_asked(tmp_path: Path) -> None:
+def test_an_encrypted_key_is_refused_at_start_without_a_prompt(tmp_path: Path) -> None:
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     encrypted_key(certificate, key)
     with pytest.raises(SettingsError, match=f"cannot serve TLS with {certificate} and {key}: .* without a password"):
@@ -185,7 +185,7 @@ def test_a_key_with_a_password_is_refused_at_the_start_and_nobody_is_asked(tmp_p
 
 
 class Greeter:
-    """Does one handshake with whoever comes."""
+    """Does one handshake with each client."""
 
     def __init__(self, listening: socket.socket, context: ssl.SSLContext) -> None:
         self._listening, self._context = listening, context

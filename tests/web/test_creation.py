@@ -24,7 +24,7 @@ def names(api: Served) -> list[str]:
         ("nodes/terminate", {"names": ["execute-1"]}, {}, "terminate"),
     ),
 )
-def test_what_begins_an_operation_is_accepted_with_its_address(
+def test_a_call_that_begins_an_operation_gets_202_and_its_address(
     api: Served, path: str, body: object, query: dict[str, str], action: str
 ) -> None:
     if action != "create":
@@ -35,14 +35,14 @@ def test_what_begins_an_operation_is_accepted_with_its_address(
     assert (answer.status_code, asked.json()["action"], answer.headers["Location"]) == (202, action, asked.url)
 
 
-def test_created_nodes_are_listed_at_once_with_what_was_asked_for(api: Served) -> None:
+def test_created_nodes_are_listed_at_once_with_the_requested_attributes(api: Served) -> None:
     attributes = {"Tags": {"team": "a"}, "KeepAlive": True}
     kind = {"machineType": LARGE.name}
     api.client.create(1, placementGroupId="pg0", request_id="r", definition=kind, nodeAttributes=attributes)
     (node,) = api.client.nodes(request_id="r")
-    told = {name: node[name] for name in ("Name", "Template", "MachineType", "CoreCount", "Memory", "Status")}
+    result = {name: node[name] for name in ("Name", "Template", "MachineType", "CoreCount", "Memory", "Status")}
     asked_for = {name: node[name] for name in ("TargetState", "KeepAlive", "Tags", "PlacementGroupId", "RequestId")}
-    assert told | asked_for == {
+    assert result | asked_for == {
         "Name": "execute-1",
         "Template": "execute",
         "MachineType": LARGE.name,
@@ -62,12 +62,12 @@ def test_a_repeated_request_is_refused_and_adds_nothing(api: Served) -> None:
     assert (first.status_code, second.status_code, names(api)) == (202, 409, ["execute-1", "execute-2"])
 
 
-def test_a_request_id_of_an_end_call_is_used_up_too(api: Served) -> None:
+def test_the_request_id_of_a_terminate_call_is_used_up_too(api: Served) -> None:
     api.client.post("nodes/terminate", {"names": ["x"], "requestId": "r"})
     assert api.client.create(request_id="r").status_code == 409
 
 
-def test_sets_are_made_in_the_order_in_which_they_were_sent(api: Served) -> None:
+def test_sets_are_created_in_the_order_sent(api: Served) -> None:
     sets = [{"count": 1, "nodearray": "execute", "definition": {"machineType": kind}} for kind in ("c5.xlarge",)]
     sets += [{"count": 2, "nodearray": "execute", "definition": {"machineType": "c5.large"}}]
     api.client.post("nodes/create", {"sets": sets})
@@ -85,58 +85,58 @@ def test_names_fill_gaps_from_the_lowest_number(api: Served) -> None:
     assert sorted(names(api)) == ["execute-1", "execute-2", "execute-3", "execute-4"]
 
 
-def test_a_format_names_nodes_from_its_offset(api: Served) -> None:
+def test_a_name_format_starts_at_its_offset(api: Served) -> None:
     api.client.create(2, nameFormat="mpi-%d-x", nameOffset=7)
     assert names(api) == ["mpi-7-x", "mpi-8-x"]
 
 
-def test_an_offset_holds_for_the_usual_names_too(api: Served) -> None:
+def test_an_offset_applies_to_default_names_too(api: Served) -> None:
     api.client.create(2, nameOffset=5)
     assert names(api) == ["execute-5", "execute-6"]
 
 
-def test_rented_workers_never_take_a_name_that_a_caller_expects(api: Served) -> None:
-    api.see(worker("i-1"), worker("i-2"))
+def test_rented_workers_never_take_a_name_that_a_caller_predicts(api: Served) -> None:
+    api.observe(worker("i-1"), worker("i-2"))
     api.client.create(1)
     assert next(name for name in names(api) if name.startswith("execute-")) == "execute-1"
     assert len(set(names(api))) == 3
 
 
 def test_no_more_nodes_are_added_than_limits_allow(api: Served) -> None:
-    api.see(worker("i-1"), arrays=(array(max_workers=4),))
+    api.observe(worker("i-1"), arrays=(array(max_workers=4),))
     answer = api.client.create(5).json()["sets"][0]
     assert (answer["added"], "only 3 more" in answer["message"]) == (3, True)
 
 
 def test_no_more_nodes_are_added_than_the_provider_has(api: Served) -> None:
-    api.see(arrays=(array(available=2),))
+    api.observe(arrays=(array(available=2),))
     answers = [api.client.create(2, definition={"machineType": "c5.large"}) for _ in range(2)]
     assert [answer.json()["sets"][0]["added"] for answer in answers] == [2, 0]
 
 
 def test_a_limit_of_cores_holds_for_created_nodes(api: Served) -> None:
-    api.see(worker("i-1"), arrays=(array(max_cores=11),))
+    api.observe(worker("i-1"), arrays=(array(max_cores=11),))
     assert api.client.create(9, definition={"machineType": "c5.xlarge"}).json()["sets"][0]["added"] == 2
 
 
-def test_while_all_is_given_back_no_node_is_promised(api: Served) -> None:
+def test_during_a_stop_no_node_is_created(api: Served) -> None:
     api.store.overrides.ask(Verb.STOP_DRAIN, who="ann", at=1.0)
     created = api.client.create(2).json()["sets"][0]
     scaled = api.client.ask("POST", "/clusters/demo/scale/execute?totalNodeCount=2").json()["sets"][0]
-    told = (
+    message = (
         "the autoscaler is giving all workers back (`sge-autoscaler stop`) and launches nothing before the next `run`"
     )
-    assert (created, scaled, names(api)) == ({"added": 0, "message": told}, {"added": 0, "message": told}, [])
+    assert (created, scaled, names(api)) == ({"added": 0, "message": message}, {"added": 0, "message": message}, [])
 
 
 def test_arrays_that_share_limits_are_counted_together(api: Served) -> None:
-    api.see(arrays=(array(max_workers=3), array("batch", max_workers=3, extends="execute")))
+    api.observe(arrays=(array(max_workers=3), array("batch", max_workers=3, extends="execute")))
     api.client.create(2)
     answer = api.client.post("nodes/create", {"sets": [{"count": 2, "nodearray": "batch"}]})
     assert answer.json()["sets"][0]["added"] == 1
 
 
-def test_nothing_is_added_of_a_request_with_one_wrong_set(api: Served) -> None:
+def test_a_request_with_one_wrong_set_creates_nothing(api: Served) -> None:
     sets = [{"count": 1, "nodearray": "execute"}, {"count": 1, "nodearray": "nope"}]
     answer = api.client.post("nodes/create", {"requestId": "r", "sets": sets})
     assert (answer.status_code, names(api), api.client.get("nodes", request_id="r").status_code) == (409, [], 404)
@@ -162,13 +162,13 @@ WRONG: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 
 @pytest.mark.parametrize("path", WRONG)
-def test_what_is_refused_is_named_by_its_path(api: Served, path: str) -> None:
+def test_a_refusal_names_the_path_of_the_error(api: Served, path: str) -> None:
     answer = api.client.post("nodes/create", {"sets": [WRONG[path]({"count": 1, "nodearray": "execute"})]})
     assert (answer.status_code, path in answer.text, names(api)) == (409, True, [])
 
 
 @pytest.mark.parametrize("body", ("", "{", "[]", '{"sets": []}', '{"sets": 1e999}', '"' + "\\ud800" + '"', "[" * 5000))
-def test_what_is_no_request_is_refused(api: Served, body: str) -> None:
+def test_a_malformed_request_is_refused(api: Served, body: str) -> None:
     assert api.client.ask("POST", "/clusters/demo/nodes/create", data=body).status_code == 409
 
 
@@ -182,16 +182,16 @@ def test_a_body_of_any_content_type_is_read_as_json(api: Served) -> None:
     assert [answer.status_code for answer in answers] == [202] * 3
 
 
-def test_a_price_type_is_refused_that_the_array_need_not_take(api: Served) -> None:
-    api.see(
+def test_a_price_type_that_the_array_does_not_guarantee_is_refused(api: Served) -> None:
+    api.observe(
         arrays=(array(price_types=(PriceType.SPOT, PriceType.ON_DEMAND)), array("spot", price_types=(PriceType.SPOT,)))
     )
     sets = [{"count": 1, "nodearray": name, "nodeAttributes": {"Interruptible": True}} for name in ("execute", "spot")]
     assert [api.client.post("nodes/create", {"sets": [one]}).status_code for one in sets] == [409, 202]
 
 
-def test_scaling_adds_what_is_missing_to_a_total(api: Served) -> None:
-    api.see(worker("i-1"))
+def test_scaling_adds_the_nodes_missing_from_a_total(api: Served) -> None:
+    api.observe(worker("i-1"))
     added = [api.client.post("scale/execute", None, **query).json()["sets"][0]["added"] for query in (
         {"totalNodeCount": "3"},
         {"totalNodeCount": "3"},
@@ -201,7 +201,7 @@ def test_scaling_adds_what_is_missing_to_a_total(api: Served) -> None:
     assert (added, len(api.client.nodes())) == ([2, 0, 2, 0], 5)
 
 
-def test_scaling_says_what_it_could_not_add(api: Served) -> None:
+def test_scaling_reports_what_it_could_not_add(api: Served) -> None:
     answer = api.client.post("scale/execute", None, totalNodeCount="99").json()
     assert answer["sets"] == [{"added": 10, "message": "only 10 more are available in execute now"}]
 
@@ -211,11 +211,11 @@ def test_scaling_takes_exactly_one_total(api: Served, query: dict[str, str]) -> 
     assert api.client.post("scale/execute", None, **query).status_code == 409
 
 
-def test_a_count_may_be_written_with_a_point(api: Served) -> None:
-    told = api.client.post("nodes/create", {"sets": [{"count": 2.0, "nodearray": "execute", "nameOffset": 5.0}]})
-    assert (told.status_code, [node["Name"] for node in api.client.nodes()]) == (202, ["execute-5", "execute-6"])
+def test_a_count_with_a_zero_fraction_is_accepted(api: Served) -> None:
+    answer = api.client.post("nodes/create", {"sets": [{"count": 2.0, "nodearray": "execute", "nameOffset": 5.0}]})
+    assert (answer.status_code, [node["Name"] for node in api.client.nodes()]) == (202, ["execute-5", "execute-6"])
 
 
-def test_half_a_node_is_refused(api: Served) -> None:
-    told = api.client.post("nodes/create", {"sets": [{"count": 1.5, "nodearray": "execute"}]})
-    assert (told.status_code, "sets[0].count" in told.text) == (409, True)
+def test_a_fractional_count_is_refused(api: Served) -> None:
+    answer = api.client.post("nodes/create", {"sets": [{"count": 1.5, "nodearray": "execute"}]})
+    assert (answer.status_code, "sets[0].count" in answer.text) == (409, True)

@@ -70,7 +70,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
         yield Pair(world, api, loop)
 
 
-def test_our_buckets_are_understood(pair: Pair) -> None:
+def test_the_client_reads_the_buckets_of_our_server(pair: Pair) -> None:
     bucket = pair.bucket()
     assert (bucket.type.name, bucket.type.vcpus, bucket.key.node_array, bucket.available, bucket.problem) == (
         "m5.large",
@@ -81,7 +81,7 @@ def test_our_buckets_are_understood(pair: Pair) -> None:
     )
 
 
-def test_our_server_passes_the_clients_own_check(pair: Pair) -> None:
+def test_our_server_passes_the_check_of_the_client(pair: Pair) -> None:
     assert [problem.what for problem in pair.client.check() if problem.fatal] == []
 
 
@@ -95,17 +95,17 @@ def test_an_order_becomes_workers_that_run_jobs(pair: Pair) -> None:
     assert job.host in {worker.name for worker in workers}
 
 
-def test_an_order_that_is_repeated_brings_the_same_workers(pair: Pair) -> None:
+def test_a_repeated_order_brings_the_same_workers(pair: Pair) -> None:
     assert pair.launch(2).ids == pair.launch(2).ids
 
 
-def test_what_limits_do_not_allow_is_a_shortfall(pair: Pair) -> None:
+def test_workers_beyond_the_limits_are_a_shortfall(pair: Pair) -> None:
     launched = pair.launch(5)
     ((_, error),) = launched.shortfalls
     assert (len(launched.ids), isinstance(error, OutOfCapacity | QuotaReached)) == (2, True)
 
 
-def test_an_ended_worker_is_told_as_ending_until_it_is_gone(pair: Pair) -> None:
+def test_a_terminated_worker_is_listed_as_stopping_until_it_is_gone(pair: Pair) -> None:
     launched = pair.launch(1)
     pair.passes(8)
     pair.client.terminate(launched.ids)
@@ -114,14 +114,14 @@ def test_an_ended_worker_is_told_as_ending_until_it_is_gone(pair: Pair) -> None:
     assert (before, pair.states()) == ([MachineState.STOPPING], [])
 
 
-def test_ending_again_what_is_gone_counts_as_done(pair: Pair) -> None:
+def test_terminating_a_node_that_is_gone_succeeds(pair: Pair) -> None:
     launched = pair.launch(1)
     pair.client.terminate(launched.ids)
     pair.client.terminate(launched.ids)
     assert pair.states() == []
 
 
-def test_another_cells_nodes_are_neither_seen_nor_ended(pair: Pair) -> None:
+def test_nodes_of_another_cell_are_neither_listed_nor_terminated(pair: Pair) -> None:
     launched = pair.launch(1)
     other = pair.connect("another-cell")
     with pytest.raises(Refused, match="does not carry the tag"):
@@ -135,7 +135,7 @@ def test_a_boot_script_that_would_not_run_is_refused(pair: Pair) -> None:
         pair.launch(1)
 
 
-def test_a_verb_that_the_server_cannot_is_refused(pair: Pair) -> None:
+def test_a_verb_that_the_server_does_not_have_is_refused(pair: Pair) -> None:
     launched = pair.launch(1)
     with pytest.raises(Refused, match="has no reimage"):
         pair.client.operate(launched.ids[0], "reimage")

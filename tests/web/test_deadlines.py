@@ -1,4 +1,4 @@
-"""Strangers who connect and do nothing, or little, keep nobody out."""
+"""Clients that connect and send nothing, or little, do not lock out others."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Connections:
         self._open_ones = open_ones
 
     def open(self, sent: bytes = b"", *, receives: int | None = None) -> socket.socket:
-        """`receives`: this many bytes wait to be taken in at most."""
+        """`receives`: the size of the receive buffer in bytes."""
         made = self._open_ones.enter_context(socket.socket())
         made.settimeout(120.0)
         if receives is not None:
@@ -47,7 +47,7 @@ class Connections:
 
 
 def ended(connection: socket.socket) -> bool:
-    """Whether the server has ended it; what it said before is read over."""
+    """Whether the server has closed it; data that it sent before is skipped."""
     connection.setblocking(False)
     try:
         while connection.recv(65536):
@@ -60,7 +60,7 @@ def ended(connection: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("sent", (b"", b"GET / HT"), ids=["nothing", "half a head"])
-def test_more_idle_connections_than_may_be_open_keep_nobody_out(
+def test_idle_connections_beyond_the_limit_do_not_lock_out_callers(
     api: Served, connections: Connections, sent: bytes
 ) -> None:
     for _ in range(AT_ONCE + 50):
@@ -68,7 +68,7 @@ def test_more_idle_connections_than_may_be_open_keep_nobody_out(
     assert api.client.get("status").status_code == 200
 
 
-def test_more_refused_calls_than_may_be_open_whose_bodies_never_come_keep_nobody_out(
+def test_refused_calls_beyond_the_limit_whose_bodies_never_come_do_not_lock_out_callers(
     api: Served, connections: Connections
 ) -> None:
     for _ in range(AT_ONCE + 10):
@@ -76,7 +76,7 @@ def test_more_refused_calls_than_may_be_open_whose_bodies_never_come_keep_nobody
     assert api.client.get("status").status_code == 200
 
 
-def test_fifty_idle_connections_are_left_alone(
+def test_fifty_idle_connections_are_left_open(
     api: Served, connections: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deadlines, "HEAD", 600.0)
@@ -84,7 +84,7 @@ def test_fifty_idle_connections_are_left_alone(
     assert (api.client.get("status").status_code, [one for one in idle if ended(one)]) == (200, [])
 
 
-def test_a_head_that_comes_letter_by_letter_is_waited_for_no_longer_than_its_time(
+def test_a_request_head_sent_byte_by_byte_is_cut_off_at_its_time_limit(
     connections: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deadlines, "HEAD", 0.3)
@@ -100,7 +100,7 @@ def test_a_head_that_comes_letter_by_letter_is_waited_for_no_longer_than_its_tim
     assert until(sends_on_in_vain, 5.0)
 
 
-def test_a_body_that_does_not_come_ends_the_call(
+def test_a_body_that_does_not_arrive_ends_the_call(
     api: Served, connections: Connections, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(deadlines, "BODY", 0.3)
@@ -111,7 +111,7 @@ def test_a_body_that_does_not_come_ends_the_call(
     assert caplog.records == []
 
 
-def test_a_client_that_does_not_take_in_its_answers_is_given_up(
+def test_a_client_that_does_not_read_its_answers_is_disconnected(
     api: Served, connections: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deadlines, "UNTAKEN", 0.3)
@@ -129,12 +129,12 @@ def test_a_client_that_does_not_take_in_its_answers_is_given_up(
     assert answered() < calls
 
 
-def test_who_is_refused_before_his_body_came_reads_why(connections: Connections) -> None:
+def test_a_caller_refused_before_its_body_arrives_reads_the_refusal(connections: Connections) -> None:
     refused = connections.open(HEAD + b"\r\n{")
     assert refused.recv(65536).startswith(b"HTTP/1.1 401")
 
 
-def test_a_connection_serves_call_after_call(api: Served) -> None:
+def test_a_connection_serves_several_calls(api: Served) -> None:
     at = urlsplit(api.client.url)
     kept = HTTPConnection(at.hostname or "", at.port, timeout=120.0)
     kept.connect()

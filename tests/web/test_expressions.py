@@ -45,14 +45,14 @@ RECORD = {
         ('Name === "exec\\"ute"', False),
     ),
 )
-def test_an_expression_matches_what_it_says(text: str, holds: bool) -> None:
+def test_an_expression_matches_as_written(text: str, holds: bool) -> None:
     assert expression(text)(RECORD) is holds
 
 
 @pytest.mark.parametrize(
     "text", ("", "===", "State ===", '(State === "a"', 'State === "a', "a b", "a && ", "a)", "#", "!" * 999, "(" * 999)
 )
-def test_what_is_no_expression_is_refused(text: str) -> None:
+def test_a_malformed_expression_is_refused(text: str) -> None:
     with pytest.raises(InvalidExpression):
         expression(text)
 
@@ -81,7 +81,7 @@ SIGNS = [
 
 
 @given(st.one_of(st.text(), st.lists(st.sampled_from(SIGNS)).map(" ".join)))
-def test_any_text_is_an_expression_or_refused(text: str) -> None:
+def test_any_text_is_either_an_expression_or_refused(text: str) -> None:
     try:
         matches: Any = expression(text)
     except InvalidExpression:

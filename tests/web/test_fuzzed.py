@@ -1,7 +1,6 @@
-"""The server fuzzed from its own OpenAPI document: whatever is sent, it answers as it says it does, and no node is lost
-or there twice.
-
-What is sent changes the cluster, and stays: so an operation meets what the others left that this process has tried.
+"""The server fuzzed from its own OpenAPI document: it answers every call as documented, and no node is lost or doubled.
+Calls change the cluster and the changes stay: an operation meets the state that earlier operations of this process
+left.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ ROOM = 200
 
 def _operations() -> dict[str, Any]:
     """Every operation of the document, by method and path."""
-    nobody: Any = None  # a document is made without being served
+    nobody: Any = None  # this builds the document without serving it
     found = schemathesis.openapi.from_dict(make_app(Api(nobody, Logins(nobody), nobody)).openapi()).get_all_operations()
     operations = [cast("Any", result).ok() for result in found]
     return {f"{each.method.upper()} {each.path}": each for each in operations}
@@ -63,13 +62,13 @@ OPERATIONS = _operations()
 
 @pytest.fixture(scope="module")
 def added() -> list[int]:
-    """How many nodes each accepted call said it created."""
+    """How many nodes each accepted call reported as added."""
     return []
 
 
 @pytest.fixture(scope="module")
 def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server, whose store holds what the operations before have left."""
+    """A server whose store has what earlier operations left."""
     folder = tmp_path_factory.mktemp("fuzzed")
     store, calls = Store.open(folder / "store.sqlite"), CallLog.open(None)
     operations = Operations(store, Place("demo", "region-1"))
@@ -93,15 +92,15 @@ def _room(fuzzed: Served) -> None:
 
 
 def _make_room(fuzzed: Served) -> None:
-    """Let nodes be created, whatever was asked for before: an operation that stops everything, or takes all there is,
-    leaves its successors something to do.
+    """Make room for new nodes, whatever was requested before: else an operation that stops everything, or uses up all
+    capacity, would leave nothing for the following ones.
     """
     fuzzed.store.overrides.resume(who="the test", at=fuzzed.operations.clock())
-    fuzzed.see(worker("i-1"), arrays=(array(max_workers=len(fuzzed.store.nodes.live()) + ROOM),))
+    fuzzed.observe(worker("i-1"), arrays=(array(max_workers=len(fuzzed.store.nodes.live()) + ROOM),))
 
 
 def _meaning_us(case: Any) -> None:
-    """Let a generated call mean this cluster and what there is in it: else nearly all are about nothing."""
+    """Make a generated call name this cluster and its nodes: nearly all would be about unknown ones otherwise."""
     for known, value in (("cluster", "demo"), ("nodearray", "execute")):
         if known in case.path_parameters:
             case.path_parameters[known] = value
@@ -115,7 +114,9 @@ def _meaning_us(case: Any) -> None:
 
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_every_answer_is_as_described(fuzzed: Served, added: list[int], name: str, mode: GenerationMode) -> None:
+def test_every_answer_matches_the_openapi_document(
+    fuzzed: Served, added: list[int], name: str, mode: GenerationMode
+) -> None:
     @given(case=OPERATIONS[name].as_strategy(generation_mode=mode), ours=st.sampled_from((True, True, True, False)))
     @settings(
         max_examples=EXAMPLES if "{" in name or "POST" in name else 3,
@@ -136,8 +137,8 @@ def test_every_answer_is_as_described(fuzzed: Served, added: list[int], name: st
     _every_node_is_there_once_or_ended(fuzzed, added)
 
 
-def test_of_nodes_that_were_created_each_is_there_once_or_ended(fuzzed: Served, added: list[int]) -> None:
-    """Also after an operation that took all the room, and one that stopped the autoscaler."""
+def test_every_created_node_exists_once_or_has_ended(fuzzed: Served, added: list[int]) -> None:
+    """Also after an operation that used up all room, and one that stopped the autoscaler."""
     added.append(_created(fuzzed, SMALL, ROOM + 1))
     assert fuzzed.client.ask("POST", "/overrides/v1/stop-drain").status_code == 200
     _make_room(fuzzed)

@@ -1,4 +1,4 @@
-"""What a page in a browser, or a proxy that is led astray, could have sent is refused; what programs send is not."""
+"""Calls that a page in a browser or a misled proxy could have sent are refused; calls of programs are not."""
 
 from __future__ import annotations
 
@@ -40,31 +40,31 @@ def created(api: Served, **headers: str) -> int:
         {"Referer": "https://evil.example/page"},
     ),
 )
-def test_a_call_from_a_page_of_another_site_launches_nothing(api: Served, headers: dict[str, str]) -> None:
+def test_a_call_from_a_page_of_another_site_is_refused(api: Served, headers: dict[str, str]) -> None:
     assert (created(api, **headers), api.store.nodes.live()) == (403, ())
 
 
-def test_a_call_from_a_page_of_ours_is_taken(api: Served) -> None:
+def test_a_call_from_our_own_page_is_accepted(api: Served) -> None:
     assert created(api, Origin=api.client.url, Sec_Fetch_Site="same-origin") == 202
 
 
 @pytest.mark.parametrize("kind", ("multipart/form-data; boundary=x", "application/xml", "text/html"))
-def test_a_body_of_a_kind_that_no_client_sends_is_refused(api: Served, kind: str) -> None:
+def test_a_body_of_an_unsupported_content_type_is_refused(api: Served, kind: str) -> None:
     assert (created(api, Content_Type=kind), api.store.nodes.live()) == (415, ())
 
 
 @pytest.mark.parametrize("host", ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "[", "a b"))
-def test_a_name_that_is_not_ours_is_refused(api: Served, host: str) -> None:
+def test_a_host_name_that_is_not_ours_is_refused(api: Served, host: str) -> None:
     assert created(api, Host=host) in (400, 421)
     assert api.store.nodes.live() == ()
 
 
 @pytest.mark.parametrize("host", ("localhost", "LOCALHOST:8651", "10.1.2.3:8651", "[::1]:8651", socket.gethostname()))
-def test_names_of_this_machine_and_addresses_are_taken(api: Served, host: str) -> None:
+def test_host_names_of_this_machine_and_addresses_are_accepted(api: Served, host: str) -> None:
     assert created(api, Host=host) == 202
 
 
-def test_a_name_that_is_set_is_taken(tmp_path: object) -> None:
+def test_a_configured_host_name_is_accepted(tmp_path: object) -> None:
     from pathlib import Path
 
     passwords = Passwords(password_file(Path(str(tmp_path)) / "passwords"))
@@ -72,11 +72,11 @@ def test_a_name_that_is_set_is_taken(tmp_path: object) -> None:
         Api(Operations(Store.open(None), Place("demo")), Logins(passwords), CallLog.open(None)), hosts=("sge.example",)
     )
     with Server(app, Address("127.0.0.1", 0)).beside() as server:
-        told = [
+        results = [
             requests.get(f"{server.url}/operations/", headers={"Host": host}, timeout=120).status_code
             for host in ("sge.example", "SGE.example.:8651", "other.example")
         ]
-    assert told == [401, 401, 421]
+    assert results == [401, 401, 421]
 
 
 def raw(api: Served, request: bytes) -> bytes:
@@ -86,23 +86,23 @@ def raw(api: Served, request: bytes) -> bytes:
         return b"".join(iter(lambda: stranger.recv(65536), b""))
 
 
-def test_two_lengths_of_one_body_are_refused_and_end_the_connection(api: Served) -> None:
-    """A proxy that goes by the other one would take the rest for another caller's call."""
+def test_a_body_with_two_lengths_is_refused_and_ends_the_connection(api: Served) -> None:
+    """A proxy that uses the other length would take the rest for the call of another caller."""
     head = b"POST /operations/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
     answer = raw(api, head + b"0\r\n\r\nGET /operations/ HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert (answer.startswith(b"HTTP/1.1 400"), answer.count(b"HTTP/1.1")) == (True, 1)
 
 
 @pytest.mark.parametrize("name", ("Host", "Authorization"))
-def test_a_header_that_decides_is_given_once(api: Served, name: str) -> None:
-    """Of two logins, a proxy might look at the other one."""
+def test_a_repeated_host_or_authorization_header_is_refused(api: Served, name: str) -> None:
+    """A proxy might check the other one of two logins."""
     values = {"Host": "localhost", "Authorization": "Basic YTpi"}
     head = "".join(f"{each}: {value}\r\n" for each, value in values.items())
     answer = raw(api, f"GET /operations/ HTTP/1.1\r\n{head}{name}: {values[name]}\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.1 400")
 
 
-def test_what_is_refused_at_the_gate_is_written_down(api: Served) -> None:
+def test_a_call_refused_for_its_origin_is_journalled(api: Served) -> None:
     created(api, Origin="https://evil.example")
     assert until(lambda: [call.status for call in api.calls.newest()] == [403])
 
@@ -114,26 +114,26 @@ def test_what_is_refused_at_the_gate_is_written_down(api: Served) -> None:
         '{"sets": [], "sets": [{"count": 1, "nodearray": "execute"}]}',
     ),
 )
-def test_a_name_given_twice_is_refused_with_its_place(api: Served, body: str) -> None:
+def test_a_repeated_json_key_is_refused_and_named(api: Served, body: str) -> None:
     answer = api.client.ask("POST", CREATE, data=body)
     assert (answer.status_code, "twice" in answer.text, api.store.nodes.live()) == (409, True, ())
 
 
-def test_the_description_of_the_api_needs_a_login(api: Served) -> None:
+def test_the_openapi_document_needs_a_login(api: Served) -> None:
     without = requests.get(f"{api.client.url}/openapi.json", timeout=120).status_code
     assert (without, api.client.ask("GET", "/openapi.json").status_code) == (401, 200)
 
 
 @pytest.mark.parametrize("header", ("Basic !!", "Basic /w==", "Basic gA==", "Bearer", "Digest x", "Basic"))
-def test_what_cannot_be_decoded_gets_our_own_answer(api: Served, header: str) -> None:
+def test_a_login_that_cannot_be_decoded_gets_our_own_answer(api: Served, header: str) -> None:
     answer = requests.get(f"{api.client.url}/operations/", headers={"Authorization": header}, timeout=120)
-    told = answer.status_code, answer.headers["WWW-Authenticate"], answer.text
-    assert told[:2] == (401, 'Basic realm="sge-autoscaler", charset="UTF-8"')
+    reply = answer.status_code, answer.headers["WWW-Authenticate"], answer.text
+    assert reply[:2] == (401, 'Basic realm="sge-autoscaler", charset="UTF-8"')
     assert "Invalid authentication" not in answer.text
 
 
 @pytest.mark.parametrize("path", ("/clusters/x%1b]0;owned%07y/status", "/clusters/demo/nodes?%1b[2J=1"))
-def test_what_a_caller_wrote_comes_back_without_control_characters(api: Served, path: str) -> None:
+def test_answers_repeat_the_text_of_a_caller_without_control_characters(api: Served, path: str) -> None:
     answer = api.client.ask("GET", path)
     assert (answer.status_code in (400, 404), "\x1b" in answer.text, "\\x1b" in answer.text) == (True, False, True)
 
@@ -149,7 +149,7 @@ def test_what_a_caller_wrote_comes_back_without_control_characters(api: Served, 
         (("127.0.0.1",), "10.9.9.9\x1b]0;owned", ""),
     ),
 )
-def test_a_proxy_is_believed_where_it_is_named_and_names_an_address(
+def test_a_forwarded_address_is_believed_only_from_a_named_proxy(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, proxies: tuple[str, ...], given: str, peer: str
 ) -> None:
     passwords = Passwords(password_file(tmp_path / "pw"))

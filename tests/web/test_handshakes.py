@@ -1,4 +1,4 @@
-"""Strangers who connect to a server that speaks TLS, and finish no handshake, keep nobody out."""
+"""Clients that connect to a TLS server and finish no handshake do not lock out others."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ CLIENT_HELLO = bytes.fromhex("1603010200010001fc0303")
 
 @pytest.fixture(autouse=True)
 def _no_handshake_is_late_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine as on an idle one; the tests of that limit set it anew."""
+    """No handshake times out in these tests, on a busy machine either; the tests of that limit set it themselves."""
     monkeypatch.setattr(handshakes, "HANDSHAKE", 600.0)
 
 
 @pytest.fixture
 def url(served_app: tuple[FastAPI, str], certificate: tuple[Path, Path]) -> Iterator[str]:
-    """An address at which only TLS is spoken."""
+    """An address that serves TLS only."""
     with Server(served_app[0], Address("127.0.0.1", 0, *certificate)).beside() as server:
         yield server.url
 
@@ -53,8 +53,8 @@ def answered(url: str, certificate: tuple[Path, Path]) -> int:
     return requests.get(f"{url}/operations/", verify=str(certificate[0]), timeout=120).status_code
 
 
-@pytest.mark.parametrize("sent", (b"", CLIENT_HELLO), ids=["nothing", "half a greeting"])
-def test_of_more_handshakes_than_may_be_under_way_those_that_took_longest_are_ended(
+@pytest.mark.parametrize("sent", (b"", CLIENT_HELLO), ids=["nothing", "half a handshake"])
+def test_beyond_the_limit_the_oldest_unfinished_handshakes_are_ended(
     url: str, certificate: tuple[Path, Path], strangers: ExitStack, sent: bytes
 ) -> None:
     waiting = [connected(url, strangers, sent) for _ in range(handshakes.UNDER_WAY + 30)]
@@ -63,7 +63,7 @@ def test_of_more_handshakes_than_may_be_under_way_those_that_took_longest_are_en
     assert answered(url, certificate) == 401
 
 
-def test_a_handshake_that_is_not_done_in_its_time_is_ended(
+def test_a_handshake_that_takes_too_long_is_ended(
     url: str, certificate: tuple[Path, Path], strangers: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handshakes, "HANDSHAKE", 0.3)
@@ -73,7 +73,7 @@ def test_a_handshake_that_is_not_done_in_its_time_is_ended(
 
 
 def left_alone_after(limit: float, url: str, certificate: tuple[Path, Path]) -> bool:
-    """Whether a connection that was greeted, had this been its limit, is answered when that is over."""
+    """Whether a connection whose handshake is done is still answered after this limit has passed."""
     trusting = ssl.create_default_context(cafile=str(certificate[0]))
     with ExitStack() as strangers:
         try:
@@ -88,10 +88,10 @@ def left_alone_after(limit: float, url: str, certificate: tuple[Path, Path]) -> 
             return False
 
 
-def test_who_is_greeted_is_left_alone(
+def test_a_connection_whose_handshake_is_done_is_left_open(
     url: str, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the first limit in which this machine can do a handshake at all."""
+    """With the smallest of these limits in which this machine can complete a handshake."""
 
     def left_alone(limit: float) -> bool:
         monkeypatch.setattr(handshakes, "HANDSHAKE", limit)
@@ -100,9 +100,7 @@ def test_who_is_greeted_is_left_alone(
     assert any(left_alone(limit) for limit in (0.3, 3.0, 15.0))
 
 
-def test_handshakes_that_failed_take_nobodys_place(
-    url: str, certificate: tuple[Path, Path], strangers: ExitStack
-) -> None:
+def test_failed_handshakes_take_no_place(url: str, certificate: tuple[Path, Path], strangers: ExitStack) -> None:
     first = connected(url, strangers)
     for _ in range(handshakes.UNDER_WAY * 2):
         connected(url, strangers, b"GET / HTTP/1.1\r\n\r\n").recv(65536)

@@ -1,4 +1,4 @@
-"""One application at three listeners: what is there at each, and who is believed."""
+"""One application at three listeners: which routes each has, and which caller each believes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from autoscaler.api.server import Address, Server
 from autoscaler.core.model.memory import Memory
 from autoscaler.store.calls import CallLog
 from autoscaler.store.store import Store
-from tests.web.served import PASSWORD, USER, Door, behind, password_file, until
+from tests.web.served import PASSWORD, USER, AutoStopServer, behind, password_file, until
 from tests.web.test_auto_stop import SECRET, STAYS, WHY, path_of, worker
 from tests.web.test_local_socket import _Connection
 
@@ -50,7 +50,7 @@ def auto_stops(store: Store) -> AutoStops:
 
 @pytest.fixture
 def application(store: Store, auto_stops: AutoStops, tmp_path: Path) -> Iterator[FastAPI]:
-    """All of it at once, as `run` serves it."""
+    """Everything at once, as `run` serves it."""
     with behind(tmp_path / "cell.sqlite") as (operations, calls):
         passwords = Passwords(password_file(tmp_path / "passwords"))
         requests = RequestService(store, lambda: ("execute",))
@@ -60,7 +60,7 @@ def application(store: Store, auto_stops: AutoStops, tmp_path: Path) -> Iterator
 
 @contextmanager
 def answering(folder: Path) -> Iterator[Answers]:
-    """What tells of the last pass, of which there is none yet."""
+    """Answers about the last pass, before there is one."""
 
     class Loop:
         decided = None
@@ -77,12 +77,12 @@ def connections(application: FastAPI, tmp_path: Path) -> Iterator[dict[Listener,
     path, loopback = tmp_path / "a.sock", Address("127.0.0.1", 0)
     with (
         Server(application, loopback).beside() as rest,
-        Server(application, loopback, WORKERS).beside() as door,
+        Server(application, loopback, WORKERS).beside() as server,
         served_locally(lambda: application, path),
     ):
         made: dict[Listener, HTTPConnection] = {SOCKET: _Connection(path)}
-        for listener, server in ((TCP, rest), (WORKERS, door)):
-            made[listener] = HTTPConnection(server.url.removeprefix("http://"), timeout=120)
+        for listener, at in ((TCP, rest), (WORKERS, server)):
+            made[listener] = HTTPConnection(at.url.removeprefix("http://"), timeout=120)
         yield made
         for each in made.values():
             each.close()
@@ -105,10 +105,10 @@ def both(path: str) -> bool:
     return path.partition("/{request_set")[0] in AT_BOTH or path.startswith(("/answers/", "/overrides/"))
 
 
-def test_every_route_is_there_at_its_listeners_and_at_no_other(
+def test_every_route_exists_at_its_listeners_and_at_no_other(
     connections: dict[Listener, HTTPConnection],
 ) -> None:
-    """401 and 400 are answers of a route; where it does not exist there is 404, whatever the method."""
+    """A route that exists answers 401 or 400; one that does not exist answers 404, whatever the method."""
     found = {}
     for method, path in places():
         if path != "/{path:path}":
@@ -129,23 +129,23 @@ def test_every_route_is_there_at_its_listeners_and_at_no_other(
     assert (found, len(found) >= 18) == (expected, True)
 
 
-def test_local_callers_see_how_nodes_stand_as_others_do_with_a_password(
+def test_local_callers_see_the_same_status_as_callers_with_a_password(
     connections: dict[Listener, HTTPConnection],
 ) -> None:
-    told, login = [], {"Authorization": "Basic " + b64encode(f"{USER}:{PASSWORD}".encode()).decode()}
+    results, login = [], {"Authorization": "Basic " + b64encode(f"{USER}:{PASSWORD}".encode()).decode()}
     for listener, headers in ((SOCKET, {}), (TCP, login)):
         connections[listener].request("GET", "/clusters/demo/status?nodes=true", headers=headers)
-        told.append(json.loads(connections[listener].getresponse().read()))
-    assert (told[0], "nodearrays" in told[0]) == (told[1], True)
+        results.append(json.loads(connections[listener].getresponse().read()))
+    assert (results[0], "nodearrays" in results[0]) == (results[1], True)
 
 
-def test_another_cluster_is_told_by_name(connections: dict[Listener, HTTPConnection]) -> None:
+def test_a_call_for_another_cluster_is_refused_by_name(connections: dict[Listener, HTTPConnection]) -> None:
     connections[SOCKET].request("GET", "/clusters/other/status")
     answer = connections[SOCKET].getresponse()
     assert (answer.status, json.loads(answer.read())) == (404, {"error": "there is no cluster other; this is demo"})
 
 
-def test_what_workers_ask_is_there_for_workers_only(connections: dict[Listener, HTTPConnection]) -> None:
+def test_the_route_of_auto_stop_exists_at_its_listener_only(connections: dict[Listener, HTTPConnection]) -> None:
     assert {each.name: status(connections[each], "GET", path_of()) for each in connections} == {
         "http": 404,
         "requests": 404,
@@ -153,13 +153,13 @@ def test_what_workers_ask_is_there_for_workers_only(connections: dict[Listener, 
     }
 
 
-def test_a_call_that_came_in_at_no_listener_finds_nothing() -> None:
+def test_a_call_that_came_through_no_listener_matches_no_route() -> None:
     routes = [each.original_route for each in iter_route_contexts(make_app(Api()).routes)]
     scope = {"type": "http", "method": "GET", "path": "/requests", "root_path": "", "headers": []}
     assert {str(route.matches(scope)[0]) for route in routes} == {"Match.NONE"}
 
 
-def test_workers_calls_are_not_written_down(application: FastAPI, connections: dict[Listener, HTTPConnection]) -> None:
+def test_calls_of_workers_are_not_journalled(application: FastAPI, connections: dict[Listener, HTTPConnection]) -> None:
     calls: CallLog = application.state.api.calls
     status(connections[WORKERS], "GET", path_of())
     status(connections[TCP], "GET", "/operations/")
@@ -167,29 +167,29 @@ def test_workers_calls_are_not_written_down(application: FastAPI, connections: d
     assert [call.target for call in calls.newest()] == ["/operations/"]
 
 
-def test_a_worker_cannot_say_that_it_speaks_for_another_address(auto_stops: AutoStops) -> None:
-    """uvicorn believes a proxy on the loopback, unless it is told not to."""
+def test_a_worker_cannot_claim_another_address(auto_stops: AutoStops) -> None:
+    """uvicorn trusts a proxy on loopback unless that is switched off."""
     auto_stops.passed([worker(address="10.9.9.9")], Memory())
-    door = Door(Endpoint("127.0.0.1", 0), auto_stops)
+    server = AutoStopServer(Endpoint("127.0.0.1", 0), auto_stops)
     try:
-        connection = HTTPConnection(*door.server_address, timeout=120)
+        connection = HTTPConnection(*server.server_address, timeout=120)
         connection.request("GET", path_of(), headers={"X-Forwarded-For": "10.9.9.9"})
         answer = connection.getresponse()
-        told = answer.status, json.loads(answer.read())["error"]
+        reply = answer.status, json.loads(answer.read())["error"]
         connection.close()
     finally:
-        door.end()
-    assert told == (403, "i-1 asks from 10.9.9.9, not from 127.0.0.1")
+        server.end()
+    assert reply == (403, "i-1 asks from 10.9.9.9, not from 127.0.0.1")
 
 
 def test_a_hundred_workers_wait_for_one_pass(store: Store, auto_stops: AutoStops) -> None:
-    """Each on a thread: anyio's own limit is 40."""
+    """Each waits on a thread: the default limit of anyio is 40."""
     workers = [worker(f"i-{number}", address=f"127.0.1.{number}") for number in range(100)]
     auto_stops.passed(workers, Memory())
-    door = Door(Endpoint("127.0.0.1", 0), auto_stops)
+    server = AutoStopServer(Endpoint("127.0.0.1", 0), auto_stops)
 
     def ask(number: int) -> int:
-        connection = HTTPConnection(*door.server_address, timeout=120, source_address=(f"127.0.1.{number}", 0))
+        connection = HTTPConnection(*server.server_address, timeout=120, source_address=(f"127.0.1.{number}", 0))
         try:
             return status(connection, "GET", path_of(f"i-{number}"))
         finally:
@@ -201,13 +201,13 @@ def test_a_hundred_workers_wait_for_one_pass(store: Store, auto_stops: AutoStops
             assert until(lambda: len(store.auto_stops.open()) == 100, 20)
             store.auto_stops.answer_all({each.id: (STAYS, WHY) for each in workers}, auto_stops.clock() + 60)
             auto_stops.passed(workers, Memory())
-            told = {each.result(120) for each in waiting}
+            results = {each.result(120) for each in waiting}
     finally:
-        door.end()
-    assert told == {200}
+        server.end()
+    assert results == {200}
 
 
-def test_callers_whose_bodies_trickle_take_no_places_of_the_socket(
+def test_callers_whose_bodies_arrive_slowly_take_no_places_of_the_socket(
     application: FastAPI, connections: dict[Listener, HTTPConnection], tmp_path: Path
 ) -> None:
     trickling = [socket.socket(socket.AF_UNIX) for _ in range(2 * SOCKET.places)]
@@ -222,7 +222,7 @@ def test_callers_whose_bodies_trickle_take_no_places_of_the_socket(
 
 
 @pytest.mark.parametrize("method", ("PUT", "PATCH"))
-def test_a_refusal_is_json_wherever_answers_are(connections: dict[Listener, HTTPConnection], method: str) -> None:
+def test_a_refusal_is_json_where_answers_are_json(connections: dict[Listener, HTTPConnection], method: str) -> None:
     kinds = {}
     for listener, connection in connections.items():
         connection.request(method, "/requests")

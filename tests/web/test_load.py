@@ -1,4 +1,4 @@
-"""Twenty clients at once against a loop that serves: every node is served or ended, none lost, none there twice."""
+"""Twenty clients at once against a running loop: every node is served or ended, none is lost or doubled."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ CLIENTS, CALLS, ROOM = 20, 15 if thorough() else 5, 60
 
 
 def caller(url: str, number: int) -> tuple[int, list[str]]:
-    """Creates and ends at random, repeats some requests as if their answers were lost; how many nodes it was promised,
-    and the ids of those that it ended.
+    """Creates and terminates nodes at random, and repeats some requests as if their answers were lost; returns how many
+    nodes were accepted, and the ids of those that it terminated.
     """
     client, chance = Client(url), random.Random(number)
     promised = 0
@@ -48,7 +48,7 @@ def caller(url: str, number: int) -> tuple[int, list[str]]:
 
 
 @pytest.mark.thorough
-def test_of_nodes_that_many_create_and_end_at_once_none_is_lost_or_double(tmp_path: Path) -> None:
+def test_with_many_callers_at_once_no_created_node_is_lost_or_doubled(tmp_path: Path) -> None:
     array = replace(POLICY.node_arrays[0], limits=Limits(max_workers=ROOM), scale_up_batch=ROOM, scale_down_batch=ROOM)
     policy = replace(POLICY, node_arrays=(array,), brake=Brake(600, None, None, None))
     world = World(tmp_path / "store.sqlite", policy=policy)
@@ -65,10 +65,10 @@ def test_of_nodes_that_many_create_and_end_at_once_none_is_lost_or_double(tmp_pa
         calls = [pool.submit(caller, api.client.url, number) for number in range(CLIENTS)]
         while not all(call.done() for call in calls):
             passes()
-        told = [call.result() for call in calls]
+        results = [call.result() for call in calls]
         for _ in range(40):
             passes()
-        promised, ended = sum(count for count, _ in told), [node for _, nodes in told for node in nodes]
+        promised, ended = sum(count for count, _ in results), [node for _, nodes in results for node in nodes]
         nodes, live = api.client.nodes(), api.store.nodes.live()
     running = [worker.id for worker in world.provider().workers() if worker.state is MachineState.RUNNING]
     assert promised == len(ended) + len(live)

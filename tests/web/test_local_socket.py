@@ -1,4 +1,4 @@
-"""The request service on a Unix socket: who may, what they are told, and that nothing of it is lost or torn."""
+"""The request service on a Unix socket: who may call, what the answers are, and that no update is lost or torn."""
 
 from __future__ import annotations
 
@@ -93,10 +93,10 @@ def update(path: Path, *arrays: Any, **more: Any) -> tuple[int, dict[str, Any]]:
     return call(path, "POST", "/autoscale", json.dumps({"arrays": arrays, **more}))
 
 
-def test_an_update_is_kept_and_wakes_the_loop(served: Store, path: Path, rings: Rings) -> None:
-    status, told = update(path, {"Name": "execute", "TargetCount": 2}, request_set="mine", expiration_interval=60)
+def test_an_update_is_stored_and_wakes_the_loop(served: Store, path: Path, rings: Rings) -> None:
+    status, result = update(path, {"Name": "execute", "TargetCount": 2}, request_set="mine", expiration_interval=60)
     (mine,) = served.requests.load(1001.0).sets
-    assert (status, told, mine.targets, rings.count) == (
+    assert (status, result, mine.targets, rings.count) == (
         200,
         {"request_set": "mine", "expires_at": 1060.0, "arrays": ["execute"], "note": ""},
         (Target("execute", count=2),),
@@ -104,31 +104,31 @@ def test_an_update_is_kept_and_wakes_the_loop(served: Store, path: Path, rings: 
     )
 
 
-def test_what_is_only_said_again_wakes_nobody(served: Store, path: Path, rings: Rings) -> None:
+def test_a_repeated_update_does_not_wake_the_loop(served: Store, path: Path, rings: Rings) -> None:
     for _ in range(3):
         update(path, {"Name": "execute", "TargetCount": 2})
     assert rings.count == 1
 
 
-def test_nobody_asks_for_ever_by_a_null(served: Store, path: Path) -> None:
-    _, told = update(path, {"Name": "execute"}, request_set=None, expiration_interval=None)
-    assert (told["request_set"], told["expires_at"]) == ("standard", 1300.0)
+def test_a_null_expiration_does_not_mean_forever(served: Store, path: Path) -> None:
+    _, result = update(path, {"Name": "execute"}, request_set=None, expiration_interval=None)
+    assert (result["request_set"], result["expires_at"]) == ("standard", 1300.0)
 
 
-def test_the_kernel_says_who_asked(served: Store, path: Path) -> None:
+def test_the_requester_is_the_user_that_the_kernel_reports(served: Store, path: Path) -> None:
     update(path, {"Name": "execute", "TargetCount": 2})
     assert served.requests.load(1001.0).sets[0].by == pwd.getpwuid(os.geteuid()).pw_name
 
 
-def test_our_own_user_may_ask_for_somebody_else_and_it_shows(served: Store, path: Path) -> None:
+def test_our_own_user_may_request_for_another_and_this_is_recorded(served: Store, path: Path) -> None:
     body = json.dumps({"arrays": []})
     call(path, "POST", "/autoscale", body, **{"X-Asked-By": "alice"})
     assert served.requests.load(1001.0).sets[0].by.startswith("alice (as ")
 
 
-def test_a_wrong_update_is_told_its_place_and_wakes_nobody(served: Store, path: Path, rings: Rings) -> None:
-    status, told = update(path, {"Name": "execute"}, {"Name": "execute", "TargetCount": -1})
-    assert (status, told["error"].partition(":")[0], rings.count) == (400, "[1].TargetCount", 0)
+def test_a_wrong_update_is_refused_with_its_place_and_wakes_no_loop(served: Store, path: Path, rings: Rings) -> None:
+    status, result = update(path, {"Name": "execute"}, {"Name": "execute", "TargetCount": -1})
+    assert (status, result["error"].partition(":")[0], rings.count) == (400, "[1].TargetCount", 0)
 
 
 @pytest.mark.parametrize(
@@ -147,20 +147,20 @@ def test_a_wrong_update_is_told_its_place_and_wakes_nobody(served: Store, path: 
     ),
 )
 def test_a_malformed_update_is_refused(served: Store, path: Path, body: str | bytes, error: str) -> None:
-    status, told = call(path, "POST", "/autoscale", body)
-    assert (status, told["error"][: len(error)]) == (400, error)
+    status, answer = call(path, "POST", "/autoscale", body)
+    assert (status, answer["error"][: len(error)]) == (400, error)
 
 
 @pytest.mark.parametrize(("method", "place"), (("GET", "/"), ("POST", "/requests"), ("DELETE", "/requests/")))
-def test_other_places_are_not_there(served: Store, path: Path, method: str, place: str) -> None:
+def test_unknown_paths_are_not_found(served: Store, path: Path, method: str, place: str) -> None:
     assert call(path, method, place, "")[0] == 404
 
 
-def test_another_method_is_not_there_either(served: Store, path: Path) -> None:
+def test_an_unsupported_method_is_refused(served: Store, path: Path) -> None:
     assert call(path, "PUT", "/requests", "")[0] == 405
 
 
-def test_what_is_no_http_is_told_so(served: Store, path: Path) -> None:
+def test_a_malformed_http_version_is_refused_as_json(served: Store, path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as caller:
         caller.connect(str(path))
         caller.sendall(b"GET /requests HTTP/7.0\r\n\r\n")
@@ -172,7 +172,7 @@ def test_an_update_that_is_too_long_is_not_read(served: Store, path: Path) -> No
     assert call(path, "POST", "/autoscale", b"", **{"Content-Length": str(1 << 30)})[0] == 413
 
 
-def test_a_caller_that_hangs_up_in_the_middle_asked_for_nothing(served: Store, path: Path) -> None:
+def test_a_caller_that_disconnects_within_its_body_changes_nothing(served: Store, path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as caller:
         caller.connect(str(path))
         caller.sendall(b'POST /autoscale HTTP/1.0\r\nContent-Length: 99\r\n\r\n{"arrays": []}')
@@ -184,8 +184,8 @@ def test_a_caller_that_hangs_up_in_the_middle_asked_for_nothing(served: Store, p
 def test_every_live_request_is_shown_with_the_sum_for_each_array(served: Store, path: Path) -> None:
     update(path, {"Name": "execute", "TargetCount": 2}, request_set="a")
     update(path, {"Name": "execute", "TargetCoreCount": 8, "MachineType": "m5.large"}, request_set="b")
-    _, told = call(path, "GET", "/requests")
-    assert ([one["name"] for one in told["request_sets"]], told["node_arrays"]) == (
+    _, answer = call(path, "GET", "/requests")
+    assert ([one["name"] for one in answer["request_sets"]], answer["node_arrays"]) == (
         ["a", "b"],
         [
             {
@@ -205,7 +205,7 @@ def test_every_live_request_is_shown_with_the_sum_for_each_array(served: Store, 
                     "machine_types": {
                         "request_set": "b",
                         "by": "root",
-                        "expires_at": told["request_sets"][1]["expires_at"],
+                        "expires_at": answer["request_sets"][1]["expires_at"],
                     }
                 },
             }
@@ -213,13 +213,13 @@ def test_every_live_request_is_shown_with_the_sum_for_each_array(served: Store, 
     )
 
 
-def test_a_set_is_taken_back_by_name(served: Store, path: Path) -> None:
+def test_a_request_set_is_ended_by_name(served: Store, path: Path) -> None:
     update(path, {"Name": "execute", "TargetCount": 2}, request_set="a b")
     ended = [call(path, "DELETE", "/requests/a%20b")[1]["ended"] for _ in range(2)]
     assert (ended, served.requests.load(1001.0).sets) == ([True, False], ())
 
 
-def test_a_state_that_cannot_be_kept_is_said_and_is_no_success(
+def test_an_update_that_cannot_be_stored_is_reported_as_failure(
     served: Store, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
@@ -229,18 +229,18 @@ def test_a_state_that_cannot_be_kept_is_said_and_is_no_success(
     assert update(path, {"Name": "execute"}) == (503, {"error": "the disk is full"})
 
 
-def test_a_request_while_all_is_given_back_is_told_so(path: Path, store: Store) -> None:
+def test_a_request_during_a_stop_gets_a_note(path: Path, store: Store) -> None:
     store.overrides.ask(Verb.STOP_NOW, who="ann", at=1.0)
     with serve_requests(RequestService(store, lambda: ARRAYS), path):
         assert update(path, {"Name": "execute"})[1]["note"] == STOPPING
 
 
-def test_without_a_loop_the_caller_is_told(store: Store, path: Path) -> None:
+def test_without_a_loop_a_request_gets_a_note(store: Store, path: Path) -> None:
     with serve_requests(RequestService(store, lambda: ARRAYS, loop_runs=lambda: False), path):
         assert update(path, {"Name": "execute"})[1]["note"] == NO_LOOP
 
 
-def test_everybody_may_connect_and_the_application_says_who_may_more(store: Store, path: Path) -> None:
+def test_everybody_may_connect_to_the_socket_with_or_without_a_group(store: Store, path: Path) -> None:
     service = RequestService(store, lambda: ARRAYS)
     modes = []
     for group in (None, grp.getgrgid(os.getegid()).gr_name):
@@ -250,17 +250,17 @@ def test_everybody_may_connect_and_the_application_says_who_may_more(store: Stor
 
 
 @pytest.mark.parametrize(("mode", "closed"), ((0o711, False), (0o700, True)))
-def test_a_group_that_cannot_reach_the_socket_is_told_of(
+def test_a_group_that_cannot_reach_the_socket_is_logged(
     store: Store, caplog: pytest.LogCaptureFixture, mode: int, closed: bool
 ) -> None:
     group = grp.getgrgid(os.getegid()).gr_name
-    with tempfile.TemporaryDirectory(dir="/tmp") as made:  # pytest's own are closed to all others
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:  # the temporary folders of pytest are not readable by others
         Path(made).chmod(mode)
         with serve_requests(RequestService(store, lambda: ARRAYS), Path(made, "a.sock"), group):
             assert (f"cannot reach {made}/a.sock: {made} is closed to it" in caplog.text) is closed
 
 
-def test_an_unknown_group_is_said(store: Store, path: Path) -> None:
+def test_an_unknown_group_is_reported(store: Store, path: Path) -> None:
     with (
         pytest.raises(SettingsError, match="there is no group 'nobodys-group'"),
         serve_requests(RequestService(store, lambda: ARRAYS), path, "nobodys-group"),
@@ -268,7 +268,7 @@ def test_an_unknown_group_is_said(store: Store, path: Path) -> None:
         pass
 
 
-def test_what_a_crash_left_is_taken_away(store: Store, path: Path) -> None:
+def test_a_socket_left_by_a_crash_is_replaced(store: Store, path: Path) -> None:
     path.parent.mkdir()
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(path))
@@ -276,7 +276,7 @@ def test_what_a_crash_left_is_taken_away(store: Store, path: Path) -> None:
         assert update(path)[0] == 200
 
 
-def test_nobody_listens_where_somebody_listens(served: Store, path: Path) -> None:
+def test_a_socket_on_which_another_process_listens_is_refused(served: Store, path: Path) -> None:
     with (
         pytest.raises(SettingsError, match="another process listens on"),
         serve_requests(RequestService(served, lambda: ARRAYS), path),
@@ -285,7 +285,7 @@ def test_nobody_listens_where_somebody_listens(served: Store, path: Path) -> Non
     assert update(path)[0] == 200
 
 
-def test_a_file_that_is_no_socket_is_left_alone(store: Store, path: Path) -> None:
+def test_a_file_that_is_not_a_socket_is_left_alone(store: Store, path: Path) -> None:
     path.parent.mkdir()
     path.write_text("precious")
     with (
@@ -296,7 +296,7 @@ def test_a_file_that_is_no_socket_is_left_alone(store: Store, path: Path) -> Non
     assert path.read_text() == "precious"
 
 
-def test_a_path_that_no_socket_can_have_is_said(store: Store, tmp_path: Path) -> None:
+def test_a_path_too_long_for_a_socket_is_reported(store: Store, tmp_path: Path) -> None:
     with (
         pytest.raises(SettingsError, match="is too long for a socket"),
         serve_requests(RequestService(store, lambda: ARRAYS), tmp_path / ("x" * 120)),
@@ -304,8 +304,10 @@ def test_a_path_that_no_socket_can_have_is_said(store: Store, tmp_path: Path) ->
         pass
 
 
-def test_twenty_callers_at_once_all_get_a_true_answer(served: Store, path: Path, rings: Rings) -> None:
-    """Each keeps a set of its own and all share one; the shared one ends as the last that was told so wrote it."""
+def test_updates_of_twenty_concurrent_callers_are_all_stored(served: Store, path: Path, rings: Rings) -> None:
+    """Each caller has a set of its own, and all share one; the shared one ends as the caller that was answered last
+    wrote it.
+    """
 
     def one(caller: int) -> list[tuple[int, dict[str, Any]]]:
         answers = []
@@ -315,7 +317,7 @@ def test_twenty_callers_at_once_all_get_a_true_answer(served: Store, path: Path,
         return answers
 
     with ThreadPoolExecutor(20) as callers:
-        answers = [answer for told in callers.map(one, range(20)) for answer in told]
+        answers = [answer for result in callers.map(one, range(20)) for answer in result]
     sets = {each.name: each.targets[0].count for each in served.requests.load(1001.0).sets}
     shared = sets.pop("shared")
     assert ({status for status, _ in answers}, rings.count >= 200, sets, shared in range(20)) == (
@@ -326,9 +328,7 @@ def test_twenty_callers_at_once_all_get_a_true_answer(served: Store, path: Path,
     )
 
 
-def test_callers_that_fall_silent_keep_no_other_waiting_for_ever(
-    served: Store, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_silent_callers_do_not_block_others_forever(served: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadlines, "HEAD", 0.3)
     silent = [socket.socket(socket.AF_UNIX) for _ in range(SOCKET.places)]
     for caller in silent:
@@ -340,7 +340,7 @@ def test_callers_that_fall_silent_keep_no_other_waiting_for_ever(
             caller.close()
 
 
-def test_the_socket_is_gone_with_the_service_and_so_are_its_threads(store: Store, path: Path) -> None:
+def test_the_socket_and_its_threads_end_with_the_service(store: Store, path: Path) -> None:
     with serve_requests(RequestService(store, lambda: ARRAYS), path):
         update(path)
     assert (path.exists(), [thread for thread in threading.enumerate() if thread.name == "requests"]) == (False, [])
@@ -357,7 +357,7 @@ def test_the_socket_is_gone_with_the_service_and_so_are_its_threads(store: Store
         (["x9.large"], "the provider does not offer x9.large: requests get no worker of that type"),
     ),
 )
-def test_a_machine_type_that_the_provider_does_not_offer_is_told(
+def test_a_machine_type_that_the_provider_does_not_offer_is_reported(
     store: Store, path: Path, asked: list[str], note: str
 ) -> None:
     offered = frozenset({"Standard_D4_v3", "m5.large"})
@@ -368,13 +368,13 @@ def test_a_machine_type_that_the_provider_does_not_offer_is_told(
     assert shown["unknown_types"] == ([] if not note else asked)
 
 
-def test_the_settings_of_the_service_are_told(store: Store, path: Path) -> None:
+def test_the_settings_of_the_service_are_readable(store: Store, path: Path) -> None:
     store.service_settings.keep({"CP_CAP_AUTOSCALE_WORKERS": "3"}, 1.0)
     with serve_requests(RequestService(store, lambda: ARRAYS), path):
         assert call(path, "GET", "/settings") == (200, {"CP_CAP_AUTOSCALE_WORKERS": "3"})
 
 
-def test_what_serves_is_made_when_the_first_caller_comes(store: Store, path: Path) -> None:
+def test_the_application_is_built_at_the_first_call(store: Store, path: Path) -> None:
     made: list[Any] = []
 
     def application() -> Any:
@@ -387,15 +387,17 @@ def test_what_serves_is_made_when_the_first_caller_comes(store: Store, path: Pat
     assert (before, first, second, len(made)) == (0, 200, 200, 1)
 
 
-def test_a_socket_that_nobody_called_is_gone_at_once_with_the_service(path: Path) -> None:
+def test_a_socket_without_callers_closes_at_once_with_the_service(path: Path) -> None:
     began = time.monotonic()
     with served_locally(lambda: pytest.fail("nobody called"), path):
         pass
     assert (path.exists(), time.monotonic() - began < local_socket._END) == (False, True)
 
 
-def test_a_service_that_nobody_calls_has_not_imported_what_serves() -> None:
-    """Nor what only a launch or a table for people needs: memory that it would hold for as long as it lives."""
+def test_the_server_libraries_are_not_imported_before_the_first_call() -> None:
+    """Nor the libraries that only a launch or a table needs: the process would keep their memory for as long as it
+    lives.
+    """
     modules = ("autoscaler.commands.run", "autoscaler.commands.serving", "autoscaler.commands._http")
     listed = "import sys; print([name for name in ('fastapi', 'uvicorn', 'jinja2', 'rich') if name in sys.modules])"
     code = "; ".join((*(f"import {module}" for module in modules), listed))
@@ -404,10 +406,10 @@ def test_a_service_that_nobody_calls_has_not_imported_what_serves() -> None:
 
 
 @pytest.mark.thorough
-def test_what_breaks_off_while_it_is_carried_out_leaves_no_traceback(
+def test_a_call_that_breaks_off_while_it_is_carried_out_leaves_no_traceback(
     store: Store, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The answer comes after the body turned out to be none, and before the connection's end is told."""
+    """The answer is sent after the body proves malformed, and before the server learns that the connection ended."""
     begun, goes_on, lost = threading.Event(), threading.Event(), threading.Event()
     load = store.requests.load
 

@@ -1,4 +1,4 @@
-"""Guessing keeps nobody out; roles and tokens."""
+"""Logins: guessing locks nobody out; roles and tokens."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def status(logins: Logins, header: str, peer: str = "10.0.0.1") -> int:
 # -- guessing ------------------------------------------------------------------------------------------------------
 
 
-def test_who_proved_a_password_never_waits_for_those_who_guess(logins: Logins, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proven_caller_never_waits_for_callers_that_guess(logins: Logins, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long a guess takes: here none ends before the proven caller was answered."""
     assert status(logins, RIGHT) == 200
     answered, began = threading.Event(), threading.Semaphore(0)
@@ -68,12 +68,12 @@ def test_who_proved_a_password_never_waits_for_those_who_guess(logins: Logins, m
             assert began.acquire(timeout=300)
         proven = [status(logins, RIGHT, f"10.0.1.{n}") for n in range(60)]
         answered.set()
-        told = [guess.result(300) for guess in guesses]
-    assert (set(proven), set(told) <= {401, 503}, told.count(401) >= AT_ONCE) == ({200}, True, True)
+        results = [guess.result(300) for guess in guesses]
+    assert (set(proven), set(results) <= {401, 503}, results.count(401) >= AT_ONCE) == ({200}, True, True)
 
 
 @pytest.mark.thorough
-def test_sixty_who_guess_over_http_keep_no_proven_caller_waiting(api: Served, tmp_path: Path) -> None:
+def test_sixty_guessing_callers_over_http_do_not_delay_a_proven_one(api: Served, tmp_path: Path) -> None:
     """As a load test does it: real scrypt, one address, 60 callers that repeat their guesses."""
     assert api.client.get("status").status_code == 200
     ended, tries = threading.Event(), 20 if thorough() else 7
@@ -92,9 +92,9 @@ def test_sixty_who_guess_over_http_keep_no_proven_caller_waiting(api: Served, tm
     assert answers == [200] * tries
 
 
-def test_guesses_of_one_address_are_limited_and_others_still_log_in(logins: Logins) -> None:
-    told = [status(logins, basic(USER, f"no{number}")) for number in range(BURST + 3)]
-    assert told == [401] * BURST + [429] * 3
+def test_guesses_from_one_address_are_limited_and_others_still_log_in(logins: Logins) -> None:
+    answers = [status(logins, basic(USER, f"no{number}")) for number in range(BURST + 3)]
+    assert answers == [401] * BURST + [429] * 3
     assert (status(logins, RIGHT), status(logins, RIGHT, "10.0.0.2"), status(logins, RIGHT)) == (429, 200, 200)
 
 
@@ -109,7 +109,7 @@ def test_an_address_may_try_again_after_a_while(tmp_path: Path) -> None:
     assert (status(logins, RIGHT), now[0] <= EVERY + 1) == (200, True)
 
 
-def test_right_passwords_cost_an_address_nothing(tmp_path: Path) -> None:
+def test_right_passwords_do_not_use_up_the_budget_of_an_address(tmp_path: Path) -> None:
     path = tmp_path / "passwords"
     path.touch(mode=0o600)
     path.write_text("".join(f"u{number}:{hashed('p', cost=2)}\n" for number in range(3 * BURST)))
@@ -118,8 +118,8 @@ def test_right_passwords_cost_an_address_nothing(tmp_path: Path) -> None:
 
 
 def test_an_ipv6_host_has_one_budget_for_all_its_addresses(logins: Logins) -> None:
-    told = [status(logins, basic(USER, "no"), f"2001:db8::{number:x}") for number in range(BURST + 1)]
-    assert (told[-1], status(logins, basic(USER, "no"), "2001:db8:0:1::1")) == (429, 401)
+    answers = [status(logins, basic(USER, "no"), f"2001:db8::{number:x}") for number in range(BURST + 1)]
+    assert (answers[-1], status(logins, basic(USER, "no"), "2001:db8:0:1::1")) == (429, 401)
 
 
 def test_wrong_logins_are_counted_and_logged_once_a_minute(logins: Logins, caplog: pytest.LogCaptureFixture) -> None:
@@ -130,7 +130,7 @@ def test_wrong_logins_are_counted_and_logged_once_a_minute(logins: Logins, caplo
     assert "wrong login from 10.0.0.1 as x\\x1b]0;0" in caplog.text
 
 
-def test_whose_line_stays_stays_proven_when_another_users_changes(tmp_path: Path) -> None:
+def test_a_user_stays_proven_when_the_line_of_another_user_changes(tmp_path: Path) -> None:
     path = tmp_path / "passwords"
     for user in ("anna", "ben"):
         set_password(path, user, "one")
@@ -143,15 +143,15 @@ def test_whose_line_stays_stays_proven_when_another_users_changes(tmp_path: Path
 # -- tokens --------------------------------------------------------------------------------------------------------
 
 
-def test_a_token_lets_its_owner_in_with_its_role_and_is_not_in_the_file(tmp_path: Path) -> None:
+def test_a_token_grants_its_role_and_is_not_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
     token = tokens.create(path, "ci", Role.READER, time.time() + 60)
-    told = Logins(None, Tokens(path)).caller(f"Bearer {token}", "10.0.0.1")
-    assert told == Principal("token:ci", "token:ci (REST)", Role.READER)
+    result = Logins(None, Tokens(path)).caller(f"Bearer {token}", "10.0.0.1")
+    assert result == Principal("token:ci", "token:ci (REST)", Role.READER)
     assert (token in path.read_text(), path.stat().st_mode & 0o777, token.startswith("sgea_")) == (False, 0o600, True)
 
 
-def test_a_token_ends_when_it_expires_or_is_revoked(tmp_path: Path) -> None:
+def test_a_token_is_invalid_once_it_expires_or_is_revoked(tmp_path: Path) -> None:
     path, now = tmp_path / "tokens", [1000.0]
     first, second = (tokens.create(path, name, Role.ADMIN, 2000.0) for name in ("a", "b"))
     known = Tokens(path, clock=lambda: now[0])
@@ -162,14 +162,14 @@ def test_a_token_ends_when_it_expires_or_is_revoked(tmp_path: Path) -> None:
     assert (before, revoked, known.owner(second)) == ([True, True, False, False], None, None)
 
 
-def test_a_token_of_a_name_that_is_taken_or_none_is_not_made(tmp_path: Path) -> None:
+def test_a_token_with_a_taken_or_invalid_name_is_not_created(tmp_path: Path) -> None:
     tokens.create(tmp_path / "tokens", "ci", Role.ADMIN, 2000.0)
     for name in ("ci", "", "a b", "a\nb ADMIN 2999-01-01T00:00:00Z x", "token:x"):
         with pytest.raises(SettingsError):
             tokens.create(tmp_path / "tokens", name, Role.ADMIN, 2000.0)
 
 
-def test_tokens_that_others_may_change_let_nobody_in(tmp_path: Path) -> None:
+def test_a_token_file_that_others_can_write_is_not_used(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
     token = tokens.create(path, "ci", Role.ADMIN, time.time() + 60)
     known = Tokens(path)
@@ -179,9 +179,9 @@ def test_tokens_that_others_may_change_let_nobody_in(tmp_path: Path) -> None:
         Tokens(path)
 
 
-def test_wrong_tokens_are_limited_as_wrong_passwords_are(logins: Logins) -> None:
-    told = [status(logins, f"Bearer sgea_{number}") for number in range(BURST + 1)]
-    assert told == [401] * BURST + [429]
+def test_wrong_tokens_are_limited_like_wrong_passwords(logins: Logins) -> None:
+    answers = [status(logins, f"Bearer sgea_{number}") for number in range(BURST + 1)]
+    assert answers == [401] * BURST + [429]
 
 
 # -- roles ---------------------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def test_wrong_tokens_are_limited_as_wrong_passwords_are(logins: Logins) -> None
 
 @pytest.fixture
 def callers(api: Served, served_app: tuple[FastAPI, str], tmp_path: Path) -> dict[str, dict[str, str]]:
-    """The head of a call of each role, and of a second caller."""
+    """Request headers for a caller of each role, and for a second caller."""
     from autoscaler.api.dependencies import Api
 
     path, app = tmp_path / "tokens", served_app[0]
@@ -204,7 +204,7 @@ def ask(api: Served, head: dict[str, str], method: str, path: str, **more: objec
     return requests.request(method, api.client.url + path, headers=head, timeout=120, **more)  # type: ignore[arg-type]
 
 
-LOOKING = ("/clusters/demo/status", "/clusters/demo/nodes", "/clusters/demo/usage", "/operations/", "/requests",
+READING = ("/clusters/demo/status", "/clusters/demo/nodes", "/clusters/demo/usage", "/operations/", "/requests",
            "/openapi.json")  # fmt: skip
 CHANGING = (
     ("POST", "/clusters/demo/nodes/create"),
@@ -218,14 +218,14 @@ CHANGING = (
 )
 
 
-def test_a_reader_sees_all_and_changes_nothing(api: Served, callers: dict[str, dict[str, str]]) -> None:
-    looked = {ask(api, callers["reader"], "GET", path).status_code for path in LOOKING}
+def test_a_reader_may_read_everything_and_change_nothing(api: Served, callers: dict[str, dict[str, str]]) -> None:
+    read = {ask(api, callers["reader"], "GET", path).status_code for path in READING}
     changed = {ask(api, callers["reader"], method, path).status_code for method, path in CHANGING}
-    assert (looked, changed, api.store.nodes.live()) == ({200}, {403}, ())
+    assert (read, changed, api.store.nodes.live()) == ({200}, {403}, ())
 
 
-def test_every_call_that_changes_something_asks_for_a_role(api: Served, callers: dict[str, dict[str, str]]) -> None:
-    """Whatever is added later: a method that is no GET is refused to a reader."""
+def test_a_reader_is_refused_every_operation_that_is_not_a_get(api: Served, callers: dict[str, dict[str, str]]) -> None:
+    """This holds for operations added later, too: a reader is refused every method that is not GET."""
     document = ask(api, callers["reader"], "GET", "/openapi.json").json()
     for operation in (each for path in document["paths"].values() for each in path.values()):
         with_body = "requestBody" in operation
@@ -237,30 +237,30 @@ def test_every_call_that_changes_something_asks_for_a_role(api: Served, callers:
             assert ask(api, callers["reader"], method.upper(), filled, data="{}").status_code == 403, (method, path)
 
 
-def test_operator_overrides_are_for_admins_from_no_other_site_and_are_written_down(
+def test_operator_overrides_need_an_admin_from_the_same_site_and_are_journalled(
     api: Served, callers: dict[str, dict[str, str]]
 ) -> None:
     path = f"{OVERRIDES}/pause"
-    told = {name: ask(api, head, "POST", path).status_code for name, head in callers.items()}
-    assert told == {"reader": 403, "caller": 403, "other": 403, "admin": 200}
+    result = {name: ask(api, head, "POST", path).status_code for name, head in callers.items()}
+    assert result == {"reader": 403, "caller": 403, "other": 403, "admin": 200}
     assert [(one.verb, one.who) for one in api.store.overrides.in_force()] == [(Verb.PAUSE, "token:admin (REST)")]
     page = {**callers["admin"], "Origin": "https://elsewhere.example.org"}
     assert ask(api, page, "POST", f"{OVERRIDES}/resume").status_code == 403
     assert api.store.overrides.load().paused
     written = {call.who: call.status for call in api.calls.newest() if call.target == path}
-    assert written == {f"token:{name}": status for name, status in told.items()}
+    assert written == {f"token:{name}": status for name, status in result.items()}
     assert [ask(api, callers[name], "GET", OVERRIDES).json()["may"] for name in ("caller", "admin")] == [False, True]
 
 
-def test_a_caller_ends_only_the_nodes_that_it_asked_for(api: Served, callers: dict[str, dict[str, str]]) -> None:
-    api.see(worker("i-1"))
+def test_a_caller_terminates_only_the_nodes_that_it_created(api: Served, callers: dict[str, dict[str, str]]) -> None:
+    api.observe(worker("i-1"))
     body = '{"sets": [{"count": 1, "nodearray": "execute"}]}'
     for name in ("caller", "other"):
         assert ask(api, callers[name], "POST", "/clusters/demo/nodes/create", data=body).status_code == 202
     filter_ = '{"filter": "CoreCount >= 0 || CoreCount < 0"}'
     ended = ask(api, callers["caller"], "POST", "/clusters/demo/nodes/terminate", data=filter_).json()["nodes"]
-    told = sorted((each["status"], each.get("error") or "") for each in ended)
-    assert told == [
+    results = sorted((each["status"], each.get("error") or "") for each in ended)
+    assert results == [
         ("Error", "this node was created by token:other: only an admin may do that"),
         ("Error", "this node was not created by a caller: only an admin may do that"),
         ("OK", ""),
@@ -270,23 +270,23 @@ def test_a_caller_ends_only_the_nodes_that_it_asked_for(api: Served, callers: di
     assert {each["status"] for each in all_ended} == {"OK"}
 
 
-def test_a_caller_changes_no_request_set_of_another(api: Served, callers: dict[str, dict[str, str]]) -> None:
+def test_a_caller_does_not_change_the_request_set_of_another(api: Served, callers: dict[str, dict[str, str]]) -> None:
     body = '{"arrays": [{"Name": "execute", "TargetCount": 2}], "request_set": "mine"}'
-    told = [
+    results = [
         ask(api, callers["caller"], "POST", "/autoscale", data=body).status_code,
         ask(api, callers["other"], "POST", "/autoscale", data=body.replace("2", "0")).status_code,
         ask(api, callers["other"], "DELETE", "/requests/mine").status_code,
         ask(api, callers["caller"], "POST", "/autoscale", data=body).status_code,
         ask(api, callers["admin"], "DELETE", "/requests/mine").status_code,
     ]
-    assert told == [200, 403, 403, 200, 200]
+    assert results == [200, 403, 403, 200, 200]
 
 
 @pytest.mark.parametrize("given", ('"MaxCount": 0', '"MachineType": "p3.2xlarge"', '"KeepAlive": true'))
-def test_a_caller_defines_no_node_array_of_the_settings_or_of_others(
+def test_a_caller_may_not_define_a_node_array_of_the_settings_or_of_another(
     api: Served, callers: dict[str, dict[str, str]], given: str
 ) -> None:
-    """What it says of one would hold for everybody, and longer than its own request set lives."""
+    """A definition would hold for everybody, and outlive the request set of the caller."""
 
     def update(who: str, name: str, more: str = "") -> int:
         array = f'{{"Name": "{name}", "TargetCount": 1{more}}}'
@@ -300,7 +300,7 @@ def test_a_caller_defines_no_node_array_of_the_settings_or_of_others(
 
 
 def test_a_call_is_in_the_journal_before_it_is_answered(api: Served, callers: dict[str, dict[str, str]]) -> None:
-    """Else calls pile up behind the journal, until those of others are refused."""
+    """Otherwise calls would pile up behind the journal until those of others are refused."""
     for number in range(30):
         path = f"/clusters/demo/nodes/{number}"
         ask(api, callers["reader"], "GET", path)
@@ -319,16 +319,16 @@ def test_the_journal_of_calls_names_the_token(api: Served, callers: dict[str, di
     assert until(lambda: [call.who for call in api.calls.newest()] == ["token:reader"])
 
 
-def test_a_token_in_a_url_does_not_stand_in_the_journal(api: Served, callers: dict[str, dict[str, str]]) -> None:
-    """It proves nothing there, and is good all the same."""
+def test_a_token_in_a_url_is_masked_in_the_journal(api: Served, callers: dict[str, dict[str, str]]) -> None:
+    """A token in a URL proves nothing there, but it is valid."""
     token = callers["reader"]["Authorization"].removeprefix("Bearer ")
     for path in (f"/operations/?token={token}", f"/clusters/demo/nodes/{token}"):
         ask(api, {}, "GET", path)
-        told = api.calls.newest()[0].target
-        assert (token.removeprefix("sgea_") in told, "sgea_..." in told) == (False, True)
+        result = api.calls.newest()[0].target
+        assert (token.removeprefix("sgea_") in result, "sgea_..." in result) == (False, True)
 
 
-def test_a_role_stands_in_the_password_file_and_stays_with_a_new_password(tmp_path: Path) -> None:
+def test_the_role_in_the_password_file_survives_a_new_password(tmp_path: Path) -> None:
     path = tmp_path / "passwords"
     set_password(path, "anna", "one", Role.READER)
     set_password(path, "anna", "two")
@@ -337,7 +337,7 @@ def test_a_role_stands_in_the_password_file_and_stays_with_a_new_password(tmp_pa
     assert [known.role(user, "two") for user in ("anna", "ben")] == [Role.READER, Role.ADMIN]
 
 
-def test_a_line_without_a_role_is_an_admins_and_one_of_no_role_is_refused(tmp_path: Path) -> None:
+def test_a_line_without_a_role_means_admin_and_an_unknown_role_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "passwords"
     path.touch(mode=0o600)
     path.write_text(f"anna:{hashed('x', cost=2)}\n")

@@ -1,4 +1,4 @@
-"""`/metrics`: who may read it, where it is, and that it needs no loop in its process."""
+"""`/metrics`: who may read it, where it is served, and that it needs no loop in its process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NAME = "sge_autoscaler_longest_wait_seconds"
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    """That of another process, which a pass has left measures in."""
+    """The store of another process, in which a pass has left measures."""
     opened = Store.open(tmp_path / "cell.sqlite")
     measures = opened.measures.load()
     measures.set("longest_wait_seconds", 12.0)
@@ -55,17 +55,17 @@ def read(text: str) -> dict[str, float]:
     return {family.name: family.samples[0].value for family in families(text) if family.samples}
 
 
-def test_what_a_cloud_calls_its_types_breaks_no_line(tmp_path: Path) -> None:
+def test_a_type_name_with_control_characters_breaks_no_line(tmp_path: Path) -> None:
     measures = Measures()
     for number, name in enumerate(('a"} 1\n# HELP x', "\x1b]0;x", "a\rb", "\ud800")):
         measures.values["workers"] = {**measures.values.get("workers", {}), ("ready", name): float(number)}
     text = exposition(measures).decode()
-    told = [line for line in text.splitlines() if line.startswith("sge_autoscaler_workers{")]
-    assert (len(told), text.isprintable() or all(each in "\n" or each.isprintable() for each in text)) == (4, True)
+    results = [line for line in text.splitlines() if line.startswith("sge_autoscaler_workers{")]
+    assert (len(results), text.isprintable() or all(each in "\n" or each.isprintable() for each in text)) == (4, True)
     assert "sge_autoscaler_workers" in read(text)
 
 
-def test_a_readers_token_and_a_password_may_read_it_and_nobody_else(store: Store, tmp_path: Path) -> None:
+def test_metrics_need_a_token_or_a_password(store: Store, tmp_path: Path) -> None:
     token = tokens.create(tmp_path / "tokens", "prometheus", Role.READER, time.time() + 3600)
     with application(tmp_path) as (app, calls), Server(app, Address("127.0.0.1", 0)).beside() as server:
         url = f"{server.url}/metrics"
@@ -77,10 +77,10 @@ def test_a_readers_token_and_a_password_may_read_it_and_nobody_else(store: Store
     assert (by_token.status_code, by_password.status_code) == (200, 200)
     assert by_token.headers["Content-Type"].startswith("text/plain; version=0.0.4")
     assert read(by_token.text)[NAME] == 12.0
-    assert recorded == [(401, "/metrics")]  # what Prometheus reads all day long would push out everything else
+    assert recorded == [(401, "/metrics")]  # calls of Prometheus would push out all others
 
 
-def test_it_shows_what_the_newest_pass_left(store: Store, tmp_path: Path) -> None:
+def test_metrics_are_those_of_the_newest_pass(store: Store, tmp_path: Path) -> None:
     with application(tmp_path) as (app, _), Server(app, Address("127.0.0.1", 0)).beside() as server:
         found = []
         for wait in (20.0, 30.0):
@@ -91,7 +91,7 @@ def test_it_shows_what_the_newest_pass_left(store: Store, tmp_path: Path) -> Non
     assert found == [20.0, 30.0]
 
 
-def test_the_unix_socket_has_it_too(store: Store, tmp_path: Path) -> None:
+def test_the_unix_socket_serves_metrics_too(store: Store, tmp_path: Path) -> None:
     with application(tmp_path) as (app, _), served_locally(lambda: app, tmp_path / "a.sock"):
         connection = _Connection(tmp_path / "a.sock")
         connection.request("GET", "/metrics")
@@ -100,13 +100,13 @@ def test_the_unix_socket_has_it_too(store: Store, tmp_path: Path) -> None:
     assert (answer.status, read(text)[NAME]) == (200, 12.0)
 
 
-def test_workers_cannot_read_it(store: Store, tmp_path: Path) -> None:
+def test_the_listener_for_workers_does_not_serve_metrics(store: Store, tmp_path: Path) -> None:
     with application(tmp_path) as (app, _), Server(app, Address("127.0.0.1", 0), WORKERS).beside() as server:
         answer = requests.get(f"{server.url}/metrics", auth=(USER, PASSWORD), timeout=120)
     assert (answer.status_code, NAME in json.dumps(answer.text)) == (404, False)
 
 
-def test_before_the_first_pass_there_is_no_figure(tmp_path: Path) -> None:
+def test_before_the_first_pass_there_are_no_metrics(tmp_path: Path) -> None:
     with application(tmp_path) as (app, _), Server(app, Address("127.0.0.1", 0)).beside() as server:
         answer = requests.get(f"{server.url}/metrics", auth=(USER, PASSWORD), timeout=120)
     assert (answer.status_code, read(answer.text)) == (200, {})

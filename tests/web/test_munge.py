@@ -1,4 +1,4 @@
-"""Users of submit hosts prove who they are by a real MUNGE: for one call, once, and nobody waits for them."""
+"""Users of submit hosts prove their identity by a real MUNGE: for one call, once, and without delaying others."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class Site:
-    """`serve` for a cell whose jobs are `daemon`'s, seen by their owners alone."""
+    """`serve` for a cell in which all jobs are owned by `daemon` and visible to their owners only."""
 
     url: str
     socket: Path
@@ -85,7 +85,7 @@ class Site:
 def site(daemon: Path, tmp_path: Path) -> Iterator[Site]:
     with ExitStack() as stack:
         service = stack.enter_context(world(owners_only=True))
-        seen = service.loop.see(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        seen = service.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         service.loop.decided = owned_by(seen, OWNER), 8
         operations, calls = stack.enter_context(behind(tmp_path / "store.sqlite"))
         roles = LocalRoles(None, lambda: list(service.managers))
@@ -100,7 +100,7 @@ def site(daemon: Path, tmp_path: Path) -> Iterator[Site]:
         yield Site(server.url, daemon, service, logins, in_force, lambda: [each.who for each in calls.newest(9)])
 
 
-def test_a_command_on_a_submit_host_is_answered_without_token_and_password(
+def test_a_command_on_a_submit_host_needs_no_token_and_no_password(
     site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in list(os.environ):
@@ -116,13 +116,13 @@ def test_a_command_on_a_submit_host_is_answered_without_token_and_password(
 
 
 @as_root
-def test_each_user_of_a_submit_host_sees_their_own_jobs(site: Site) -> None:
+def test_each_user_of_a_submit_host_sees_only_their_own_jobs(site: Site) -> None:
     assert site.service.loop.decided is not None
     job = first_job(site.service.loop.decided[0])
     explained = site.call("GET", f"{PREFIX}/explain?subject={job}")
     assert [site.sent(user, explained).status_code for user in (OWNER, OTHER)] == [200, 403]
-    site.service.managers.append(OTHER)  # the service's own look at Grid Engine's managers decides
-    assert site.sent(OTHER, explained).status_code == 403  # of the minute before
+    site.service.managers.append(OTHER)  # the service reads Grid Engine's managers itself
+    assert site.sent(OTHER, explained).status_code == 403  # of those read within the last minute
     with world(owners_only=True) as anew:
         anew.managers.append(OTHER)
         anew.loop.decided = site.service.loop.decided
@@ -133,7 +133,7 @@ def test_each_user_of_a_submit_host_sees_their_own_jobs(site: Site) -> None:
 
 
 @as_root
-def test_only_a_manager_acts_and_by_their_own_name(site: Site) -> None:
+def test_only_a_manager_may_act_and_is_recorded_by_name(site: Site) -> None:
     site.service.managers.append(OWNER)
     pause = site.call("POST", f"{OVERRIDES}/pause")
     refused = site.sent(OTHER, pause)
@@ -146,17 +146,17 @@ def test_only_a_manager_acts_and_by_their_own_name(site: Site) -> None:
 
 
 @as_root
-def test_where_grid_engine_does_not_answer_nobody_is_a_manager_and_that_is_said(site: Site) -> None:
+def test_without_an_answer_of_grid_engine_a_refusal_says_that_managers_are_unknown(site: Site) -> None:
     def unanswered() -> list[str]:
         raise GridEngineNotObservable("qconf did not end within 20 s")
 
     assert site.logins.munge is not None
     site.logins.munge.roles.managers = unanswered
-    told = site.sent(OWNER, site.call("POST", f"{OVERRIDES}/pause"))
-    assert (told.status_code, "cannot be read now: qconf did not end" in told.text) == (403, True)
+    answer = site.sent(OWNER, site.call("POST", f"{OVERRIDES}/pause"))
+    assert (answer.status_code, "cannot be read now: qconf did not end" in answer.text) == (403, True)
 
 
-def test_the_client_acts_as_itself(site: Site) -> None:
+def test_the_client_acts_as_its_own_user(site: Site) -> None:
     me = [standing(site.place)["name"], standing(site.place)["may"]]
     site.service.managers.append(me[0])
     with pytest.raises(Refused, match="may read, but not act"):
@@ -168,7 +168,7 @@ def test_the_client_acts_as_itself(site: Site) -> None:
 WORKERS = f"{PREFIX}/workers"
 
 
-def test_a_credential_is_for_one_call_and_once(site: Site) -> None:
+def test_a_credential_is_valid_for_one_call_and_once(site: Site) -> None:
     call = site.call("GET", WORKERS)
     given = credential(str(site.socket), call)
     answers = [site.bring(given, call) for _ in range(2)]
@@ -179,15 +179,15 @@ def test_a_credential_is_for_one_call_and_once(site: Site) -> None:
         replace(call, target=f"{WORKERS}?form=text"),
         replace(call, host=f"localhost:{site.url.rpartition(':')[2]}"),
     ]
-    told = [site.bring(credential(str(site.socket), call), each) for each in other]
-    looks = site.call("GET", f"{OVERRIDES}/pause")
-    told.append(site.bring(credential(str(site.socket), looks), replace(looks, method="POST")))
-    assert [(each.status_code, "for another call" in each.text) for each in told] == [(401, True)] * 4
+    statuses = [site.bring(credential(str(site.socket), call), each) for each in other]
+    pause_call = site.call("GET", f"{OVERRIDES}/pause")
+    statuses.append(site.bring(credential(str(site.socket), pause_call), replace(pause_call, method="POST")))
+    assert [(each.status_code, "for another call" in each.text) for each in statuses] == [(401, True)] * 4
     assert site.logins.failures == 5
 
 
-def test_a_call_that_somebody_passes_on_proves_nothing() -> None:
-    """Who listens at an address or at localhost of a submit host has credentials for that name."""
+def test_a_host_name_matches_only_the_address_at_which_the_call_arrived() -> None:
+    """A process that listens at an address or at localhost of a submit host gets credentials for that name."""
     assert Call("GET", "/", "127.0.0.1:8651").meant_for("127.0.0.1")
     assert Call("GET", "/", "[::1]:8651").meant_for("::1")
     assert Call("GET", "/", "LOCALHOST:8651").meant_for("127.0.0.1")
@@ -200,18 +200,18 @@ def test_a_call_that_somebody_passes_on_proves_nothing() -> None:
 
 def test_a_relayed_credential_is_refused(site: Site) -> None:
     call = replace(site.call("GET", WORKERS), host="192.0.2.7:8651")
-    told = site.bring(credential(str(site.socket), call), call)
-    assert (told.status_code, "credential is for 192.0.2.7:8651" in told.text) == (401, True)
+    answer = site.bring(credential(str(site.socket), call), call)
+    assert (answer.status_code, "credential is for 192.0.2.7:8651" in answer.text) == (401, True)
 
 
-def test_a_call_with_a_body_takes_another_proof(site: Site) -> None:
+def test_a_credential_does_not_cover_a_call_with_a_body(site: Site) -> None:
     call = site.call("POST", f"{OVERRIDES}/pause")
-    told = site.bring(credential(str(site.socket), call), call, data="{}")
-    assert (told.status_code, "calls without a body" in told.text) == (401, True)
+    answer = site.bring(credential(str(site.socket), call), call, data="{}")
+    assert (answer.status_code, "calls without a body" in answer.text) == (401, True)
 
 
 @pytest.mark.parametrize("given", ("", "x", "MUNGE:AwQDAAA:", "MUNGE:" + "A" * 5000 + ":", "MUNGE:=\x00:", "--help"))
-def test_what_is_no_credential_is_a_wrong_login(site: Site, given: str) -> None:
+def test_a_malformed_credential_is_a_wrong_login(site: Site, given: str) -> None:
     call = site.call("GET", WORKERS)
     with pytest.raises(Unproven):
         uid_of(SystemRunner(), site.socket, given, call)
@@ -227,7 +227,7 @@ def test_a_credential_of_another_key_is_a_wrong_login(site: Site) -> None:
 
 
 def edited(change: Callable[[bytes], bytes], status: int = 0) -> Runner:
-    """What `unmunge` says, changed."""
+    """The output of `unmunge`, changed."""
 
     class Edited(SystemRunner):
         def __call__(self, argv, **options):  # type: ignore[no-untyped-def]
@@ -238,53 +238,53 @@ def edited(change: Callable[[bytes], bytes], status: int = 0) -> Runner:
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "message"),
     ((15, "has expired"), (16, "is of the future"), (17, "was used before"), (18, "is for somebody else"), (8, "none")),
 )
-def test_what_the_daemon_refuses_proves_nothing(daemon: Path, status: int, said: str) -> None:
+def test_a_credential_that_munged_refuses_proves_nothing(daemon: Path, status: int, message: str) -> None:
     call = Call("GET", WORKERS, "master")
-    with pytest.raises(Unproven, match=said):
+    with pytest.raises(Unproven, match=message):
         uid_of(edited(bytes, status), daemon, credential(str(daemon), call), call)
 
 
-def test_whoever_made_it_to_hold_for_long_it_is_old_after_a_minute(daemon: Path) -> None:
+def test_a_credential_is_too_old_after_a_minute_whatever_its_lifetime(daemon: Path) -> None:
     call = Call("GET", WORKERS, "master")
 
-    def aged(said: bytes) -> bytes:
-        made = int(said.split()[1])
-        return said.replace(str(made).encode(), str(made - MOST_AGE - 1).encode(), 1)
+    def aged(text: bytes) -> bytes:
+        made = int(text.split()[1])
+        return text.replace(str(made).encode(), str(made - MOST_AGE - 1).encode(), 1)
 
     with pytest.raises(Unproven, match="has expired: do the clocks"):
         uid_of(edited(aged), daemon, credential(str(daemon), call), call)
     assert uid_of(SystemRunner(), daemon, credential(str(daemon), call), call) == os.geteuid()
 
 
-@pytest.mark.parametrize("said", (b"", b"UID: 0\n\n", b"ENCODE_TIME: x\nDECODE_TIME: 1\nUID: 0\n\n"))
-def test_what_unmunge_does_not_say_lets_nobody_in(daemon: Path, said: bytes) -> None:
+@pytest.mark.parametrize("output", (b"", b"UID: 0\n\n", b"ENCODE_TIME: x\nDECODE_TIME: 1\nUID: 0\n\n"))
+def test_an_incomplete_answer_of_unmunge_proves_nothing(daemon: Path, output: bytes) -> None:
     call = Call("GET", WORKERS, "master")
     with pytest.raises(Undecided):
-        uid_of(edited(lambda _: said), daemon, credential(str(daemon), call), call)
+        uid_of(edited(lambda _: output), daemon, credential(str(daemon), call), call)
 
 
 @as_root
-def test_a_uid_without_a_name_here_is_refused(site: Site) -> None:
-    told = site.sent("59999", site.call("GET", WORKERS))
-    assert (told.status_code, "no user of the autoscaler's machine has the uid 59999" in told.text) == (401, True)
+def test_a_uid_without_a_local_name_is_refused(site: Site) -> None:
+    answer = site.sent("59999", site.call("GET", WORKERS))
+    assert (answer.status_code, "no user of the autoscaler's machine has the uid 59999" in answer.text) == (401, True)
 
 
-def test_guesses_are_limited_as_of_other_logins(site: Site) -> None:
+def test_wrong_credentials_are_limited_like_other_logins(site: Site) -> None:
     call = site.call("GET", WORKERS)
     assert [site.bring("MUNGE:AwQDAAA:", call).status_code for _ in range(BURST + 1)] == [401] * BURST + [429]
     assert site.bring(credential(str(site.socket), call), call).status_code == 429
 
 
-def test_right_credentials_cost_an_address_nothing(site: Site) -> None:
+def test_right_credentials_do_not_use_up_the_budget_of_an_address(site: Site) -> None:
     call = site.call("GET", OVERRIDES)
-    told = [site.bring(credential(str(site.socket), call), call).status_code for _ in range(BURST + 2)]
-    assert told == [200] * len(told)
+    answers = [site.bring(credential(str(site.socket), call), call).status_code for _ in range(BURST + 2)]
+    assert answers == [200] * len(answers)
 
 
-def test_a_daemon_that_is_away_is_no_wrong_login(site: Site) -> None:
+def test_an_unreachable_munged_does_not_count_as_a_wrong_login(site: Site) -> None:
     munge = site.logins.munge
     assert munge is not None
     munge.socket = site.socket.with_name("none")
@@ -293,8 +293,8 @@ def test_a_daemon_that_is_away_is_no_wrong_login(site: Site) -> None:
     assert site.logins.failures == 0
 
 
-def test_a_daemon_that_hangs_keeps_no_proven_caller_waiting(site: Site) -> None:
-    """However many ask by it: here none ends before the others were answered."""
+def test_a_hanging_munged_does_not_delay_proven_callers(site: Site) -> None:
+    """However many callers use it: here none of them ends before the others were answered."""
     answered, began = threading.Event(), threading.Semaphore(0)
 
     def hang(argv, **_) -> Completed:  # type: ignore[no-untyped-def]
@@ -316,21 +316,21 @@ def test_a_daemon_that_hangs_keeps_no_proven_caller_waiting(site: Site) -> None:
             for _ in range(5)
         ]
         answered.set()
-        told = {each.result(300).status_code for each in asked}
-    assert (proven, told) == ([200] * 5, {503})  # and nobody is told of wrong logins
+        results = {each.result(300).status_code for each in asked}
+    assert (proven, results) == ([200] * 5, {503})  # and no wrong login is counted
 
 
-def test_where_it_is_not_set_it_proves_nothing(site: Site) -> None:
+def test_without_the_setting_munge_proves_nothing(site: Site) -> None:
     site.logins.munge = None
     with pytest.raises(Refused, match="refuses the user that MUNGE reports: MUNGE proves nothing here"):
         ask(site.place, "status")
 
 
-def test_where_it_is_not_installed_that_is_said(
+def test_a_missing_munge_program_is_reported(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, daemon: Path
 ) -> None:
     values = {"CP_CAP_AUTOSCALE_HTTP": f"127.0.0.1:{free_port()}", "CP_CAP_AUTOSCALE_MUNGE": str(daemon)}
-    with network(Invocation({**environ, **values})) as (server, _):  # neither token nor password is needed besides
+    with network(Invocation({**environ, **values})) as (server, _):  # needs neither a token nor a password
         server.close()
     monkeypatch.setenv("PATH", str(daemon.parent))
     with (
@@ -342,14 +342,16 @@ def test_where_it_is_not_installed_that_is_said(
         ask(Place(url="http://127.0.0.1:1", munge=str(daemon)), "status")
 
 
-def test_without_a_daemon_a_command_says_so(tmp_path: Path) -> None:
+def test_without_munged_a_command_reports_it(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"MUNGE gives no credential: .*none"):
         ask(Place(url="http://127.0.0.1:1", munge=str(tmp_path / "none")), "status")
 
 
 @as_root
-def test_the_socket_of_another_is_refused(daemon: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever listens there says who everybody is. Debian's is of the user munge, in a directory of theirs."""
+def test_a_munge_socket_of_another_user_is_refused(daemon: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that listens there decides who everybody is. Debian's socket belongs to the user munge, in a
+    directory of theirs.
+    """
 
     def judged(user: str) -> str:
         guarded = GuardedFile("the socket of MUNGE", daemon, user=user)
@@ -362,7 +364,7 @@ def test_the_socket_of_another_is_refused(daemon: Path, monkeypatch: pytest.Monk
         os.chown(path, 0, -1)
 
 
-def test_no_secret_is_in_the_words_of_a_command(daemon: Path) -> None:
+def test_no_secret_is_in_the_arguments_of_a_command(daemon: Path) -> None:
     words: list[str] = []
 
     class Watched(SystemRunner):

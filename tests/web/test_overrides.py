@@ -1,4 +1,4 @@
-"""Operator overrides at the listeners: who may act, what is stored and written down, and what is refused."""
+"""Operator overrides at the listeners: who may act, what is stored and journalled, and what is refused."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from autoscaler.errors import GridEngineNotObservable
 from autoscaler.store.calls import CallLog
 from autoscaler.store.overrides import LevelInForce, LogLevel, Verb
 from autoscaler.store.store import Store
-from tests.web.asked_as import asked_as
+from tests.web.as_user import call_as
 
 MANAGER, OTHER = "daemon", "nobody"
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="takes another user's place")
 
 
 @dataclass
-class Told:
+class Site:
     path: Path
     folder: Path
     store: Store
@@ -43,17 +43,19 @@ class Told:
     app_api: Api
     rings: list[int]
 
-    def tell(self, user: str, command: str, method: str = "POST", **headers: str) -> tuple[int, dict[str, Any]]:
+    def act(self, user: str, command: str, method: str = "POST", **headers: str) -> tuple[int, dict[str, Any]]:
         target = f"{OVERRIDES}{command}"
-        return asked_as(user, self.path, target, method=method, **headers)  # type: ignore[arg-type]
+        return call_as(user, self.path, target, method=method, **headers)  # type: ignore[arg-type]
 
     def in_force(self) -> list[tuple[Verb, str, str]]:
         return [(one.verb, one.host, one.who) for one in self.store.overrides.in_force()]
 
 
 @contextmanager
-def told(state: str = "state") -> Iterator[Told]:
-    """An autoscaler with one worker, `fake-1`, whose socket everybody reaches and whose state nobody else writes."""
+def a_site(state: str = "state") -> Iterator[Site]:
+    """An autoscaler with one worker, `fake-1`, a socket that every user can reach, and a state that others cannot
+    write.
+    """
     with tempfile.TemporaryDirectory(dir="/tmp") as made:
         folder = Path(made)
         folder.chmod(0o755)
@@ -69,23 +71,23 @@ def told(state: str = "state") -> Iterator[Told]:
             operations = Operations(store, Place("default", "fake", "fake"), ring=lambda: rings.append(1))
             api = Api(operations, calls=calls, local=LocalRoles(None, lambda: list(managers)))
             with served_locally(lambda: make_app(api), folder / "a.sock"):
-                yield Told(folder / "a.sock", folder, store, calls, managers, api, rings)
+                yield Site(folder / "a.sock", folder, store, calls, managers, api, rings)
 
 
 @pytest.fixture
-def site() -> Iterator[Told]:
-    with told() as made:
+def site() -> Iterator[Site]:
+    with a_site() as made:
         yield made
 
 
 @as_root
-def test_a_manager_of_grid_engine_who_is_not_root_acts_by_their_own_name(
-    site: Told, caplog: pytest.LogCaptureFixture
+def test_a_grid_engine_manager_who_is_not_root_acts_under_their_own_name(
+    site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     site.managers.append(MANAGER)
     with caplog.at_level(logging.INFO, logger="autoscaler.api"):
-        answers = [site.tell(MANAGER, command) for command in ("/pause", "/drain?host=FAKE-1.example.org")]
-    assert [(status, said["done"]) for status, said in answers] == [(200, True), (200, True)]
+        answers = [site.act(MANAGER, command) for command in ("/pause", "/drain?host=FAKE-1.example.org")]
+    assert [(status, result["done"]) for status, result in answers] == [(200, True), (200, True)]
     assert answers[1][1]["message"] == "fake-1 will be drained"
     assert site.in_force() == [(Verb.PAUSE, "", MANAGER), (Verb.DRAIN, "fake-1", MANAGER)]
     assert len(site.rings) == 2
@@ -99,11 +101,11 @@ def test_a_manager_of_grid_engine_who_is_not_root_acts_by_their_own_name(
 
 @as_root
 @pytest.mark.parametrize("verb", list(Verb))
-def test_who_may_only_look_is_refused_every_command_and_told_who_may(site: Told, verb: Verb) -> None:
+def test_a_reader_is_refused_every_command_with_who_may_act(site: Site, verb: Verb) -> None:
     site.managers.append(MANAGER)
-    status, said = site.tell(OTHER, f"/{verb}?host=fake-1")
+    status, result = site.act(OTHER, f"/{verb}?host=fake-1")
     assert status == 403
-    assert said["error"] == (
+    assert result["error"] == (
         "nobody may read, but not act on the autoscaler: only root, the user who runs the autoscaler, the group of its "
         "socket and Grid Engine's managers may"
     )
@@ -111,8 +113,8 @@ def test_who_may_only_look_is_refused_every_command_and_told_who_may(site: Told,
     assert (site.calls.newest(), site.rings) == ((), [])
 
 
-def test_what_was_asked_by_one_who_has_gone_is_not_carried_out(site: Told, caplog: pytest.LogCaptureFixture) -> None:
-    """So a service that hung does nothing hours later of which its caller was told that nobody answers."""
+def test_a_command_of_a_disconnected_caller_is_not_carried_out(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """So a service that hung does not carry out, hours later, a command whose caller got no answer."""
     call = f"POST {OVERRIDES}/{{}} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     for verb, stays in (("stop-drain", False), ("pause", True)):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:
@@ -126,20 +128,20 @@ def test_what_was_asked_by_one_who_has_gone_is_not_carried_out(site: Told, caplo
 
 
 @as_root
-def test_a_manager_sets_the_log_level_of_the_running_service(site: Told) -> None:
+def test_a_manager_sets_the_log_level_of_the_running_service(site: Site) -> None:
     site.managers.append(MANAGER)
     levels = site.store.overrides
-    assert site.tell(MANAGER, "/log-level?level=verbose")[1]["done"] is True
+    assert site.act(MANAGER, "/log-level?level=verbose")[1]["done"] is True
     assert levels.log_level() == LevelInForce(LogLevel.VERBOSE, MANAGER)
-    assert [site.tell(MANAGER, f"/log-level?level={level}")[1]["done"] for level in ("verbose", "warning")] == [
+    assert [site.act(MANAGER, f"/log-level?level={level}")[1]["done"] for level in ("verbose", "warning")] == [
         False,
         True,
     ]
     assert levels.log_level() == LevelInForce(LogLevel.WARNING, MANAGER)
     assert [one.host for one in levels.in_force()] == ["warning"]
-    assert site.tell(MANAGER, "/log-level?level=settings")[1]["facts"] == {"level": "settings"}
+    assert site.act(MANAGER, "/log-level?level=settings")[1]["facts"] == {"level": "settings"}
     assert levels.log_level() is None
-    assert [site.tell(MANAGER, wrong)[0] for wrong in ("/log-level", "/log-level?level=loud", "/pause?level=info")] == [
+    assert [site.act(MANAGER, wrong)[0] for wrong in ("/log-level", "/log-level?level=loud", "/pause?level=info")] == [
         400,
         400,
         400,
@@ -148,15 +150,15 @@ def test_a_manager_sets_the_log_level_of_the_running_service(site: Told) -> None
 
 
 @as_root
-def test_nobody_becomes_a_manager_by_what_they_say_of_themselves(site: Told) -> None:
+def test_a_header_does_not_make_a_user_a_manager(site: Site) -> None:
     site.managers.append(MANAGER)
-    assert site.tell(OTHER, "/pause", X_Asked_By=MANAGER, X_Asked_Role="admin")[0] == 403
-    assert site.tell(MANAGER, "/pause", X_Asked_By="root")[0] == 200
+    assert site.act(OTHER, "/pause", X_Asked_By=MANAGER, X_Asked_Role="admin")[0] == 403
+    assert site.act(MANAGER, "/pause", X_Asked_By="root")[0] == 200
     assert site.in_force() == [(Verb.PAUSE, "", MANAGER)]
 
 
 @as_root
-def test_while_grid_engine_does_not_say_who_manages_it_the_refusal_says_so(site: Told) -> None:
+def test_while_managers_cannot_be_read_the_refusal_says_so(site: Site) -> None:
     now = 0.0
 
     def managers() -> list[str]:
@@ -165,30 +167,30 @@ def test_while_grid_engine_does_not_say_who_manages_it_the_refusal_says_so(site:
         return [MANAGER]
 
     site.app_api.local.managers, site.app_api.local.stopwatch = managers, lambda: now
-    status, said = site.tell(MANAGER, "/pause")
+    status, result = site.act(MANAGER, "/pause")
     end = "Grid Engine's managers cannot be read now: qconf -sm did not end within 60 s"
-    assert (status, said["error"].endswith(end)) == (403, True)
+    assert (status, result["error"].endswith(end)) == (403, True)
     now = FRESH
-    assert site.tell(MANAGER, "/pause")[0] == 200
-    assert site.tell(OTHER, "/resume")[1]["error"].endswith("Grid Engine's managers may")
+    assert site.act(MANAGER, "/pause")[0] == 200
+    assert site.act(OTHER, "/resume")[1]["error"].endswith("Grid Engine's managers may")
 
 
 @as_root
-def test_all_are_told_whether_they_may_act(site: Told) -> None:
+def test_every_user_can_ask_whether_they_may_act(site: Site) -> None:
     site.managers.append(MANAGER)
-    assert [site.tell(user, "", "GET")[1]["may"] for user in (MANAGER, OTHER, "root")] == [True, False, True]
+    assert [site.act(user, "", "GET")[1]["may"] for user in (MANAGER, OTHER, "root")] == [True, False, True]
 
 
 @as_root
-def test_a_manager_who_acts_in_floods_is_told_to_wait_whatever_name_they_give(site: Told) -> None:
+def test_a_manager_who_acts_too_often_is_refused_whatever_name_they_give(site: Site) -> None:
     site.managers.append(MANAGER)
     now = 0.0
     site.app_api.acts._stopwatch = lambda: now
     for _ in range(BURST):
         assert site.app_api.acts.take(MANAGER)
-    assert site.tell(MANAGER, "/pause", X_Asked_Role="admin", X_Asked_By="somebody")[0] == 429
+    assert site.act(MANAGER, "/pause", X_Asked_Role="admin", X_Asked_By="somebody")[0] == 429
     assert (site.in_force(), site.calls.newest()) == ([], ())
-    assert site.tell("root", "/pause")[0] == 200
+    assert site.act("root", "/pause")[0] == 200
 
 
 @as_root
@@ -203,23 +205,21 @@ def test_a_manager_who_acts_in_floods_is_told_to_wait_whatever_name_they_give(si
         ("/reboot", 400, "verb: Input should be"),
     ),
 )
-def test_a_command_that_means_nothing_is_refused_and_changes_nothing(
-    site: Told, command: str, status: int, error: str
-) -> None:
-    answered, said = site.tell("root", command)
-    assert (answered, said["error"][: len(error)], site.in_force()) == (status, error, [])
+def test_an_invalid_command_is_refused_and_changes_nothing(site: Site, command: str, status: int, error: str) -> None:
+    answered, result = site.act("root", command)
+    assert (answered, result["error"][: len(error)], site.in_force()) == (status, error, [])
 
 
 @as_root
-def test_each_command_does_what_it_does_on_the_command_line(site: Told) -> None:
-    said = [
-        site.tell("root", command)[1]["message"]
+def test_each_command_acts_as_on_the_command_line(site: Site) -> None:
+    results = [
+        site.act("root", command)[1]["message"]
         for command in (
             "/keep?host=fake-1", "/drain?host=fake-1", "/drain?host=fake-1&undo=true", "/keep?host=fake-1",
             "/stop-now", "/resume", "/retry",
         )
     ]  # fmt: skip
-    assert said == [
+    assert results == [
         "fake-1 will be kept",
         "fake-1 will be drained; it is no longer kept",
         "the drain of fake-1 is cancelled",

@@ -46,7 +46,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def served(server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Served:
-    """The same with nothing asked for yet, its address and a login in the environment."""
+    """The same without any request yet, with its address and a login in the environment."""
     server.store.requests.clear()
     (tmp_path / "login").write_text(f"{USER}:{PASSWORD}\n", encoding="utf-8")
     (tmp_path / "login").chmod(0o600)
@@ -59,7 +59,7 @@ def served(server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> S
 def over_tls(
     served: Served, certificate: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Path]:
-    """The same at an address where TLS is spoken, with a certificate that the machine does not trust."""
+    """The same over TLS, with a certificate that the machine does not trust."""
     service = RequestService(served.store, lambda: ("execute",), lambda: 1000.0)
     logins = Logins(Passwords(password_file(tmp_path / "passwords")))
     app = make_app(Api(served.operations, logins, served.calls, service))
@@ -72,12 +72,12 @@ def sets(served: Served) -> list[tuple[str, str, tuple[Target, ...]]]:
     return [(one.name, one.by, one.targets) for one in served.store.requests.load(1001.0).sets]
 
 
-def test_the_library_asks_over_http_and_the_login_says_who(served: Served) -> None:
+def test_the_library_requests_over_http_and_the_login_names_the_requester(served: Served) -> None:
     jetpack.autoscale.set(name="execute", corecount=128)
     assert sets(served) == [("standard", BY, (Target("execute", cores=128),))]
 
 
-def test_the_library_and_the_command_trust_the_certificate_that_the_setting_names(
+def test_the_library_and_the_command_trust_the_configured_certificate(
     served: Served, over_tls: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(CA_ENV, str(over_tls))
@@ -88,19 +88,19 @@ def test_the_library_and_the_command_trust_the_certificate_that_the_setting_name
 
 @pytest.mark.usefixtures("over_tls")
 @pytest.mark.parametrize(
-    ("ca_file", "said"),
+    ("ca_file", "message"),
     (("", f"is not trusted .*: set {CA_ENV}"), ("none.pem", f"{CA_ENV}: .*none.pem cannot be used")),
 )
-def test_a_caller_who_trusts_no_such_certificate_is_told_what_to_set(
-    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca_file: str, said: str
+def test_an_untrusted_certificate_is_refused_with_the_setting_to_use(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca_file: str, message: str
 ) -> None:
     monkeypatch.setenv(CA_ENV, str(tmp_path / ca_file) if ca_file else "")
-    with pytest.raises(Unreachable, match=said):
+    with pytest.raises(Unreachable, match=message):
         jetpack.autoscale.set(name="execute", corecount=128)
     assert sets(served) == []
 
 
-def test_a_token_proves_who_asks_where_there_is_no_login(
+def test_without_a_login_a_token_proves_the_requester(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     token = tmp_path / "token"
@@ -119,19 +119,19 @@ def test_a_token_proves_who_asks_where_there_is_no_login(
             jetpack.autoscale.set(name="execute", corecount=128)
 
 
-def test_a_certificate_for_another_name_is_told_as_that() -> None:
+def test_a_certificate_for_another_name_is_reported_as_such() -> None:
     why = "Hostname mismatch, certificate is not valid for 'localhost'."
     assert not_trusted("https://localhost:1", why).endswith(f"write a name that it has into {URL_ENV}")
 
 
-def test_the_commands_do_too(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_request_show_and_end_over_http(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
     codes = [
         main(["autoscale", "--name=execute", "--count=2"]),
         main(["requests"]),
         main(["requests", "--end", "standard"]),
     ]
-    said = capsys.readouterr().out
-    assert (codes, f"standard: requested by {BY}" in said, "standard has ended" in said, sets(served)) == (
+    printed = capsys.readouterr().out
+    assert (codes, f"standard: requested by {BY}" in printed, "standard has ended" in printed, sets(served)) == (
         [0, 0, 0],
         True,
         True,
@@ -139,12 +139,12 @@ def test_the_commands_do_too(served: Served, capsys: pytest.CaptureFixture[str])
     )
 
 
-def test_a_wrong_update_is_told_its_place(served: Served) -> None:
+def test_a_wrong_update_is_refused_with_its_place(served: Served) -> None:
     with pytest.raises(Rejected, match=r"^\[0\]\.TargetCount: a whole number"):
         jetpack.autoscale.update([{"Name": "execute", "TargetCount": -1}])
 
 
-def test_nobody_without_a_password_may(served: Served, tmp_path: Path) -> None:
+def test_a_wrong_password_is_refused(served: Served, tmp_path: Path) -> None:
     (tmp_path / "login").write_text(f"{USER}:wrong\n", encoding="utf-8")
     with pytest.raises(Rejected, match="refuses this user and password"):
         jetpack.autoscale.set(name="execute", corecount=128)
@@ -167,29 +167,29 @@ def test_each_answer_has_its_status(served: Served, method: str, path: str, body
     assert served.client.ask(method, path, data=body).status_code == status
 
 
-def test_a_body_is_read_as_json_whatever_it_is_called(served: Served) -> None:
+def test_a_body_is_read_as_json_whatever_its_content_type(served: Served) -> None:
     answer = served.client.ask("POST", "/autoscale", data=EXECUTE, headers={"Content-Type": "text/plain"})
     assert (answer.status_code, len(sets(served))) == (200, 1)
 
 
-def test_a_set_of_any_name_is_taken_back(served: Served) -> None:
+def test_a_set_of_any_name_can_be_ended(served: Served) -> None:
     jetpack.autoscale.update([], request_set="a/b c")
     assert Service.find().call("DELETE", "/requests/a%2Fb%20c")["ended"] is True
 
 
-def test_every_call_is_written_down(served: Served) -> None:
+def test_every_call_is_journalled(served: Served) -> None:
     served.client.ask("DELETE", "/requests/nobody")
 
-    def told() -> bool:
+    def recorded() -> bool:
         calls = served.calls.newest(1)
         return [(call.who, call.method, call.target, call.status) for call in calls] == [
             (USER, "DELETE", "/requests/nobody", 200)
         ]
 
-    assert until(told)
+    assert until(recorded)
 
 
-def test_what_it_takes_is_published(served: Served) -> None:
+def test_the_openapi_document_lists_the_request_routes(served: Served) -> None:
     document = served.client.ask("GET", "/openapi.json").json()
     assert {"/autoscale", "/requests", "/requests/{request_set}"} <= document["paths"].keys()
 
@@ -200,3 +200,9 @@ def test_the_log_names_a_few_of_many_node_arrays(caplog: pytest.LogCaptureFixtur
     with caplog.at_level(logging.INFO, logger="autoscaler.requests"):
         service.update(json.dumps({"arrays": arrays}), "ann")
     assert caplog.messages == ["ann requests as request set standard: a0, a1, a2 and 397 more"]
+
+
+def test_bounds_of_numbers_are_described_in_json_schema(served: Served) -> None:
+    document = served.client.ask("GET", "/openapi.json").json()
+    count = document["components"]["schemas"]["NodeSet"]["properties"]["count"]
+    assert (count["minimum"], count["maximum"], {"ge", "le"} & count.keys()) == (1, 100_000, set())

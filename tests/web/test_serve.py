@@ -1,4 +1,4 @@
-"""`sge-autoscaler serve` as a process: passwords, TLS, what it says without a loop, and what survives its death."""
+"""`sge-autoscaler serve` as a process: passwords, TLS, its warning without a loop, and what survives its death."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ def environment(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def run(environment: Mapping[str, str], *words: str, said: str = "") -> subprocess.CompletedProcess[str]:
+def run(environment: Mapping[str, str], *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     argv = (sys.executable, "-m", "autoscaler.commands.main", *words)
-    return subprocess.run(argv, env=environment, input=said, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    return subprocess.run(argv, env=environment, input=stdin, capture_output=True, text=True, cwd=ROOT, timeout=120)
 
 
 @contextmanager
 def serving(
     environment: Mapping[str, str], more: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[tuple[subprocess.Popen[str], Client]]:
-    """`serve` beside the test, and a client of it; killed at the end."""
+    """`serve` in a process beside the test, and a client of it; killed at the end."""
     argv = (sys.executable, "-m", "autoscaler.commands.main", "serve")
     with subprocess.Popen(
         argv, env={**environment, **more}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT
     ) as process:
         try:
             assert process.stdout is not None
-            said = process.stdout.readline()
-            assert said.startswith("REST API at "), said
-            url, _, cluster = said.removeprefix("REST API at ").strip().partition("/clusters/")
+            output = process.stdout.readline()
+            assert output.startswith("REST API at "), output
+            url, _, cluster = output.removeprefix("REST API at ").strip().partition("/clusters/")
             yield process, Client(url, cluster)
         finally:
             process.kill()
@@ -72,7 +72,7 @@ def nodes_of(environment: Mapping[str, str]) -> list[str]:
 
 
 @pytest.mark.thorough
-def test_alone_it_stores_and_says_that_no_loop_serves(environment: dict[str, str]) -> None:
+def test_serve_alone_stores_and_warns_that_no_loop_runs(environment: dict[str, str]) -> None:
     with serving(environment) as (process, client):
         answer = client.create(2)
         process.send_signal(signal.SIGTERM)
@@ -81,8 +81,8 @@ def test_alone_it_stores_and_says_that_no_loop_serves(environment: dict[str, str
     assert (client.cluster, nodes_of(environment)) == ("default", ["execute-1", "execute-2"])
 
 
-def test_a_user_is_let_in_by_a_command_that_writes_no_password(environment: dict[str, str]) -> None:
-    done = run(environment, "serve", "passwd", "ben", said="s3cret\n")
+def test_serve_passwd_adds_a_user_and_stores_no_password(environment: dict[str, str]) -> None:
+    done = run(environment, "serve", "passwd", "ben", stdin="s3cret\n")
     file = Path(environment["CP_CAP_AUTOSCALE_WORKDIR"]) / "http-passwords"
     assert (done.stdout, Passwords(file).right("ben", "s3cret"), "s3cret" in file.read_text()) == (
         f"ben may call: {file}\n",
@@ -91,14 +91,14 @@ def test_a_user_is_let_in_by_a_command_that_writes_no_password(environment: dict
     )
 
 
-def test_without_a_user_it_does_not_begin(environment: dict[str, str]) -> None:
+def test_serve_does_not_start_without_a_user(environment: dict[str, str]) -> None:
     (Path(environment["CP_CAP_AUTOSCALE_WORKDIR"]) / "http-passwords").unlink()
     done = run(environment, "serve")
     assert (done.returncode, "serve passwd USER" in done.stderr) == (2, True)
 
 
 @pytest.mark.thorough
-def test_calls_are_shown(environment: dict[str, str]) -> None:
+def test_serve_calls_shows_the_journal(environment: dict[str, str]) -> None:
     with serving(environment) as (process, client):
         client.get("status")
         client.get("nothing")
@@ -122,7 +122,7 @@ def make_certificate(certificate: Path, key: Path, *kind: str) -> None:
     )  # fmt: skip
 
 
-def test_with_a_certificate_only_tls_is_spoken(environment: dict[str, str], tmp_path: Path) -> None:
+def test_with_a_certificate_only_tls_is_served(environment: dict[str, str], tmp_path: Path) -> None:
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     make_certificate(certificate, key)
     more = {"CP_CAP_AUTOSCALE_HTTP_CERT": str(certificate), "CP_CAP_AUTOSCALE_HTTP_KEY": str(key)}
@@ -135,10 +135,10 @@ def test_with_a_certificate_only_tls_is_spoken(environment: dict[str, str], tmp_
 
 
 @pytest.mark.thorough
-def test_a_client_of_openssl_is_spoken_to_in_tls_1_2_or_newer(environment: dict[str, str], tmp_path: Path) -> None:
+def test_only_tls_1_2_or_newer_is_accepted(environment: dict[str, str], tmp_path: Path) -> None:
     certificate, key, lax = tmp_path / "cert.pem", tmp_path / "key.pem", tmp_path / "openssl.cnf"
     make_certificate(certificate, key)
-    # A machine whose OpenSSL allows everything: what is refused, we refuse.
+    # A machine whose OpenSSL allows everything: refusals are our own.
     lax.write_text(
         "openssl_conf = a\n[a]\nssl_conf = b\n[b]\nsystem_default = c\n[c]\n"
         "MinProtocol = TLSv1\nCipherString = ALL:@SECLEVEL=0\n"
@@ -146,7 +146,7 @@ def test_a_client_of_openssl_is_spoken_to_in_tls_1_2_or_newer(environment: dict[
     more = {"CP_CAP_AUTOSCALE_HTTP_CERT": str(certificate), "CP_CAP_AUTOSCALE_HTTP_KEY": str(key)}
     with serving({**environment, "OPENSSL_CONF": str(lax)}, more) as (_, client):
         at = client.url.removeprefix("https://")
-        said = {
+        result = {
             version: subprocess.run(
                 ("openssl", "s_client", version, "-cipher", "ALL:@SECLEVEL=0", "-connect", at, "-CAfile", certificate),
                 input="", capture_output=True, text=True, timeout=120,
@@ -155,25 +155,25 @@ def test_a_client_of_openssl_is_spoken_to_in_tls_1_2_or_newer(environment: dict[
         }  # fmt: skip
     spoken = [
         version
-        for version, done in said.items()
+        for version, done in result.items()
         if done.returncode == 0 and "Verify return code: 0 (ok)" in done.stdout
     ]
-    assert spoken == ["-tls1_2", "-tls1_3"], said
+    assert spoken == ["-tls1_2", "-tls1_3"], result
 
 
 @pytest.mark.thorough
-def test_a_request_that_was_answered_is_not_made_twice_by_the_next_process(environment: dict[str, str]) -> None:
-    told = []
+def test_an_answered_request_is_not_repeated_by_the_next_process(environment: dict[str, str]) -> None:
+    results = []
     for _ in range(2):
         with serving(environment) as (process, client):
-            told.append(client.create(2, request_id="r").status_code)
+            results.append(client.create(2, request_id="r").status_code)
             process.kill()
             process.wait(120)
-    assert (told, nodes_of(environment)) == ([202, 409], ["execute-1", "execute-2"])
+    assert (results, nodes_of(environment)) == ([202, 409], ["execute-1", "execute-2"])
 
 
-def test_whatever_moment_it_is_killed_at_a_repeated_request_makes_no_double(environment: dict[str, str]) -> None:
-    """Callers repeat what was not answered, as they do, until each has an answer: 202, or 409 for what was done."""
+def test_a_repeated_request_makes_no_double_whenever_the_process_is_killed(environment: dict[str, str]) -> None:
+    """Callers repeat an unanswered request until it is answered: 202, or 409 if it was carried out before."""
     wanted, answered, killed = [f"r-{number}" for number in range(20 if thorough() else 8)], 0, 0
     while answered < len(wanted):
         with serving(environment) as (process, client):
@@ -189,7 +189,7 @@ def test_whatever_moment_it_is_killed_at_a_repeated_request_makes_no_double(envi
     assert (len(nodes_of(environment)), killed > 0) == (len(wanted), True)
 
 
-def test_a_token_is_shown_once_and_lets_in_until_it_is_revoked(environment: dict[str, str]) -> None:
+def test_a_token_is_shown_once_and_valid_until_it_is_revoked(environment: dict[str, str]) -> None:
     made = run(environment, "serve", "token", "create", "ci", "--role", "reader", "--expires", "1h").stdout.strip()
     listed = run(environment, "serve", "token", "list").stdout
     with serving(environment) as (_, client):
@@ -205,14 +205,14 @@ def test_a_token_is_shown_once_and_lets_in_until_it_is_revoked(environment: dict
 
 
 @pytest.mark.parametrize(("expires", "refused"), (("3650d", False), ("3651d", True), ("365000000d", True)))
-def test_a_token_is_good_for_ten_years_at_most(environment: dict[str, str], expires: str, *, refused: bool) -> None:
+def test_a_token_is_valid_for_ten_years_at_most(environment: dict[str, str], expires: str, *, refused: bool) -> None:
     made = run(environment, "serve", "token", "create", "ci", "--role", "reader", "--expires", expires)
     assert (made.returncode == 2, "3650 days at most" in made.stderr) == (refused, refused)
     assert made.stdout.startswith("sgea_") != refused
 
 
 @pytest.mark.thorough
-def test_with_a_token_alone_it_begins(environment: dict[str, str]) -> None:
+def test_serve_starts_with_a_token_alone(environment: dict[str, str]) -> None:
     (Path(environment["CP_CAP_AUTOSCALE_WORKDIR"]) / "http-passwords").unlink()
     made = run(environment, "serve", "token", "create", "ci", "--role", "admin").stdout.strip()
     with serving(environment) as (_, client):
@@ -220,7 +220,7 @@ def test_with_a_token_alone_it_begins(environment: dict[str, str]) -> None:
         assert requests.get(f"{client.url}/operations/", headers=head, timeout=120).status_code == 200
 
 
-def test_an_address_that_others_reach_is_not_served_in_the_clear_unless_that_is_set(
+def test_an_address_beyond_loopback_is_served_in_plain_http_only_if_set(
     environment: dict[str, str],
 ) -> None:
     refused = run({**environment, "CP_CAP_AUTOSCALE_HTTP": "0.0.0.0:0"}, "serve")
@@ -242,7 +242,7 @@ with _http.network(Invocation(os.environ, imports_provider=False)) as (server, p
 
 
 @pytest.mark.parametrize("provider", sample(("aws", "cyclecloud", "tests.nowhere:Provider"), "aws"))
-def test_it_imports_no_provider_and_no_library_of_a_cloud(environment: dict[str, str], provider: str) -> None:
+def test_serve_imports_no_provider_and_no_cloud_library(environment: dict[str, str], provider: str) -> None:
     environment |= {"CP_CAP_AUTOSCALE_PROVIDER": provider, "CP_CAP_AUTOSCALE_AUTOSTOP": f"127.0.0.1:{free_port()}"}
     argv = (sys.executable, "-c", IMPORTED)
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, cwd=ROOT, timeout=120)
@@ -253,7 +253,7 @@ def test_it_imports_no_provider_and_no_library_of_a_cloud(environment: dict[str,
 
 
 @pytest.mark.thorough
-def test_variables_that_are_not_its_own_are_gone_where_the_kernel_shows_them(environment: dict[str, str]) -> None:
+def test_variables_that_serve_does_not_use_are_removed_from_its_environment(environment: dict[str, str]) -> None:
     secret = {
         "AWS_SECRET_ACCESS_KEY": "s3cret-1",
         "AZURE_CLIENT_SECRET": "s3cret-2",

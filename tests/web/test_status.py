@@ -41,55 +41,55 @@ def bucket(api: Served, number: int = 0, **query: str) -> dict[str, Any]:
         (Phase.ENDING, None, "Terminating"),
     ),
 )
-def test_a_workers_phase_is_told_in_cycleclouds_words(
+def test_the_phase_of_a_worker_is_reported_in_the_words_of_cyclecloud(
     api: Served, phase: Phase, decisive: Condition | None, status: str
 ) -> None:
-    api.see(worker("i-1", phase=phase, decisive=decisive))
+    api.observe(worker("i-1", phase=phase, decisive=decisive))
     (node,) = api.client.nodes()
     assert (node["Status"], node["TargetState"]) == (status, "Terminated" if status == "Terminating" else "Started")
 
 
 def test_a_ready_node_has_name_address_and_machine(api: Served) -> None:
-    api.see(worker("i-1"))
+    api.observe(worker("i-1"))
     (node,) = api.client.nodes()
     assert (node["Hostname"], node["PrivateIp"], node["InstanceId"]) == ("host-i-1", "10.0.0.7", "i-1")
 
 
-def test_a_node_keeps_name_and_id_from_creation_to_service(api: Served) -> None:
+def test_a_node_keeps_name_and_id_from_creation_to_ready(api: Served) -> None:
     api.client.create(1)
     before = api.client.nodes()[0]
     api.store.nodes.bind(before["NodeId"], "i-1")
-    api.see(worker("i-1"))
+    api.observe(worker("i-1"))
     (after,) = api.client.nodes()
     assert (after["Name"], after["NodeId"], after["Status"]) == (before["Name"], before["NodeId"], "Ready")
 
 
-def test_a_rented_worker_keeps_name_and_id_through_its_life(api: Served) -> None:
-    told = []
+def test_a_rented_worker_keeps_name_and_id_in_every_phase(api: Served) -> None:
+    results = []
     for phase in (Phase.BOOTING, Phase.READY, Phase.DRAINING):
-        api.see(worker("i-1", phase=phase))
-        told += [(node["Name"], node["NodeId"]) for node in api.client.nodes()]
-    assert len(told) == 3
-    assert len(set(told)) == 1
+        api.observe(worker("i-1", phase=phase))
+        results += [(node["Name"], node["NodeId"]) for node in api.client.nodes()]
+    assert len(results) == 3
+    assert len(set(results)) == 1
 
 
-def test_nodes_are_part_of_the_status_where_asked_for(api: Served) -> None:
-    api.see(worker("i-1"))
+def test_the_status_includes_nodes_on_request(api: Served) -> None:
+    api.observe(worker("i-1"))
     with_nodes, without = api.client.get("status", nodes="true").json(), api.client.get("status").json()
     assert (len(with_nodes["nodes"]), "nodes" in without, "activeNodes" in bucket(api)) == (1, False, False)
 
 
-def test_every_listed_nodes_template_is_a_listed_node_array(api: Served) -> None:
-    api.see(worker("i-1"), arrays=(array("other"),))
+def test_a_node_of_an_unlisted_array_is_not_listed(api: Served) -> None:
+    api.observe(worker("i-1"), arrays=(array("other"),))
     assert api.client.get("status", nodes="true").json()["nodes"] == []
 
 
-def test_a_bucket_counts_what_stands_and_what_can_still_be_had(api: Served) -> None:
-    api.see(worker("i-1"), worker("i-2", kind=LARGE), arrays=(array(available=3),))
+def test_a_bucket_counts_active_and_available_nodes(api: Served) -> None:
+    api.observe(worker("i-1"), worker("i-2", kind=LARGE), arrays=(array(available=3),))
     api.client.create(1, definition={"machineType": SMALL.name})
-    told = bucket(api)
+    result = bucket(api)
     assert {
-        name: told[name] for name in ("activeCount", "activeCoreCount", "availableCount", "availableCoreCount")
+        name: result[name] for name in ("activeCount", "activeCoreCount", "availableCount", "availableCoreCount")
     } == {
         "activeCount": 2,
         "activeCoreCount": 4,
@@ -98,31 +98,31 @@ def test_a_bucket_counts_what_stands_and_what_can_still_be_had(api: Served) -> N
     }
 
 
-def test_counters_of_a_bucket_are_all_there_and_fit_together(api: Served) -> None:
-    api.see(worker("i-1"), arrays=(array(available=3),))
+def test_counters_of_a_bucket_are_complete_and_consistent(api: Served) -> None:
+    api.observe(worker("i-1"), arrays=(array(available=3),))
     for number in (0, 1):
-        told = bucket(api, number)
-        vcpus = told["virtualMachine"]["vcpuCount"]
-        assert told["quotaCoreCount"] - told["consumedCoreCount"] >= told["availableCoreCount"]
-        assert told["regionalQuotaCoreCount"] - told["regionalConsumedCoreCount"] >= told["availableCoreCount"]
-        assert told["maxCoreCount"] == told["maxCount"] * vcpus
-        assert told["placementGroups"] == []
+        result = bucket(api, number)
+        vcpus = result["virtualMachine"]["vcpuCount"]
+        assert result["quotaCoreCount"] - result["consumedCoreCount"] >= result["availableCoreCount"]
+        assert result["regionalQuotaCoreCount"] - result["regionalConsumedCoreCount"] >= result["availableCoreCount"]
+        assert result["maxCoreCount"] == result["maxCount"] * vcpus
+        assert result["placementGroups"] == []
 
 
 def test_a_bucket_keeps_its_id(api: Served) -> None:
     before = bucket(api)["bucketId"]
-    api.see(worker("i-1"))
+    api.observe(worker("i-1"))
     assert bucket(api)["bucketId"] == before
 
 
-def test_placement_groups_are_those_of_the_nodes_there(api: Served) -> None:
+def test_placement_groups_are_those_of_the_existing_nodes(api: Served) -> None:
     api.client.create(2, placementGroupId="pg0", definition={"machineType": SMALL.name})
     assert bucket(api)["placementGroups"] == [{"name": "pg0", "activeCount": 2, "activeCoreCount": 4}]
 
 
-def test_a_placement_group_of_the_provider_is_told_before_any_node_is_in_it(api: Served) -> None:
+def test_a_placement_group_of_the_provider_is_listed_before_it_has_a_node(api: Served) -> None:
     keys = BucketKey(SMALL.name), BucketKey(SMALL.name, placement_group="near")
-    api.see(arrays=(array(buckets=tuple(Bucket(key, SMALL, 0.1, None) for key in keys)),))
+    api.observe(arrays=(array(buckets=tuple(Bucket(key, SMALL, 0.1, None) for key in keys)),))
     api.client.create(1, placementGroupId="pg0")
     assert bucket(api)["placementGroups"] == [
         {"name": "near", "activeCount": 0, "activeCoreCount": 0},
@@ -130,82 +130,82 @@ def test_a_placement_group_of_the_provider_is_told_before_any_node_is_in_it(api:
     ]
 
 
-def test_a_type_that_is_allowed_no_more_is_an_invalid_bucket_while_a_node_of_it_stands(api: Served) -> None:
+def test_a_type_that_is_no_longer_allowed_is_an_invalid_bucket_while_a_node_of_it_exists(api: Served) -> None:
     small = tuple(each for each in array().buckets if each.type == SMALL)
-    api.see(worker("i-1", kind=LARGE), arrays=(array(buckets=small),))
-    told = bucket(api, 1)
-    assert (told["definition"]["machineType"], told["valid"], told["availableCount"]) == (LARGE.name, False, 0)
+    api.observe(worker("i-1", kind=LARGE), arrays=(array(buckets=small),))
+    result = bucket(api, 1)
+    assert (result["definition"]["machineType"], result["valid"], result["availableCount"]) == (LARGE.name, False, 0)
 
 
-def test_a_bucket_with_a_problem_has_nothing_to_give(api: Served) -> None:
+def test_a_bucket_with_a_problem_has_no_available_nodes(api: Served) -> None:
     buckets = (Bucket(BucketKey(SMALL.name), SMALL, 0.1, 5, problem="no quota"),)
-    api.see(arrays=(array(buckets=buckets),))
+    api.observe(arrays=(array(buckets=buckets),))
     assert bucket(api)["availableCount"] == 0
 
 
-def a_rest(type_: str, *, until: float = 1e12, node_array: str = "execute") -> Backoff:
+def a_backoff(type_: str, *, until: float = 1e12, node_array: str = "execute") -> Backoff:
     return Backoff(BucketKey(type_, node_array=node_array), until, 5, FailureKind.CAPACITY, "none is left")
 
 
 @pytest.mark.parametrize(
-    ("rest", "available"),
+    ("backoff", "available"),
     (
-        (a_rest("c5.large"), [0, 10]),
-        (a_rest("c5.large", until=1.0), [10, 10]),
-        (a_rest("c5.large", node_array="batch"), [10, 10]),
+        (a_backoff("c5.large"), [0, 10]),
+        (a_backoff("c5.large", until=1.0), [10, 10]),
+        (a_backoff("c5.large", node_array="batch"), [10, 10]),
     ),
     ids=("now", "over", "of another array"),
 )
-def test_a_type_that_rests_has_nothing_to_give(api: Served, rest: Backoff, available: list[int]) -> None:
-    api.see(rests=(rest,))
+def test_a_type_in_backoff_has_no_available_nodes(api: Served, backoff: Backoff, available: list[int]) -> None:
+    api.observe(rests=(backoff,))
     assert [bucket(api, number)["availableCount"] for number in (0, 1)] == available
 
 
 @pytest.mark.parametrize("extends", (None, "main"))
-def test_an_array_whose_launches_are_refused_has_nothing_to_give(api: Served, extends: str | None) -> None:
-    api.see(arrays=(array("main"), array("sub", extends=extends)), refused={"main": "no such image"})
+def test_an_array_whose_launches_are_refused_has_no_available_nodes(api: Served, extends: str | None) -> None:
+    api.observe(arrays=(array("main"), array("sub", extends=extends)), refused={"main": "no such image"})
     available = [each["availableCount"] for each in api.client.get("status").json()["nodearrays"][1]["buckets"]]
     assert available == ([0, 0] if extends else [10, 10])
 
 
-def test_scaling_counts_by_a_type_that_can_be_had(api: Served) -> None:
-    api.see(rests=(a_rest("c5.large"),))
+def test_scaling_skips_a_type_in_backoff(api: Served) -> None:
+    api.observe(rests=(a_backoff("c5.large"),))
     assert api.client.post("scale/execute", totalNodeCount="2").json()["sets"] == [{"added": 2}]
 
 
-def test_buckets_of_one_type_in_several_zones_are_one(api: Served) -> None:
+def test_buckets_of_one_type_in_several_zones_are_merged(api: Served) -> None:
     buckets = tuple(Bucket(BucketKey(SMALL.name, zone=zone), SMALL, 0.1, 2) for zone in "ab")
-    api.see(arrays=(array(buckets=buckets),))
+    api.observe(arrays=(array(buckets=buckets),))
     assert bucket(api)["availableCount"] == 4
 
 
-def test_the_last_capacity_failure_is_told_in_seconds(api: Served) -> None:
+def test_the_last_capacity_failure_is_reported_in_seconds(api: Served) -> None:
     api.operations.clock = lambda: 1000.0
     api.store.journal.fail(LaunchFailure(BucketKey(SMALL.name), 940.0, FailureKind.CAPACITY, "none left"))
     assert (bucket(api)["lastCapacityFailure"], bucket(api, 1)["lastCapacityFailure"]) == (60.0, -1.0)
 
 
-def test_a_spot_array_says_so(api: Served) -> None:
-    api.see(worker("i-1"), arrays=(array(price_types=(PriceType.SPOT,)),))
-    told = api.client.get("status").json()["nodearrays"][0]["nodearray"]
-    assert (told["Interruptible"], told["Region"], told["SubnetId"]) == (True, "region-1", "net")
+def test_a_spot_array_is_reported_as_interruptible(api: Served) -> None:
+    api.observe(worker("i-1"), arrays=(array(price_types=(PriceType.SPOT,)),))
+    answer = api.client.get("status").json()["nodearrays"][0]["nodearray"]
+    assert (answer["Interruptible"], answer["Region"], answer["SubnetId"]) == (True, "region-1", "net")
 
 
 @pytest.mark.parametrize("place", (Place("demo"), Place("demo", "", ""), Place("demo", "region-1", "")))
-def test_an_array_has_region_and_subnet_in_words_where_nobody_tells_them(api: Served, place: Place) -> None:
+def test_an_array_without_region_or_subnet_reports_a_placeholder(api: Served, place: Place) -> None:
     api.operations.place = place
-    told = api.client.get("status", nodes="true").json()["nodearrays"][0]["nodearray"]
-    assert all(told[name] for name in ("Region", "SubnetId")), told
+    answer = api.client.get("status", nodes="true").json()["nodearrays"][0]["nodearray"]
+    assert all(answer[name] for name in ("Region", "SubnetId")), answer
 
 
-def test_a_cluster_that_is_given_back_wants_to_be_terminated(api: Served) -> None:
-    api.see(stopping=True)
+def test_during_a_stop_the_target_state_of_the_cluster_is_terminated(api: Served) -> None:
+    api.observe(stopping=True)
     assert api.client.get("status").json()["targetState"] == "Terminated"
 
 
-def test_a_nodes_configuration_is_its_arrays_with_its_own_over_it(api: Served) -> None:
+def test_the_configuration_of_a_node_overrides_that_of_its_array(api: Served) -> None:
     given = '{"autoscale": {"resources": {"ncpus": 2, "disk": 5}}}'
-    api.see(arrays=(array(configuration=given),))
+    api.observe(arrays=(array(configuration=given),))
     api.client.create(1, nodeAttributes={"Configuration": {"autoscale": {"resources": {"disk": 7}}}})
     assert api.client.nodes()[0]["Configuration"] == {"autoscale": {"resources": {"ncpus": 2, "disk": 7}}}
 
@@ -214,23 +214,26 @@ def test_a_failed_machine_is_a_failed_node(api: Served) -> None:
     failed = Worker(
         "i-1", SMALL, "execute", MachineState.RUNNING, 1.0, failure=FailureKind.BOOT, message="no root disk"
     )
-    api.see(type(worker())(failed, Phase.JOINING))
+    api.observe(type(worker())(failed, Phase.JOINING))
     (node,) = api.client.nodes()
     assert (node["Status"], node["StatusMessage"]) == ("Failed", "no root disk")
 
 
-def test_no_loop_is_said_where_none_serves(api: Served) -> None:
+def test_without_a_loop_an_answer_has_a_warning(api: Served) -> None:
     api.operations.loop_runs = lambda: False
     assert "only stored" in api.client.create(1).headers["Warning"]
 
 
-def test_an_old_look_is_said_to_be_old(api: Served) -> None:
+def test_a_stale_observation_is_reported_in_a_warning(api: Served) -> None:
     api.store.memory.save(api.store.memory.load(), 1000.0)
-    told = []
+    results = []
     for now in (1290.0, 1400.0):
         api.operations.clock = lambda now=now: now  # type: ignore[misc]
-        told.append(api.client.get("status").headers.get("Warning"))
-    assert told == [None, '199 sge-autoscaler "the last observation is 400 s old: the cluster cannot be observed now"']
+        results.append(api.client.get("status").headers.get("Warning"))
+    assert results == [
+        None,
+        '199 sge-autoscaler "the last observation is 400 s old: the cluster cannot be observed now"',
+    ]
 
 
 @pytest.mark.parametrize(
@@ -238,7 +241,7 @@ def test_an_old_look_is_said_to_be_old(api: Served) -> None:
              "usage?timeframe=custom", "usage?from=2026-01-01", "usage?timeframe=custom&from=x&to=y",
              "usage?timeframe=custom&from=1971-01-01&to=9000-01-01&granularity=hourly", "usage?granularity=weekly")
 )  # fmt: skip
-def test_a_query_that_is_none_is_refused(api: Served, path: str) -> None:
+def test_an_invalid_query_is_refused(api: Served, path: str) -> None:
     assert api.client.ask("GET", f"/clusters/demo/{path}").status_code == 400
 
 
@@ -246,14 +249,14 @@ def test_a_query_that_is_none_is_refused(api: Served, path: str) -> None:
     "path", ("/clusters/other/status", "/clusters/demo/nodes?request_id=x", "/clusters/demo/nodes?operation=x",
              "/operations/x", "/nothing")
 )  # fmt: skip
-def test_what_does_not_exist_is_not_found(api: Served, path: str) -> None:
+def test_an_unknown_cluster_request_or_operation_is_not_found(api: Served, path: str) -> None:
     assert api.client.ask("GET", path).status_code == 404
 
 
-def test_operations_are_listed_by_their_request(api: Served) -> None:
+def test_operations_are_listed_by_request_id(api: Served) -> None:
     api.client.create(request_id="r")
-    told = [api.client.ask("GET", "/operations/", params={"request_id": each}).json() for each in ("r", "x")]
-    assert ([each["action"] for each in told[0]], told[1]) == (["create"], [])
+    answers = [api.client.ask("GET", "/operations/", params={"request_id": each}).json() for each in ("r", "x")]
+    assert ([each["action"] for each in answers[0]], answers[1]) == (["create"], [])
 
 
 # -- usage ---------------------------------------------------------------------------------------------------------
@@ -261,27 +264,27 @@ def test_operations_are_listed_by_their_request(api: Served) -> None:
 
 def test_usage_is_core_hours_and_cost_by_node_array(api: Served) -> None:
     api.operations.clock = lambda: NOVEMBER_4TH
-    api.see(worker("i-1"))
+    api.observe(worker("i-1"))
     machine = Worker("i-1", SMALL, "execute", MachineState.RUNNING, NOVEMBER_4TH - 7200, price_per_hour=0.1)
     api.store.history.note_workers([machine], ["i-1"], NOVEMBER_4TH)
-    (told,) = api.client.get("usage", granularity="total").json()["usage"]
-    assert (told["total"]["hours"], told["total"]["cost"], told["breakdown"][0]["node"]) == (4.0, 0.2, "execute")
+    (answer,) = api.client.get("usage", granularity="total").json()["usage"]
+    assert (answer["total"]["hours"], answer["total"]["cost"], answer["breakdown"][0]["node"]) == (4.0, 0.2, "execute")
 
 
-def test_an_unknown_price_is_no_cost(api: Served) -> None:
+def test_without_a_price_usage_has_no_cost(api: Served) -> None:
     api.operations.clock = lambda: NOVEMBER_4TH
     machine = Worker("i-1", SMALL, "execute", MachineState.RUNNING, NOVEMBER_4TH - 7200)
     api.store.history.note_workers([machine], ["i-1"], NOVEMBER_4TH)
     assert "cost" not in api.client.get("usage", granularity="total").json()["usage"][0]["total"]
 
 
-def test_a_worker_counts_in_each_interval_for_its_part_of_it(api: Served) -> None:
+def test_a_worker_counts_in_each_interval_for_its_share_of_it(api: Served) -> None:
     api.operations.clock = lambda: NOVEMBER_4TH
     machine = Worker("i-1", SMALL, "execute", MachineState.RUNNING, NOVEMBER_4TH - DAY)
     api.store.history.note_workers([machine], ["i-1"], NOVEMBER_4TH)
     asked = {"timeframe": "custom", "from": "2026-11-02T13:00:00+01:00", "to": "2026-11-04T12:00:00Z"}
-    told = api.client.get("usage", **asked).json()["usage"]
-    assert [(each["start"], each["total"]["hours"]) for each in told] == [
+    answer = api.client.get("usage", **asked).json()["usage"]
+    assert [(each["start"], each["total"]["hours"]) for each in answer] == [
         ("2026-11-02T00:00:00Z", 0.0),
         ("2026-11-03T00:00:00Z", 26.0),
         ("2026-11-04T00:00:00Z", 22.0),
@@ -296,12 +299,12 @@ def test_a_worker_counts_in_each_interval_for_its_part_of_it(api: Served) -> Non
         ("weekToDate", "2026-11-01T00:00", "2026-11-04T11:00"),
     ),
 )
-def test_a_timeframe_is_a_stretch_of_utc(timeframe: Any, start: str, end: str) -> None:
+def test_a_timeframe_is_an_interval_in_utc(timeframe: Any, start: str, end: str) -> None:
     (whole,) = spans(timeframe, "total", NOVEMBER_4TH, start=None, end=None)
     assert (f"{whole.start:%Y-%m-%dT%H:%M}", f"{whole.end:%Y-%m-%dT%H:%M}") == (start, end)
 
 
-def test_intervals_cover_what_is_asked_without_gap() -> None:
+def test_intervals_cover_the_timeframe_without_gap() -> None:
     found = spans("custom", "hourly", 0.0, start="2026-11-04T10:30", end="2026-11-04T13:00")
     assert [f"{each.start:%H:%M}" for each in found] == ["10:00", "11:00", "12:00"]
     assert all(isinstance(each, Span) for each in found)
@@ -313,6 +316,6 @@ def test_an_hour_begins_at_its_first_second() -> None:
 
 
 @pytest.mark.parametrize(("start", "end"), (("2026-11-04", None), (None, "2026-11-04"), (None, None)))
-def test_a_timeframe_of_ones_own_needs_both_its_ends(start: str | None, end: str | None) -> None:
+def test_a_custom_timeframe_needs_from_and_to(start: str | None, end: str | None) -> None:
     with pytest.raises(InvalidTimes, match="needs from and to"):
         spans("custom", "daily", 0.0, start=start, end=end)

@@ -1,4 +1,4 @@
-"""The stock client library for autoscalers of CycleCloud's API finds here all that it expects, to the letter."""
+"""The stock client library for autoscalers of CycleCloud's API finds everything that it expects here."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tests.web.stock_client import StockBucket, StockClient
 
 @pytest.fixture
 def stock(api: Served) -> StockClient:
-    """The library after its first look at two node arrays, with two workers there."""
-    api.see(worker("i-1"), worker("i-2", phase=Phase.BOOTING), arrays=(array(), array("batch", max_workers=3)))
+    """The library after its first reading of two node arrays with two workers."""
+    api.observe(worker("i-1"), worker("i-2", phase=Phase.BOOTING), arrays=(array(), array("batch", max_workers=3)))
     client = StockClient(api.client)
-    client.look()
+    client.refresh()
     return client
 
 
@@ -23,7 +23,7 @@ def bucket(stock: StockClient, number: int = 0) -> StockBucket:
     return stock.buckets[number]
 
 
-def test_all_that_it_reads_is_there(stock: StockClient) -> None:
+def test_buckets_have_everything_that_the_library_reads(stock: StockClient) -> None:
     assert [(each.node_array, each.machine_type, each.available) for each in stock.buckets] == [
         ("execute", "c5.large", 8),
         ("execute", "c5.xlarge", 8),
@@ -34,12 +34,12 @@ def test_all_that_it_reads_is_there(stock: StockClient) -> None:
 
 def test_every_started_node_is_in_one_bucket(stock: StockClient) -> None:
     stock.start([(bucket(stock), 2), (bucket(stock, 1), 1)])
-    stock.look()
+    stock.refresh()
     found = [name for each in stock.buckets for name in each.nodes]
     assert sorted(found) == sorted(node["Name"] for node in stock.client.nodes())
 
 
-def test_every_node_that_it_asks_for_has_the_name_that_it_guessed(stock: StockClient) -> None:
+def test_every_node_gets_the_name_that_the_library_predicted(stock: StockClient) -> None:
     started = stock.start([(bucket(stock), 2), (bucket(stock, 2), 1), (bucket(stock, 1), 1)])
     assert {name: node["MachineType"] for name, node in started.items()} == {
         "execute-1": "c5.large",
@@ -49,10 +49,10 @@ def test_every_node_that_it_asks_for_has_the_name_that_it_guessed(stock: StockCl
     }
 
 
-def test_names_that_it_guesses_after_an_end_are_free(stock: StockClient) -> None:
+def test_predicted_names_are_free_after_a_termination(stock: StockClient) -> None:
     first = stock.start([(bucket(stock), 3)])
     stock.end([first["execute-2"]["NodeId"]])
-    stock.look()
+    stock.refresh()
     assert set(stock.start([(bucket(stock), 2)])) == {"execute-2", "execute-4"}
 
 
@@ -60,36 +60,36 @@ def test_nodes_of_a_placement_group_are_found_in_its_bucket(stock: StockClient) 
     plain = bucket(stock)
     grouped = StockBucket(plain.node_array, plain.machine_type, "pg0", plain.available, ())
     stock.start([(grouped, 2), (plain, 1)])
-    stock.look()
+    stock.refresh()
     of_group = [each for each in stock.buckets if each.placement_group == "pg0"]
     assert [each.nodes for each in of_group] == [("execute-1", "execute-2")]
 
 
-def test_what_it_sets_on_a_node_it_finds_again(stock: StockClient) -> None:
+def test_attributes_set_on_a_node_are_read_back(stock: StockClient) -> None:
     resources = {"autoscale": {"resources": {"ncpus": 2}}}
     (node,) = stock.start([(bucket(stock), 1)], KeepAlive=True, Configuration=resources).values()
     assert (node["KeepAlive"], node["Configuration"]["autoscale"]["resources"]) == (True, {"ncpus": 2})
 
 
-def test_a_node_that_it_ends_is_started_no_more(stock: StockClient) -> None:
+def test_a_node_that_the_library_ends_is_no_longer_started(stock: StockClient) -> None:
     (running,) = bucket(stock).nodes[:1]
     (node,) = (each for each in stock.client.nodes() if each["Name"] == running)
-    told = stock.end([node["NodeId"]])
-    stock.look()
-    assert (told, running in bucket(stock).nodes) == ({running: "Terminated"}, False)
+    result = stock.end([node["NodeId"]])
+    stock.refresh()
+    assert (result, running in bucket(stock).nodes) == ({running: "Terminated"}, False)
 
 
-def test_a_node_that_failed_is_handed_to_its_driver_until_that_ends_it(stock: StockClient, api: Served) -> None:
+def test_a_failed_node_is_listed_as_failed_until_the_library_ends_it(stock: StockClient, api: Served) -> None:
     (node,) = stock.start([(bucket(stock), 1)]).values()
     api.store.nodes.bind(node["NodeId"], "i-9")
     api.store.nodes.lose({"i-9": because(Code.GONE)}, at=200.0)
     failed = stock.failed()
-    stock.look()
+    stock.refresh()
     stock.end(failed)
     assert (failed, stock.failed(), bucket(stock).available) == ([node["NodeId"]], [], 8)
 
 
-def test_a_node_that_it_wants_tried_again_has_failed_no_more(stock: StockClient, api: Served) -> None:
+def test_a_node_that_the_library_retries_no_longer_counts_as_failed(stock: StockClient, api: Served) -> None:
     (node,) = stock.start([(bucket(stock), 1)], KeepAlive=True).values()
     api.store.nodes.bind(node["NodeId"], "i-9")
     api.store.nodes.lose({"i-9": because(Code.GONE)}, at=200.0)
@@ -97,17 +97,17 @@ def test_a_node_that_it_wants_tried_again_has_failed_no_more(stock: StockClient,
     assert (stock.failed(), stock.client.nodes()[0]["Status"]) == ([], "Acquiring")
 
 
-def test_nodes_of_a_call_whose_answer_was_lost_are_found_by_its_request(stock: StockClient) -> None:
+def test_nodes_of_a_request_with_a_lost_answer_are_found_by_its_id(stock: StockClient) -> None:
     names = list(stock.start([(bucket(stock), 2)], request_id="r"))
     assert stock.of_request("r") == names
 
 
-def test_what_it_may_ask_for_is_what_it_gets(stock: StockClient) -> None:
+def test_the_available_number_of_nodes_can_be_created(stock: StockClient) -> None:
     most = bucket(stock).available
     assert len(stock.start([(bucket(stock), most)])) == most
 
 
-def test_sets_that_it_sends_with_empty_names_are_read(stock: StockClient) -> None:
+def test_sets_with_null_attributes_are_accepted(stock: StockClient) -> None:
     body = {"requestId": None, "sets": [{"count": 1, "nodearray": "execute", "nameFormat": None, "nameOffset": None,
             "placementGroupId": None, "nodeAttributes": None, "definition": {"machineType": "c5.large"}}]}  # fmt: skip
     assert stock.client.post("nodes/create", body).status_code == 202

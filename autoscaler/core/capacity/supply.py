@@ -106,7 +106,8 @@ class SupplyContext:
 
     def free(self, worker: WorkerState, ignoring: str) -> Host | None:
         """The free part of a worker, with its group."""
-        host = self.joined(worker.host, ignoring) if worker.host else None
+        there = replace(worker.host, instances=worker.to_enable) if worker.host else None
+        host = self.joined(there, ignoring) if there else None
         return host if host is None else replace(host, group=self.usable_group(worker))
 
     def usable_group(self, worker: WorkerState) -> str:

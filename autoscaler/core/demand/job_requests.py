@@ -105,9 +105,9 @@ class RequestReader:
             return resources
         candidates, pins = self._named_queues(ask, resources)
         if not any(self._policy.queue(name) for name in candidates):
-            return because(Code.FOREIGN_QUEUE, queues=ask.queues or tuple(resources.queues))
+            return self._foreign(ask.queues or tuple(resources.queues), candidates)
         if ask.master_queues and not any(self._policy.queue(name) for name in self._named(ask.master_queues)):
-            return because(Code.FOREIGN_QUEUE, queues=ask.master_queues)
+            return self._foreign(ask.master_queues, self._named(ask.master_queues))
         allowed = self._allowing(ask, candidates, resources)
         if isinstance(allowed, Reason):
             return allowed
@@ -121,7 +121,8 @@ class RequestReader:
             if queue.name in pools and (queue.default or ask.queues or resources.queues)
         )
         if not launches:
-            return because(Code.FOREIGN_QUEUE, queues=tuple(sorted(pools)))
+            ours = {self._queues[pool].name for pool in pools if self._policy.queue(pool)}
+            return because(Code.QUEUE_NOT_NAMED, queues=tuple(sorted(ours)))
         pinned = self._pin(pins, [*resources.hosts, *self._admitting_hosts(ask, pools)])
         if isinstance(pinned, Reason):
             return pinned
@@ -262,7 +263,18 @@ class RequestReader:
                 reason = reason or refusal
         if any(self._policy.queue(name) for name in allowed):
             return frozenset(allowed)
-        return reason or because(Code.FOREIGN_QUEUE, queues=tuple(sorted(candidates)))
+        return reason or self._foreign(tuple(sorted(candidates)), candidates)
+
+    def _foreign(self, shown: tuple[str, ...], names: Iterable[str]) -> Reason:
+        return because(Code.FOREIGN_QUEUE, queues=shown, on_workers=self._on_workers(names))
+
+    def _on_workers(self, names: Iterable[str]) -> tuple[str, ...] | None:
+        """The queues among these that are not autoscaled and have instances on workers all the same; None: none."""
+        groups = {array.host_group for array in self._policy.node_arrays}
+        queues = {self._queues[name].name: self._queues[name].hostlist for name in names}
+        return (
+            tuple(sorted(q for q, hosts in queues.items() if groups & {*hosts} and not self._policy.queue(q))) or None
+        )
 
     def _access_refusal(self, queue: Queue, ask: JobRequest) -> Reason | None:
         """Why the job may not use a queue: an autoscaled one on a new worker, another one anywhere."""
@@ -388,7 +400,8 @@ class RequestReader:
         if not offering:
             return because(Code.UNKNOWN_PE, pe=pe.name, slots=ask.slots_min, queues=self._ours())
         if not any(self._policy.queue(name) for name in offering):
-            return because(Code.PE_ELSEWHERE, pe=pe.name, queues=tuple(sorted(offering)))
+            on_workers = self._on_workers(offering)
+            return because(Code.PE_ELSEWHERE, pe=pe.name, queues=tuple(sorted(offering)), on_workers=on_workers)
         if slots is None:
             return because(Code.PE_RULE, pe=pe.name, slots=_slot_range(ask), rule=pe.allocation_rule)
         return because(Code.PE_SLOTS, pe=pe.name, slots=slots[0], most=pe.slots) if slots[0] > pe.slots else None

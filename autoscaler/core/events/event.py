@@ -23,16 +23,28 @@ class EventKind(StrEnum):
     """It waits and does not count as demand (any more); `code` says why."""
     ORDERED = "ordered"
     """A launch was ordered for it, with the other jobs of the event."""
+    FAILED = "failed"
+    """A launch gave no worker, or its machine never joined; `code` is the kind of failure, and `message` says why."""
     JOINED = "joined"
     """A worker entered service."""
+    DISABLED = "disabled"
+    """The autoscaler disabled a worker; `code` says why."""
+    ENABLED = "enabled"
+    """A worker is enabled again."""
+    GONE = "gone"
+    """The machine of a worker has ended; `code` says how: TERMINATED, or that of the reason."""
     STARTED = "started"
     ENDED = "ended"
 
+
+OF_WORKERS = (EventKind.JOINED, EventKind.DISABLED, EventKind.ENABLED, EventKind.GONE)
 
 ENDED, FAILED, UNKNOWN, UNLISTED = "ended", "failed", "unknown", "unlisted"
 """Codes of ENDED: Grid Engine ran it, whatever its exit status; Grid Engine says that it failed; accounting does not
 say; it waited and is no longer listed.
 """
+TERMINATED = "terminated"
+"""Code of GONE: the autoscaler had the provider end it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from autoscaler.core.events.left import jobs_left
 from autoscaler.core.events.projects import Projects
 from autoscaler.core.events.running import runs_and_ends
 from autoscaler.core.events.waiting import countings, submissions, without_ended
+from autoscaler.core.events.workers import launch_failures, worker_changes
 from autoscaler.core.model.cluster import JobCategory, short_name
 from autoscaler.core.model.fleet import Order, Worker
 from autoscaler.core.model.reasons import Code
@@ -46,10 +47,12 @@ def events_of(known: Known, snapshot: Snapshot, plan: Plan, accounted: Sequence[
     known, counted = _countings(known, plan, projects, now, listed=listed)
     known, ordered = _orders(known, snapshot.fleet.orders, _Whose((before, job_categories), projects), now)
     known, joined = _joined(known, snapshot, plan)
+    known, changed = worker_changes(known, snapshot, plan)
+    of_workers = (*launch_failures(snapshot), *joined, *changed)
     moved = runs_and_ends(known, snapshot.cluster.hosts, accounted, projects, now)
     known = replace(moved.known, serving=plan.served) if plan.served else moved.known
     on_hosts = _on_workers(moved.events, snapshot.fleet.workers)
-    events = (*submitted, *short, *counted, *ordered, *joined, *on_hosts, *deleted)
+    events = (*submitted, *short, *counted, *ordered, *of_workers, *on_hosts, *deleted)
     return PassEvents(without_ended(known) if events else known, events, moved.started, moved.ended)
 
 

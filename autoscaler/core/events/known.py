@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from autoscaler.core.events.event import EventKind
 from autoscaler.core.events.numbers import Numbers
 from autoscaler.core.model.cluster import HostJob, JobCategory
 
@@ -72,10 +73,16 @@ class Known:
     """Of `runs`, those that no host shows any more, with since when: accounting says how they ended, some seconds
     later.
     """
+    moved: tuple[tuple[Run, float], ...] = ()
+    """Earlier runs of jobs that began again elsewhere, with since when: accounting says how they ended, likewise."""
+    still: Mapping[Key, Run] = field(default_factory=lambda: MappingProxyType({}))
+    """Runs whose end was reported although hosts still show them."""
     left: Mapping[int, Left] = field(default_factory=lambda: MappingProxyType({}))
     """Jobs that left the listing without a start seen since."""
     joined: frozenset[str] = frozenset()
     """Ids of workers."""
+    workers: Mapping[str, EventKind] | None = None
+    """By id, the last event of each; None: this process has reported none yet."""
     orders: frozenset[str] = frozenset()
     """Ids."""
     serving: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=lambda: MappingProxyType({}))

@@ -51,30 +51,34 @@ def runs_and_ends(
 ) -> Moved:
     """The runs that began, by hosts and accounting, and those that ended."""
     instances = {(one.queue, one.host): one.jobs for host in hosts for one in host.instances if one.jobs}
-    if instances == known.instances and not accounted and not known.gone:
+    if instances == known.instances and not accounted and not known.gone and not known.moved:
         return Moved(known)
-    there = _there(instances)
-    runs, gone = dict(known.runs), dict(known.gone)
-    news: list[JobEvent] = []
-    restarted = [run for key, run in there.items() if key in runs and _is_another(run, runs[key])]
-    over, ends, starts = _accounted(runs, accounted, now)
-    news += ends
-    for run in over:
-        runs.pop(run.key, None)
-        gone.pop(run.key, None)
-    for run in restarted:
-        if (old := runs.pop(run.key, None)) is not None:
-            over.append(old)
-            news += _ended_unseen([old], now)
-    started = [replace(run, project=projects.of(run.job)) for key, run in there.items() if key not in runs]
+    listed = _there(instances)
+    still = {key: run for key, run in known.still.items() if _is_same(run, listed.get(key))}
+    there = {key: run for key, run in listed.items() if key not in still}
+    runs, moved = dict(known.runs), [*known.moved]
+    new = (run for key, run in there.items() if key not in runs or _is_another(run, runs[key]))
+    started = [_named(run, projects) for run in new]
+    over = [runs[run.key] for run in started if run.key in runs]
+    moved += ((run, now) for run in over)
     runs |= {run.key: run for run in started}
-    gone = {key: gone.get(key, now) for key in runs if key not in there}
-    late = [runs.pop(key) for key, since in gone.items() if now - since >= LATE]
-    for run in late:
+    ended, ends, starts = _accounted(runs, [run for run, _ in moved], accounted, now)
+    over += (runs.pop(run.key) for run in ended if runs.get(run.key) is run)
+    moved = [each for each in moved if each[0] not in ended]
+    still |= {run.key: run for run in ended if _is_same(run, there.get(run.key))}
+    again = {key: _named(run, projects) for key, run in there.items() if key not in runs and key not in still}
+    runs |= again
+    gone = {key: known.gone.get(key, now) for key in runs if key not in listed}
+    late = [(runs[key], since) for key, since in gone.items() if now - since >= LATE]
+    for run, _ in late:
+        over.append(runs.pop(run.key))
         del gone[run.key]
-    news += _ended_unseen(late, now)
-    events = (*_started(started, now), *starts, *news)
-    return Moved(replace(known, runs=runs, gone=gone, instances=instances), tuple(started), (*over, *late), events)
+    late += (each for each in moved if now - each[1] >= LATE)
+    moved = [each for each in moved if each not in late]
+    known = replace(known, runs=runs, gone=gone, moved=tuple(moved), still=still, instances=instances)
+    started += again.values()
+    events = (*_started(started, now), *starts, *ends, *_ended_unseen(late, now))
+    return Moved(known, tuple(run for run in started if runs.get(run.key) is run), tuple(over), events)
 
 
 def _there(instances: Instances) -> dict[Key, Run]:
@@ -98,8 +102,15 @@ def _is_another(run: Run, before: Run) -> bool:
     return set(run.hosts).isdisjoint(before.hosts)
 
 
+def _is_same(run: Run, there: Run | None) -> bool:
+    """Whether a run that accounting says is over is the one that hosts show: the listing is older than the accounting,
+    and Grid Engine shows a job on a host that is gone until that knows of it.
+    """
+    return there is not None and there.started == run.started and not _is_another(run, there)
+
+
 def _accounted(
-    runs: Mapping[Key, Run], accounted: Sequence[Accounted], now: float
+    runs: Mapping[Key, Run], moved: Sequence[Run], accounted: Sequence[Accounted], now: float
 ) -> tuple[list[Run], list[JobEvent], list[JobEvent]]:
     """Runs that are over, the events of all ends, and those of starts that no pass saw."""
     over: list[Run] = []
@@ -112,6 +123,8 @@ def _accounted(
         if run is not None and line.host in run.hosts:
             taken.add(key)
             over.append(run)
+        elif (run := _of_line(line, moved)) is not None:
+            over.append(run)
         elif line.started is not None:
             unseen.append(Run(line.job, line.task, line.owner, (line.host,), line.queue, line.started, line.project))
         code = FAILED if line.failed else ENDED
@@ -120,6 +133,11 @@ def _accounted(
         alike = _Alike(line.host, line.queue, line.owner, project, code, line.how, array)
         groups.setdefault(alike, []).append(line)
     return over, [_ended(lines, alike, now) for alike, lines in groups.items()], _started(unseen, now)
+
+
+def _of_line(line: Accounted, moved: Iterable[Run]) -> Run | None:
+    """The earlier run of a job that began again elsewhere."""
+    return next((run for run in moved if run.key == (line.job, line.task) and line.host in run.hosts), None)
 
 
 def _ended(lines: Sequence[Accounted], alike: _Alike, now: float) -> JobEvent:
@@ -145,13 +163,15 @@ def _started(runs: Iterable[Run], now: float) -> list[JobEvent]:
     return [_of_runs(EventKind.STARTED, alike, now) for alike in _alike(runs)]
 
 
-def _ended_unseen(runs: Iterable[Run], now: float) -> list[JobEvent]:
-    """Events of ended runs of which accounting has no line."""
+def _ended_unseen(late: Iterable[tuple[Run, float]], now: float) -> list[JobEvent]:
+    """Events of ended runs of which accounting has no line, with since when no host shows them."""
     message = "accounting does not say how"
-    return [
-        replace(_of_runs(EventKind.ENDED, alike, now), at=now, until=now, code=UNKNOWN, message=message)
-        for alike in _alike(runs)
-    ]
+    runs = [replace(run, started=since) for run, since in late]
+    return [replace(_of_runs(EventKind.ENDED, alike, now), code=UNKNOWN, message=message) for alike in _alike(runs)]
+
+
+def _named(run: Run, projects: Projects) -> Run:
+    return replace(run, project=projects.of(run.job))
 
 
 def _alike(runs: Iterable[Run]) -> Iterable[list[Run]]:

@@ -51,8 +51,10 @@ class WorkerNote:
     disabled_at: float | None = None
     disabling: Disabling | None = None
     """Set together with `disabled_at`, before `qmod -d` runs."""
-    disabled_before: bool = False
-    """Whether a person had disabled it before `drain` did: it is not enabled when `drain` is taken back (rule 4)."""
+    left_disabled: tuple[str, ...] = ()
+    """Queues whose instances there a person had disabled before we disabled the host: enabling it leaves these out
+    (rule 4).
+    """
     seen_disabled: bool = False
     """Whether a later observation showed it disabled. Only then does an enabled host mean that a person enabled it."""
     retired_at: float | None = None

@@ -101,18 +101,18 @@ def _nothing_comes(reason: Reason) -> bool:
 
 def _reasons_of(
     want: CategoryDemand, position: int, policy: Policy, context: VerdictContext, besides: Callable[[Reason], Reason]
-) -> Callable[[int, int, int], Reason]:
-    """A function from how many tasks of a part fit now, fit on coming supply, or do not fit, to its reason; cached,
-    because many parts have the same.
+) -> Callable[[int, int, int, int], Reason]:
+    """A function from how many tasks of a part fit now, fit on coming supply, or do not fit, and how many jobs it has,
+    to its reason; cached, because many parts have the same.
     """
     growth = _growth_for(want, policy, context.growth, context.held_back.get(position))
     delay = next((context.later[pool] for pool in sorted(want.demand.pools) if pool in context.later), None)
 
     @cache
-    def reason_of(now: int, coming: int, unmet: int) -> Reason:
-        reason = growth(now, coming, unmet) if unmet else _without_growth(coming)
+    def reason_of(now: int, coming: int, unmet: int, jobs: int) -> Reason:
+        reason = growth(now, coming, unmet, jobs) if unmet else _without_growth(coming, jobs)
         if reason.code is Code.WAITS_FOR_COMING and (at := context.expected_at(want.demand.pools)) is not None:
-            reason = because(Code.WAITS_FOR_COMING, tasks=coming, expected_at=at)
+            reason = because(Code.WAITS_FOR_COMING, tasks=coming, alike=_alike(jobs), expected_at=at)
         return besides(delay if delay is not None and reason.code is Code.WAITS_FOR_COMING else reason)
 
     return reason_of
@@ -121,7 +121,7 @@ def _reasons_of(
 def _counted(
     parts: Sequence[CategoryPart],
     result: PlacementResult,
-    reason_of: Callable[[int, int, int], Reason],
+    reason_of: Callable[[int, int, int, int], Reason],
     besides: Callable[[Reason], Reason],
     context: VerdictContext,
 ) -> list[JobCategoryVerdict]:
@@ -137,7 +137,7 @@ def _counted(
         if unmet and result.refusal is not None:
             verdicts += _uncounted(part, result.refusal, context.unsatisfiable, context.at, besides)
         else:
-            verdicts.append(_verdict(part, reason_of(now, coming, unmet), context.at, counted=True))
+            verdicts.append(_verdict(part, reason_of(now, coming, unmet, len(part.jobs)), context.at, counted=True))
     return verdicts
 
 
@@ -170,13 +170,18 @@ def _uncounted(
     return [_verdict(some, besides(why), at, counted=False) for why, some in alike.items()]
 
 
-def _without_growth(coming: int) -> Reason:
-    return because(Code.WAITS_FOR_COMING, tasks=coming) if coming else because(Code.FITS)
+def _without_growth(coming: int, jobs: int) -> Reason:
+    return because(Code.WAITS_FOR_COMING, tasks=coming, alike=_alike(jobs)) if coming else because(Code.FITS)
+
+
+def _alike(jobs: int) -> int | None:
+    """Of how many jobs the tasks of a reason are; None: of one alone."""
+    return jobs if jobs > 1 else None
 
 
 def _growth_for(
     want: CategoryDemand, policy: Policy, growth: Mapping[str, Reason], held_back: Reason | None
-) -> Callable[[int, int, int], Reason]:
+) -> Callable[[int, int, int, int], Reason]:
     """What the queues of a demand do for tasks without room, or why nothing is done for this demand."""
     if not policy.queue_demand:
         return lambda *_: because(Code.QUEUE_DEMAND_OFF)
@@ -187,9 +192,9 @@ def _growth_for(
     names = (f"{name}{GROUPS}" if want.demand.together else name for name in want.launches)
     link = held_back or next((growth[name] for name in names if name in growth), None)
 
-    def reason_of(now: int, coming: int, unmet: int) -> Reason:
+    def reason_of(now: int, coming: int, unmet: int, jobs: int) -> Reason:
         code = Code.EXPIRED if want.expired else Code.NOT_EXPIRED
-        reason = because(code, lacking=unmet, fit=now + coming, limit_s=limit)
+        reason = because(code, lacking=unmet, fit=now + coming, alike=_alike(jobs), limit_s=limit)
         return reason.then(link) if want.expired and link is not None else reason
 
     return reason_of

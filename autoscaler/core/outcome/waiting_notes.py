@@ -60,6 +60,7 @@ TEXT_FACTS: Mapping[Code, tuple[str, ...]] = MappingProxyType(
         Code.NO_PROJECT_ACCESS: ("what",),
         Code.NO_PROJECT: ("what",),
         Code.FOREIGN_QUEUE: (),
+        Code.QUEUE_NOT_NAMED: ("queues",),
         Code.FOREIGN_HOST: (),
         Code.MUST_BE_REQUESTED: ("resources",),
         Code.RULES_FORBID: (),

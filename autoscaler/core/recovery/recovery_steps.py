@@ -153,15 +153,10 @@ def ending(_: Lost) -> Reason:
 
 
 def disabled_by_person(worker: WorkerState) -> bool:
-    """Whether a person disabled it, even in part. If we disabled it too, that would no longer show for the next machine
+    """Whether a person disabled it. If we disabled the rest of it too, that would no longer show for the next machine
     of its name.
     """
-    host = worker.host
-    return (
-        worker.note.disabling is None
-        and host is not None
-        and any("d" in instance.states for instance in host.instances)
-    )
+    return Condition.DISABLED_BY_HAND in worker.conditions
 
 
 def how_it_ended(lost: Lost) -> Reason:

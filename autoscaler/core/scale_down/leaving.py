@@ -55,9 +55,14 @@ class Departure:
         )
 
     @property
+    def reopens(self) -> bool:
+        """Whether the autoscaler may enable it."""
+        return self.revocable and not self.worker.stays_disabled
+
+    @property
     def kept(self) -> Reason | None:
         """Why it stays after all."""
-        return self.pass_context.kept(self.worker) if self.revocable else None
+        return self.pass_context.kept(self.worker) if self.reopens else None
 
     @property
     def undone(self) -> bool:
@@ -89,7 +94,7 @@ def _disabled_before(departure: Departure) -> WorkerStep:
     """It belongs to the person who had disabled it before the command: without our mark, it counts so again."""
     step = keep(departure.worker, because(Code.DISABLED_BY_HAND))
     note = replace(step.note, disabling=None, disabled_at=None, seen_disabled=False, empty_since=None)
-    return replace(step, note=replace(note, disabled_before=False))
+    return replace(step, note=replace(note, left_disabled=()))
 
 
 def _enable(departure: Departure) -> WorkerStep:
@@ -127,7 +132,7 @@ RULES: tuple[Rule[Departure], ...] = (
     Rule(
         "enable_needed",
         "It is needed again: enabling it is cheaper than a launch.",
-        lambda departure: departure.revocable and departure.needed is not None,
+        lambda departure: departure.reopens and departure.needed is not None,
         (Row("", always, _enable, Enable, Phase.READY),),
         sources=frozenset({Phase.DRAINING}),
     ),
@@ -137,11 +142,18 @@ RULES: tuple[Rule[Departure], ...] = (
         lambda departure: departure.undone,
         (
             Row(
-                "A person had disabled it before.",
-                lambda departure: departure.worker.note.disabled_before,
+                "A person had disabled all of it before.",
+                lambda departure: departure.worker.stays_disabled,
                 _disabled_before,
             ),
-            Row("Nobody had.", always, _enable_undone, Enable, Phase.READY, reasons=(Code.COMMAND_UNDONE,)),
+            Row(
+                "Nobody had, or a part of it only.",
+                always,
+                _enable_undone,
+                Enable,
+                Phase.READY,
+                reasons=(Code.COMMAND_UNDONE,),
+            ),
         ),
         sources=frozenset({Phase.DRAINING}),
     ),
@@ -162,10 +174,21 @@ def _drained_by_command(departure: Departure) -> bool:
 
 
 def _disable(departure: Departure) -> WorkerStep:
-    worker, reason = departure.worker, because(Code.DRAINED_BY_COMMAND)
-    by_hand = worker.decisive is Condition.DISABLED_BY_HAND
-    step = disable(worker, departure.pass_context, Disabling.COMMAND, reason, by_person=True)
-    return replace(step, note=replace(step.note, disabled_before=by_hand))
+    reason = because(Code.DRAINED_BY_COMMAND)
+    return disable(departure.worker, departure.pass_context, Disabling.COMMAND, reason, by_person=True)
+
+
+def _open_in_part(departure: Departure) -> bool:
+    """Whether `stop --now` is in force, and a person disabled its own queue there, but not another one."""
+    by_hand, context = departure.worker.decisive is Condition.DISABLED_BY_HAND, departure.pass_context
+    stops = context.overrides.stop == "now" and context.drained_by_person(departure.worker) is not None
+    return stops and by_hand and departure.worker.enabled
+
+
+def _stop(departure: Departure) -> WorkerStep:
+    reason = departure.drained_by_person
+    assert reason is not None  # the rule applies only then
+    return disable(departure.worker, departure.pass_context, Disabling.STOP, reason, by_person=True)
 
 
 def _terminate(departure: Departure) -> WorkerStep:
@@ -236,6 +259,13 @@ SET_ASIDE: tuple[Rule[Departure], ...] = (
                 way_out=True,
             ),
         ),
+    ),
+    Rule(
+        "stop_in_part",
+        "`stop --now`, and a person disabled a part of it only: jobs would still start there.",
+        _open_in_part,
+        (Row("", always, _stop, Disable, Phase.DRAINING, reasons=(Code.STOPPING,)),),
+        sources=frozenset({Phase.READY}),
     ),
     Rule("left_alone", "Only a person decides on it.", always, (Row("", always, _set_aside),)),
 )

@@ -118,6 +118,10 @@ class Allowed:
         visits = workers + sum(visits_on(demand, host) for host in self.persistent)
         return visits * (demand.per_host or 1)
 
+    def present_slots(self, demand: Demand) -> int:
+        """An upper bound of the slots that one such task could have on the present workers alone."""
+        return sum(visits_on(demand, host) for host in self.present) * (demand.per_host or 1)
+
     def hosts(self, demand: Demand) -> tuple[Host, ...]:
         """One empty host of every allowed type, and all persistent ones, as far as they have slots in its pools."""
         kinds = [kind.host for each in self.of(demand) for kind in each.kinds]

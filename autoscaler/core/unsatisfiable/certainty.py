@@ -88,7 +88,7 @@ def judge_job(job: int, case: Case, note: UnsatisfiableNote, runs: bool, context
         return _unproven(because(Code.CHECKED_AGAIN_LATER, again_at=since + context.apart), due=since + context.apart)
     finding = answer_to(job, note, context)
     if finding is not None and finding.answer is Answer.POSSIBLE:
-        return _unproven(because(Code.GRID_ENGINE_DISAGREES, said=finding.said))
+        return _unproven(case.beside or because(Code.GRID_ENGINE_DISAGREES, said=finding.said))
     if finding is not None and finding.answer is Answer.IMPOSSIBLE:
         return Verdict(NextStep.ACT, because(Code.UNSATISFIABLE, said=finding.said))
     if note.asked_at is not None:

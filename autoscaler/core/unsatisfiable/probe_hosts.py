@@ -73,8 +73,12 @@ def _for(demand: Demand, each: Range, names: frozenset[str], most: int, allowed:
         once = demand.per_job or demand.once_a_host
         one = _united(able, each, names, complexes) if once else _probe_host(best, each, names, complexes)
         return [one] * count
-    count = min(count, most)
-    return [_enlarged(_united(able, each, names, complexes), demand, -(-bound // count), complexes)] * count
+    count, united = min(count, most), _united(able, each, names, complexes)
+    # Together they offer the bound, and no more: else Grid Engine would call jobs beyond it possible.
+    return [
+        _with_slots(united, demand, bound // count + (at < bound % count), complexes)
+        for at in range(max(1, min(count, bound)))
+    ]
 
 
 def _probe_host(kind: Kind, each: Range, names: frozenset[str], complexes: Mapping[str, Complex]) -> ProbeHost:
@@ -108,13 +112,13 @@ def _united(kinds: Sequence[Kind], each: Range, names: frozenset[str], complexes
     return ProbeHost(first.queue, slots, tuple(sorted(values.items())))
 
 
-def _enlarged(probe_host: ProbeHost, demand: Demand, slots: int, complexes: Mapping[str, Complex]) -> ProbeHost:
-    """The same host with at least this many slots, and enough of the amounts that each slot takes."""
+def _with_slots(probe_host: ProbeHost, demand: Demand, slots: int, complexes: Mapping[str, Complex]) -> ProbeHost:
+    """The same host with this many slots, and enough of the amounts that each slot takes."""
     values = dict(probe_host.complex_values)
     for name, each in (*demand.per_slot, *demand.assumed):
         if name in values and (_number(values[name], name, complexes) or 0) < each * slots:
             values[name] = configured(each * slots, complexes[name].type)
-    return ProbeHost(probe_host.queue, max(slots, probe_host.slots), tuple(sorted(values.items())))
+    return ProbeHost(probe_host.queue, slots, tuple(sorted(values.items())))
 
 
 def _dominant(probe_hosts: Sequence[ProbeHost], complexes: Mapping[str, Complex]) -> list[ProbeHost]:

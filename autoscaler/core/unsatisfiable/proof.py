@@ -41,6 +41,10 @@ class Case:
     demands: tuple[Demand, ...] = ()
     """Their demand, once for every parallel environment that they may use."""
     probe_hosts: tuple[ProbeHost, ...] = ()
+    beside: Reason | None = None
+    """Why Grid Engine may call it possible all the same: beside the probe hosts, which offer all that is allowed, it
+    sees the present workers. With fewer probe hosts, a "never" would rest on workers that come and go (rule 6).
+    """
 
     @property
     def one_host(self) -> bool:
@@ -160,7 +164,14 @@ class Prover:
         probe_hosts = probe_hosts_for(demands, self.most)
         if probe_hosts is None:
             return Case(reason, unproven=because(Code.TOO_MANY_PROBE_HOSTS, most=MOST), demands=demands)
-        return Case(reason, demands=demands, probe_hosts=probe_hosts)
+        beside = next(self._beside(demands), None)
+        return Case(reason, demands=demands, probe_hosts=probe_hosts, beside=beside)
+
+    def _beside(self, demands: Iterable[Demand]) -> Iterator[Reason]:
+        for demand in demands:
+            most, present = self.most.most_slots(demand), self.most.present_slots(demand)
+            if not demand.one_host and most < demand.slots <= most + present:
+                yield because(Code.ASKED_BESIDE_WORKERS, most=most, present=present)
 
     def _nothing_known(self, demands: Iterable[Demand]) -> Reason | None:
         """Why nothing follows for these demands: the catalogue shows no type for a node array that may serve them, or a

@@ -33,6 +33,7 @@ def may_be_enabled(worker: WorkerState, pass_context: PassContext) -> bool:
         and worker.host is not None
         and Condition.SILENT not in worker.conditions
         and disabled(worker.host)
+        and not worker.stays_disabled
         and pass_context.drained_by_person(worker) is None
     )
 

@@ -152,7 +152,8 @@ class _Observation:
         if older is None:
             return before
         mine = before or WorkerNote(first_seen=self.now)
-        return replace(mine, disabled_at=older.disabled_at, disabling=Disabling.LOST, seen_disabled=True)
+        mine = replace(mine, disabled_at=older.disabled_at, disabling=Disabling.LOST, seen_disabled=True)
+        return replace(mine, left_disabled=older.left_disabled)
 
     def unlisted(self, worker_id: str, note: WorkerNote, host: ExecutionHost) -> WorkerState:
         """The state of a worker known from memory only."""
@@ -361,12 +362,12 @@ def _seen_enabled(note: WorkerNote, host: ExecutionHost, *, half_enrolled: bool)
     early = note.disabling is Disabling.ENROL and note.heard_at is None  # a person enabled it, but it has yet to join
     if half_enrolled or early:
         return note
-    still = any("d" in instance.states for instance in host.instances)
+    still = any("d" in each.states for each in host.instances if each.queue not in note.left_disabled)
     if still and note.disabling is not Disabling.ENROL and note.seen_disabled and note.enabled_at is None:
         return replace(note, seen_disabled=False)  # a new queue is enabled on it: that was no person
     joined = note.disabling is Disabling.ENROL and host.heard
     if note.enabled_at is not None or note.seen_disabled or joined:
         silent = None if note.silent_s is None else 0.0  # a person who enables it wants it watched anew
-        note = replace(note, disabled_at=None, disabling=None, seen_disabled=False, enabled_at=None)
+        note = replace(note, disabled_at=None, disabling=None, seen_disabled=False, enabled_at=None, left_disabled=())
         return replace(note, silent_s=silent, fenced_at=None)
     return note

@@ -223,8 +223,12 @@ def _unknown_array(seen: WorkerFacts) -> bool:
 
 
 def _disabled_by_hand(seen: WorkerFacts) -> bool:
-    host = seen.host
-    return host is not None and seen.marked is None and any("d" in instance.states for instance in host.instances)
+    """Whether a person disabled its own queue there, or all queues. If only another queue, it serves on."""
+    host, array = seen.host, seen.array
+    if host is None or not host.instances or seen.marked is not None:
+        return False
+    own = (each for each in host.instances if array is None or each.queue == array.queue)
+    return disabled(host) or any("d" in each.states for each in own)
 
 
 def _interrupted(seen: WorkerFacts) -> bool:
@@ -412,7 +416,12 @@ CONDITIONS: tuple[ConditionRow, ...] = (
         "The autoscaler asked for its end while it was an execution host: it was silent for too long, or its cloud "
         "takes it.",
     ),
-    ConditionRow(Condition.DISABLED_BY_HAND, _disabled_by_hand, _never, "A person disabled it (`d` without our mark)."),
+    ConditionRow(
+        Condition.DISABLED_BY_HAND,
+        _disabled_by_hand,
+        _never,
+        "A person disabled it: its own queue there, or all (`d` without our mark).",
+    ),
     ConditionRow(
         Condition.INTERRUPTED,
         _interrupted,

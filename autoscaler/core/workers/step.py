@@ -197,6 +197,7 @@ def enrol(worker: WorkerState, pass_context: PassContext, action: Enrol) -> Work
         disabling=Disabling.ENROL,
         seen_disabled=False,
         enrolling_since=(worker.note.enrolling_since if repeated else None) or pass_context.now,
+        left_disabled=(),
         host=action.host,
         left=False,
     )
@@ -210,11 +211,12 @@ def complete(worker: WorkerState, pass_context: PassContext, action: Enrol) -> W
 
 
 def enable(worker: WorkerState, pass_context: PassContext, reason: Reason) -> WorkerStep:
-    """Enable the host. Our mark stays until an observation shows it enabled."""
+    """Enable the host, but what a person had disabled there. Our mark stays until an observation shows it enabled."""
     note = worker.note
     if pass_context.recent(note.enabled_at):
         return wait(worker, reason)
-    action = Enable(worker.worker.id, worker.name, reason)
+    queues = tuple(each.queue for each in worker.to_enable) if note.left_disabled else ()
+    action = Enable(worker.worker.id, worker.name, reason, queues)
     return WorkerStep(worker, _verdict(worker, "enable", reason), replace(note, enabled_at=pass_context.now), action)
 
 
@@ -225,11 +227,14 @@ def disable(
         return wait(worker, reason.then(pass_context.paused))
     # Its enrolment disabled it, and nothing has enabled it since.
     already = worker.host is not None and disabled(worker.host) and worker.note.enabled_at is None
+    left = worker.note.left_disabled
+    if worker.note.disabling is None and worker.host is not None:
+        left = tuple(each.queue for each in worker.host.instances if "d" in each.states)
     note = replace(
         worker.note,
         disabled_at=pass_context.now,
         disabling=disabling,
-        disabled_before=False,
+        left_disabled=left,
         seen_disabled=already,
         empty_since=pass_context.now if already and worker.empty else None,
         enabled_at=None,

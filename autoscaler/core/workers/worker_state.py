@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from autoscaler.core.hosts.missing_values import Values
-from autoscaler.core.model.cluster import ExecutionHost
+from autoscaler.core.model.cluster import ExecutionHost, QueueInstance
 from autoscaler.core.model.fleet import Interruption, Worker
 from autoscaler.core.model.memory import WorkerNote
 from autoscaler.core.policy import NodeArrayPolicy
@@ -57,6 +57,19 @@ class WorkerState:
     def enabled(self) -> bool:
         """Whether it is an execution host where further jobs may start, as far as `d` says."""
         return self.host is not None and not disabled(self.host)
+
+    @property
+    def to_enable(self) -> tuple[QueueInstance, ...]:
+        """The queue instances that enabling it enables: all but those that a person had disabled before we disabled the
+        host.
+        """
+        instances = self.host.instances if self.host is not None else ()
+        return tuple(each for each in instances if each.queue not in self.note.left_disabled)
+
+    @property
+    def stays_disabled(self) -> bool:
+        """Whether a person had disabled all of it before we did: only a person enables it again."""
+        return bool(self.note.left_disabled) and not self.to_enable
 
     @property
     def coming(self) -> bool:

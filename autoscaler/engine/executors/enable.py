@@ -11,7 +11,8 @@ from autoscaler.store.journal import Outcome, Result
 
 
 def enable(action: Enable, context: ExecutionContext) -> Outcome:
-    context.grid_engine.enable(action.host)
+    for queue in action.queues or ("*",):
+        context.grid_engine.enable(action.host, queue)
     return Outcome(action, Result.DONE)
 
 

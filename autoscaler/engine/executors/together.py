@@ -34,6 +34,8 @@ def _in_common(item: Journalled) -> Hashable:
     match action:
         case Enrol() if not action.joined:
             return Enrol.kind, action.queue, action.host_group, action.group_id, action.group_pes
+        case Enable() if action.queues:
+            return item.id
         case Enable() | Disable() | Remove():
             return action.kind
         case _:

@@ -20,17 +20,20 @@ ROWS = {
         remedy="If it waits on although it fits, ask Grid Engine: `qalter -w p JOB`.",
     ),
     Code.WAITS_FOR_COMING: Row(
-        "{tasks} can start on workers that are coming[; they are expected by {expected_at}]",
+        "{tasks} tasks[ of {alike} jobs that ask for the same] can start on workers that are coming[; they are "
+        "expected by {expected_at}]",
         short="waits for coming workers",
         remedy="`sge-autoscaler workers` shows how far the coming worker is.",
     ),
     Code.NOT_EXPIRED: Row(
-        "{lacking} can start on no host yet; the autoscaler launches a worker once it has waited {limit_s}",
+        "{lacking} tasks[ of {alike} jobs that ask for the same] can start on no host yet; the autoscaler launches a "
+        "worker once the oldest job of the queue has waited {limit_s}",
         short="not expired",
         remedy="Sooner: lower `CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT`.",
     ),
     Code.EXPIRED: Row(
-        "{lacking} can start on no host, and the oldest job of the queue has waited {limit_s} or longer",
+        "{lacking} tasks[ of {alike} jobs that ask for the same] can start on no host, and the oldest job of the "
+        "queue has waited {limit_s} or longer",
         short="expired",
     ),
     Code.HELD: Row("it is held (state {state})", short="held", remedy="`qrls JOB`, or `qalter -h U JOB`."),
@@ -121,7 +124,8 @@ ROWS = {
         remedy="`qconf -aattr queue ckpt_list NAME QUEUE`, or submit to a queue that has it.",
     ),
     Code.FOREIGN_QUEUE: Row(
-        "no autoscaled queue can run it[ (it may use {queues})]",
+        "no autoscaled queue can run it[ (it may use {queues})][; workers have {on_workers}, but none is launched for "
+        "it]",
         short="foreign queue",
         remedy="`qalter -q QUEUE JOB`, or add the queue with a suffixed `CP_CAP_SGE_QUEUE_NAME_1`.",
     ),
@@ -156,9 +160,11 @@ ROWS = {
         remedy="`qalter -pe PE SLOTS JOB` asks for fewer; or raise the `slots` of the parallel environment.",
     ),
     Code.PE_ELSEWHERE: Row(
-        "only {queues} has the parallel environment {pe}; no worker has it",
-        short="PE not on workers",
-        remedy="Name it in the `pe_list` of the queue for the workers' host group.",
+        "only {queues} has the parallel environment {pe}; no worker is launched for it[, though workers have "
+        "{on_workers}]",
+        short="PE elsewhere",
+        remedy="Name it in the `pe_list` of an autoscaled queue for the workers' host group, or add the queue that has "
+        "it with a suffixed `CP_CAP_SGE_QUEUE_NAME_1`.",
     ),
     Code.GROUP_PE_NEEDS_WILDCARD: Row(
         "jobs of {pe} run inside one group of workers, and only {wildcard} finds all groups",

@@ -58,6 +58,7 @@ ROWS = {
     ),
     Code.QUEUE_NOT_NAMED: Row(
         "workers of {queues} could run it, but are launched only for jobs that name that queue",
+        short="queue not named",
         remedy="`qalter -q QUEUE JOB`, or set `CP_CAP_SGE_QUEUE_DEFAULT` of that queue (with its suffix) to `true`.",
     ),
     Code.OTHER_PE: Row(
@@ -89,6 +90,12 @@ ROWS = {
     Code.GRID_ENGINE_DISAGREES: Row(
         "Grid Engine says that it could run ({said})",
         remedy="Please report it with `sge-autoscaler record`: either side counts wrongly.",
+    ),
+    Code.ASKED_BESIDE_WORKERS: Row(
+        "Grid Engine cannot rule it out while workers are there: it counts their {present} slots beside the {most} of "
+        "all that is allowed",
+        remedy="It is asked again every 15 minutes; once these workers have left, the answer counts. `qdel JOB` if you "
+        "know better.",
     ),
     Code.UNSATISFIABLE: Row("Grid Engine says so too: {said}"),
     Code.UNSATISFIABLE_REPORTED: Row(
